@@ -133,7 +133,8 @@ pub async fn replace(
     write(address, json!({"metadata": metadata}), dry_run).await
 }
 
-async fn write(address: &Address, body: Value, dry_run: DryRun) -> anyhow::Result<()> {
+/// Writes these fields of an object, and no others.
+pub async fn write(address: &Address, body: Value, dry_run: DryRun) -> anyhow::Result<()> {
     if dry_run == DryRun::Client {
         return Ok(());
     }
@@ -148,7 +149,7 @@ async fn write(address: &Address, body: Value, dry_run: DryRun) -> anyhow::Resul
         .await;
     patched
         .map(drop)
-        .with_context(|| format!("annotating {}", address.name))
+        .with_context(|| format!("patching {}", address.name))
 }
 
 /// Who asks: as the API server knows them, or else as this machine does.

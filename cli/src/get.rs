@@ -10,7 +10,9 @@ use kube::{
     core::{ApiResource, DynamicObject, PartialObjectMeta},
     runtime::{WatchStreamExt as _, watcher},
 };
-use muster_api::{BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, path};
+use muster_api::{
+    BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, ZoneRollout, path,
+};
 use muster_controllers::runtime::Api;
 use muster_sync::build::print;
 use serde_json::Value;
@@ -30,6 +32,7 @@ Examples:
   muster get modules --status-selector ready=false -A      what is not well, anywhere
   muster get all -o name
   muster get module/podinfo
+  muster get zonerollouts -n mimir
   muster get revisions -w                                 each change, until Ctrl-C";
 
 /// What kubectl asks for to get a table.
@@ -157,7 +160,9 @@ pub async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResourc
         What::Clusters | What::All => fleet::served(client)
             .await?
             .map(muster_api::cluster::Version::api_resource),
-        What::Modules | What::BootstrapModules | What::Assemblages | What::Revisions => None,
+        What::Modules | What::BootstrapModules | What::Assemblages | What::Revisions | What::ZoneRollouts => {
+            None
+        }
     };
     Ok(match what {
         What::Modules => modules.into(),
@@ -165,6 +170,8 @@ pub async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResourc
         What::Clusters => clusters.into_iter().collect(),
         What::Assemblages => assemblages.into(),
         What::Revisions => revisions.into(),
+        // Only clusters whose zones are rolled serve it.
+        What::ZoneRollouts => vec![ApiResource::erase::<ZoneRollout>(&())],
         What::All => modules
             .into_iter()
             .chain(clusters)

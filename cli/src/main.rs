@@ -68,6 +68,7 @@ mod uninstall;
 mod verdicts;
 mod version;
 mod why;
+mod zonerollout;
 mod zones;
 
 use std::{ffi::OsString, process::ExitCode};

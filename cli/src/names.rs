@@ -32,6 +32,8 @@ struct Typed {
 enum Names {
     /// `module/podinfo`.
     Modules,
+    /// `module/podinfo`, `zonerollout/ingester-1a2b3c`.
+    Rollouts,
     /// `eu-1`.
     Clusters,
     /// `fleet`, `module/podinfo`, `cluster/eu-1`.
@@ -87,6 +89,7 @@ fn names(verb: &str, arg: &Arg) -> Option<Names> {
         ("get", "name") => Some(Names::Listed),
         ("unenroll", "name") | ("hold" | "release", "clusters") | (_, "cluster") => Some(Names::Clusters),
         (_, "module") => Some(Names::Modules),
+        (_, "rollout") => Some(Names::Rollouts),
         (_, "context" | "downstream_context") => Some(Names::Contexts),
         _ => None,
     }
@@ -125,6 +128,18 @@ impl Typed {
                 let kind_word = kind.kind.to_lowercase();
                 let modules = named_objects(&client, &namespace, &kind).await?;
                 found.extend(modules.into_iter().map(|name| format!("{kind_word}/{name}")));
+            }
+        }
+        if let Names::Rollouts = names {
+            // A cluster serves the one or the other.
+            for what in [What::Modules, What::ZoneRollouts] {
+                for kind in get::kinds(&client, what).await? {
+                    let kind_word = kind.kind.to_lowercase();
+                    let there = named_objects(&client, &namespace, &kind)
+                        .await
+                        .unwrap_or_default();
+                    found.extend(there.into_iter().map(|name| format!("{kind_word}/{name}")));
+                }
             }
         }
         if let Names::Clusters | Names::Tops | Names::Held = names {

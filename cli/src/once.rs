@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use crate::{
     DONE, FAILED,
-    args::ModuleName,
+    args::{ModuleName, RolloutName},
     control::{self, DryRunFlag},
     fleet::{self, Address},
-    history, output, why,
+    history, output, why, zonerollout,
 };
 
 pub const APPROVE_EXAMPLES: &str = "\
@@ -34,7 +34,8 @@ Examples:
 
 pub const RETRY_EXAMPLES: &str = "\
 Examples:
-  muster rollout retry module/podinfo --reason 'the registry was down'";
+  muster rollout retry module/podinfo --reason 'the registry was down'
+  muster rollout retry zonerollout/ingester -n mimir";
 
 pub const WITHDRAW_EXAMPLES: &str = "\
 Examples:
@@ -63,6 +64,17 @@ pub struct RevisionFlags {
     /// module/NAME or bootstrapmodule/NAME
     pub module: ModuleName,
     /// The revision, or at least 8 digits of it; otherwise what the module asks for now
+    #[arg(long)]
+    pub revision: Option<String>,
+    #[command(flatten)]
+    pub word: Word,
+}
+
+#[derive(Args, Debug)]
+pub struct RetryFlags {
+    /// module/NAME, bootstrapmodule/NAME or zonerollout/NAME
+    pub rollout: RolloutName,
+    /// The revision, or at least 8 digits of it; otherwise what is asked for now
     #[arg(long)]
     pub revision: Option<String>,
     #[command(flatten)]
@@ -123,7 +135,13 @@ pub async fn approve(
 
 /// What is being rolled out goes no further.
 pub async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags) -> anyhow::Result<u8> {
-    about_revision(client, namespace, flags, (ABORT, Says::Abort), |revision| {
+    let RevisionFlags {
+        module,
+        revision,
+        word,
+    } = flags;
+    let of = (module, revision.as_deref());
+    about_revision(client, namespace, of, word, (ABORT, Says::Abort), |revision| {
         (
             format!("revision {revision} aborted"),
             format!("revision {revision} is not being rolled out"),
@@ -133,8 +151,18 @@ pub async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags) -> a
 }
 
 /// What was condemned, or aborted, is tried again.
-pub async fn retry(client: &Client, namespace: &str, flags: &RevisionFlags) -> anyhow::Result<u8> {
-    about_revision(client, namespace, flags, (RETRY, Says::Retry), |revision| {
+pub async fn retry(client: &Client, namespace: &str, flags: &RetryFlags) -> anyhow::Result<u8> {
+    let RetryFlags {
+        rollout,
+        revision,
+        word,
+    } = flags;
+    let module = match rollout {
+        RolloutName::Module(module) => module,
+        RolloutName::Zones(name) => return zonerollout::retry(client, namespace, name, flags).await,
+    };
+    let of = (module, revision.as_deref());
+    about_revision(client, namespace, of, word, (RETRY, Says::Retry), |revision| {
         (
             format!("revision {revision} is tried again"),
             format!("revision {revision} is neither bad nor aborted"),
@@ -215,15 +243,11 @@ fn shown(held: &HeldWithdrawal, width: usize) -> Vec<String> {
 async fn about_revision(
     client: &Client,
     namespace: &str,
-    flags: &RevisionFlags,
+    (module, revision): (&ModuleName, Option<&str>),
+    word: &Word,
     (key, says): (&str, fn(Revision) -> Says),
     texts: impl FnOnce(&str) -> (String, String),
 ) -> anyhow::Result<u8> {
-    let RevisionFlags {
-        module,
-        revision,
-        word,
-    } = flags;
     let address = Address::of(client, namespace, module);
     let object = address.get().await?;
     let revision = match revision {

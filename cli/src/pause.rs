@@ -8,39 +8,46 @@ use serde_json::{Value, json};
 
 use crate::{
     DONE, FAILED,
-    args::ModuleName,
+    args::RolloutName,
     control::{self, DryRunFlag, Term, Wish, wish},
     fleet::{self, Address},
+    zonerollout,
 };
 
 pub const PAUSE_EXAMPLES: &str = "\
 Examples:
   muster rollout pause module/podinfo --reason 'release freeze'
-  muster rollout pause module/podinfo --for 2h        it goes on by itself after two hours";
+  muster rollout pause module/podinfo --for 2h        it goes on by itself after two hours
+  muster rollout pause zonerollout/ingester -n mimir";
 
 pub const RESUME_EXAMPLES: &str = "\
 Examples:
-  muster rollout resume module/podinfo";
+  muster rollout resume module/podinfo
+  muster rollout resume zonerollout/ingester -n mimir";
 
 #[derive(Args, Debug)]
 pub struct PauseFlags {
-    /// module/NAME or bootstrapmodule/NAME
-    pub module: ModuleName,
+    /// module/NAME, bootstrapmodule/NAME or zonerollout/NAME
+    pub rollout: RolloutName,
     #[command(flatten)]
     pub term: Term,
 }
 
 #[derive(Args, Debug)]
 pub struct ResumeFlags {
-    /// module/NAME or bootstrapmodule/NAME
-    pub module: ModuleName,
+    /// module/NAME, bootstrapmodule/NAME or zonerollout/NAME
+    pub rollout: RolloutName,
     #[command(flatten)]
     pub dry_run: DryRunFlag,
 }
 
-/// Pauses a module: no further cluster begins.
+/// Pauses a module: no further cluster begins; or a ZoneRollout: no further pod is replaced.
 pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyhow::Result<u8> {
-    let PauseFlags { module, term } = flags;
+    let PauseFlags { rollout, term } = flags;
+    let module = match rollout {
+        RolloutName::Module(module) => module,
+        RolloutName::Zones(name) => return zonerollout::pause(client, namespace, name, term).await,
+    };
     let address = Address::of(client, namespace, module);
     let object = address.get().await?;
     let wanted = term.control(client, "true").await?;
@@ -71,7 +78,13 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
 
 /// Takes a pause away.
 pub async fn resume(client: &Client, namespace: &str, flags: &ResumeFlags) -> anyhow::Result<u8> {
-    let ResumeFlags { module, dry_run } = flags;
+    let ResumeFlags { rollout, dry_run } = flags;
+    let module = match rollout {
+        RolloutName::Module(module) => module,
+        RolloutName::Zones(name) => {
+            return zonerollout::resume(client, namespace, name, dry_run.by).await;
+        }
+    };
     let address = Address::of(client, namespace, module);
     let object = address.get().await?;
     let is_annotated = object.annotations().contains_key(PAUSED);

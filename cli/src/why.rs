@@ -7,10 +7,10 @@ use muster_dashboard::{Check, Choice, Fleet, ModuleRef, Objects, Step, Why};
 
 use crate::{
     DONE,
-    args::{ClusterFlags, ModuleName, View, WhyFlags},
+    args::{ClusterFlags, ModuleName, RolloutName, View, WhyFlags},
     connect,
     fleet::{self, missing, missing_cluster},
-    output,
+    output, zonerollout,
 };
 
 pub const EXAMPLES: &str = "\
@@ -18,19 +18,18 @@ Examples:
   muster why module/podinfo
   muster why podinfo --cluster eu-1   of one cluster
   muster why bootstrapmodule/base -w  as it changes
-  muster why podinfo -o json | jq -r .command";
+  muster why podinfo -o json | jq -r .command
+  muster why zonerollout/ingester -n mimir            zones of a cluster: the one to look at is that of --context";
 
-/// Explains a module, or one cluster of it; once, or at each change.
+/// Explains a module, one cluster of it, or a ZoneRollout; once, or at each change.
 pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
+    let module = match &flags.rollout {
+        RolloutName::Module(module) => module,
+        RolloutName::Zones(name) => return zonerollout::why(&client, &namespace, name, flags).await,
+    };
     let answer = |objects: &Objects, fleet: &Fleet| {
-        answer(
-            objects,
-            fleet,
-            &flags.module,
-            flags.cluster.as_deref(),
-            &namespace,
-        )
+        answer(objects, fleet, module, flags.cluster.as_deref(), &namespace)
     };
     if flags.watch {
         let mut live = output::Live::default();
@@ -43,9 +42,14 @@ pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8>
     }
     let objects = fleet::objects(&client, &namespace).await?;
     let why = answer(&objects, &Fleet::of(&objects))?;
-    match flags.output {
-        View::Json => output::text(&(serde_json::to_string_pretty(&why)? + "\n"))?,
-        View::Table => output::print(&lines(&why, output::width())),
+    print(&why, flags.output)
+}
+
+/// Prints an answer.
+pub fn print(why: &Why, view: View) -> anyhow::Result<u8> {
+    match view {
+        View::Json => output::text(&(serde_json::to_string_pretty(why)? + "\n"))?,
+        View::Table => output::print(&lines(why, output::width())),
     }
     Ok(DONE)
 }
@@ -77,7 +81,7 @@ pub fn lines(why: &Why, width: usize) -> Vec<String> {
 }
 
 /// The same in blocks: what is said of somebody belongs together.
-fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
+pub fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
     let Why {
         schema: _,
         headline,

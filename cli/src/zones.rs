@@ -33,6 +33,9 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct ZonesFlags {
+    /// Log format
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
+    pub log_format: LogFormat,
     /// Flags of rollout-operator, as Go writes them; -h prints them
     #[arg(value_name = "FLAG", trailing_var_arg = true, allow_hyphen_values = true)]
     pub arguments: Vec<String>,
@@ -52,7 +55,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &ZonesFlags) -> anyhow::Result<u
             return Ok(UNKNOWN);
         }
     };
-    logs::start(LogFormat::Text);
+    logs::start(flags.log_format);
     for flag in given.without_effect() {
         warn!("{flag}");
     }

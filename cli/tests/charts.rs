@@ -105,7 +105,10 @@ fn check(flags: &[&str], values: &[&str]) {
         ]),
     );
     if flags.contains(&"--crds") {
-        made.extend(templates("muster-crds", &of(&["role", "sync", "clusterApi"])));
+        made.extend(templates(
+            "muster-crds",
+            &of(&["role", "sync", "clusterApi", "rolloutOperatorCrds"]),
+        ));
     }
     let wanted = exported(flags);
     let (names, wanted_names): (Vec<_>, Vec<_>) = (made.keys().collect(), wanted.keys().collect());
@@ -167,6 +170,20 @@ fn helm_makes_what_is_exported() {
             &["role=downstream", &value, "namespace=fleet"],
         );
     }
+    for namespace in ["default", "mimir", "123"] {
+        let place = format!("namespace={namespace}");
+        check(&["--zones", "--crds", "-n", namespace], &["role=zones", &place]);
+    }
+    check(
+        &[
+            "--zones",
+            "--crds",
+            "--rollout-operator-crds=false",
+            "--egress-ports",
+            "8443",
+        ],
+        &["role=zones", "rolloutOperatorCrds=false", "egressPorts={8443}"],
+    );
     check(
         &[
             "--management",

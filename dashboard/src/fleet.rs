@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{ResourceExt, core::DynamicObject};
 use muster_api::{
-    ModuleRevision,
+    ModuleRevision, ZoneRollout,
     assemblage::{
         AssemblageStatus, ProxyAssemblage, RemoteAssemblage, SyncPhase, SyncRow, SyncState,
         TargetedAssemblageSpec,
@@ -47,6 +47,8 @@ pub struct Objects {
     pub clusters: Vec<Arc<DynamicObject>>,
     /// ModuleRevisions; read where they are shown.
     pub revisions: Vec<Arc<ModuleRevision>>,
+    /// ZoneRollouts, where they are served; read where they are shown.
+    pub zones: Vec<Arc<ZoneRollout>>,
     /// What happened, newest first; read where it is shown.
     pub events: Vec<Arc<Happened>>,
 }

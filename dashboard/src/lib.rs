@@ -8,6 +8,7 @@
 //!                                       └─► Overview (what needs somebody)                  │
 //!   ModuleRevisions ─────────────► History             (each revision, and the way back)    │
 //!   Events ──────────────────────► Activity            (what happened)                     ─┘
+//!   ZoneRollout ─────────────────► ZonesView, Why      (zones of a group, and their pods)
 //! ```
 //!
 //! Invariant: a view is a pure function of objects as read; nothing here reads or writes a cluster, and no route of the server writes.
@@ -37,6 +38,7 @@ mod verbs;
 mod why;
 mod withdrawal;
 mod words;
+mod zones;
 
 pub use assignment::{Assignment, EchoView, ObjectName, RowView};
 pub use chain::Check;
@@ -58,3 +60,4 @@ pub use verbs::with_verbs;
 pub use why::{Step, Why, why, why_on};
 pub use withdrawal::{Choice, HeldWithdrawal, name as withdrawal_name};
 pub use words::{insecure_scheme, shell_word};
+pub use zones::{ZoneView, ZonesView, why_zones};

@@ -199,7 +199,7 @@ fn by_cluster(
             about: Place::Cluster(cluster.name.clone()),
             shape: cell.shape,
             title: cluster.name.clone(),
-            why: Why::of_cluster(headline, steps, words, command),
+            why: Why::of(headline, steps, Some(words), Some(command)),
         })
     };
     fleet.clusters.iter().enumerate().filter_map(about).collect()

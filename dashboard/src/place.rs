@@ -37,6 +37,8 @@ pub enum Place {
     Fleet,
     /// What happened.
     Activity,
+    /// Groups of zones of this cluster.
+    Zones,
     /// A module.
     Module(ModuleRef),
     /// A revision of a module, by digits of its hash.
@@ -69,6 +71,7 @@ impl Place {
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         match segments[..] {
             ["activity"] => Some(Self::Activity),
+            ["zones"] => Some(Self::Zones),
             ["cluster", name] => Some(Self::Cluster(name.to_owned())),
             [kind, name] => Some(Self::Module(module(kind, name)?)),
             [kind, name, "revision", revision] => {
@@ -84,6 +87,7 @@ impl Place {
         match self {
             Self::Fleet => String::new(),
             Self::Activity => "activity".to_owned(),
+            Self::Zones => "zones".to_owned(),
             Self::Module(module) => module.path(),
             Self::Revision(module, revision) => format!("{}/revision/{}", module.path(), encoded(revision)),
             Self::Assignment(module, cluster) => format!("{}/on/{}", module.path(), encoded(cluster)),
@@ -144,6 +148,7 @@ mod tests {
         for (place, path, root) in [
             (Place::Fleet, "", "./"),
             (Place::Activity, "activity", "./"),
+            (Place::Zones, "zones", "./"),
             (Place::Module(web()), "module/web", "../"),
             (
                 Place::Revision(web(), "1a2b3c4d".to_owned()),

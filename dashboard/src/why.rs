@@ -56,20 +56,20 @@ pub struct Step {
 impl Why {
     const SCHEMA: &'static str = "why/v1";
 
-    /// Of a cluster, by what all modules say of it.
-    pub(crate) const fn of_cluster(
+    /// Without checks and without a choice.
+    pub(crate) const fn of(
         headline: String,
         steps: Vec<Step>,
-        next: String,
-        command: String,
+        next: Option<String>,
+        command: Option<String>,
     ) -> Self {
         Self {
             schema: Self::SCHEMA,
             headline,
             checks: Vec::new(),
             steps,
-            next: Some(next),
-            command: Some(command),
+            next,
+            command,
             otherwise: None,
         }
     }

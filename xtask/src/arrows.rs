@@ -38,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-rollout",
             "muster-simulator",
             "muster-sync",
+            "muster-zones",
         ],
     ),
     (

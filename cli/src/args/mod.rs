@@ -28,7 +28,7 @@ use crate::{
     lint::{self, LintFlags},
     man::{self, ManFlags},
     matrix,
-    once::{self, RevisionFlags, StageFlags, WithdrawFlags},
+    once::{self, RetryFlags, RevisionFlags, StageFlags, WithdrawFlags},
     pause::{self, PauseFlags, ResumeFlags},
     plan::{self, PlanFlags},
     process::{AGENT_EXAMPLES, CONTROLLER_EXAMPLES},
@@ -223,7 +223,7 @@ pub enum Verb {
     /// Exit codes: 0 every decision comes out as it was recorded, 1 some do not, 2 no record, or one that cannot be read.
     #[command(before_help = replay::EXAMPLES)]
     Replay(ReplayFlags),
-    /// List modules, clusters, assemblages or revisions, as kubectl does
+    /// List modules, clusters, assemblages, revisions or ZoneRollouts, as kubectl does
     ///
     /// Exit codes: 0 printed, 2 nothing is of the name, or could not find out.
     #[command(before_help = get::EXAMPLES)]
@@ -243,12 +243,12 @@ pub enum Verb {
     /// Exit codes: 0 printed, 2 could not find out.
     #[command(before_help = tree::EXAMPLES)]
     Tree(TreeFlags),
-    /// Explain why a module is where it is, down to the failing object, and what to do next
+    /// Explain why a module or a ZoneRollout is where it is, down to the failing object or pod, and what to do next
     ///
     /// With -o json: `schema` (`why/v1`), headline, checks (of one cluster; each with holds, shape, what and found), steps (each with
     /// shape, who, cluster, reason, message and since), next and command.
     ///
-    /// Exit codes: 0 printed, 2 no such module, or could not find out.
+    /// Exit codes: 0 printed, 2 no such module or ZoneRollout, or could not find out.
     #[command(before_help = why::EXAMPLES)]
     Why(WhyFlags),
     /// Serve a read-only dashboard of the fleet, live, with your own rights
@@ -266,7 +266,7 @@ pub enum Verb {
     /// Exit codes: 0 printed, 2 no such module or cluster, or could not find out.
     #[command(before_help = events::EXAMPLES)]
     Events(EventsFlags),
-    /// Follow and control the rollout of a module
+    /// Follow and control the rollout of a module, or of the zones of a ZoneRollout
     #[command(before_help = rollout::EXAMPLES)]
     Rollout(RolloutFlags),
     /// Hold clusters at what they have: a cluster for all modules, or some clusters for one module
@@ -331,6 +331,9 @@ pub struct DemoFlags {
     /// Play a tour that checks itself, and end: exit code 0 only if all was as it should be
     #[arg(long, conflicts_with = "clusters")]
     pub tour: bool,
+    /// Instead of a fleet one cluster with StatefulSets of three zones, and muster zones
+    #[arg(long, conflicts_with_all = ["clusters", "tour", "dashboard"])]
+    pub zones: bool,
     /// Also the dashboard, at this loopback address; without one at a free port
     #[arg(
         long,
@@ -480,7 +483,10 @@ pub enum What {
         alias = "mrev"
     )]
     Revisions,
-    /// All of them
+    /// ZoneRollouts
+    #[value(name = "zonerollouts", alias = "zonerollout", alias = "zr")]
+    ZoneRollouts,
+    /// All but ZoneRollouts
     All,
 }
 
@@ -520,8 +526,8 @@ pub struct MatrixFlags {
 
 #[derive(Args, Debug)]
 pub struct WhyFlags {
-    /// module/NAME or bootstrapmodule/NAME
-    pub module: ModuleName,
+    /// module/NAME, bootstrapmodule/NAME or zonerollout/NAME
+    pub rollout: RolloutName,
     /// Only this cluster
     #[arg(short, long)]
     pub cluster: Option<String>,
@@ -560,8 +566,8 @@ pub enum RolloutVerb {
     Status(StatusFlags),
     /// Pause: no further cluster starts; those that are updating finish
     ///
-    /// Writes the annotation fleet.muster.dev/paused, which git does not own, with your name, reason and time. Doing it twice changes
-    /// nothing.
+    /// Writes the annotation fleet.muster.dev/paused, which git does not own, with your name, reason and time; of a ZoneRollout spec.paused.
+    /// Doing it twice changes nothing.
     ///
     /// Exit codes: 0 paused, 2 could not be done.
     #[command(before_help = pause::PAUSE_EXAMPLES)]
@@ -591,11 +597,11 @@ pub enum RolloutVerb {
     /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
     #[command(before_help = once::ABORT_EXAMPLES)]
     Abort(RevisionFlags),
-    /// Retry a revision that is bad or was aborted
+    /// Retry a revision that is bad or was aborted, or of a ZoneRollout one that was condemned
     ///
     /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
     #[command(before_help = once::RETRY_EXAMPLES)]
-    Retry(RevisionFlags),
+    Retry(RetryFlags),
     /// Show the withdrawal that the brake holds, and acknowledge it
     ///
     /// A module that is deleted, or no longer selects many clusters at once, is withdrawn only after an acknowledgement. Without
@@ -720,6 +726,38 @@ impl FromStr for ModuleName {
 impl fmt::Display for ModuleName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind.as_str().to_lowercase(), self.name)
+    }
+}
+
+/// What is rolled: a module over clusters, or a group of zones in one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RolloutName {
+    /// A module.
+    Module(ModuleName),
+    /// A ZoneRollout, by its name or by its group.
+    Zones(String),
+}
+
+impl FromStr for RolloutName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('/') {
+            Some(("zonerollout" | "zonerollouts" | "zr", "")) => {
+                Err("the name is missing: write zonerollout/NAME".to_owned())
+            }
+            Some(("zonerollout" | "zonerollouts" | "zr", name)) => Ok(Self::Zones(name.to_owned())),
+            _ => text.parse().map(Self::Module),
+        }
+    }
+}
+
+impl fmt::Display for RolloutName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Module(module) => module.fmt(f),
+            Self::Zones(name) => write!(f, "zonerollout/{name}"),
+        }
     }
 }
 

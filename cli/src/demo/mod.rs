@@ -18,6 +18,7 @@ mod plane;
 mod repository;
 mod tell;
 mod tour;
+mod zones;
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,7 +43,8 @@ Examples:
   muster demo                                      in a fresh folder, which is removed at the end
   muster demo --dashboard                          with the dashboard from the start
   muster demo --dir fleet --clusters 20
-  muster demo --tour                               plays by itself, checks itself, and ends";
+  muster demo --tour                               plays by itself, checks itself, and ends
+  muster demo --zones                              StatefulSets of three zones in one cluster (docs/zones.md)";
 
 /// Runs the demo until Ctrl-C or SIGTERM.
 pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
@@ -51,6 +53,7 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
         dir,
         keep,
         tour: is_tour,
+        zones,
         dashboard,
         seed,
     } = flags;
@@ -60,11 +63,6 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
     }
     let shutdown = process::until_signalled()?;
     let folder = Folder::make(dir, keep)?;
-    let names = cluster::names(clusters);
-    let pace = if is_tour { Pace::TOUR } else { Pace::PERSON };
-    let spare = Name::spare();
-    let everyone: Vec<Name> = names.iter().cloned().chain([spare.clone()]).collect();
-    let repository = repository::make(&folder.fleet(), &everyone, pace)?;
     let jitter = seed.map_or_else(Jitter::from_system, Jitter::seeded);
     let ground = Ground {
         clock: Clock::system(),
@@ -72,6 +70,14 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
         shutdown: shutdown.clone(),
         data: folder.data(),
     };
+    if zones {
+        return zones::run(folder, &ground).await;
+    }
+    let names = cluster::names(clusters);
+    let pace = if is_tour { Pace::TOUR } else { Pace::PERSON };
+    let spare = Name::spare();
+    let everyone: Vec<Name> = names.iter().cloned().chain([spare.clone()]).collect();
+    let repository = repository::make(&folder.fleet(), &everyone, pace)?;
     let plane = Plane::start(&ground, is_tour)
         .await
         .context("the management plane does not start")?;

@@ -9,11 +9,12 @@ use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
 use k8s_openapi::api::events::v1::Event as ApiEvent;
 use kube::{
     Client, Resource,
+    api::ListParams,
     core::{ApiResource, DynamicObject, NamespaceResourceScope},
     runtime::{watcher, watcher::Event},
 };
 use muster_api::{
-    BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, cluster::Version,
+    BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, ZoneRollout, cluster::Version,
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{
@@ -34,7 +35,9 @@ use super::{happened::Log, held::Held, served};
 const GATHER: Duration = Duration::from_millis(100);
 /// How often is asked which version of Cluster is served.
 const LOOK_FOR_CLUSTERS: Duration = Duration::from_mins(1);
-/// As above, while none is served, or nobody answers.
+/// How often is asked whether ZoneRollouts are served.
+const LOOK_FOR_ZONES: Duration = Duration::from_mins(1);
+/// How often is asked which version of Cluster is served, while none is served, or nobody answers.
 const LOOK_FOR_CLUSTERS_SOON: Duration = Duration::from_secs(5);
 
 /// What is watched of a fleet.
@@ -42,7 +45,7 @@ const LOOK_FOR_CLUSTERS_SOON: Duration = Duration::from_secs(5);
 pub enum Extent {
     /// What the matrix, the tree and `why` are made of.
     Fleet,
-    /// Revisions and events, too.
+    /// Revisions, ZoneRollouts and events, too.
     Whole,
 }
 
@@ -72,6 +75,7 @@ enum Told {
     Proxy(Event<Guard<ProxyAssemblage>>),
     Remote(Event<Guard<RemoteAssemblage>>),
     Revision(Event<Guard<ModuleRevision>>),
+    Zones(Event<Guard<ZoneRollout>>),
     Cluster(Event<DynamicObject>),
     Happened(Event<ApiEvent>),
     /// A watch failed, and is tried again.
@@ -88,6 +92,7 @@ enum Kind {
     Proxies,
     Remotes,
     Revisions,
+    Zones,
     Clusters,
     Events,
 }
@@ -102,6 +107,7 @@ struct Live {
     proxies: Held<ProxyAssemblage>,
     remotes: Held<RemoteAssemblage>,
     revisions: Held<ModuleRevision>,
+    zones: Held<ZoneRollout>,
     clusters: Held<DynamicObject>,
     are_clusters_served: bool,
     log: Log,
@@ -119,6 +125,7 @@ impl Live {
             proxies: Held::new("proxyassemblages"),
             remotes: Held::new("remoteassemblages"),
             revisions: Held::new("modulerevisions"),
+            zones: Held::new("zonerollouts"),
             clusters: Held::new("clusters"),
             are_clusters_served: true,
             log: Log::default(),
@@ -160,6 +167,7 @@ impl Live {
         ];
         if self.extent == Extent::Whole {
             all.push(self.watch(Kind::Revisions, Told::Revision));
+            all.push(zones(self.client.clone(), self.namespace.clone()));
             let events: Api<ApiEvent> = Api::namespaced(self.client.clone(), &self.namespace);
             all.push(told(events, Kind::Events, Told::Happened));
         }
@@ -188,6 +196,7 @@ impl Live {
             Told::Proxy(event) => self.proxies.event(event, now),
             Told::Remote(event) => self.remotes.event(event, now),
             Told::Revision(event) => self.revisions.event(event, now),
+            Told::Zones(event) => self.zones.event(event, now),
             Told::Cluster(event) => {
                 self.are_clusters_served = true;
                 self.clusters.event(guarded(event), now)
@@ -205,6 +214,7 @@ impl Live {
                 Kind::Proxies => self.proxies.failed(why, now),
                 Kind::Remotes => self.remotes.failed(why, now),
                 Kind::Revisions => self.revisions.failed(why, now),
+                Kind::Zones => self.zones.failed(why, now),
                 Kind::Clusters => self.clusters.failed(why, now),
                 Kind::Events => self.log.failed(why, now),
             },
@@ -219,6 +229,7 @@ impl Live {
             remotes: self.remotes.all(),
             clusters: self.clusters.all(),
             revisions: self.revisions.all(),
+            zones: self.zones.all(),
             events: self.log.newest(),
         };
         let is_complete = self.modules.is_read()
@@ -234,6 +245,7 @@ impl Live {
             .chain(self.remotes.troubles())
             .chain(self.clusters.troubles())
             .chain(self.revisions.troubles())
+            .chain(self.zones.troubles())
             .chain(self.log.troubles())
             .collect();
         Snapshot::new(
@@ -267,6 +279,24 @@ where
     });
     let failures = failures.map(move |why| Told::Failed(kind, why));
     stream::select(events.map(tell), failures).boxed()
+}
+
+/// The ZoneRollouts, from when they are served: few clusters of a fleet have them, and the management cluster seldom.
+fn zones(client: Client, namespace: String) -> BoxStream<'static, Told> {
+    let served = async move {
+        let api: Api<Guard<ZoneRollout>> = Api::namespaced(client.clone(), &namespace);
+        while is_missing(&api).await {
+            tokio::time::sleep(LOOK_FOR_ZONES).await;
+        }
+        told(api, Kind::Zones, Told::Zones)
+    };
+    stream::once(served).flatten().boxed()
+}
+
+/// Whether the kind is not served. What else fails is told by the watch.
+async fn is_missing<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>) -> bool {
+    let one = ListParams::default().limit(1);
+    matches!(api.list_metadata(&one).await, Err(kube::Error::Api(status)) if status.code == 404)
 }
 
 /// The Clusters, of whichever version is served, also when that changes.

@@ -20,9 +20,10 @@ use kube::{
     core::{ApiResource, DynamicObject, NamespaceResourceScope},
 };
 use muster_api::{
-    BootstrapModule, Module, ProxyAssemblage, RemoteAssemblage,
+    BootstrapModule, Module, ProxyAssemblage, RemoteAssemblage, ZoneRollout,
     cluster::{self, Version},
     module::ModuleKind,
+    names, path,
 };
 use muster_controllers::runtime::Api;
 use muster_dashboard::{Fleet, Objects};
@@ -215,6 +216,7 @@ enum What {
     Module(ModuleName),
     /// The verb that takes a module as well, and what follows the module then.
     Cluster((&'static str, &'static str)),
+    ZoneRollout,
 }
 
 impl Address {
@@ -231,6 +233,18 @@ impl Address {
             .context("Clusters are not served here (muster crds --management --cluster-api)")?;
         let what = What::Cluster(SEE);
         Ok(Self::at(client, namespace, &version.api_resource(), name, what))
+    }
+
+    /// Where a ZoneRollout is found, by its name or by its group.
+    pub async fn of_zones(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Self> {
+        path::check(name).with_context(|| format!("{name:?} cannot be the name of a ZoneRollout"))?;
+        let resource = ApiResource::erase::<ZoneRollout>(&());
+        let at = |name: &str| Self::at(client, namespace, &resource, name, What::ZoneRollout);
+        let of_group = at(&names::zone_rollout(name));
+        if of_group.find().await?.is_some() {
+            return Ok(of_group);
+        }
+        Ok(at(name))
     }
 
     /// For a verb that takes a module as well, and what follows the module then: offered where a module has the name of the cluster.
@@ -281,6 +295,10 @@ impl Address {
                 let twin = has_twin.then_some(twin);
                 bail!(no_module(module, namespace, names, twin, is_cluster))
             }
+            What::ZoneRollout => bail!(
+                "there is no zonerollout/{name} in namespace {namespace}{}",
+                near::offer(name, names)
+            ),
             What::Cluster(verb) => {
                 let mut module = None;
                 for kind in [ModuleKind::BootstrapModule, ModuleKind::Module] {

@@ -32,11 +32,10 @@ fn flags(role: Role, sync: Sync, notify: bool, dashboard: Option<Auth>) -> Insta
         management: role == Role::Controller,
         downstream: role == Role::Agent,
         crds: false,
-        cluster_api: false,
         sync,
-        image: IMAGE.to_owned(),
         egress_ports: vec![EGRESS_PORT],
         notify,
+        ..InstallFlags::of(IMAGE, sync)
     }
 }
 
@@ -144,6 +143,17 @@ fn templates(role: Role) -> String {
     HEADER.to_owned() + &when(&format!("eq .Values.role \"{value}\""), &text)
 }
 
+/// The objects of muster zones: no value but those that stand in their text changes them.
+fn zones() -> String {
+    let flags = InstallFlags {
+        zones: true,
+        egress_ports: vec![EGRESS_PORT],
+        ..InstallFlags::of(IMAGE, Sync::Builtin)
+    };
+    let text: String = objects(&flags, NAMESPACE).iter().map(document).collect();
+    HEADER.to_owned() + &when("eq .Values.role \"zones\"", &text)
+}
+
 /// By which an object is known among the others.
 fn named(object: &Value) -> String {
     let metadata = &object["metadata"];
@@ -158,7 +168,15 @@ fn definitions() -> BTreeMap<String, String> {
     let groups = [
         ("eq .Values.role \"management\"", crds::management()),
         ("eq .Values.role \"downstream\"", crds::downstream()),
-        ("eq .Values.sync \"builtin\"", crds::flux()),
+        ("eq .Values.role \"zones\"", crds::zones()),
+        (
+            "and .Values.rolloutOperatorCrds (eq .Values.role \"zones\")",
+            crds::rollout_operator(),
+        ),
+        (
+            "and (eq .Values.sync \"builtin\") (ne .Values.role \"zones\")",
+            crds::flux(),
+        ),
         (
             "and .Values.clusterApi (eq .Values.role \"management\")",
             vec![crds::cluster_api()],
@@ -189,6 +207,7 @@ fn generated() -> BTreeMap<String, String> {
         templates(Role::Controller),
     );
     files.insert("muster/templates/agent.yaml".to_owned(), templates(Role::Agent));
+    files.insert("muster/templates/zones.yaml".to_owned(), zones());
     files
 }
 

@@ -62,11 +62,7 @@ pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
         "livenessProbe": probe("/healthz"),
         "readinessProbe": probe("/readyz"),
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": false,
-            "readOnlyRootFilesystem": true,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": container_security(),
         "volumeMounts": [{"name": "data", "mountPath": "/var/lib/muster"}, {"name": "tmp", "mountPath": "/tmp"}],
     });
     // Mirrors of git; lost with the pod, and fetched again.
@@ -97,15 +93,29 @@ pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
                     "serviceAccountName": name,
                     // What is in flight is finished after SIGTERM.
                     "terminationGracePeriodSeconds": 60,
-                    "securityContext": {
-                        "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER,
-                        "seccompProfile": {"type": "RuntimeDefault"},
-                    },
+                    "securityContext": pod_security(),
                     "containers": [container],
                     "volumes": volumes,
                 },
             },
         },
+    })
+}
+
+/// As the standard `restricted` wants pods.
+pub fn pod_security() -> Value {
+    json!({
+        "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    })
+}
+
+/// The same for containers; nothing is written but to volumes.
+pub fn container_security() -> Value {
+    json!({
+        "allowPrivilegeEscalation": false,
+        "readOnlyRootFilesystem": true,
+        "capabilities": {"drop": ["ALL"]},
     })
 }
 

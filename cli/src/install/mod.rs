@@ -8,6 +8,7 @@ mod deployment;
 mod network;
 mod pane;
 mod rights;
+pub mod zones;
 
 use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -31,7 +32,8 @@ Examples:
   muster install --export --management --crds | kubectl apply --server-side -f -
   muster install --export --management --crds --cluster-api -n fleet      modules and clusters in namespace fleet, no Cluster API
   muster install --export --downstream --crds --context eu-1 | kubectl --context eu-1 apply --server-side -f -
-  muster install --export --downstream --sync flux                        where Flux carries out";
+  muster install --export --downstream --sync flux                        where Flux carries out
+  muster install --export --zones --crds -n mimir | kubectl apply --server-side -f -      StatefulSets of several zones (docs/zones.md)";
 
 /// The image unless another is named.
 pub const IMAGE: &str = concat!("muster:", env!("CARGO_PKG_VERSION"));
@@ -42,22 +44,37 @@ pub struct InstallFlags {
     #[arg(long, required = true)]
     pub export: bool,
     /// For the management cluster: muster controller
-    #[arg(long, required_unless_present = "downstream", conflicts_with = "downstream")]
+    #[arg(long, required_unless_present_any = ["downstream", "zones"])]
     pub management: bool,
     /// For a downstream cluster: muster agent
-    #[arg(long)]
+    #[arg(long, conflicts_with = "management")]
     pub downstream: bool,
+    /// For the StatefulSets of a namespace (-n) that are rolled and scaled zone by zone: muster zones
+    #[arg(long, conflicts_with_all = ["management", "downstream", "sync"])]
+    pub zones: bool,
     /// Also the CustomResourceDefinitions
     #[arg(long)]
     pub crds: bool,
     /// Also a minimal kind Cluster, for a management cluster without the Cluster API
-    #[arg(long, requires = "crds", conflicts_with = "downstream")]
+    #[arg(long, requires = "crds", conflicts_with_all = ["downstream", "zones"])]
     pub cluster_api: bool,
+    /// With --zones and --crds: also ZoneAwarePodDisruptionBudget and ReplicaTemplate; false where rollout-operator's own definitions are
+    #[arg(
+        long,
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        requires = "zones",
+        requires = "crds",
+    )]
+    pub rollout_operator_crds: bool,
     /// Who carries the Flux kinds out; with flux their definitions are left to Flux
     #[arg(long, value_enum, default_value_t = Sync::Builtin)]
     pub sync: Sync,
     /// Also the dashboard of muster controller, for these, with a Service muster-dashboard (docs/dashboard.md)
-    #[arg(long, value_enum, value_name = "AUTH", conflicts_with = "downstream")]
+    #[arg(long, value_enum, value_name = "AUTH", conflicts_with_all = ["downstream", "zones"])]
     pub dashboard: Option<Auth>,
     /// The image with the command muster
     #[arg(long, default_value = IMAGE)]
@@ -66,7 +83,7 @@ pub struct InstallFlags {
     #[arg(long, value_name = "PORT", value_delimiter = ',', default_values_t = EGRESS_PORTS)]
     pub egress_ports: Vec<u16>,
     /// Tell the receivers of the Secret muster-notify in muster-system of rollouts (docs/notifications.md)
-    #[arg(long, conflicts_with = "downstream")]
+    #[arg(long, conflicts_with_all = ["downstream", "zones"])]
     pub notify: bool,
 }
 
@@ -157,8 +174,10 @@ impl InstallFlags {
             export: true,
             management: false,
             downstream: false,
+            zones: false,
             crds: true,
             cluster_api: false,
+            rollout_operator_crds: true,
             sync,
             image: image.to_owned(),
             dashboard: None,
@@ -196,11 +215,11 @@ impl Role {
 /// Prints manifests as a stream of YAML documents.
 pub fn run(cluster: &ClusterFlags, flags: &InstallFlags) -> anyhow::Result<u8> {
     // An agent works in the namespace that assemblages are mirrored into, and in no other.
-    let asked = cluster.namespace.as_deref().filter(|_| flags.management);
-    let default = if flags.management {
-        "default"
-    } else {
+    let asked = cluster.namespace.as_deref().filter(|_| !flags.downstream);
+    let default = if flags.downstream {
         SYSTEM_NAMESPACE
+    } else {
+        "default"
     };
     let mut text = String::new();
     for definition in definitions(flags) {
@@ -219,6 +238,13 @@ fn definitions(flags: &InstallFlags) -> Vec<CustomResourceDefinition> {
     if !flags.crds {
         return Vec::new();
     }
+    if flags.zones {
+        let others = flags.rollout_operator_crds.then(crds::rollout_operator);
+        return crds::zones()
+            .into_iter()
+            .chain(others.into_iter().flatten())
+            .collect();
+    }
     let mut definitions = if flags.management {
         crds::management()
     } else {
@@ -234,8 +260,11 @@ fn definitions(flags: &InstallFlags) -> Vec<CustomResourceDefinition> {
     definitions
 }
 
-/// The objects, in an order in which they can be applied; `works_in` is the namespace of modules, or of assemblages.
+/// The objects, in an order in which they can be applied; `works_in` is the namespace of modules, of assemblages, or of StatefulSets.
 fn objects(flags: &InstallFlags, works_in: &str) -> Vec<Value> {
+    if flags.zones {
+        return zones::objects(works_in, flags);
+    }
     let role = if flags.management {
         Role::Controller
     } else {
@@ -273,9 +302,13 @@ fn namespace(name: &str) -> Value {
 
 /// Kubernetes' recommended labels.
 fn labels(role: Role) -> Value {
+    labels_of(role.verb())
+}
+
+fn labels_of(component: &str) -> Value {
     json!({
         "app.kubernetes.io/name": MUSTER,
-        "app.kubernetes.io/component": role.verb(),
+        "app.kubernetes.io/component": component,
         label::APP_PART_OF: MUSTER,
     })
 }
@@ -283,9 +316,11 @@ fn labels(role: Role) -> Value {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
         apps::v1::Deployment,
         core::v1::{Namespace, Service, ServiceAccount},
         networking::v1::NetworkPolicy,
+        policy::v1::PodDisruptionBudget,
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role as NamespacedRole, RoleBinding},
     };
     use serde::de::DeserializeOwned;
@@ -298,12 +333,14 @@ mod tests {
             management: !downstream,
             downstream,
             crds: false,
-            cluster_api: false,
-            sync,
-            dashboard: None,
-            image: "example.com/muster:1".to_owned(),
-            egress_ports: EGRESS_PORTS.to_vec(),
-            notify: false,
+            ..InstallFlags::of("example.com/muster:1", sync)
+        }
+    }
+
+    fn zones() -> InstallFlags {
+        InstallFlags {
+            zones: true,
+            ..InstallFlags::of("example.com/muster:1", Sync::Builtin)
         }
     }
 
@@ -319,6 +356,7 @@ mod tests {
 
     #[test]
     fn every_object_is_of_its_type_without_an_unknown_field() {
+        let mut all = objects(&zones(), "mimir");
         for (downstream, sync, dashboard) in [
             (false, Sync::Builtin, None),
             (false, Sync::Builtin, Some(Auth::Token)),
@@ -329,22 +367,29 @@ mod tests {
                 dashboard,
                 ..flags(downstream, sync)
             };
-            for object in objects(&flags, if downstream { SYSTEM_NAMESPACE } else { "fleet" }) {
-                let kind = object["kind"].as_str().unwrap();
-                let whole = match kind {
-                    "Namespace" => is_whole::<Namespace>(&object),
-                    "ServiceAccount" => is_whole::<ServiceAccount>(&object),
-                    "Role" => is_whole::<NamespacedRole>(&object),
-                    "RoleBinding" => is_whole::<RoleBinding>(&object),
-                    "ClusterRole" => is_whole::<ClusterRole>(&object),
-                    "ClusterRoleBinding" => is_whole::<ClusterRoleBinding>(&object),
-                    "NetworkPolicy" => is_whole::<NetworkPolicy>(&object),
-                    "Deployment" => is_whole::<Deployment>(&object),
-                    "Service" => is_whole::<Service>(&object),
-                    other => panic!("{other} is not expected"),
-                };
-                assert!(whole, "{kind}: {object}");
-            }
+            all.extend(objects(
+                &flags,
+                if downstream { SYSTEM_NAMESPACE } else { "fleet" },
+            ));
+        }
+        for object in all {
+            let kind = object["kind"].as_str().unwrap();
+            let whole = match kind {
+                "Namespace" => is_whole::<Namespace>(&object),
+                "ServiceAccount" => is_whole::<ServiceAccount>(&object),
+                "Role" => is_whole::<NamespacedRole>(&object),
+                "RoleBinding" => is_whole::<RoleBinding>(&object),
+                "ClusterRole" => is_whole::<ClusterRole>(&object),
+                "ClusterRoleBinding" => is_whole::<ClusterRoleBinding>(&object),
+                "NetworkPolicy" => is_whole::<NetworkPolicy>(&object),
+                "Deployment" => is_whole::<Deployment>(&object),
+                "Service" => is_whole::<Service>(&object),
+                "PodDisruptionBudget" => is_whole::<PodDisruptionBudget>(&object),
+                "MutatingWebhookConfiguration" => is_whole::<MutatingWebhookConfiguration>(&object),
+                "ValidatingWebhookConfiguration" => is_whole::<ValidatingWebhookConfiguration>(&object),
+                other => panic!("{other} is not expected"),
+            };
+            assert!(whole, "{kind}: {object}");
         }
     }
 
@@ -410,6 +455,28 @@ mod tests {
     #[test]
     fn downstream() {
         insta::assert_snapshot!(text(&objects(&flags(true, Sync::Builtin), SYSTEM_NAMESPACE)));
+    }
+
+    #[test]
+    fn zones_of_a_namespace() {
+        insta::assert_snapshot!(text(&objects(&zones(), "mimir")));
+    }
+
+    #[test]
+    fn definitions_of_rollout_operator_are_left_out_where_its_own_are() {
+        let names = |flags: &InstallFlags| -> Vec<String> {
+            let definitions = definitions(flags).into_iter();
+            definitions.map(|definition| definition.spec.names.kind).collect()
+        };
+        let without = InstallFlags {
+            rollout_operator_crds: false,
+            ..zones()
+        };
+        assert_eq!(
+            names(&zones()),
+            ["ZoneRollout", "ZoneAwarePodDisruptionBudget", "ReplicaTemplate"]
+        );
+        assert_eq!(names(&without), ["ZoneRollout"]);
     }
 
     #[test]

@@ -12,16 +12,6 @@ const DNS: [u16; 2] = [53, 5353];
 ///
 /// Where API servers, git hosts and gates are is not known here, only at which ports they are.
 pub fn policy(role: Role, flags: &InstallFlags) -> Value {
-    let port = |protocol: &str, port: u16| json!({"protocol": protocol, "port": port});
-    let names: Vec<Value> = DNS
-        .iter()
-        .flat_map(|number| [port("UDP", *number), port("TCP", *number)])
-        .collect();
-    let hosts: Vec<Value> = flags
-        .egress_ports
-        .iter()
-        .map(|number| port("TCP", *number))
-        .collect();
     let dashboard = flags.dashboard.map(|_| pane::PORT);
     let ours: Vec<Value> = [PORT]
         .into_iter()
@@ -35,7 +25,24 @@ pub fn policy(role: Role, flags: &InstallFlags) -> Value {
             "podSelector": {"matchLabels": labels(role)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"ports": ours}],
-            "egress": [{"ports": names}, {"ports": hosts}],
+            "egress": egress(&flags.egress_ports),
         },
     })
+}
+
+/// A port of a rule.
+pub fn port(protocol: &str, number: u16) -> Value {
+    json!({"protocol": protocol, "port": number})
+}
+
+/// What is let out: names, and hosts at these ports.
+pub fn egress(ports: &[u16]) -> Vec<Value> {
+    let names = DNS
+        .iter()
+        .flat_map(|number| [port("UDP", *number), port("TCP", *number)]);
+    let hosts = ports.iter().map(|number| port("TCP", *number));
+    vec![
+        json!({"ports": names.collect::<Vec<_>>()}),
+        json!({"ports": hosts.collect::<Vec<_>>()}),
+    ]
 }

@@ -23,8 +23,11 @@ pub fn objects(works_in: &str, auth: Auth) -> Vec<Value> {
         json!({
             "apiVersion": api_version, "kind": "Role",
             "metadata": {"name": NAME, "namespace": works_in, "labels": labels},
-            // The page of activity; everything else the controller reads already.
-            "rules": [rule("events.k8s.io", "events", &["list", "watch"])],
+            // The pages of activity and of zones; everything else the controller reads already.
+            "rules": [
+                rule("events.k8s.io", "events", &["list", "watch"]),
+                rule("fleet.muster.dev", "zonerollouts", &["list", "watch"]),
+            ],
         }),
         json!({
             "apiVersion": api_version, "kind": "RoleBinding",

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, PostParams},
@@ -43,6 +44,33 @@ pub struct Told {
     pub err: String,
 }
 
+/// Creates definitions, and waits until they are served.
+pub async fn serve(server: &ApiServer, definitions: &[CustomResourceDefinition]) {
+    let api = Api::all(server.client());
+    for definition in definitions {
+        api.create(&PostParams::default(), definition).await.unwrap();
+    }
+    for definition in definitions {
+        let name = definition.name_any();
+        let served = await_condition(api.clone(), &name, is_crd_established());
+        tokio::time::timeout(SOON, served).await.unwrap().unwrap();
+    }
+    // Established is said a moment before it is served.
+    for definition in definitions {
+        let (names, version) = (&definition.spec.names, &definition.spec.versions[0].name);
+        let gvk = GroupVersionKind::gvk(&definition.spec.group, version, &names.kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, &names.plural);
+        let objects: Api<DynamicObject> = Api::all_with(server.client(), &resource);
+        let mut looks = tokio::time::interval(Duration::from_millis(10));
+        let served = async {
+            while objects.list(&ListParams::default()).await.is_err() {
+                looks.tick().await;
+            }
+        };
+        tokio::time::timeout(SOON, served).await.unwrap();
+    }
+}
+
 impl Bed {
     /// Both clusters, nothing in them but the definitions of the management cluster.
     pub async fn new() -> Self {
@@ -58,29 +86,7 @@ impl Bed {
         let mut definitions = crds::management();
         definitions.extend(crds::flux());
         definitions.push(crds::cluster_api());
-        let api = Api::all(management.client());
-        for definition in &definitions {
-            api.create(&PostParams::default(), definition).await.unwrap();
-        }
-        for definition in &definitions {
-            let name = definition.name_any();
-            let served = await_condition(api.clone(), &name, is_crd_established());
-            tokio::time::timeout(SOON, served).await.unwrap().unwrap();
-        }
-        // Established is said a moment before it is served.
-        for definition in &definitions {
-            let (names, version) = (&definition.spec.names, &definition.spec.versions[0].name);
-            let gvk = GroupVersionKind::gvk(&definition.spec.group, version, &names.kind);
-            let resource = ApiResource::from_gvk_with_plural(&gvk, &names.plural);
-            let objects: Api<DynamicObject> = Api::all_with(management.client(), &resource);
-            let mut looks = tokio::time::interval(Duration::from_millis(10));
-            let served = async {
-                while objects.list(&ListParams::default()).await.is_err() {
-                    looks.tick().await;
-                }
-            };
-            tokio::time::timeout(SOON, served).await.unwrap();
-        }
+        serve(&management, &definitions).await;
         let bed = Self {
             management,
             downstream,

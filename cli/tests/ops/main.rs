@@ -19,3 +19,4 @@ mod said;
 mod trouble;
 mod unenroll;
 mod uninstall;
+mod zones;

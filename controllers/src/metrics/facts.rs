@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Resource, ResourceExt};
 use muster_api::{
-    Assemblage, ProxyAssemblage, RemoteAssemblage,
+    Assemblage, ProxyAssemblage, RemoteAssemblage, ZoneRollout,
     assemblage::SyncState,
     cluster::NotReady,
     conditions::READY,
@@ -27,7 +27,9 @@ pub trait Conditioned: Resource<DynamicType = ()> + Clone + Send + Sync + 'stati
     fn conditions(&self) -> &[Condition];
 
     /// The states of its syncs, as it has them.
-    fn syncs(&self) -> &[SyncState];
+    fn syncs(&self) -> &[SyncState] {
+        &[]
+    }
 }
 
 /// What is told of an object.
@@ -133,6 +135,12 @@ macro_rules! conditioned {
 }
 
 conditioned!(Assemblage, ProxyAssemblage, RemoteAssemblage);
+
+impl Conditioned for ZoneRollout {
+    fn conditions(&self) -> &[Condition] {
+        self.status.as_ref().map_or(&[], |status| &*status.conditions)
+    }
+}
 
 type Source = Box<dyn Fn() -> Vec<Facts> + Send + Sync>;
 

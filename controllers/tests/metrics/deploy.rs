@@ -10,6 +10,7 @@ use std::{
 };
 
 use muster_api::reasons::{ObjectReason, Reason};
+use muster_zones::metrics::METRICS;
 use promql_parser::{
     label::MatchOp,
     parser::{self, AggregateExpr, BinaryExpr, Expr, LabelModifier, VectorSelector},
@@ -20,8 +21,8 @@ use serde_json::Value;
 
 use super::scrape::{Bed, parse};
 
-/// Labels that Prometheus gives by itself.
-const OF_TARGETS: &[&str] = &["job", "instance", "le"];
+/// Labels that Prometheus gives by itself, or its operator.
+const OF_TARGETS: &[&str] = &["job", "namespace", "instance", "le"];
 /// Before each runbook: the page and its anchor follow.
 const PAGES: &str = "https://muster.dev/";
 
@@ -140,6 +141,14 @@ async fn told() -> Told {
             }
         }
     }
+    // Those of muster zones, which is no process of the bed.
+    for metric in METRICS {
+        let labels = metric
+            .labels
+            .iter()
+            .map(|label| ((*label).to_owned(), BTreeSet::new()));
+        told.insert(metric.name.to_owned(), labels.collect());
+    }
     told
 }
 
@@ -226,7 +235,7 @@ fn is_word(label: &str, word: &str, seen: &BTreeMap<String, BTreeSet<String>>) -
             "reason" => word.parse::<Reason>().is_ok() || word.parse::<ObjectReason>().is_ok(),
             "status" => ["True", "False", "Unknown"].contains(&word),
             "type" => ["Halted", "Stalled", "TagMoved", "Ready"].contains(&word),
-            "kind" => ["Module", "BootstrapModule", "ProxyAssemblage"].contains(&word),
+            "kind" => ["Module", "BootstrapModule", "ProxyAssemblage", "ZoneRollout"].contains(&word),
             "outcome" => ["done", "refused", "unanswered", "withheld"].contains(&word),
             _ => false,
         }

@@ -24,7 +24,7 @@ pub struct Assets<'a> {
 }
 
 /// A page as a document.
-pub fn whole(page: &Page, request: &Request, query: &str, namespace: &str, assets: Assets<'_>) -> Markup {
+pub fn whole(page: &Page, request: &Request, query: &str, snapshot: &Snapshot, assets: Assets<'_>) -> Markup {
     let root = request.place.root();
     let stream = format!("{root}events/{}", request.place.path());
     html! {
@@ -47,8 +47,9 @@ pub fn whole(page: &Page, request: &Request, query: &str, namespace: &str, asset
                     nav aria-label="Pages" {
                         (tab(request, &Place::Fleet, "Fleet"))
                         (tab(request, &Place::Activity, "Activity"))
+                        @if !snapshot.objects.zones.is_empty() { (tab(request, &Place::Zones, "Zones")) }
                     }
-                    p.where { "namespace " strong { (parts::text(namespace)) } }
+                    p.where { "namespace " strong { (parts::text(&snapshot.namespace)) } }
                     p #live role="status" { noscript { "read anew every " (REFRESH) " s" } }
                 }
                 main #main tabindex="-1" { @for part in &page.parts { (part.markup()) } }
@@ -115,7 +116,7 @@ pub fn troubles(snapshot: &Snapshot) -> Part {
 /// The page of something that is not there.
 pub fn missing(snapshot: &Snapshot, request: &Request) -> Page {
     let what = match &request.place {
-        Place::Fleet | Place::Activity => "page".to_owned(),
+        Place::Fleet | Place::Activity | Place::Zones => "page".to_owned(),
         Place::Module(module) => module.said(),
         Place::Revision(module, said) => format!("revision {said} of {}", module.said()),
         Place::Assignment(module, cluster) => format!("{} on a cluster {cluster}", module.said()),

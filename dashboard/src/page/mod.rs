@@ -18,6 +18,7 @@ mod module;
 mod part;
 pub mod parts;
 mod revision;
+mod zones;
 
 use crate::{Filter, Matrix, Place, Snapshot};
 
@@ -55,6 +56,7 @@ pub fn page(snapshot: &Snapshot, request: &Request) -> Page {
     let found = match &request.place {
         Place::Fleet => Some(fleet::page(snapshot, request)),
         Place::Activity => Some(activity::page(snapshot, request)),
+        Place::Zones => Some(zones::page(snapshot)),
         Place::Module(module) => module::page(snapshot, request, module),
         Place::Revision(module, said) => revision::page(snapshot, request, module, said),
         Place::Assignment(module, cluster) => assignment::page(snapshot, request, module, cluster),

@@ -8,9 +8,11 @@ use axum::{
 use serde::Serialize;
 
 use super::{Shared, query};
-use crate::{Happened, History, Matrix, ModuleRef, Place, Snapshot, Tree, page::Request, why, why_on};
+use crate::{
+    Happened, History, Matrix, ModuleRef, Place, Snapshot, Tree, ZonesView, page::Request, why, why_on,
+};
 
-/// Answers `matrix.json`, `tree.json`, `tree/PLACE.json`, `why/PLACE.json`, `history/PLACE.json` and `activity.json`.
+/// Answers `matrix.json`, `tree.json`, `tree/PLACE.json`, `why/PLACE.json`, `history/PLACE.json`, `activity.json` and `zones.json`.
 pub async fn answer(State(shared): State<Shared>, uri: Uri, RawQuery(query): RawQuery) -> Response {
     let snapshot = std::sync::Arc::clone(&shared.0.snapshots.borrow());
     if !snapshot.is_complete {
@@ -58,6 +60,7 @@ fn text(snapshot: &Snapshot, what: &str, request: &Request) -> Option<Result<Str
         }
         ("history", Place::Module(module)) => Some(written(&History::of_module(&snapshot.objects, module)?)),
         ("activity", Place::Fleet) => Some(written(&activity(snapshot))),
+        ("zones", Place::Fleet) => Some(written(&zones(snapshot))),
         _ => None,
     }
 }
@@ -66,6 +69,13 @@ fn text(snapshot: &Snapshot, what: &str, request: &Request) -> Option<Result<Str
 fn activity(snapshot: &Snapshot) -> serde_json::Value {
     let events: Vec<&Happened> = snapshot.objects.events.iter().map(|event| &**event).collect();
     serde_json::json!({"schema": "activity/v1", "events": events})
+}
+
+/// The groups of zones, with the version of their form.
+fn zones(snapshot: &Snapshot) -> serde_json::Value {
+    let rollouts = snapshot.objects.zones.iter();
+    let groups: Vec<ZonesView> = rollouts.map(|rollout| ZonesView::of(rollout)).collect();
+    serde_json::json!({"schema": "zones/v1", "groups": groups})
 }
 
 fn written(view: &impl Serialize) -> Result<String, String> {

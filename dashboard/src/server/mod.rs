@@ -130,7 +130,7 @@ async fn show(State(shared): State<Shared>, uri: Uri, RawQuery(query): RawQuery)
         (false, false) => StatusCode::SERVICE_UNAVAILABLE,
     };
     let query = query::written(&request);
-    let markup = page::whole(&page, &request, &query, &snapshot.namespace, assets::addresses());
+    let markup = page::whole(&page, &request, &query, &snapshot, assets::addresses());
     let headers = [(header::CACHE_CONTROL, "no-store")];
     (status, headers, Html(markup.into_string())).into_response()
 }

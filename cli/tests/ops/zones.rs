@@ -1,0 +1,114 @@
+//! Promise: the verbs for modules answer about a ZoneRollout too, by its name or its group, and write no more than its spec says.
+
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use muster_api::{ZoneRollout, crds, names};
+use serde_json::{Value, json};
+
+use crate::bed::{Bed, create, serve};
+
+/// A group whose first zone has a pod that crashes, and whose revision was condemned for it.
+async fn bed() -> (Bed, Api<ZoneRollout>) {
+    let bed = Bed::new().await;
+    serve(&bed.management, &crds::zones()).await;
+    let name = names::zone_rollout("ingester");
+    create(
+        &bed.management.client(),
+        json!({"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ZoneRollout",
+            "metadata": {"name": name, "namespace": "default"}, "spec": {"group": "ingester"}}),
+    )
+    .await;
+    let rollouts: Api<ZoneRollout> = Api::namespaced(bed.management.client(), "default");
+    let condition = |kind: &str, status: &str| {
+        json!({"type": kind, "status": status, "reason": "ProgressDeadlineExceeded", "message": "no progress for 10m",
+            "lastTransitionTime": "2026-01-02T03:00:00Z"})
+    };
+    let status = json!({"status": {
+        "observedGeneration": 1,
+        "conditions": [condition("Ready", "False"), condition("Stalled", "True")],
+        "progress": {"done": 3, "total": 6},
+        "sets": {
+            "ingester-zone-a": {"uid": "a", "updateRevision": "a-2", "condemned": true},
+            "ingester-zone-b": {"uid": "b", "updateRevision": "b-1", "done": true},
+        },
+        "reasons": [
+            {"set": "ingester-zone-a", "reason": "Condemned", "message": "revision a-2 was condemned: nothing got better"},
+            {"set": "ingester-zone-a", "pod": "ingester-zone-a-0", "reason": "Unavailable",
+                "message": "container ingester: CrashLoopBackOff: back-off 10s: bad flag"},
+            {"set": "ingester-zone-b", "reason": "UpToDate", "message": "3 of 3 pods are Ready at revision b-1"},
+        ],
+    }});
+    rollouts
+        .patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .unwrap();
+    (bed, rollouts)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn why_leads_to_the_pod_and_the_words_of_its_container() {
+    let (bed, _) = bed().await;
+    let name = names::zone_rollout("ingester");
+    let said = bed.types("why zonerollout/ingester", 0).await;
+    insta::assert_snapshot!(said);
+    assert_eq!(bed.types(&format!("why zr/{name}"), 0).await, said);
+    let said = bed.types("why zonerollout/ingester -o json", 0).await;
+    let why: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(why["schema"], "why/v1");
+    assert_eq!(
+        why["command"],
+        format!("muster rollout retry zonerollout/{name} -n default")
+    );
+    let said = bed.types("why zonerollout/ingestr", 2).await;
+    assert!(said.contains(&format!("did you mean {name}?")), "{said}");
+    let said = bed.types("why zonerollout/ingester --cluster eu-1", 2).await;
+    assert!(said.contains("--cluster is for modules"), "{said}");
+    let said = bed.types("get zonerollouts", 0).await;
+    assert!(said.contains(&name) && said.contains("ingester"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_group_is_paused_and_resumed_in_its_spec() {
+    let (bed, rollouts) = bed().await;
+    let name = names::zone_rollout("ingester");
+    let paused = async || rollouts.get(&name).await.unwrap().spec.paused;
+    for (words, code, says, then) in [
+        (
+            "rollout pause zonerollout/ingester --reason freeze",
+            2,
+            "leave --reason",
+            false,
+        ),
+        (
+            "rollout pause zonerollout/ingester --dry-run",
+            0,
+            "(dry run)",
+            false,
+        ),
+        ("rollout pause zonerollout/ingester", 0, "paused", true),
+        ("rollout pause zonerollout/ingester", 0, "is paused already", true),
+        ("rollout resume zonerollout/ingester", 0, "resumed", false),
+        ("rollout resume zonerollout/ingester", 0, "is not paused", false),
+        (
+            "rollout abort zonerollout/ingester",
+            2,
+            "no kind of module",
+            false,
+        ),
+    ] {
+        let said = bed.types(words, code).await;
+        assert!(said.contains(says), "{words}: {said}");
+        assert_eq!(paused().await, then, "{words}");
+    }
+    let managers: Vec<String> = rollouts
+        .get(&name)
+        .await
+        .unwrap()
+        .managed_fields()
+        .iter()
+        .filter_map(|entry| entry.manager.clone())
+        .collect();
+    assert!(managers.contains(&"muster-cli".to_owned()), "{managers:?}");
+}

@@ -1,0 +1,222 @@
+//! Why a group of zones is where it is: of its ZoneRollout, down to the pod and the words of its container.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use muster_api::{
+    ZoneRollout,
+    conditions::{READY, STALLED},
+    zonerollout::{ZoneReason, ZoneRolloutStatus},
+};
+use serde::Serialize;
+
+use crate::{
+    Shape, Step, Why, listed,
+    words::{counted, shell_word},
+};
+
+/// The word for a StatefulSet or pod with which nothing is wrong.
+const UP_TO_DATE: &str = "UpToDate";
+/// Names on one line; more are counted.
+const LISTED: usize = 5;
+
+/// A group of zones, as it is shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ZonesView {
+    /// The name of the ZoneRollout.
+    pub name: String,
+    /// The value of the label `rollout-group`.
+    pub group: String,
+    /// How it stands.
+    pub shape: Shape,
+    /// The reason of its condition Ready.
+    pub reason: String,
+    /// The message of its condition Ready.
+    pub message: String,
+    /// Pods that are available at the revision of their StatefulSet.
+    pub done: u32,
+    /// All pods.
+    pub total: u32,
+    /// The StatefulSets.
+    pub zones: Vec<ZoneView>,
+}
+
+/// A StatefulSet of a group, as it is shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ZoneView {
+    /// Its name.
+    pub name: String,
+    /// How it stands.
+    pub shape: Shape,
+    /// The revision of its template.
+    pub revision: String,
+    /// Why it, or a pod of it, is where it is.
+    pub steps: Vec<Step>,
+}
+
+impl ZonesView {
+    /// What a ZoneRollout says.
+    pub fn of(rollout: &ZoneRollout) -> Self {
+        let empty = ZoneRolloutStatus::default();
+        let status = rollout.status.as_ref().unwrap_or(&empty);
+        let is_stalled = is(status, STALLED, "True");
+        let is_ready = is(status, READY, "True");
+        let ready = condition(status, READY);
+        let progress = status.progress.as_ref();
+        let zones = status.sets.iter().map(|(name, set)| {
+            let of_zone = status.reasons.iter().filter(|reason| reason.set == *name);
+            let steps: Vec<Step> = of_zone.map(|reason| step(reason, is_stalled)).collect();
+            let worst = steps.iter().map(|step| step.shape);
+            ZoneView {
+                name: name.clone(),
+                shape: worst.min_by_key(|shape| shape.urgency()).unwrap_or(if set.done {
+                    Shape::Ready
+                } else {
+                    Shape::Waiting
+                }),
+                revision: set.update_revision.clone(),
+                steps,
+            }
+        });
+        let reason = ready.map_or("", |ready| ready.reason.as_str());
+        Self {
+            name: rollout.metadata.name.clone().unwrap_or_default(),
+            group: rollout.spec.group.clone(),
+            shape: match (is_ready, is_stalled) {
+                (true, _) => Shape::Ready,
+                (_, true) => Shape::Failed,
+                _ if ready.is_none() => Shape::Unknown,
+                _ => shape(reason),
+            },
+            reason: reason.to_owned(),
+            message: ready.map_or_else(String::new, |ready| ready.message.clone()),
+            done: progress.map_or(0, |progress| progress.done),
+            total: progress.map_or(0, |progress| progress.total),
+            zones: zones.collect(),
+        }
+    }
+}
+
+/// Explains a group of zones.
+pub fn why_zones(rollout: &ZoneRollout) -> Why {
+    let view = ZonesView::of(rollout);
+    let all = view.zones.iter().flat_map(|zone| &zone.steps);
+    let (ready, mut open): (Vec<&Step>, Vec<&Step>) = all.partition(|step| step.shape == Shape::Ready);
+    open.sort_by_key(|step| step.shape.urgency());
+    let mut steps: Vec<Step> = open.into_iter().cloned().collect();
+    if steps.is_empty() && view.shape != Shape::Ready {
+        // What is said of the group as a whole.
+        steps.push(Step {
+            shape: view.shape,
+            who: view.name.clone(),
+            cluster: None,
+            reason: view.reason.clone(),
+            message: view.message.clone(),
+            since: None,
+        });
+    }
+    if let Some(first) = ready.first() {
+        let mut together = Step::clone(first);
+        if ready.len() > 1 {
+            together.who = listed(ready.iter().map(|step| step.who.as_str()), LISTED);
+            // Each has a revision of its own.
+            "all their pods are available at the revision of their StatefulSet"
+                .clone_into(&mut together.message);
+        }
+        steps.push(together);
+    }
+    let (next, command) = next(rollout, &view).unzip();
+    let reason = match &*view.reason {
+        "" => "muster zones has not reported on it yet",
+        reason => reason,
+    };
+    Why::of(
+        format!(
+            "{}: {} of {} available at the revision of their StatefulSet: {reason}",
+            view.group,
+            view.done,
+            counted(usize::try_from(view.total).unwrap_or(usize::MAX), "pod"),
+        ),
+        steps,
+        next,
+        command,
+    )
+}
+
+/// What a person can do, and the command.
+fn next(rollout: &ZoneRollout, view: &ZonesView) -> Option<(String, String)> {
+    let namespace = shell_word(rollout.metadata.namespace.as_deref().unwrap_or("default"));
+    let name = shell_word(&view.name);
+    let status = rollout.status.as_ref()?;
+    let condemned = status.sets.iter().find(|(_, set)| set.condemned);
+    if let Some((set, _)) = condemned {
+        return Some((
+            format!("correct the pod template of {set}, or try the same revision again"),
+            format!("muster rollout retry zonerollout/{name} -n {namespace}"),
+        ));
+    }
+    if rollout.spec.paused {
+        return Some((
+            "it is paused; to go on".to_owned(),
+            format!("muster rollout resume zonerollout/{name} -n {namespace}"),
+        ));
+    }
+    let open = |reason: &&ZoneReason| reason.reason != UP_TO_DATE && shape(&reason.reason) != Shape::Waiting;
+    let first = status.reasons.iter().filter(open);
+    let (pods, sets): (Vec<&ZoneReason>, Vec<&ZoneReason>) = first.partition(|reason| reason.pod.is_some());
+    if let Some(pod) = pods.first().and_then(|reason| reason.pod.as_deref()) {
+        return Some((
+            format!("look at pod {pod}"),
+            format!("kubectl describe pod {} -n {namespace}", shell_word(pod)),
+        ));
+    }
+    let set = &sets.first()?.set;
+    Some((
+        format!("look at StatefulSet {set}"),
+        format!("kubectl describe statefulset {} -n {namespace}", shell_word(set)),
+    ))
+}
+
+fn step(reason: &ZoneReason, is_stalled: bool) -> Step {
+    let ZoneReason {
+        set,
+        pod,
+        reason,
+        message,
+    } = reason;
+    let of_word = shape(reason);
+    Step {
+        // Once nothing gets better, a pod that is not available is what failed.
+        shape: if is_stalled && of_word == Shape::Updating {
+            Shape::Failed
+        } else {
+            of_word
+        },
+        who: pod.as_ref().unwrap_or(set).clone(),
+        cluster: None,
+        reason: reason.clone(),
+        message: message.clone(),
+        since: None,
+    }
+}
+
+/// The shape of a word, of a reason or of a condition.
+fn shape(reason: &str) -> Shape {
+    match reason {
+        UP_TO_DATE => Shape::Ready,
+        "Replacing" | "Unavailable" | "Stuck" | "ScalingDown" | "Progressing" => Shape::Updating,
+        "Paused" => Shape::Held,
+        "Soaking" | "Waiting" | "TwoZones" | "Limit" | "Budget" | "NotObserved" | "NotScaled" => {
+            Shape::Waiting
+        }
+        _ => Shape::Failed,
+    }
+}
+
+fn condition<'a>(status: &'a ZoneRolloutStatus, kind: &str) -> Option<&'a Condition> {
+    status.conditions.iter().find(|condition| condition.type_ == kind)
+}
+
+fn is(status: &ZoneRolloutStatus, kind: &str, says: &str) -> bool {
+    condition(status, kind).is_some_and(|condition| condition.status == says)
+}
