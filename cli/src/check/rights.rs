@@ -216,12 +216,13 @@ mod tests {
             more(&["--notify-config=/n.yaml"]),
             "patch modulerevisions.fleet.muster.dev in fleet"
         );
-        let events = "list events.events.k8s.io in fleet, watch events.events.k8s.io in fleet";
-        assert_eq!(more(&["--dashboard-addr=:8081", "--dashboard-auth=none"]), events);
+        let reads = "list events.events.k8s.io in fleet, watch events.events.k8s.io in fleet, \
+            list zonerollouts.fleet.muster.dev in fleet, watch zonerollouts.fleet.muster.dev in fleet";
+        assert_eq!(more(&["--dashboard-addr=:8081", "--dashboard-auth=none"]), reads);
         assert_eq!(
             more(&["--dashboard-addr=:8081", "--dashboard-auth=token"]),
             format!(
-                "create tokenreviews.authentication.k8s.io, create subjectaccessreviews.authorization.k8s.io, {events}"
+                "create tokenreviews.authentication.k8s.io, create subjectaccessreviews.authorization.k8s.io, {reads}"
             )
         );
     }

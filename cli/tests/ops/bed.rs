@@ -45,8 +45,8 @@ pub struct Told {
 }
 
 /// Creates definitions, and waits until they are served.
-pub async fn serve(server: &ApiServer, definitions: &[CustomResourceDefinition]) {
-    let api = Api::all(server.client());
+pub async fn serve(cluster: &ApiServer, definitions: &[CustomResourceDefinition]) {
+    let api = Api::all(cluster.client());
     for definition in definitions {
         api.create(&PostParams::default(), definition).await.unwrap();
     }
@@ -60,7 +60,7 @@ pub async fn serve(server: &ApiServer, definitions: &[CustomResourceDefinition])
         let (names, version) = (&definition.spec.names, &definition.spec.versions[0].name);
         let gvk = GroupVersionKind::gvk(&definition.spec.group, version, &names.kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, &names.plural);
-        let objects: Api<DynamicObject> = Api::all_with(server.client(), &resource);
+        let objects: Api<DynamicObject> = Api::all_with(cluster.client(), &resource);
         let mut looks = tokio::time::interval(Duration::from_millis(10));
         let served = async {
             while objects.list(&ListParams::default()).await.is_err() {
