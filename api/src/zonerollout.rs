@@ -44,6 +44,11 @@ pub struct ZoneRolloutSpec {
     /// Whether nothing is rolled.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+    /// The revision of the group that is tried again after it was condemned, as status.revision shows it. Each text counts once: to try the same
+    /// revision once more, write it with a slash and anything behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_NAME))]
+    pub retry: Option<String>,
 }
 
 /// What is known of a group, and what is under way; written by muster zones alone.
@@ -64,6 +69,18 @@ pub struct ZoneRolloutStatus {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = MAX_SETS))]
     pub sets: BTreeMap<String, ZoneSet>,
+    /// The revision of the group: a hash of the names of its sets and the revisions of their templates, in hexadecimal digits, once none of them
+    /// has changed for 5s. Only a retry names it: nothing waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_NAME))]
+    pub revision: Option<String>,
+    /// The revision that takes its place if no template changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_revision: Option<NextRevision>,
+    /// The last spec.retry that was taken up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_NAME))]
+    pub retried: Option<String>,
     /// What is under way in the group; nothing else begins before it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
@@ -106,6 +123,17 @@ pub struct ZoneSet {
     /// Whether that revision was condemned: nothing got better for as long as it may.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub condemned: bool,
+}
+
+/// A revision of a group that is not the settled one yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NextRevision {
+    /// The hash.
+    #[schemars(length(max = schema::MAX_NAME))]
+    pub revision: String,
+    /// Since when no template has changed.
+    pub since: Time,
 }
 
 /// What one thing at a time is done.

@@ -18,6 +18,7 @@ use muster_api::{
 use crate::{
     budget::{self, MEMORY},
     model::{Group, Pod, Set},
+    retry,
     roll::{self, Budget, Held, Roll},
     scale::{self, Change, Facts, Settings, mirror::Reference, operation, pods::Ask},
 };
@@ -84,6 +85,8 @@ pub fn decide(
         .in_flight
         .retain(|entry| is_under_way(&group.sets, entry, now));
     note_sets(&mut group, now);
+    retry::note_revision(&mut group, now);
+    retry::retry(&mut group);
     end_rolling(&mut group);
     let undo = operation::advance(&mut group, facts, settings, now);
     let scaling = scale::scale(&group, facts, settings, now);
@@ -358,6 +361,7 @@ fn wake_at(group: &Group, soaked: Option<Timestamp>, now: Timestamp) -> Option<T
         .chain(expires.map(|expires| expires.0.max(next)))
         .chain(soaked)
         .chain(deadline)
+        .chain(retry::settles_at(group))
         .filter(|at| *at > now)
         .min()
 }

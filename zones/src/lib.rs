@@ -25,5 +25,6 @@ pub mod flags;
 pub mod metrics;
 pub mod model;
 pub mod order;
+mod retry;
 pub mod roll;
 pub mod scale;

@@ -39,10 +39,7 @@ fn flags_are_written_as_in_go() {
     }
     let settings = settings(&["-mirror-kinds=A,B", "-mirror-kinds", "C", "-use-zone-tracker"]).unwrap();
     assert_eq!(settings.mirror_kinds, ["A", "B", "C"]);
-    assert_eq!(
-        settings.zone_tracker.as_deref(),
-        Some("rollout-operator-zone-tracker")
-    );
+    assert_eq!(settings.zone_tracker, "rollout-operator-zone-tracker");
 }
 
 #[test]

@@ -1,0 +1,281 @@
+//! What is on record, and what it says.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use muster_api::{
+    Duration,
+    evidence::Progress,
+    zonerollout::{InFlight, MAX_IN_FLIGHT, Operation, OperationKind, Why},
+};
+use muster_zones::{
+    decide::decide,
+    model::{Pod, annotations},
+    scale::{Facts, Settings},
+};
+
+use crate::fleet::{Fleet, Refuses, at, deleted, old, pod, reasons, unready};
+
+#[test]
+fn a_pod_stands_on_record_before_it_is_deleted_and_until_its_uid_is_gone() {
+    let mut fleet = old();
+    let decision = fleet.pass(0);
+    assert_eq!(deleted(&decision), ["zone-a-0"]);
+    let entry = |entry: &InFlight| (entry.pod.clone(), entry.uid.clone(), entry.why);
+    let expect = ("zone-a-0".to_owned(), "zone-a-0-v1".to_owned(), Why::Deletion);
+    assert_eq!(
+        decision.status.in_flight.iter().map(entry).collect::<Vec<_>>(),
+        [expect]
+    );
+    let operation = decision.status.operation.clone().unwrap();
+    assert_eq!(
+        (operation.kind, operation.set.as_str()),
+        (OperationKind::Rolling, "zone-a")
+    );
+    // What wrote that was killed: another one sends it, hours later, and nothing else.
+    assert_eq!(deleted(&fleet.pass(20)), ["zone-a-0"]);
+    fleet.put(Pod {
+        terminating: true,
+        ..pod("zone-a", 0, "v1")
+    });
+    assert_eq!(deleted(&fleet.pass(30)), Vec::<&str>::new());
+    assert_eq!(fleet.status.in_flight.len(), 1);
+    fleet.put(pod("zone-a", 0, "v2"));
+    let decision = fleet.pass(40);
+    assert_eq!(deleted(&decision), ["zone-a-1"]);
+    assert_eq!(decision.status.in_flight.len(), 1);
+    assert_eq!(decision.status.in_flight[0].pod, "zone-a-1");
+}
+
+/// A deletion on record whose pod stays is sent again only while that still disturbs no second zone, and not while it is paused.
+#[test]
+fn a_deletion_on_record_waits_for_the_other_zone() {
+    let mut fleet = old();
+    assert_eq!(deleted(&fleet.pass(0)), ["zone-a-0"]);
+    fleet.put(unready(pod("zone-b", 1, "v1")));
+    assert_eq!(deleted(&fleet.pass(20)), Vec::<&str>::new());
+    assert_eq!(fleet.status.in_flight.len(), 1, "it may still arrive");
+    fleet.put(pod("zone-b", 1, "v1"));
+    fleet.paused = &["zone-a"];
+    assert_eq!(deleted(&fleet.pass(40)), Vec::<&str>::new());
+    fleet.paused = &[];
+    assert_eq!(deleted(&fleet.pass(60)), ["zone-a-0"]);
+}
+
+#[test]
+fn what_does_not_fit_on_record_is_not_deleted() {
+    let mut fleet = old();
+    let entry = InFlight {
+        pod: "zone-a-1".to_owned(),
+        uid: "zone-a-1-v1".to_owned(),
+        set: "zone-a".to_owned(),
+        why: Why::Eviction,
+        since: Time(at(0)),
+    };
+    fleet.status.in_flight = vec![entry; MAX_IN_FLIGHT];
+    fleet.spec.max_unavailable = None;
+    let mut group = fleet.group();
+    let limit = (annotations::MAX_UNAVAILABLE.to_owned(), "2".to_owned());
+    group.sets[0].annotations.extend([limit]);
+    let facts = Facts::default();
+    let decision = decide(
+        &group,
+        &facts,
+        &Settings::default(),
+        &mut Refuses::default(),
+        at(10),
+    );
+    assert_eq!(deleted(&decision), Vec::<&str>::new());
+    group.status.in_flight.truncate(MAX_IN_FLIGHT - 1);
+    let decision = decide(
+        &group,
+        &facts,
+        &Settings::default(),
+        &mut Refuses::default(),
+        at(10),
+    );
+    assert_eq!(deleted(&decision), ["zone-a-0"]);
+}
+
+#[test]
+fn an_eviction_counts_until_its_pod_is_gone_or_for_two_minutes() {
+    let evicted = |second: i64, phase: &str| {
+        let mut fleet = old();
+        fleet.status.in_flight.push(InFlight {
+            pod: "zone-b-0".to_owned(),
+            uid: "zone-b-0-v1".to_owned(),
+            set: "zone-b".to_owned(),
+            why: Why::Eviction,
+            since: Time(at(0)),
+        });
+        fleet.put(Pod {
+            phase: phase.to_owned(),
+            ..pod("zone-b", 0, "v1")
+        });
+        let decision = fleet.pass(second);
+        (
+            deleted(&decision).join(" "),
+            decision
+                .status
+                .in_flight
+                .iter()
+                .any(|entry| entry.why == Why::Eviction),
+        )
+    };
+    assert_eq!(evicted(119, "Running"), (String::new(), true));
+    assert_eq!(evicted(120, "Running"), ("zone-a-0".to_owned(), false));
+    // It is over, and of an old revision: it goes, and no other.
+    assert_eq!(evicted(10, "Succeeded"), ("zone-b-0".to_owned(), false));
+}
+
+#[test]
+fn a_downscale_that_is_under_way_begins_nothing() {
+    let mut fleet = old();
+    fleet.status.operation = Some(Operation {
+        kind: OperationKind::Downscaling,
+        set: "zone-b".to_owned(),
+        set_uid: "uid-zone-b".to_owned(),
+        from: Some(2),
+        to: Some(1),
+        generation: Some(2),
+        admission_uids: Vec::new(),
+        expires: Some(Time(at(40))),
+    });
+    let decision = fleet.pass(0);
+    assert_eq!(deleted(&decision), Vec::<&str>::new());
+    assert_eq!(
+        reasons(&decision)[0],
+        "zone-a ScalingDown: a downscale of zone-b is under way"
+    );
+}
+
+#[test]
+fn the_next_zone_waits_until_the_last_has_soaked() {
+    let mut fleet = Fleet::new(&[
+        ("zone-a", 0, "v2"),
+        ("zone-a", 1, "v2"),
+        ("zone-b", 0, "v1"),
+        ("zone-b", 1, "v1"),
+    ]);
+    fleet.spec.soak = Some(Duration::from_mins(5));
+    let decision = fleet.pass(0);
+    assert_eq!(deleted(&decision), Vec::<&str>::new());
+    assert_eq!(fleet.pass(5).wake_at, Some(at(300)));
+    let progress = decision.status.progress.clone().unwrap();
+    assert_eq!(
+        progress,
+        Progress {
+            done: 2,
+            total: 4,
+            waiting: Some("soak of zone-a".to_owned())
+        }
+    );
+    assert!(reasons(&decision).contains(&"zone-b Soaking: zone-a is done, and soaks".to_owned()));
+    assert_eq!(deleted(&fleet.pass(299)), Vec::<&str>::new());
+    let decision = fleet.pass(300);
+    assert_eq!(deleted(&decision), ["zone-b-0"]);
+    assert_eq!(decision.status.progress.unwrap().waiting, None);
+}
+
+#[test]
+fn a_paused_zone_is_left_alone_and_still_counts() {
+    let mut fleet = old();
+    fleet.paused = &["zone-a"];
+    assert_eq!(deleted(&fleet.pass(0)), ["zone-b-0"]);
+    let mut fleet = old();
+    fleet.paused = &["zone-a"];
+    fleet.put(unready(pod("zone-a", 1, "v1")));
+    let decision = fleet.pass(0);
+    assert_eq!(deleted(&decision), Vec::<&str>::new());
+    assert_eq!(
+        reasons(&decision),
+        [
+            "zone-a Paused: it is paused, and its pods still count",
+            "zone-a/zone-a-1 Unavailable: container main is not ready",
+            "zone-b Waiting: zone-a comes first",
+        ]
+    );
+}
+
+#[test]
+fn the_smaller_limit_counts() {
+    let limit = |annotated: &str, said: Option<&str>| {
+        let mut fleet = old();
+        fleet.spec.max_unavailable = said.map(|said| said.parse().unwrap());
+        let mut group = fleet.group();
+        for set in &mut group.sets {
+            let key = annotations::MAX_UNAVAILABLE.to_owned();
+            set.annotations.insert(key, annotated.to_owned());
+        }
+        deleted(&decide(
+            &group,
+            &Facts::default(),
+            &Settings::default(),
+            &mut Refuses::default(),
+            at(0),
+        ))
+        .len()
+    };
+    assert_eq!(limit("2", None), 2);
+    assert_eq!(limit("2", Some("1")), 1);
+    assert_eq!(limit("1", Some("100%")), 1);
+    assert_eq!(limit("2", Some("0")), 1, "one at least");
+}
+
+#[test]
+fn what_a_budget_refuses_stays_with_its_words() {
+    let decision = old().pass_with(0, &mut Refuses(&["zone-a-0"]));
+    assert_eq!(deleted(&decision), Vec::<&str>::new());
+    assert!(reasons(&decision).contains(&"zone-a/zone-a-0 Budget: 1 pod not ready in zone-b".to_owned()));
+}
+
+#[test]
+fn nothing_to_do_has_a_reason() {
+    let mut fleet = Fleet::new(&[
+        ("zone-a", 0, "v1"),
+        ("zone-a", 1, "v1"),
+        ("zone-b", 0, "v1"),
+        ("zone-b", 1, "v1"),
+    ]);
+    fleet.template = "v1";
+    fleet.pass(-5);
+    let decision = fleet.pass(0);
+    assert_eq!(decision.actions, []);
+    assert_eq!(
+        reasons(&decision)[0],
+        "zone-a UpToDate: 2 of 2 pods are Ready at revision v1; the last change did not touch the pod template"
+    );
+    assert_eq!(
+        decision.status.progress,
+        Some(Progress {
+            done: 4,
+            total: 4,
+            waiting: None
+        })
+    );
+    assert!(
+        decision
+            .status
+            .sets
+            .values()
+            .all(|set| set.done && set.update_revision == "v1")
+    );
+    // At rest the same is decided again.
+    assert_eq!(fleet.pass(3_600).status, decision.status);
+}
+
+#[test]
+fn a_set_that_was_made_again_is_another_one() {
+    let mut fleet = old();
+    fleet.template = "v1";
+    assert!(fleet.pass(0).status.sets["zone-a"].done);
+    let mut group = fleet.group();
+    group.sets[0].uid = "another".to_owned();
+    group.sets[0].pods.clear();
+    let decision = decide(
+        &group,
+        &Facts::default(),
+        &Settings::default(),
+        &mut Refuses::default(),
+        at(10),
+    );
+    assert!(!decision.status.sets["zone-a"].done);
+}
