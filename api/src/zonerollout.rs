@@ -198,6 +198,10 @@ pub struct InFlight {
     /// Its set.
     #[schemars(length(max = schema::MAX_NAME))]
     pub set: String,
+    /// Its resourceVersion, where it is deleted only as it is: it does not come up, and pods of other zones may be unavailable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub resource_version: Option<String>,
     /// By what.
     pub why: Why,
     /// Since when.

@@ -225,7 +225,10 @@ fn unfinished(group: &Group) -> Vec<roll::Delete> {
     let again = |entry: &InFlight| {
         let set = group.set(&entry.set)?;
         let pod = set.pods.iter().find(|pod| pod.uid == entry.uid)?;
-        (!pod.terminating && may_go(set, pod)).then(|| roll::Delete::of(set, pod))
+        (!pod.terminating && may_go(set, pod)).then(|| roll::Delete {
+            resource_version: entry.resource_version.clone(),
+            ..roll::Delete::of(set, pod)
+        })
     };
     let entries = group.status.in_flight.iter();
     let deletions = entries.filter(|entry| entry.why == Why::Deletion);
@@ -239,6 +242,7 @@ fn begin(group: &mut Group, roll: &Roll, now: Timestamp) {
             pod: delete.pod.clone(),
             uid: delete.uid.clone(),
             set: delete.set.clone(),
+            resource_version: delete.resource_version.clone(),
             why: Why::Deletion,
             since: Time(now),
         });

@@ -57,13 +57,13 @@ fn by() -> PatchParams {
     }
 }
 
-/// A pod that is gone, or another one of its name, is as good as deleted.
+/// A pod that is gone, or another one of its name or version, is as good as deleted.
 async fn delete_pod(zones: &Zones, delete: &Delete) -> Result<(), String> {
     let pods: Api<Pod> = Api::namespaced(zones.client.clone(), &zones.settings.namespace);
     let only_it = DeleteParams {
         preconditions: Some(Preconditions {
             uid: Some(delete.uid.clone()),
-            resource_version: None,
+            resource_version: delete.resource_version.clone(),
         }),
         ..DeleteParams::default()
     };

@@ -189,12 +189,16 @@ impl Request {
     }
 }
 
-/// Whether a pod on record may still go. A deletion ends with its pod alone: a late delete of a deposed leader must meet its entry. An
-/// eviction may be refused by another webhook, so it ends when its pod stops running, or after [`MEMORY`]. What has ended has to be taken
+/// Whether a pod on record may still go. A deletion ends with its pod alone, or with the version that it is bound to: a late delete of a
+/// deposed leader must meet its entry. An eviction may be refused by another webhook, so it ends when its pod stops running, or after [`MEMORY`]. What has ended has to be taken
 /// off the record: a pod that runs again does not count once more.
 pub fn is_under_way(entry: &InFlight, pod: Option<&Pod>, now: Timestamp) -> bool {
-    pod.is_some_and(|pod| pod.uid == entry.uid && (entry.why == Why::Deletion || pod.phase == "Running"))
-        && counts(entry, now)
+    let may_go = |pod: &Pod| match (entry.why, &entry.resource_version) {
+        (Why::Deletion, None) => true,
+        (Why::Deletion, version) => pod.stuck_version == *version,
+        (Why::Eviction, _) => pod.phase == "Running",
+    };
+    pod.is_some_and(|pod| pod.uid == entry.uid && may_go(pod)) && counts(entry, now)
 }
 
 fn counts(entry: &InFlight, now: Timestamp) -> bool {
@@ -255,6 +259,7 @@ fn decide(request: &Request, facts: &Facts<'_>) -> Result<Verdict, Verdict> {
                 pod: pod.name.clone(),
                 uid: pod.uid.clone(),
                 set: own.name.clone(),
+                resource_version: None,
                 why: request.asked.why(),
                 since: Time(facts.now),
             })

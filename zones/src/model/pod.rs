@@ -14,6 +14,8 @@ pub struct Pod {
     pub name: String,
     /// `metadata.uid`; empty where the object has none.
     pub uid: String,
+    /// `metadata.resourceVersion` of one that is stuck ([`Pod::stuck`]); of others it does not matter.
+    pub stuck_version: Option<String>,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
     /// `metadata.annotations`.
@@ -86,9 +88,10 @@ impl Pod {
             .map(|index| conditions.swap_remove(index).message);
         let condition = conditions.into_iter().find(|condition| condition.kind == "Ready");
         let mut owners = raw.metadata.owner_references.unwrap_or_default().into_iter();
-        Ok(Self {
+        let mut pod = Self {
             name: raw.metadata.name,
             uid: raw.metadata.uid,
+            stuck_version: None,
             labels: raw.metadata.labels.unwrap_or_default(),
             annotations: raw.metadata.annotations.unwrap_or_default(),
             controller: owners.find(|owner| owner.controller),
@@ -107,7 +110,9 @@ impl Pod {
                 since: condition.last_transition_time.and_then(|time| time.parse().ok()),
             }),
             unscheduled,
-        })
+        };
+        pod.stuck_version = raw.metadata.resource_version.filter(|_| pod.stuck().is_some());
+        Ok(pod)
     }
 
     /// The revision of the template that it was made from.
@@ -200,6 +205,7 @@ struct Raw {
 struct RawMetadata {
     name: String,
     uid: String,
+    resource_version: Option<String>,
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
     owner_references: Option<Vec<Owner>>,

@@ -34,8 +34,10 @@ pub struct Delete {
     pub set: String,
     /// Its name.
     pub pod: String,
-    /// Its uid: the precondition.
+    /// Its uid: a precondition.
     pub uid: String,
+    /// Its resourceVersion, where it goes only as it is: a precondition too.
+    pub resource_version: Option<String>,
 }
 
 /// A set whose `status.currentRevision` is to be written.
@@ -82,7 +84,7 @@ pub fn roll(group: &Group, held: Held<'_>, budget: &mut dyn Budget) -> Roll {
 }
 
 /// Pods of an old revision that do not come up by themselves, of the first set that has some: to delete them makes nothing unavailable, and
-/// without it a fix is never rolled out.
+/// without it a fix is never rolled out. One that comes up meanwhile stays: it is deleted at the version that was read.
 fn stuck(group: &Group, reasons: &mut Reasons) -> Option<Vec<Delete>> {
     let may_go = |pod: &&Pod| pod.stuck().is_some() && !pod.terminating && !group.is_in_flight(pod);
     group.sets.iter().find_map(|set| {
@@ -99,7 +101,11 @@ fn stuck(group: &Group, reasons: &mut Reasons) -> Option<Vec<Delete>> {
                 &format!("it is of an old revision and does not come up: {why}"),
             );
         }
-        (!stuck.is_empty()).then(|| stuck.into_iter().map(|pod| Delete::of(set, pod)).collect())
+        let delete = |pod: &Pod| Delete {
+            resource_version: pod.stuck_version.clone(),
+            ..Delete::of(set, pod)
+        };
+        (!stuck.is_empty()).then(|| stuck.into_iter().map(delete).collect())
     })
 }
 
@@ -236,6 +242,7 @@ impl Delete {
             set: set.name.clone(),
             pod: pod.name.clone(),
             uid: pod.uid.clone(),
+            resource_version: None,
         }
     }
 }

@@ -67,6 +67,7 @@ fn what_does_not_fit_on_record_is_not_deleted() {
         pod: "zone-a-1".to_owned(),
         uid: "zone-a-1-v1".to_owned(),
         set: "zone-a".to_owned(),
+        resource_version: None,
         why: Why::Eviction,
         since: Time(at(0)),
     };
@@ -103,6 +104,7 @@ fn an_eviction_counts_until_its_pod_is_gone_or_for_two_minutes() {
             pod: "zone-b-0".to_owned(),
             uid: "zone-b-0-v1".to_owned(),
             set: "zone-b".to_owned(),
+            resource_version: None,
             why: Why::Eviction,
             since: Time(at(0)),
         });

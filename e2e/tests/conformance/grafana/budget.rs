@@ -186,6 +186,7 @@ fn pod_counts_ready(input: &Input<'_>) -> anyhow::Result<Value> {
             pod: pod.name.clone(),
             uid: pod.uid.clone(),
             set: String::new(),
+            resource_version: None,
             why: Why::Eviction,
             since: Time(now - SignedDuration::from_secs(ago)),
         };

@@ -1,0 +1,132 @@
+//! Drains: pods are evicted, as far as the budget allows it.
+
+use muster_api::zonerollout::ZoneRolloutStatus;
+use muster_zones::{
+    budget::{Asked, Facts, Reason, Request, judge},
+    model::Set,
+};
+
+use super::{
+    sets::{State, name},
+    world::{Holds, Sent, World},
+};
+
+/// An eviction between two steps of its review.
+pub struct Evicting {
+    set: usize,
+    uid: u32,
+    record: Option<(u64, ZoneRolloutStatus)>,
+    sets: Option<Vec<Set>>,
+}
+
+impl World {
+    /// A node is drained: some pods are to be evicted.
+    pub fn drain(&mut self) {
+        let set = self.chance.below(self.sets.len());
+        let pods = self.sets[set].pods.iter().flatten();
+        let uids: Vec<u32> = pods.map(|pod| pod.uid).collect();
+        if self.budget.is_some() && !uids.is_empty() {
+            let uid = uids[self.chance.below(uids.len())];
+            self.drained.push((set, uid));
+        }
+    }
+
+    /// One step of an eviction.
+    pub fn evict(&mut self) -> Holds {
+        if self.evicting.is_empty() || self.chance.is(200) {
+            if !self.drained.is_empty() {
+                let at = self.chance.below(self.drained.len());
+                let (set, uid) = self.drained.swap_remove(at);
+                self.evicting.push(Evicting {
+                    set,
+                    uid,
+                    record: None,
+                    sets: None,
+                });
+            }
+            return Ok(());
+        }
+        let at = self.chance.below(self.evicting.len());
+        let mut eviction = self.evicting.swap_remove(at);
+        if self.chance.is(20) {
+            self.tally.kills += 1;
+            return Ok(());
+        }
+        if eviction.record.is_none() {
+            eviction.record = Some((self.version, self.record.clone()));
+            self.evicting.push(eviction);
+        } else if eviction.sets.is_none() {
+            eviction.sets = Some(self.set_rows());
+            self.evicting.push(eviction);
+        } else {
+            self.judge(&eviction);
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, eviction: &Evicting) {
+        let Evicting {
+            set,
+            uid,
+            record: Some((version, status)),
+            sets: Some(sets),
+        } = eviction
+        else {
+            return;
+        };
+        let (set, uid) = (*set, *uid);
+        let pods = self.pod_rows();
+        let Some(pod) = pods.iter().find(|pod| pod.uid == uid.to_string()) else {
+            return;
+        };
+        let request = Request {
+            namespace: "test".to_owned(),
+            name: pod.name.clone(),
+            dry_run: false,
+            asked: Asked::Eviction,
+        };
+        let verdict = judge(
+            &request,
+            &Facts {
+                budgets: &self.budgets,
+                pod: Ok(pod.clone()),
+                owner: Some(Ok(sets[set].clone())),
+                sets: Ok(sets.clone()),
+                pods: Ok(pods.clone()),
+                in_flight: &status.in_flight,
+                now: self.now,
+            },
+        );
+        if !verdict.allowed() {
+            self.drained.push((set, uid));
+            return;
+        }
+        let Some(entry) = verdict.record else {
+            // Nothing of it serves; the API server evicts what it finds so, and as it finds it.
+            assert_eq!(verdict.reason, Reason::PodNotReady);
+            if let Some((_, pod)) = self.sets[set].of_uid(uid) {
+                pod.state = State::Terminating;
+            }
+            return;
+        };
+        let mut status = status.clone();
+        status.in_flight.retain(|other| other.uid != entry.uid);
+        status.in_flight.push(*entry);
+        if !self.write(*version, &status) {
+            self.drained.push((set, uid));
+            return;
+        }
+        self.note(format!("the eviction of {} {uid} is allowed", name(set)));
+        // Another webhook may refuse it.
+        if self.chance.is(900) {
+            let due = self.now + self.chance.seconds(30);
+            let sent = Sent::Pod {
+                set,
+                uid,
+                version: None,
+                evicts: true,
+            };
+            self.sent.push((due, sent));
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Plays random histories of a group around the shipped decisions, and holds them against the laws.
+//!
+//! Up to five zones of up to twenty pods; two leaders that are killed between any two steps, and read one list after the other; deletions and
+//! allowed evictions that arrive late, answers that are lost, statuses and watches that lag; an autoscaler, followers, drains; pods that fail.
+
+mod chance;
+mod drains;
+mod leaders;
+mod reviews;
+mod sets;
+mod world;
+
+use jiff::SignedDuration;
+
+use self::{
+    sets::name,
+    world::{Holds, World},
+};
+
+/// How many events of people and machines come before a good revision.
+const EVENTS: usize = 800;
+/// In how many events a good revision has to be everywhere.
+const LONGEST: usize = 100_000;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub steps: u64,
+    pub deletions: u64,
+    pub evictions: u64,
+    pub downscales: u64,
+    pub conflicts: u64,
+    pub kills: u64,
+    pub condemned: u64,
+}
+
+/// Plays the history of a seed; the error says which law is broken, and how it came to that.
+pub fn play(seed: u64) -> Result<Tally, String> {
+    let mut world = World::new(seed);
+    let told = |broken: String| format!("seed {seed}: {broken}");
+    for _ in 0..EVENTS {
+        if world.chance.is(20) {
+            world.people();
+        }
+        world.step().map_err(told)?;
+    }
+    world.calm();
+    let mut steps = 0;
+    while !world.is_done() {
+        world.step().map_err(told)?;
+        steps += 1;
+        if steps > LONGEST {
+            return Err(told(world.broken("r4 does not get everywhere")));
+        }
+    }
+    Ok(world.tally)
+}
+
+impl World {
+    fn step(&mut self) -> Holds {
+        self.tally.steps += 1;
+        let pause = if self.chance.is(10) {
+            self.chance.seconds(20)
+        } else {
+            SignedDuration::from_millis(200)
+        };
+        self.now += pause;
+        if self.chance.is(2) {
+            self.outage = self.now + SignedDuration::from_secs(150);
+        }
+        match self.chance.below(10) {
+            0..=2 => {
+                let leader = self.chance.below(2);
+                self.lead(leader)?;
+            }
+            3 => self.arrive()?,
+            4 => self.review(),
+            5 => self.evict()?,
+            _ => self.cluster(),
+        }
+        self.retry();
+        Ok(())
+    }
+
+    /// Something that people or machines want.
+    fn people(&mut self) {
+        match self.chance.below(10) {
+            0..=2 => {
+                let revision = u32::try_from(self.chance.below(4)).unwrap();
+                self.release(revision, 700);
+            }
+            3..=5 => self.autoscale(),
+            6..=8 => self.drain(),
+            _ => {
+                self.spec.paused = !self.spec.paused;
+                self.version += 1;
+            }
+        }
+    }
+
+    /// The templates become this revision, each with that chance of a thousand.
+    fn release(&mut self, revision: u32, chance: usize) {
+        self.note(format!("release r{revision}"));
+        for at in 0..self.sets.len() {
+            if self.sets[at].template != revision && self.chance.is(chance) {
+                self.sets[at].template = revision;
+                self.sets[at].changed();
+            }
+        }
+    }
+
+    fn autoscale(&mut self) {
+        let all = self.sets.len();
+        let at = if self.sets[all - 1].follows {
+            0
+        } else {
+            self.chance.below(all)
+        };
+        let replicas = self.sets[at].replicas;
+        let to = (replicas + self.chance.below(4))
+            .saturating_sub(self.chance.below(4))
+            .clamp(1, 20);
+        if to < replicas && self.sets[at].prepares {
+            let review = reviews::Reviewing::new(self, at, to, None);
+            self.reviews.push(review);
+        } else if to != replicas {
+            self.note(format!("{} is scaled from {replicas} to {to}", name(at)));
+            self.sets[at].replicas = to;
+            self.sets[at].changed();
+        }
+    }
+
+    /// A person tries what was condemned again.
+    fn retry(&mut self) {
+        if !self.record.sets.values().any(|set| set.condemned) || !self.chance.is(20) {
+            return;
+        }
+        if let Some(revision) = self.record.revision.clone() {
+            self.tally.condemned += 1;
+            self.spec.retry = Some(format!("{revision}/{}", self.tally.condemned));
+            self.version += 1;
+        }
+    }
+
+    /// A good revision, and time.
+    fn calm(&mut self) {
+        self.spec.paused = false;
+        self.version += 1;
+        self.drained.clear();
+        self.release(4, 1_000);
+    }
+
+    /// The good revision is everywhere, nothing is under way, and followers have what their leader has.
+    fn is_done(&self) -> bool {
+        let leader = self.sets[0].replicas;
+        self.record.in_flight.is_empty()
+            && self.record.operation.is_none()
+            && self
+                .sets
+                .iter()
+                .all(|set| set.is_rolled_out() && (!set.follows || set.replicas == leader))
+    }
+}

@@ -1,0 +1,149 @@
+//! Reviews of downscales, step by step: of people, of an autoscaler, and of the controller itself.
+
+use jiff::{SignedDuration, Timestamp};
+use muster_api::zonerollout::ZoneRolloutStatus;
+use muster_zones::{
+    admit::{Fact, Read, Record, Request, Step, Webhook, WriteError, Zones, prepare::Prepare},
+    model::Set,
+};
+
+use super::{
+    sets::name,
+    world::{Sent, World},
+};
+
+/// How long the API server waits for an answer, and how long it may take with it.
+const TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
+
+/// A review between two of its steps.
+pub struct Reviewing {
+    set: usize,
+    to: usize,
+    /// The resourceVersion of the set that is to be changed.
+    version: u64,
+    /// The leader whose change it is.
+    by: Option<usize>,
+    began: Timestamp,
+    webhook: Prepare,
+    step: Step,
+    /// What was read of the group so far.
+    record: Option<(u64, ZoneRolloutStatus)>,
+    sets: Option<Vec<Set>>,
+    /// The pods that ran when the pods were read.
+    started: Vec<u32>,
+}
+
+impl Reviewing {
+    pub fn new(world: &mut World, set: usize, to: usize, by: Option<usize>) -> Self {
+        let before = &world.sets[set];
+        let request = Request {
+            uid: format!("review-{}", world.chance.next()),
+            resource: "statefulsets".to_owned(),
+            name: name(set),
+            namespace: "test".to_owned(),
+            operation: "UPDATE".to_owned(),
+            object: Some(before.object(to)),
+            old_object: Some(before.object(before.replicas)),
+            ..Request::default()
+        };
+        let mut webhook = Prepare::new(request, World::settings(), false);
+        let step = webhook.advance(Fact::Begin, world.now);
+        Self {
+            set,
+            to,
+            version: world.sets[set].version,
+            by,
+            began: world.now,
+            webhook,
+            step,
+            record: None,
+            sets: None,
+            started: Vec::new(),
+        }
+    }
+}
+
+impl World {
+    /// One step of a review.
+    pub fn review(&mut self) {
+        if self.reviews.is_empty() {
+            return;
+        }
+        let at = self.chance.below(self.reviews.len());
+        let mut review = self.reviews.swap_remove(at);
+        if self.chance.is(20) {
+            self.tally.kills += 1;
+            self.note(format!("the review of {} is killed", name(review.set)));
+            return self.refuse(&review);
+        }
+        let fact = match review.step.clone() {
+            Step::Answer(response) => {
+                let in_time = self.now.duration_since(review.began) < TIMEOUT;
+                if !response.allowed || !in_time || self.chance.is(100) {
+                    return self.refuse(&review);
+                }
+                let left = TIMEOUT.as_secs();
+                let due = self.now + self.chance.seconds(usize::try_from(left).unwrap() / 2);
+                let sent = Sent::Replicas {
+                    set: review.set,
+                    to: review.to,
+                    version: review.version,
+                    started: review.started,
+                    by: review.by,
+                };
+                return self.sent.push((due, sent));
+            }
+            Step::Read(Read::Zones { .. }) => self.read_step(&mut review),
+            Step::Read(read) => panic!("a StatefulSet has no parent: {read:?}"),
+            Step::Ask(asks) => Some(Fact::Answers(asks.iter().map(|ask| self.ask(ask)).collect())),
+            Step::Write(write) => {
+                let version = write.version.as_deref().unwrap().parse().unwrap();
+                let mut written = if self.write(version, &write.status) {
+                    Ok(self.version.to_string())
+                } else {
+                    Err(WriteError::Conflict)
+                };
+                if self.chance.is(30) {
+                    written = Err(WriteError::Failed("the answer was lost".to_owned()));
+                }
+                Some(Fact::Written(written))
+            }
+        };
+        if let Some(fact) = fact {
+            review.step = review.webhook.advance(fact, self.now);
+        }
+        self.reviews.push(review);
+    }
+
+    /// Reads one list after the other; what came of it once all are read.
+    fn read_step(&mut self, review: &mut Reviewing) -> Option<Fact> {
+        let Some((version, status)) = review.record.take() else {
+            review.record = Some((self.version, self.record.clone()));
+            return None;
+        };
+        let Some(sets) = review.sets.take() else {
+            review.record = Some((version, status));
+            review.sets = Some(self.set_rows());
+            return None;
+        };
+        let started = self.sets[review.set].pods.iter().flatten();
+        review.started = started.filter(|pod| pod.started).map(|pod| pod.uid).collect();
+        let record = Record {
+            version: version.to_string(),
+            status,
+        };
+        Some(Fact::Zones(Box::new(Zones {
+            sets: Ok(sets),
+            pods: Ok(self.pod_rows()),
+            tracker: Ok(None),
+            record: Ok(Some(record)),
+        })))
+    }
+
+    /// The change is not made.
+    fn refuse(&mut self, review: &Reviewing) {
+        if let Some(leader) = review.by {
+            self.leaders[leader].answered(false);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The StatefulSets of the player, their pods, and what their controller does.
+
+use jiff::Timestamp;
+use muster_zones::{
+    model::{Container, Owner, Pod, Set, SetStatus, annotations},
+    scale::{follower, preparation, times},
+};
+use serde_json::{Value, json};
+
+use super::chance::Chance;
+
+pub const GROUP: &str = "db";
+/// Seconds between the downscales of two zones.
+pub const MIN_TIME: i64 = 90;
+
+/// Revisions are numbers; odd ones never come up.
+pub fn is_bad(revision: u32) -> bool {
+    revision % 2 == 1
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Starting,
+    Ready,
+    /// It is in a crash loop. One of a good revision may come up.
+    Crashing,
+    /// A probe fails; it may recover.
+    Failing,
+    Terminating,
+}
+
+#[derive(Clone, Debug)]
+pub struct SimPod {
+    pub uid: u32,
+    pub revision: u32,
+    pub state: State,
+    /// The resourceVersion.
+    pub version: u64,
+    /// It was asked to prepare, and not asked to forget it.
+    pub prepared: bool,
+    /// Whether one of its containers ever ran.
+    pub started: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct SimSet {
+    pub index: usize,
+    pub replicas: usize,
+    /// How many pods may be unavailable by its annotation.
+    pub limit: usize,
+    pub template: u32,
+    pub generation: i64,
+    /// The resourceVersion.
+    pub version: u64,
+    /// Whether it follows the first set.
+    pub follows: bool,
+    /// Whether its pods are prepared for a downscale.
+    pub prepares: bool,
+    pub pods: Vec<Option<SimPod>>,
+    pub status: SetStatus,
+    /// By ordinal: whether we made that pod unavailable, and it did not come back.
+    pub ours: Vec<bool>,
+    /// Pods that a downscale of ours took away are still there.
+    pub leaving: bool,
+    /// When a downscale of ours was carried out last.
+    pub fell: Option<Timestamp>,
+}
+
+pub fn name(index: usize) -> String {
+    format!("zone-{index}")
+}
+
+pub fn index(name: &str) -> usize {
+    name.trim_start_matches("zone-").parse().unwrap()
+}
+
+impl SimSet {
+    pub fn new(index: usize, replicas: usize, limit: usize, next_uid: &mut u32) -> Self {
+        let mut set = Self {
+            index,
+            replicas,
+            limit,
+            template: 0,
+            generation: 1,
+            version: 1,
+            follows: false,
+            prepares: false,
+            pods: Vec::new(),
+            status: SetStatus {
+                current_revision: "r0".to_owned(),
+                ..SetStatus::default()
+            },
+            ours: vec![false; replicas],
+            leaving: false,
+            fell: None,
+        };
+        for _ in 0..replicas {
+            *next_uid += 1;
+            set.pods.push(Some(SimPod {
+                uid: *next_uid,
+                revision: 0,
+                state: State::Ready,
+                version: 1,
+                prepared: false,
+                started: true,
+            }));
+        }
+        set.report();
+        set
+    }
+
+    /// Its controller writes its status.
+    pub fn report(&mut self) {
+        let pods = self.pods.iter().flatten();
+        let count =
+            |is: &dyn Fn(&SimPod) -> bool| u32::try_from(pods.clone().filter(|pod| is(pod)).count()).unwrap();
+        let status = SetStatus {
+            observed_generation: self.generation,
+            replicas: count(&|_| true),
+            ready_replicas: count(&|pod| pod.state == State::Ready),
+            updated_replicas: count(&|pod| pod.revision == self.template),
+            current_revision: self.status.current_revision.clone(),
+            update_revision: format!("r{}", self.template),
+        };
+        if status != self.status {
+            self.status = status;
+            self.version += 1;
+        }
+    }
+
+    /// Its spec is another one.
+    pub fn changed(&mut self) {
+        self.generation += 1;
+        self.version += 1;
+    }
+
+    /// Whether we hold pods of it unavailable.
+    pub fn is_ours(&self) -> bool {
+        self.leaving || self.ours.contains(&true)
+    }
+
+    pub fn of_uid(&mut self, uid: u32) -> Option<(usize, &mut SimPod)> {
+        let mut pods = self.pods.iter_mut().enumerate();
+        pods.find_map(|(ordinal, pod)| Some((ordinal, pod.as_mut().filter(|pod| pod.uid == uid)?)))
+    }
+
+    /// A pod moves, or the controller makes or removes one.
+    pub fn moves(&mut self, chance: &mut Chance, next_uid: &mut u32) {
+        self.pods.resize(self.pods.len().max(self.replicas), None);
+        let is_open = |(ordinal, pod): &(usize, &Option<SimPod>)| {
+            *ordinal >= self.replicas || pod.as_ref().is_none_or(|pod| pod.state != State::Ready)
+        };
+        let open: Vec<usize> = self
+            .pods
+            .iter()
+            .enumerate()
+            .filter(is_open)
+            .map(|(ordinal, _)| ordinal)
+            .collect();
+        if open.is_empty() || chance.is(30) {
+            self.fail(chance);
+        } else {
+            let ordinal = open[chance.below(open.len())];
+            self.forward(ordinal, chance, next_uid);
+        }
+        while self.pods.len() > self.replicas && self.pods.last().is_some_and(Option::is_none) {
+            self.pods.pop();
+        }
+        self.leaving &= self.pods.len() > self.replicas;
+        self.ours.resize(self.pods.len(), false);
+    }
+
+    /// A pod that was Ready is not, by itself.
+    fn fail(&mut self, chance: &mut Chance) {
+        let ordinal = chance.below(self.pods.len());
+        let state = if chance.is(200) {
+            State::Crashing
+        } else {
+            State::Failing
+        };
+        if let Some(Some(pod)) = self.pods.get_mut(ordinal)
+            && pod.state == State::Ready
+            && chance.is(100)
+        {
+            pod.state = state;
+            pod.version += 1;
+        }
+    }
+
+    fn forward(&mut self, ordinal: usize, chance: &mut Chance, next_uid: &mut u32) {
+        let is_highest = ordinal + 1 == self.pods.len();
+        match &mut self.pods[ordinal] {
+            None if ordinal < self.replicas => {
+                *next_uid += 1;
+                self.pods[ordinal] = Some(SimPod {
+                    uid: *next_uid,
+                    revision: self.template,
+                    state: State::Starting,
+                    version: 1,
+                    prepared: false,
+                    started: false,
+                });
+            }
+            None => {}
+            Some(pod) => {
+                pod.version += 1;
+                match pod.state {
+                    State::Terminating => self.pods[ordinal] = None,
+                    // The controller takes the highest away.
+                    _ if ordinal >= self.replicas && is_highest => pod.state = State::Terminating,
+                    State::Starting if is_bad(pod.revision) => {
+                        pod.started = true;
+                        pod.state = State::Crashing;
+                    }
+                    State::Crashing if is_bad(pod.revision) || !chance.is(100) => {}
+                    State::Starting | State::Failing | State::Crashing => {
+                        pod.started = true;
+                        pod.state = State::Ready;
+                        self.ours[ordinal] = false;
+                    }
+                    State::Ready => {}
+                }
+            }
+        }
+    }
+
+    /// Whether it has all of its pods, Ready at the revision of its template, and none is prepared to leave.
+    pub fn is_rolled_out(&self) -> bool {
+        let done = |pod: &Option<SimPod>| {
+            pod.as_ref().is_some_and(|pod| {
+                pod.revision == self.template && pod.state == State::Ready && !pod.prepared
+            })
+        };
+        self.pods.len() == self.replicas && self.pods.iter().all(done)
+    }
+
+    /// The row of the set, without pods.
+    pub fn row(&self) -> Set {
+        let mut labels = annotations::Texts::from([("rollout-group".to_owned(), GROUP.to_owned())]);
+        let mut said = annotations::Texts::from([
+            (annotations::MAX_UNAVAILABLE.to_owned(), self.limit.to_string()),
+            (preparation::PORT.to_owned(), "80".to_owned()),
+            (preparation::PATH.to_owned(), "/leave".to_owned()),
+        ]);
+        if self.prepares {
+            labels.insert(preparation::PREPARE.to_owned(), "true".to_owned());
+        }
+        labels.insert(times::MIN_TIME.to_owned(), format!("{MIN_TIME}s"));
+        if self.follows {
+            said.insert(follower::LEADER.to_owned(), name(0));
+        }
+        Set {
+            uid: format!("uid-{}", self.index),
+            name: name(self.index),
+            generation: self.generation,
+            labels,
+            annotations: said,
+            replicas: Some(u32::try_from(self.replicas).unwrap()),
+            service_name: "db".to_owned(),
+            strategy: "OnDelete".to_owned(),
+            status: self.status.clone(),
+            ..Set::default()
+        }
+    }
+
+    /// As a review has it.
+    pub fn object(&self, replicas: usize) -> Value {
+        let row = self.row();
+        json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet",
+            "metadata": {"name": row.name, "namespace": "test", "uid": row.uid, "generation": row.generation,
+                "labels": row.labels, "annotations": row.annotations},
+            "spec": {"replicas": replicas, "serviceName": row.service_name},
+        })
+    }
+
+    /// The rows of its pods.
+    pub fn rows(&self) -> impl Iterator<Item = Pod> {
+        let pods = self.pods.iter().enumerate();
+        pods.filter_map(|(ordinal, pod)| Some(row(self.index, ordinal, pod.as_ref()?)))
+    }
+}
+
+fn row(set: usize, ordinal: usize, pod: &SimPod) -> Pod {
+    let waiting = (pod.state == State::Crashing).then(|| ("CrashLoopBackOff".to_owned(), String::new()));
+    Pod {
+        name: format!("{}-{ordinal}", name(set)),
+        uid: pod.uid.to_string(),
+        stuck_version: waiting.is_some().then(|| pod.version.to_string()),
+        labels: [
+            (
+                "controller-revision-hash".to_owned(),
+                format!("r{}", pod.revision),
+            ),
+            ("rollout-group".to_owned(), GROUP.to_owned()),
+        ]
+        .into(),
+        controller: Some(Owner {
+            kind: "StatefulSet".to_owned(),
+            name: name(set),
+            uid: format!("uid-{set}"),
+            controller: true,
+        }),
+        phase: if pod.started { "Running" } else { "Pending" }.to_owned(),
+        terminating: pod.state == State::Terminating,
+        containers: vec![Container {
+            name: "main".to_owned(),
+            ready: pod.state == State::Ready,
+            running: matches!(pod.state, State::Ready | State::Failing),
+            waiting,
+            was_started: pod.started,
+        }],
+        ..Pod::default()
+    }
+}

@@ -1,0 +1,304 @@
+//! The world of the player: what stands in the API server, what is on its way there, and the laws.
+
+use jiff::{SignedDuration, Timestamp};
+use muster_api::{
+    Duration,
+    zonerollout::{ZoneRolloutSpec, ZoneRolloutStatus},
+};
+use muster_zones::{
+    budget::Known,
+    model::{Group, Pod, Set},
+    scale::{Settings, times::all_now},
+};
+use serde_json::json;
+
+use super::{
+    Tally,
+    chance::Chance,
+    drains::Evicting,
+    leaders::Leader,
+    reviews::Reviewing,
+    sets::{GROUP, MIN_TIME, SimPod, SimSet, State, name},
+};
+
+/// How many events are shown where a law is broken.
+const SHOWN: usize = 60;
+
+/// The sentence of a law that is broken.
+pub type Holds = Result<(), String>;
+
+/// What was sent to the API server and did not arrive.
+pub enum Sent {
+    /// The deletion, or the allowed eviction, of a pod; if it has this version still, where one is named.
+    Pod {
+        set: usize,
+        uid: u32,
+        version: Option<u64>,
+        evicts: bool,
+    },
+    /// A change of replicas that was allowed, if the set has this version still. `started`: the pods that ran when it was reviewed.
+    Replicas {
+        set: usize,
+        to: usize,
+        version: u64,
+        started: Vec<u32>,
+        by: Option<usize>,
+    },
+}
+
+pub struct World {
+    pub chance: Chance,
+    pub sets: Vec<SimSet>,
+    pub spec: ZoneRolloutSpec,
+    pub record: ZoneRolloutStatus,
+    /// The resourceVersion of the ZoneRollout.
+    pub version: u64,
+    pub leaders: [Leader; 2],
+    pub reviews: Vec<Reviewing>,
+    /// Pods that are to be evicted, by set and uid.
+    pub drained: Vec<(usize, u32)>,
+    pub evicting: Vec<Evicting>,
+    /// What is on its way, and when it arrives at the earliest.
+    pub sent: Vec<(Timestamp, Sent)>,
+    /// Until when the network delays what is sent by minutes.
+    pub outage: Timestamp,
+    /// The budgets, where evictions are guarded.
+    pub budgets: Known,
+    /// How many pods of a zone may be unavailable by the budget.
+    pub budget: Option<usize>,
+    pub now: Timestamp,
+    pub next_uid: u32,
+    pub history: Vec<String>,
+    pub tally: Tally,
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        let mut chance = Chance(seed);
+        let zones = 1 + chance.below(5);
+        let most = if chance.is(100) { 20 } else { 5 };
+        let (follow, prepares) = (chance.is(400), chance.is(600));
+        let limit = 1 + chance.below(3);
+        let mut next_uid = 0;
+        let together = 1 + chance.below(most);
+        let mut sets: Vec<SimSet> = (0..zones)
+            .map(|index| {
+                let replicas = if follow { together } else { 1 + chance.below(most) };
+                SimSet::new(index, replicas, limit, &mut next_uid)
+            })
+            .collect();
+        for set in &mut sets {
+            set.follows = follow && set.index > 0;
+            set.prepares = prepares;
+        }
+        let now: Timestamp = "2026-11-26T12:00:00Z".parse().unwrap();
+        let mut spec = ZoneRolloutSpec {
+            group: GROUP.to_owned(),
+            ..ZoneRolloutSpec::default()
+        };
+        spec.soak = chance.is(300).then(|| Duration::from_secs(40));
+        let rows: Vec<Set> = sets.iter().map(SimSet::row).collect();
+        let budget = (zones > 1 && chance.is(700)).then(|| 1 + chance.below(2));
+        let mut budgets = Known::default();
+        if let Some(limit) = budget {
+            budgets.put(&json!({
+                "kind": "ZoneAwarePodDisruptionBudget",
+                "metadata": {"name": GROUP, "uid": "budget", "generation": 1},
+                "spec": {"maxUnavailable": limit, "selector": {"matchLabels": {"rollout-group": GROUP}}},
+            }));
+        }
+        Self {
+            chance,
+            sets,
+            spec,
+            record: ZoneRolloutStatus {
+                last_downscale: all_now(&rows, now),
+                ..ZoneRolloutStatus::default()
+            },
+            version: 0,
+            leaders: [Leader::default(), Leader::default()],
+            reviews: Vec::new(),
+            drained: Vec::new(),
+            evicting: Vec::new(),
+            sent: Vec::new(),
+            outage: Timestamp::MIN,
+            budgets,
+            budget,
+            now,
+            next_uid,
+            history: Vec::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    pub fn settings() -> Settings {
+        Settings {
+            namespace: "test".to_owned(),
+            cluster_domain: "cluster.local.".to_owned(),
+            timeout: SignedDuration::from_secs(30),
+        }
+    }
+
+    pub fn note(&mut self, event: String) {
+        if self.history.len() >= 2 * SHOWN {
+            self.history.drain(..SHOWN);
+        }
+        let at = self.now;
+        self.history.push(format!("{at} {event}"));
+    }
+
+    /// A broken law, with what happened before.
+    pub fn broken(&self, law: &str) -> String {
+        let first = self.history.len().saturating_sub(SHOWN);
+        format!("{law}\n{}\n{:#?}", self.history[first..].join("\n"), self.record)
+    }
+
+    pub fn set_rows(&self) -> Vec<Set> {
+        self.sets.iter().map(SimSet::row).collect()
+    }
+
+    pub fn pod_rows(&self) -> Vec<Pod> {
+        self.sets.iter().flat_map(SimSet::rows).collect()
+    }
+
+    /// The group of what was read.
+    pub fn group(sets: Vec<Set>, pods: &[Pod], spec: ZoneRolloutSpec, status: ZoneRolloutStatus) -> Group {
+        Group::new(GROUP, sets, pods).with(spec, status)
+    }
+
+    /// Writes the status if the record has that version; whether it does.
+    pub fn write(&mut self, version: u64, status: &ZoneRolloutStatus) -> bool {
+        if version != self.version {
+            self.tally.conflicts += 1;
+            return false;
+        }
+        if self.record != *status {
+            self.record = status.clone();
+            self.version += 1;
+        }
+        true
+    }
+
+    /// Something that is due arrives at the API server: the one way in which we disturb anything.
+    pub fn arrive(&mut self) -> Holds {
+        let due: Vec<usize> = (0..self.sent.len())
+            .filter(|at| self.sent[*at].0 <= self.now)
+            .collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        let at = due[self.chance.below(due.len())];
+        match self.sent.swap_remove(at).1 {
+            Sent::Pod {
+                set,
+                uid,
+                version,
+                evicts,
+            } => {
+                let (_, pod) = self.sets[set].of_uid(uid).unzip();
+                if pod.is_some_and(|pod| version.is_none_or(|version| version == pod.version)) {
+                    return self.remove(set, uid, evicts);
+                }
+                Ok(())
+            }
+            Sent::Replicas {
+                set,
+                to,
+                version,
+                started,
+                by,
+            } => {
+                let is_same = self.sets[set].version == version;
+                if let Some(leader) = by {
+                    self.leaders[leader].answered(is_same);
+                }
+                if is_same {
+                    self.fall(set, to, &started)
+                } else {
+                    Ok(())
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, index: usize, uid: u32, evicts: bool) -> Holds {
+        let Some((ordinal, pod)) = self.sets[index].of_uid(uid) else {
+            return Ok(());
+        };
+        if pod.state == State::Terminating {
+            return Ok(());
+        }
+        let disturbs = pod.state == State::Ready;
+        pod.state = State::Terminating;
+        self.sets[index].ours[ordinal] |= disturbs;
+        let what = if evicts { "eviction" } else { "deletion" };
+        self.note(format!("{what} of {}-{ordinal} {uid} arrives", name(index)));
+        *(if evicts {
+            &mut self.tally.evictions
+        } else {
+            &mut self.tally.deletions
+        }) += 1;
+        if !disturbs {
+            return Ok(());
+        }
+        self.one_zone()?;
+        let set = &self.sets[index];
+        let ours = set.ours.iter().filter(|ours| **ours).count();
+        if ours > set.limit.max(self.budget.unwrap_or_default()) {
+            return Err(self.broken(&format!("{ours} pods of {} are disturbed", name(index))));
+        }
+        Ok(())
+    }
+
+    fn one_zone(&self) -> Holds {
+        let disturbed: Vec<usize> = self
+            .sets
+            .iter()
+            .filter(|set| set.is_ours())
+            .map(|set| set.index)
+            .collect();
+        if disturbed.len() > 1 {
+            return Err(self.broken(&format!("zones {disturbed:?} are disturbed")));
+        }
+        Ok(())
+    }
+
+    /// A downscale that was allowed is carried out.
+    fn fall(&mut self, index: usize, to: usize, started: &[u32]) -> Holds {
+        let (now, from) = (self.now, self.sets[index].replicas);
+        self.note(format!("{} falls from {from} to {to}", name(index)));
+        self.tally.downscales += 1;
+        let set = &mut self.sets[index];
+        set.replicas = to;
+        set.changed();
+        set.leaving = set.pods.len() > to;
+        let is_unprepared = |pod: &&SimPod| !pod.prepared && started.contains(&pod.uid);
+        let leaving = set.pods.iter().skip(to).flatten();
+        let prepares = set.prepares;
+        if let Some(pod) = leaving.clone().find(is_unprepared).filter(|_| prepares) {
+            let law = format!("pod {} of {} leaves unprepared", pod.uid, name(index));
+            return Err(self.broken(&law));
+        }
+        set.fell = Some(now);
+        self.one_zone()?;
+        let mut others = self.sets.iter().filter(|set| set.index != index && set.prepares);
+        // Times are on record in whole seconds.
+        let wait = SignedDuration::from_secs(MIN_TIME - 1);
+        let soon = others.find(|set| set.fell.is_some_and(|fell| now.duration_since(fell) < wait));
+        if let Some(other) = soon {
+            let law = format!("{} falls too soon after {}", name(index), name(other.index));
+            return Err(self.broken(&law));
+        }
+        Ok(())
+    }
+
+    /// Pods and statuses move.
+    pub fn cluster(&mut self) {
+        let index = self.chance.below(self.sets.len());
+        if self.chance.is(250) {
+            self.sets[index].report();
+        } else {
+            self.sets[index].moves(&mut self.chance, &mut self.next_uid);
+        }
+    }
+}
