@@ -7,11 +7,11 @@
 )]
 
 use jiff::Timestamp;
-use muster_api::zonerollout::{InFlight, Why};
+use muster_api::zonerollout::{InFlight, Operation, OperationKind, Why};
 use muster_zones::{
     budget::{
         Asked, Facts, Known, Observed, OfRollout, Reason, Request, Verdict, is_under_way, judge,
-        ready_time_patch,
+        put_on_record, ready_time_patch,
     },
     model::{Pod, Set},
     roll::Budget as _,
@@ -26,6 +26,7 @@ struct Cluster {
     sets: Vec<Value>,
     pods: Vec<Value>,
     in_flight: Vec<InFlight>,
+    operations: Vec<Operation>,
     seconds: i64,
 }
 
@@ -41,6 +42,7 @@ impl Cluster {
                 .flat_map(|zone| (0..3).map(|ordinal| pod(zone, ordinal)))
                 .collect(),
             in_flight: Vec::new(),
+            operations: Vec::new(),
             seconds: 0,
         }
     }
@@ -108,6 +110,7 @@ impl Cluster {
                 sets: Ok(sets),
                 pods: Ok(pods),
                 in_flight: &self.in_flight,
+                operations: &self.operations,
                 now: self.now(),
             },
         );
@@ -399,6 +402,53 @@ fn a_deletion_counts_until_its_pod_is_gone() {
     // The pod that is made in its place is another one.
     let cluster = cluster.change("store-a-0", "/metadata/uid", &json!("uid-of-its-successor"));
     assert!(!is_under_way(&entry, cluster.rows().first(), cluster.now()));
+}
+
+/// What the eviction is on record for ends after two minutes; the deletion may arrive later.
+#[test]
+fn an_eviction_of_what_is_being_deleted_leaves_the_deletion_on_record() {
+    let mut cluster = Cluster::new(&json!({}));
+    let deletion = cluster.ask("store-a-0", false, Asked::Rollout(1)).record.unwrap();
+    let eviction = cluster.ask("store-a-0", false, Asked::Eviction).record.unwrap();
+    let mut record = vec![*deletion.clone()];
+    for _ in 0..2 {
+        put_on_record(&mut record, *eviction.clone());
+        assert_eq!(record, [*deletion.clone(), *eviction.clone()]);
+    }
+    cluster.in_flight = record;
+    cluster.seconds = 3_600;
+    assert_eq!(cluster.evict("store-b-0"), denied("1 pod not ready in store-a"));
+}
+
+/// Once it is on record a downscale may be carried out at any moment, and its pods are Ready until they go.
+#[test]
+fn a_zone_that_is_scaled_down_is_disturbed_until_its_pods_are_gone() {
+    let operation = |kind| Operation {
+        kind,
+        set: "store-a".to_owned(),
+        set_uid: "uid-store-a".to_owned(),
+        from: Some(3),
+        to: Some(1),
+        generation: None,
+        admission_uids: Vec::new(),
+        expires: None,
+    };
+    let mut cluster = Cluster::new(&json!({}));
+    cluster.operations = vec![operation(OperationKind::Downscaling)];
+    assert_eq!(cluster.evict("store-b-0"), denied("2 pods not ready in store-a"));
+    assert_eq!(cluster.evict("store-a-0"), denied("2 pods not ready in store-a"));
+    cluster.operations = vec![operation(OperationKind::Rolling)];
+    assert_eq!(
+        cluster.ask("store-b-0", true, Asked::Eviction).reason,
+        Reason::Allowed
+    );
+    cluster.operations.clear();
+    let mut cluster = cluster.change("store-a", "/spec/replicas", &json!(2));
+    assert_eq!(cluster.evict("store-b-0"), denied("1 pod not ready in store-a"));
+    let mut cluster = cluster
+        .without("store-a-2")
+        .change("store-a", "/status/replicas", &json!(2));
+    assert_eq!(cluster.evict("store-b-0"), allowed());
 }
 
 #[test]

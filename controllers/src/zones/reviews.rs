@@ -241,6 +241,8 @@ impl Reviews {
             };
             zones.evicted.lock().retain(is_under_way);
         }
+        let statuses = rollouts.iter().filter_map(|rollout| rollout.status.as_ref());
+        let operations: Vec<_> = statuses.filter_map(|status| status.operation.clone()).collect();
         let known = zones.rows.budgets.read().clone();
         let verdict = budget::judge(
             eviction,
@@ -251,6 +253,7 @@ impl Reviews {
                 sets,
                 pods,
                 in_flight: &zones.in_flight(&rollouts),
+                operations: &operations,
                 now,
             },
         );
@@ -273,8 +276,7 @@ impl Reviews {
             return Err(Error::Conflicts(name, 1));
         };
         let mut status = rollout.status.clone().unwrap_or_default();
-        status.in_flight.retain(|entry| entry.uid != record.uid);
-        status.in_flight.push(record);
+        budget::put_on_record(&mut status.in_flight, record);
         let version = rollout.resource_version().unwrap_or_default();
         act::replace_status(zones, group, &version, status).await?;
         Ok(())

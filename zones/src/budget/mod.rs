@@ -11,6 +11,6 @@ pub use self::{
     config::{Budget, Invalid, Limit, NoPartition, Partition, validate},
     known::{Known, ManyBudgets, Observed},
     ready::{ReadyTime, counts_as_ready, ready_time, ready_time_patch},
-    review::{Asked, Facts, MEMORY, Reason, Request, Verdict, is_under_way, judge},
+    review::{Asked, Facts, MEMORY, Reason, Request, Verdict, is_under_way, judge, put_on_record},
     rollout::OfRollout,
 };

@@ -1,11 +1,11 @@
 //! One eviction: allowed or denied, with the codes, texts and reasons of rollout-operator.
 //!
-//! By zone: no other zone is disturbed, and fewer pods of the own one than the limit. By partition: fewer pods of that partition in other
+//! By zone: no other zone is disturbed or losing pods, and fewer pods of the own one than the limit. By partition: fewer pods of that partition in other
 //! zones than the limit. An eviction that is allowed is put on record before the answer is given, and counts as not ready from then on.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use muster_api::zonerollout::{InFlight, Why};
+use muster_api::zonerollout::{InFlight, Operation, OperationKind, Why};
 use serde_json::Value;
 
 use super::{
@@ -56,6 +56,8 @@ pub struct Facts<'a> {
     pub pods: Result<Vec<Pod>, String>,
     /// Pods that are on their way out, as on record in the ZoneRollouts of the namespace.
     pub in_flight: &'a [InFlight],
+    /// What is under way in the groups of the namespace, as on record in their ZoneRollouts: pods that a downscale takes away are leaving.
+    pub operations: &'a [Operation],
     /// The instant.
     pub now: Timestamp,
 }
@@ -201,6 +203,12 @@ pub fn is_under_way(entry: &InFlight, pod: Option<&Pod>, now: Timestamp) -> bool
     pod.is_some_and(|pod| pod.uid == entry.uid && may_go(pod)) && counts(entry, now)
 }
 
+/// Puts what was allowed on record. A deletion of the same pod stays there: it may arrive when the eviction does not count any more.
+pub fn put_on_record(in_flight: &mut Vec<InFlight>, record: InFlight) {
+    in_flight.retain(|entry| entry.uid != record.uid || entry.why != record.why);
+    in_flight.push(record);
+}
+
 fn counts(entry: &InFlight, now: Timestamp) -> bool {
     entry.why == Why::Deletion || now.duration_since(entry.since.0) < MEMORY
 }
@@ -244,6 +252,7 @@ fn decide(request: &Request, facts: &Facts<'_>) -> Result<Verdict, Verdict> {
         pod,
         pods,
         in_flight: facts.in_flight,
+        operations: facts.operations,
         now: facts.now,
     };
     let disturbed = match &partition {
@@ -311,6 +320,7 @@ struct Count<'a> {
     pod: &'a Pod,
     pods: &'a [Pod],
     in_flight: &'a [InFlight],
+    operations: &'a [Operation],
     now: Timestamp,
 }
 
@@ -357,7 +367,8 @@ impl Count<'_> {
         let counted: Vec<&&Pod> = of_zone.iter().filter(|pod| which(pod)).collect();
         // The pod itself goes anyway, ready or not.
         let disturbed = |pod: &&&&Pod| {
-            pod.uid != self.pod.uid && !counts_as_ready(pod, self.evicted(pod), delay, self.now)
+            let leaves = self.evicted(pod) || self.falls(zone, pod);
+            pod.uid != self.pod.uid && !counts_as_ready(pod, leaves, delay, self.now)
         };
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let disturbed = Disturbed {
@@ -365,6 +376,16 @@ impl Count<'_> {
             unknown: zone.expected_pods().saturating_sub(number(of_zone.len())),
         };
         (disturbed, number(counted.len()))
+    }
+
+    /// Whether a downscale takes the pod away: one that was carried out, or is on record and may be carried out at any moment.
+    fn falls(&self, zone: &Set, pod: &Pod) -> bool {
+        let mut of_zone = self.operations.iter().filter(|operation| {
+            operation.kind == OperationKind::Downscaling && operation.set_uid == zone.uid
+        });
+        let to = of_zone.find_map(|operation| operation.to);
+        let stay = to.unwrap_or(u32::MAX).min(zone.desired());
+        zone.replica(pod).is_some_and(|replica| replica >= stay)
     }
 
     fn evicted(&self, pod: &Pod) -> bool {

@@ -68,6 +68,8 @@ impl roll::Budget for OfRollout<'_> {
                 sets: Ok(self.sets.to_vec()),
                 pods: Ok(self.pods.to_vec()),
                 in_flight: &self.in_flight,
+                // Beside one of its own group nothing is rolled.
+                operations: &[],
                 now: self.now,
             },
         );

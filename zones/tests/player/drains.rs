@@ -2,7 +2,7 @@
 
 use muster_api::zonerollout::ZoneRolloutStatus;
 use muster_zones::{
-    budget::{Asked, Facts, Reason, Request, judge},
+    budget::{Asked, Facts, Reason, Request, judge, put_on_record},
     model::Set,
 };
 
@@ -94,6 +94,7 @@ impl World {
                 sets: Ok(sets.clone()),
                 pods: Ok(pods.clone()),
                 in_flight: &status.in_flight,
+                operations: status.operation.as_slice(),
                 now: self.now,
             },
         );
@@ -110,8 +111,7 @@ impl World {
             return;
         };
         let mut status = status.clone();
-        status.in_flight.retain(|other| other.uid != entry.uid);
-        status.in_flight.push(*entry);
+        put_on_record(&mut status.in_flight, *entry);
         if !self.write(*version, &status) {
             self.drained.push((set, uid));
             return;

@@ -39,7 +39,7 @@ pub fn play(seed: u64) -> Result<Tally, String> {
     let mut world = World::new(seed);
     let told = |broken: String| format!("seed {seed}: {broken}");
     for _ in 0..EVENTS {
-        if world.chance.is(20) {
+        if world.chance.is(30) {
             world.people();
         }
         world.step().map_err(told)?;

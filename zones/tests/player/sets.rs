@@ -203,9 +203,12 @@ impl SimSet {
             }
             None => {}
             Some(pod) => {
-                pod.version += 1;
+                let before = pod.state;
                 match pod.state {
-                    State::Terminating => self.pods[ordinal] = None,
+                    State::Terminating => {
+                        self.pods[ordinal] = None;
+                        return;
+                    }
                     // The controller takes the highest away.
                     _ if ordinal >= self.replicas && is_highest => pod.state = State::Terminating,
                     State::Starting if is_bad(pod.revision) => {
@@ -220,6 +223,8 @@ impl SimSet {
                     }
                     State::Ready => {}
                 }
+                // A crash loop is counted, now and then.
+                pod.version += u64::from(before != pod.state || chance.is(20));
             }
         }
     }

@@ -96,6 +96,7 @@ impl World {
             group: GROUP.to_owned(),
             ..ZoneRolloutSpec::default()
         };
+        spec.progress_deadline = chance.is(400).then(|| Duration::from_secs(60));
         spec.soak = chance.is(300).then(|| Duration::from_secs(40));
         let rows: Vec<Set> = sets.iter().map(SimSet::row).collect();
         let budget = (zones > 1 && chance.is(700)).then(|| 1 + chance.below(2));
@@ -230,6 +231,7 @@ impl World {
         }
         let disturbs = pod.state == State::Ready;
         pod.state = State::Terminating;
+        pod.version += 1;
         self.sets[index].ours[ordinal] |= disturbs;
         let what = if evicts { "eviction" } else { "deletion" };
         self.note(format!("{what} of {}-{ordinal} {uid} arrives", name(index)));
