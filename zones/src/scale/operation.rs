@@ -19,7 +19,7 @@ use super::{
     preparation::Preparation,
     times::seconds,
 };
-use crate::model::Group;
+use crate::model::{Group, Set};
 
 /// By what the controller holds an operation: its own patch is reviewed as any other, and joins.
 pub const CONTROLLER: &str = "muster-zones";
@@ -122,7 +122,10 @@ pub fn take(
             return Taken::Busy(present.clone());
         }
     }
-    taken.admission_uids.retain(|uid| uid != holder);
+    // Another process may have sent the same patch: each try of the controller holds it by itself.
+    taken
+        .admission_uids
+        .retain(|uid| uid != holder || holder == CONTROLLER);
     if taken.admission_uids.len() >= MAX_SETS {
         taken.admission_uids.remove(0);
     }
@@ -151,12 +154,13 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
         return Vec::new();
     };
     let mut standing = standing(operation, group, now);
-    let is_ours = operation.admission_uids.iter().all(|uid| uid == CONTROLLER);
-    if standing == Standing::Holds
-        && operation.kind == OperationKind::Downscaling
-        && is_ours
-        && facts.refused.is_some()
-    {
+    if standing == Standing::Holds && facts.refused.is_some() && is_to_be_carried_out(operation, group) {
+        if operation.admission_uids.len() > 1 {
+            if let Some(operation) = &mut group.status.operation {
+                operation.admission_uids.pop();
+            }
+            return Vec::new();
+        }
         standing = Standing::Abandoned;
     }
     match standing {
@@ -186,6 +190,17 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
     }
     group.status.operation = None;
     Vec::new()
+}
+
+/// Whether the controller alone holds a downscale, and its set is as it was.
+fn is_to_be_carried_out(operation: &Operation, group: &Group) -> bool {
+    let mut sets = group.sets.iter();
+    let is_as_it_was = |set: &Set| {
+        set.uid == operation.set_uid && set.generation <= operation.generation.unwrap_or_default()
+    };
+    operation.kind == OperationKind::Downscaling
+        && operation.admission_uids.iter().all(|uid| uid == CONTROLLER)
+        && sets.any(is_as_it_was)
 }
 
 /// The requests that un-prepare the pods of an operation that stay.

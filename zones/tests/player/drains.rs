@@ -1,5 +1,6 @@
 //! Drains: pods are evicted, as far as the budget allows it.
 
+use jiff::SignedDuration;
 use muster_api::zonerollout::ZoneRolloutStatus;
 use muster_zones::{
     budget::{Asked, Facts, Reason, Request, judge, put_on_record},
@@ -8,7 +9,7 @@ use muster_zones::{
 
 use super::{
     sets::{State, name},
-    world::{Holds, Sent, World},
+    world::{Sent, What, World},
 };
 
 /// An eviction between two steps of its review.
@@ -32,7 +33,7 @@ impl World {
     }
 
     /// One step of an eviction.
-    pub fn evict(&mut self) -> Holds {
+    pub fn evict(&mut self) {
         if self.evicting.is_empty() || self.chance.is(200) {
             if !self.drained.is_empty() {
                 let at = self.chance.below(self.drained.len());
@@ -44,13 +45,13 @@ impl World {
                     sets: None,
                 });
             }
-            return Ok(());
+            return;
         }
         let at = self.chance.below(self.evicting.len());
         let mut eviction = self.evicting.swap_remove(at);
         if self.chance.is(20) {
             self.tally.kills += 1;
-            return Ok(());
+            return;
         }
         if eviction.record.is_none() {
             eviction.record = Some((self.version, self.record.clone()));
@@ -61,7 +62,6 @@ impl World {
         } else {
             self.judge(&eviction);
         }
-        Ok(())
     }
 
     fn judge(&mut self, eviction: &Evicting) {
@@ -120,13 +120,15 @@ impl World {
         // Another webhook may refuse it.
         if self.chance.is(900) {
             let due = self.now + self.chance.seconds(30);
-            let sent = Sent::Pod {
+            let what = What::Pod {
                 set,
                 uid,
                 version: None,
                 evicts: true,
             };
-            self.sent.push((due, sent));
+            // The API server gives up after a minute.
+            let latest = self.now + SignedDuration::from_mins(1);
+            self.sent.push(Sent { due, latest, what });
         }
     }
 }

@@ -18,15 +18,24 @@ use super::{
     chance::Chance,
     reviews::Reviewing,
     sets::{State, index, name},
-    world::{Holds, Sent, World},
+    world::{Holds, Sent, What, World},
 };
 
 /// A leader; two of them may believe that they lead.
 #[derive(Default)]
 pub struct Leader {
     pass: Option<Pass>,
-    /// The sets and pods as its watches have them.
-    view: Option<(Vec<Set>, Vec<Pod>)>,
+    view: Option<View>,
+}
+
+/// The sets and pods as the watches of a leader have them.
+struct View {
+    sets: Vec<Set>,
+    pods: Vec<Pod>,
+    /// Which sets and pods these are.
+    print: u64,
+    /// The version of the ZoneRollout for which nothing is to be done, and until when.
+    rest: Option<(u64, Option<Timestamp>)>,
 }
 
 /// A pass between two of its steps.
@@ -37,6 +46,7 @@ struct Pass {
     sets: Vec<Set>,
     versions: Vec<u64>,
     facts: Facts,
+    decided: Timestamp,
     next: Next,
 }
 
@@ -107,8 +117,16 @@ impl World {
             return Ok(());
         }
         let Some(mut pass) = self.leaders[leader].pass.take() else {
+            if self.rests(leader) {
+                return Ok(());
+            }
             if self.chance.is(300) || self.leaders[leader].view.is_none() {
-                self.leaders[leader].view = Some((self.set_rows(), self.pod_rows()));
+                self.leaders[leader].view = Some(View {
+                    sets: self.set_rows(),
+                    pods: self.pod_rows(),
+                    print: self.print(),
+                    rest: None,
+                });
             }
             if !self.is_quiet(leader) {
                 self.leaders[leader].pass = Some(self.begin(Facts::default()));
@@ -155,16 +173,31 @@ impl World {
             sets: Vec::new(),
             versions: Vec::new(),
             facts,
+            decided: self.now,
             next: Next::Sets,
         }
     }
 
+    /// Whether a leader knows everything, and nothing is to be done.
+    fn rests(&self, leader: usize) -> bool {
+        let view = self.leaders[leader].view.as_ref();
+        let rest = view
+            .filter(|view| view.print == self.print())
+            .and_then(|view| view.rest);
+        rest.is_some_and(|(version, at)| version == self.version && at.is_none_or(|at| self.now < at))
+    }
+
     /// A pass that comes to no more than a status is made on what the watches show, however old that is.
     fn is_quiet(&mut self, leader: usize) -> bool {
-        let Some((sets, pods)) = self.leaders[leader].view.clone() else {
+        let Some(mut view) = self.leaders[leader].view.take() else {
             return false;
         };
-        let group = Self::group(sets, &pods, self.spec.clone(), self.record.clone());
+        let group = Self::group(
+            view.sets.clone(),
+            &view.pods,
+            self.spec.clone(),
+            self.record.clone(),
+        );
         let facts = Facts::default();
         let decision = decide(&group, &facts, &Self::settings(), &mut Refusing, self.now);
         let (before, after) = (&group.status, &decision.status);
@@ -175,7 +208,12 @@ impl World {
             && after.in_flight == before.in_flight
             && after.operation == before.operation
             && after.last_downscale == before.last_downscale;
-        is_quiet && self.write(self.version, after)
+        if is_quiet {
+            self.write(self.version, after);
+            view.rest = Some((self.version, decision.wake_at));
+        }
+        self.leaders[leader].view = Some(view);
+        is_quiet
     }
 
     /// Reads the pods, and decides.
@@ -189,6 +227,7 @@ impl World {
         let mut budget = Sometimes(of_rollout, Chance(self.chance.next()));
         let decision = decide(&group, &pass.facts, &Self::settings(), &mut budget, self.now);
         self.check(&group, &decision)?;
+        pass.decided = self.now;
         if decision.ask.is_empty() {
             pass.next = Next::Write(Box::new(decision));
             return Ok(pass);
@@ -271,7 +310,7 @@ impl World {
         } else {
             self.now
         };
-        let sent = Sent::Pod {
+        let what = What::Pod {
             set: index(&delete.set),
             uid: delete.uid.parse().unwrap(),
             version: delete
@@ -280,7 +319,8 @@ impl World {
                 .map(|version| version.parse().unwrap()),
             evicts: false,
         };
-        self.sent.push((due, sent));
+        let latest = Timestamp::MAX;
+        self.sent.push(Sent { due, latest, what });
     }
 
     /// A change of replicas of the controller goes the way of any other.
@@ -294,26 +334,23 @@ impl World {
             self.leaders[leader].pass = Some(self.begin(facts));
             return None;
         }
-        if to > set.replicas || !set.prepares {
-            let is_fewer = to < set.replicas;
-            let version = set.version;
-            if is_fewer {
-                self.sent.push((
-                    Timestamp::MIN,
-                    Sent::Replicas {
-                        set: at,
-                        to,
-                        version,
-                        started: Vec::new(),
-                        by: Some(leader),
-                    },
-                ));
-                return Some(Next::Answer);
-            }
+        if to > set.replicas {
             set.replicas = to;
             set.changed();
             self.note(format!("{} rises to {to}", name(at)));
             return None;
+        }
+        if !set.prepares {
+            let what = What::Replicas {
+                set: at,
+                to,
+                version: set.version,
+                started: Vec::new(),
+                by: Some(leader),
+            };
+            let (due, latest) = (self.now, Self::latest(pass.decided));
+            self.sent.push(Sent { due, latest, what });
+            return Some(Next::Answer);
         }
         let review = Reviewing::new(self, at, to, Some(leader));
         self.reviews.push(review);

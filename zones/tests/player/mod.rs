@@ -39,7 +39,7 @@ pub fn play(seed: u64) -> Result<Tally, String> {
     let mut world = World::new(seed);
     let told = |broken: String| format!("seed {seed}: {broken}");
     for _ in 0..EVENTS {
-        if world.chance.is(30) {
+        if world.chance.is(40) {
             world.people();
         }
         world.step().map_err(told)?;
@@ -59,13 +59,13 @@ pub fn play(seed: u64) -> Result<Tally, String> {
 impl World {
     fn step(&mut self) -> Holds {
         self.tally.steps += 1;
-        let pause = if self.chance.is(10) {
+        let pause = if self.chance.is(25) {
             self.chance.seconds(20)
         } else {
             SignedDuration::from_millis(200)
         };
         self.now += pause;
-        if self.chance.is(2) {
+        if self.chance.below(3_000) == 0 {
             self.outage = self.now + SignedDuration::from_secs(150);
         }
         match self.chance.below(10) {
@@ -74,8 +74,8 @@ impl World {
                 self.lead(leader)?;
             }
             3 => self.arrive()?,
-            4 => self.review(),
-            5 => self.evict()?,
+            4 | 5 if !self.reviews.is_empty() => self.review(),
+            6 if !self.evicting.is_empty() || !self.drained.is_empty() => self.evict(),
             _ => self.cluster(),
         }
         self.retry();
@@ -85,11 +85,11 @@ impl World {
     /// Something that people or machines want.
     fn people(&mut self) {
         match self.chance.below(10) {
-            0..=2 => {
+            of if of < self.releases => {
                 let revision = u32::try_from(self.chance.below(4)).unwrap();
                 self.release(revision, 700);
             }
-            3..=5 => self.autoscale(),
+            0..=5 => self.autoscale(),
             6..=8 => self.drain(),
             _ => {
                 self.spec.paused = !self.spec.paused;

@@ -9,7 +9,7 @@ use muster_zones::{
 
 use super::{
     sets::name,
-    world::{Sent, World},
+    world::{Sent, What, World},
 };
 
 /// How long the API server waits for an answer, and how long it may take with it.
@@ -66,9 +66,6 @@ impl Reviewing {
 impl World {
     /// One step of a review.
     pub fn review(&mut self) {
-        if self.reviews.is_empty() {
-            return;
-        }
         let at = self.chance.below(self.reviews.len());
         let mut review = self.reviews.swap_remove(at);
         if self.chance.is(20) {
@@ -84,14 +81,15 @@ impl World {
                 }
                 let left = TIMEOUT.as_secs();
                 let due = self.now + self.chance.seconds(usize::try_from(left).unwrap() / 2);
-                let sent = Sent::Replicas {
+                let what = What::Replicas {
                     set: review.set,
                     to: review.to,
                     version: review.version,
                     started: review.started,
                     by: review.by,
                 };
-                return self.sent.push((due, sent));
+                let latest = Self::latest(review.began);
+                return self.sent.push(Sent { due, latest, what });
             }
             Step::Read(Read::Zones { .. }) => self.read_step(&mut review),
             Step::Read(read) => panic!("a StatefulSet has no parent: {read:?}"),

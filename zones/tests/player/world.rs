@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use muster_api::{
     Duration,
-    zonerollout::{ZoneRolloutSpec, ZoneRolloutStatus},
+    zonerollout::{Operation, ZoneRolloutSpec, ZoneRolloutStatus},
 };
 use muster_zones::{
     budget::Known,
@@ -27,8 +27,14 @@ const SHOWN: usize = 60;
 /// The sentence of a law that is broken.
 pub type Holds = Result<(), String>;
 
-/// What was sent to the API server and did not arrive.
-pub enum Sent {
+/// What was sent to the API server and did not arrive. It arrives between two instants, or not at all.
+pub struct Sent {
+    pub due: Timestamp,
+    pub latest: Timestamp,
+    pub what: What,
+}
+
+pub enum What {
     /// The deletion, or the allowed eviction, of a pod; if it has this version still, where one is named.
     Pod {
         set: usize,
@@ -58,8 +64,7 @@ pub struct World {
     /// Pods that are to be evicted, by set and uid.
     pub drained: Vec<(usize, u32)>,
     pub evicting: Vec<Evicting>,
-    /// What is on its way, and when it arrives at the earliest.
-    pub sent: Vec<(Timestamp, Sent)>,
+    pub sent: Vec<Sent>,
     /// Until when the network delays what is sent by minutes.
     pub outage: Timestamp,
     /// The budgets, where evictions are guarded.
@@ -70,6 +75,8 @@ pub struct World {
     pub next_uid: u32,
     pub history: Vec<String>,
     pub tally: Tally,
+    /// How often of ten what people and machines want is another template.
+    pub releases: usize,
 }
 
 impl World {
@@ -108,6 +115,7 @@ impl World {
                 "spec": {"maxUnavailable": limit, "selector": {"matchLabels": {"rollout-group": GROUP}}},
             }));
         }
+        let releases = chance.below(4);
         Self {
             chance,
             sets,
@@ -129,7 +137,13 @@ impl World {
             next_uid,
             history: Vec::new(),
             tally: Tally::default(),
+            releases,
         }
+    }
+
+    /// What was intended at an instant arrives before this one, or not at all: an operation is held for as long.
+    pub fn latest(intended: Timestamp) -> Timestamp {
+        intended + Self::settings().timeout + SignedDuration::from_secs(30)
     }
 
     pub fn settings() -> Settings {
@@ -162,6 +176,17 @@ impl World {
         self.sets.iter().flat_map(SimSet::rows).collect()
     }
 
+    /// What sets and pods there are, and in which versions, as one number.
+    pub fn print(&self) -> u64 {
+        let of_set = |set: &SimSet| {
+            let pods = set.pods.iter().flatten();
+            pods.fold(set.version, |print, pod| {
+                mixed(mixed(print, u64::from(pod.uid)), pod.version)
+            })
+        };
+        self.sets.iter().map(of_set).fold(0, mixed)
+    }
+
     /// The group of what was read.
     pub fn group(sets: Vec<Set>, pods: &[Pod], spec: ZoneRolloutSpec, status: ZoneRolloutStatus) -> Group {
         Group::new(GROUP, sets, pods).with(spec, status)
@@ -174,6 +199,23 @@ impl World {
             return false;
         }
         if self.record != *status {
+            if self.record.operation != status.operation {
+                let operation = status.operation.as_ref();
+                let of = operation.map_or_else(
+                    || "none".to_owned(),
+                    |operation| {
+                        let Operation {
+                            kind,
+                            set,
+                            to,
+                            admission_uids,
+                            ..
+                        } = operation;
+                        format!("{kind:?} of {set} to {to:?}, held by {admission_uids:?}")
+                    },
+                );
+                self.note(format!("the operation is {of}"));
+            }
             self.record = status.clone();
             self.version += 1;
         }
@@ -183,33 +225,35 @@ impl World {
     /// Something that is due arrives at the API server: the one way in which we disturb anything.
     pub fn arrive(&mut self) -> Holds {
         let due: Vec<usize> = (0..self.sent.len())
-            .filter(|at| self.sent[*at].0 <= self.now)
+            .filter(|at| self.sent[*at].due <= self.now)
             .collect();
         if due.is_empty() {
             return Ok(());
         }
         let at = due[self.chance.below(due.len())];
-        match self.sent.swap_remove(at).1 {
-            Sent::Pod {
+        let Sent { latest, what, .. } = self.sent.swap_remove(at);
+        let in_time = self.now < latest;
+        match what {
+            What::Pod {
                 set,
                 uid,
                 version,
                 evicts,
             } => {
                 let (_, pod) = self.sets[set].of_uid(uid).unzip();
-                if pod.is_some_and(|pod| version.is_none_or(|version| version == pod.version)) {
+                if in_time && pod.is_some_and(|pod| version.is_none_or(|version| version == pod.version)) {
                     return self.remove(set, uid, evicts);
                 }
                 Ok(())
             }
-            Sent::Replicas {
+            What::Replicas {
                 set,
                 to,
                 version,
                 started,
                 by,
             } => {
-                let is_same = self.sets[set].version == version;
+                let is_same = self.sets[set].version == version && in_time;
                 if let Some(leader) = by {
                     self.leaders[leader].answered(is_same);
                 }
@@ -303,4 +347,8 @@ impl World {
             self.sets[index].moves(&mut self.chance, &mut self.next_uid);
         }
     }
+}
+
+fn mixed(print: u64, with: u64) -> u64 {
+    (print ^ with).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
 }
