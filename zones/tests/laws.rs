@@ -13,16 +13,12 @@ mod player;
 fn never_two_zones_and_never_more_than_may_be() {
     let mut all = player::Tally::default();
     for seed in 0..600 {
-        let tally = player::play(seed).unwrap_or_else(|broken| panic!("{broken}"));
-        all.deletions += tally.deletions;
-        all.evictions += tally.evictions;
-        all.downscales += tally.downscales;
-        all.conflicts += tally.conflicts;
-        all.kills += tally.kills;
-        all.condemned += tally.condemned;
-        all.steps += tally.steps;
+        match player::play(seed) {
+            Ok(tally) => all.add(&tally),
+            Err(broken) => panic!("{broken}"),
+        }
     }
-    println!("{all:?}");
+    // A history in which nothing happens breaks no law.
     let happened = [
         all.deletions,
         all.evictions,
@@ -31,5 +27,5 @@ fn never_two_zones_and_never_more_than_may_be() {
         all.kills,
         all.condemned,
     ];
-    assert!(happened.iter().all(|count| *count > 100), "{all:?}");
+    assert!(happened.iter().all(|count| *count > 200), "{all:?}");
 }

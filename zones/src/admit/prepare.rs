@@ -252,6 +252,14 @@ impl Prepare {
     /// Asks the next pods; when all are prepared, puts the time on record.
     fn ask(&mut self, job: Job, record: Option<Record>, asked: usize, now: Timestamp) -> Step {
         let next: Vec<Ask> = job.posts.iter().skip(asked).take(AT_ONCE).cloned().collect();
+        let operation = record
+            .as_ref()
+            .and_then(|record| record.status.operation.as_ref());
+        let expires = operation.and_then(|operation| operation.expires.as_ref());
+        if expires.is_some_and(|expires| now >= expires.0) {
+            // From now on pods may be un-prepared.
+            return self.fail(job, record, checks::NOT_PREPARED.to_owned());
+        }
         if !next.is_empty() {
             self.state = State::Ask(job, record, asked + next.len(), next.len());
             return Step::Ask(next);

@@ -176,10 +176,18 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
         Standing::Abandoned => {
             let mut asks = undo(operation, group, settings);
             if !asks.is_empty() && !operation.admission_uids.is_empty() {
+                let is_ours = operation.admission_uids.iter().all(|uid| uid == CONTROLLER);
                 if let Some(operation) = &mut group.status.operation {
                     operation.admission_uids.clear();
-                    operation.expires = Some(Time(now));
+                    if is_ours {
+                        operation.expires = Some(Time(now));
+                    }
                 }
+                return Vec::new();
+            }
+            // Until then a review of before may still ask pods to prepare.
+            let expires = operation.expires.as_ref();
+            if !asks.is_empty() && expires.is_some_and(|expires| now < expires.0) {
                 return Vec::new();
             }
             asks.retain(|ask| !facts.answers.contains_key(ask));

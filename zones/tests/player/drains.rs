@@ -1,5 +1,7 @@
 //! Drains: pods are evicted, as far as the budget allows it.
 
+use std::rc::Rc;
+
 use jiff::SignedDuration;
 use muster_api::zonerollout::ZoneRolloutStatus;
 use muster_zones::{
@@ -17,7 +19,7 @@ pub struct Evicting {
     set: usize,
     uid: u32,
     record: Option<(u64, ZoneRolloutStatus)>,
-    sets: Option<Vec<Set>>,
+    sets: Option<Rc<[Set]>>,
 }
 
 impl World {
@@ -91,8 +93,8 @@ impl World {
                 budgets: &self.budgets,
                 pod: Ok(pod.clone()),
                 owner: Some(Ok(sets[set].clone())),
-                sets: Ok(sets.clone()),
-                pods: Ok(pods.clone()),
+                sets: Ok(sets.to_vec()),
+                pods: Ok(pods.to_vec()),
                 in_flight: &status.in_flight,
                 operations: status.operation.as_slice(),
                 now: self.now,
@@ -107,6 +109,7 @@ impl World {
             assert_eq!(verdict.reason, Reason::PodNotReady);
             if let Some((_, pod)) = self.sets[set].of_uid(uid) {
                 pod.state = State::Terminating;
+                pod.version += 1;
             }
             return;
         };

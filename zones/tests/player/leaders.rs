@@ -1,5 +1,7 @@
 //! The passes of two leaders, step by step as the controller makes them: read one list after the other, decide, write, act.
 
+use std::rc::Rc;
+
 use jiff::Timestamp;
 use muster_api::zonerollout::{ZoneRolloutSpec, ZoneRolloutStatus};
 use muster_zones::{
@@ -30,8 +32,8 @@ pub struct Leader {
 
 /// The sets and pods as the watches of a leader have them.
 struct View {
-    sets: Vec<Set>,
-    pods: Vec<Pod>,
+    sets: Rc<[Set]>,
+    pods: Rc<[Pod]>,
     /// Which sets and pods these are.
     print: u64,
     /// The version of the ZoneRollout for which nothing is to be done, and until when.
@@ -43,7 +45,7 @@ struct Pass {
     version: u64,
     spec: ZoneRolloutSpec,
     status: ZoneRolloutStatus,
-    sets: Vec<Set>,
+    sets: Rc<[Set]>,
     versions: Vec<u64>,
     facts: Facts,
     decided: Timestamp,
@@ -170,7 +172,7 @@ impl World {
             version: self.version,
             spec: self.spec.clone(),
             status: self.record.clone(),
-            sets: Vec::new(),
+            sets: Rc::new([]),
             versions: Vec::new(),
             facts,
             decided: self.now,
@@ -192,12 +194,7 @@ impl World {
         let Some(mut view) = self.leaders[leader].view.take() else {
             return false;
         };
-        let group = Self::group(
-            view.sets.clone(),
-            &view.pods,
-            self.spec.clone(),
-            self.record.clone(),
-        );
+        let group = Self::group(&view.sets, &view.pods, self.spec.clone(), self.record.clone());
         let facts = Facts::default();
         let decision = decide(&group, &facts, &Self::settings(), &mut Refusing, self.now);
         let (before, after) = (&group.status, &decision.status);
@@ -219,7 +216,7 @@ impl World {
     /// Reads the pods, and decides.
     fn decide(&mut self, mut pass: Pass) -> Result<Pass, String> {
         let pods = self.pod_rows();
-        let group = Self::group(pass.sets.clone(), &pods, pass.spec.clone(), pass.status.clone());
+        let group = Self::group(&pass.sets, &pods, pass.spec.clone(), pass.status.clone());
         let in_flight = group.status.in_flight.clone();
         let rows: Vec<Set> = pass.sets.iter().map(|set| set.clone().with(&pods)).collect();
         let budgets = self.budgets.clone();

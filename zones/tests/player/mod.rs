@@ -34,6 +34,19 @@ pub struct Tally {
     pub condemned: u64,
 }
 
+impl Tally {
+    /// Adds that of another history.
+    pub fn add(&mut self, other: &Self) {
+        self.steps += other.steps;
+        self.deletions += other.deletions;
+        self.evictions += other.evictions;
+        self.downscales += other.downscales;
+        self.conflicts += other.conflicts;
+        self.kills += other.kills;
+        self.condemned += other.condemned;
+    }
+}
+
 /// Plays the history of a seed; the error says which law is broken, and how it came to that.
 pub fn play(seed: u64) -> Result<Tally, String> {
     let mut world = World::new(seed);
@@ -109,18 +122,23 @@ impl World {
         }
     }
 
+    /// The autoscaler wants another number of replicas, or what it did not get yet.
     fn autoscale(&mut self) {
         let all = self.sets.len();
-        let at = if self.sets[all - 1].follows {
-            0
-        } else {
-            self.chance.below(all)
-        };
+        let again = self.chance.is(700);
+        let wanted = self.wanted.take().filter(|_| again);
+        let (at, to) = wanted.unwrap_or_else(|| {
+            let at = if self.sets[all - 1].follows {
+                0
+            } else {
+                self.chance.below(all)
+            };
+            let most = self.sets[at].replicas + self.chance.below(4);
+            (at, most.saturating_sub(self.chance.below(5)).clamp(1, 20))
+        });
         let replicas = self.sets[at].replicas;
-        let to = (replicas + self.chance.below(4))
-            .saturating_sub(self.chance.below(4))
-            .clamp(1, 20);
         if to < replicas && self.sets[at].prepares {
+            self.wanted = Some((at, to));
             let review = reviews::Reviewing::new(self, at, to, None);
             self.reviews.push(review);
         } else if to != replicas {

@@ -1,5 +1,7 @@
 //! Reviews of downscales, step by step: of people, of an autoscaler, and of the controller itself.
 
+use std::rc::Rc;
+
 use jiff::{SignedDuration, Timestamp};
 use muster_api::zonerollout::ZoneRolloutStatus;
 use muster_zones::{
@@ -28,7 +30,7 @@ pub struct Reviewing {
     step: Step,
     /// What was read of the group so far.
     record: Option<(u64, ZoneRolloutStatus)>,
-    sets: Option<Vec<Set>>,
+    sets: Option<Rc<[Set]>>,
     /// The pods that ran when the pods were read.
     started: Vec<u32>,
 }
@@ -68,7 +70,8 @@ impl World {
     pub fn review(&mut self) {
         let at = self.chance.below(self.reviews.len());
         let mut review = self.reviews.swap_remove(at);
-        if self.chance.is(20) {
+        // One whose client is gone for long ends with its connection.
+        if self.chance.is(20) || self.now >= Self::latest(review.began) {
             self.tally.kills += 1;
             self.note(format!("the review of {} is killed", name(review.set)));
             return self.refuse(&review);
@@ -131,8 +134,8 @@ impl World {
             status,
         };
         Some(Fact::Zones(Box::new(Zones {
-            sets: Ok(sets),
-            pods: Ok(self.pod_rows()),
+            sets: Ok(sets.to_vec()),
+            pods: Ok(self.pod_rows().to_vec()),
             tracker: Ok(None),
             record: Ok(Some(record)),
         })))

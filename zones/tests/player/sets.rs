@@ -136,7 +136,7 @@ impl SimSet {
 
     /// Whether we hold pods of it unavailable.
     pub fn is_ours(&self) -> bool {
-        self.leaving || self.ours.contains(&true)
+        (self.leaving && self.pods.len() > self.replicas) || self.ours.contains(&true)
     }
 
     pub fn of_uid(&mut self, uid: u32) -> Option<(usize, &mut SimPod)> {

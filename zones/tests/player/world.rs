@@ -1,5 +1,7 @@
 //! The world of the player: what stands in the API server, what is on its way there, and the laws.
 
+use std::rc::Rc;
+
 use jiff::{SignedDuration, Timestamp};
 use muster_api::{
     Duration,
@@ -77,7 +79,13 @@ pub struct World {
     pub tally: Tally,
     /// How often of ten what people and machines want is another template.
     pub releases: usize,
+    /// What the autoscaler wants and did not get.
+    pub wanted: Option<(usize, usize)>,
+    rows: Option<Rows>,
 }
+
+/// Which sets and pods there are, and their rows.
+type Rows = (u64, Rc<[Set]>, Rc<[Pod]>);
 
 impl World {
     pub fn new(seed: u64) -> Self {
@@ -138,6 +146,8 @@ impl World {
             history: Vec::new(),
             tally: Tally::default(),
             releases,
+            wanted: None,
+            rows: None,
         }
     }
 
@@ -165,15 +175,45 @@ impl World {
     /// A broken law, with what happened before.
     pub fn broken(&self, law: &str) -> String {
         let first = self.history.len().saturating_sub(SHOWN);
-        format!("{law}\n{}\n{:#?}", self.history[first..].join("\n"), self.record)
+        let pod = |pod: &Option<SimPod>| match pod {
+            Some(pod) => format!("{:?} r{} prepared: {}", pod.state, pod.revision, pod.prepared),
+            None => "missing".to_owned(),
+        };
+        let set = |set: &SimSet| {
+            let pods: Vec<String> = set.pods.iter().map(pod).collect();
+            format!(
+                "{} of {} at r{}: {pods:?}",
+                name(set.index),
+                set.replicas,
+                set.template
+            )
+        };
+        let sets: Vec<String> = self.sets.iter().map(set).collect();
+        format!(
+            "{law}\n{}\n{}\n{:#?}",
+            self.history[first..].join("\n"),
+            sets.join("\n"),
+            self.record
+        )
     }
 
-    pub fn set_rows(&self) -> Vec<Set> {
-        self.sets.iter().map(SimSet::row).collect()
+    pub fn set_rows(&mut self) -> Rc<[Set]> {
+        Rc::clone(&self.rows().1)
     }
 
-    pub fn pod_rows(&self) -> Vec<Pod> {
-        self.sets.iter().flat_map(SimSet::rows).collect()
+    pub fn pod_rows(&mut self) -> Rc<[Pod]> {
+        Rc::clone(&self.rows().2)
+    }
+
+    /// The rows of what there is, made anew where something has changed.
+    fn rows(&mut self) -> &Rows {
+        let print = self.print();
+        if self.rows.as_ref().is_none_or(|rows| rows.0 != print) {
+            let sets = self.sets.iter().map(SimSet::row).collect();
+            let pods = self.sets.iter().flat_map(SimSet::rows).collect();
+            self.rows = Some((print, sets, pods));
+        }
+        self.rows.as_ref().unwrap()
     }
 
     /// What sets and pods there are, and in which versions, as one number.
@@ -188,8 +228,8 @@ impl World {
     }
 
     /// The group of what was read.
-    pub fn group(sets: Vec<Set>, pods: &[Pod], spec: ZoneRolloutSpec, status: ZoneRolloutStatus) -> Group {
-        Group::new(GROUP, sets, pods).with(spec, status)
+    pub fn group(sets: &[Set], pods: &[Pod], spec: ZoneRolloutSpec, status: ZoneRolloutStatus) -> Group {
+        Group::new(GROUP, sets.to_vec(), pods).with(spec, status)
     }
 
     /// Writes the status if the record has that version; whether it does.
