@@ -152,8 +152,12 @@ impl Zones {
                     .insert(reference.clone(), self.reader.scale(reference).await);
             }
             if !decision.ask.is_empty() {
-                let answers = ask_all(&*self.pods, &decision.ask).await;
-                facts.answers.extend(decision.ask.iter().cloned().zip(answers));
+                // Lists take their time: a review that has begun meanwhile prepares the pods that would be un-prepared here.
+                let present = self.reader.rollout(name).await?;
+                if present.and_then(|present| present.resource_version()) == rollout.resource_version() {
+                    let answers = ask_all(&*self.pods, &decision.ask).await;
+                    facts.answers.extend(decision.ask.iter().cloned().zip(answers));
+                }
                 read = self.reader.all().await?;
             }
             if is_open {

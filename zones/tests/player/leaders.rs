@@ -218,7 +218,8 @@ impl World {
         let pods = self.pod_rows();
         let group = Self::group(&pass.sets, &pods, pass.spec.clone(), pass.status.clone());
         let in_flight = group.status.in_flight.clone();
-        let rows: Vec<Set> = pass.sets.iter().map(|set| set.clone().with(&pods)).collect();
+        let of_budget = pass.sets.iter().filter(|_| self.budget.is_some());
+        let rows: Vec<Set> = of_budget.map(|set| set.clone().with(&pods)).collect();
         let budgets = self.budgets.clone();
         let of_rollout = OfRollout::new(&budgets, "test", (&rows, &pods), in_flight, self.now);
         let mut budget = Sometimes(of_rollout, Chance(self.chance.next()));
@@ -228,6 +229,10 @@ impl World {
         if decision.ask.is_empty() {
             pass.next = Next::Write(Box::new(decision));
             return Ok(pass);
+        }
+        // The ZoneRollout is read once more before pods are asked.
+        if pass.version != self.version {
+            return Ok(self.begin(pass.facts));
         }
         for ask in decision.ask {
             let answered = self.ask(&ask);
