@@ -9,7 +9,7 @@ use muster_zones::{
     decide::{self, Action, Decision},
     model::Group,
     roll::Budget,
-    scale::Facts,
+    scale::{Facts, Refused},
 };
 use tokio::time::Instant;
 
@@ -174,7 +174,7 @@ impl Zones {
                 Err(error) => return Err(error),
             }
             if let Some(words) = self.carry_out(&group, &decision, &read).await? {
-                facts.refused = Some(words);
+                facts.refused = Some(Refused::new(words, &decision.status));
                 read = self.reader.all().await?;
                 continue;
             }

@@ -19,7 +19,7 @@ pub mod times;
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use muster_api::zonerollout::{Operation, ZoneReason};
+use muster_api::zonerollout::{Operation, ZoneReason, ZoneRolloutStatus};
 
 use self::{
     delay::Delay,
@@ -70,7 +70,31 @@ pub struct Facts {
     /// The zone tracker's ConfigMap; an error if it cannot be read.
     pub tracker: Option<Result<Tracker, String>>,
     /// A patch of replicas that the API server refused, with its message: nothing else is scaled in this pass.
-    pub refused: Option<String>,
+    pub refused: Option<Refused>,
+}
+
+/// A patch of replicas that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What the API server said.
+    pub message: String,
+    /// By what the patch held its operation; nothing where there was none.
+    pub holder: Option<String>,
+}
+
+impl Refused {
+    /// A patch of the decision that this status is of.
+    pub fn new(message: String, status: &ZoneRolloutStatus) -> Self {
+        let uids = status
+            .operation
+            .iter()
+            .flat_map(|operation| &operation.admission_uids);
+        let holder = uids
+            .last()
+            .filter(|uid| operation::is_of_controller(uid))
+            .cloned();
+        Self { message, holder }
+    }
 }
 
 /// A write.
@@ -174,7 +198,7 @@ enum Delayed {
 impl Pass<'_> {
     fn run(&mut self) -> Result<(), ZoneReason> {
         if let Some(refused) = &self.facts.refused {
-            return Err(reason("", code::REFUSED, refused));
+            return Err(reason("", code::REFUSED, &refused.message));
         }
         if !self.followers()? {
             self.mirrors()?;
@@ -307,7 +331,7 @@ impl Pass<'_> {
         operation::take(
             self.group,
             &change,
-            operation::CONTROLLER,
+            &operation::holder(self.now),
             self.settings.timeout,
             self.now,
         )

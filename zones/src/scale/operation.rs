@@ -19,9 +19,10 @@ use super::{
     preparation::Preparation,
     times::seconds,
 };
-use crate::model::{Group, Set};
+use crate::model::Group;
 
-/// By what the controller holds an operation: its own patch is reviewed as any other, and joins.
+/// By what the controller holds an operation, with the instant behind a slash: its own patch is reviewed as any other, and joins. Another process
+/// may send the same patch, so that each try holds it by itself.
 pub const CONTROLLER: &str = "muster-zones";
 /// How long an allowed change may take, beyond the time that the review itself may take.
 const GRACE: SignedDuration = SignedDuration::from_secs(30);
@@ -122,15 +123,23 @@ pub fn take(
             return Taken::Busy(present.clone());
         }
     }
-    // Another process may have sent the same patch: each try of the controller holds it by itself.
-    taken
-        .admission_uids
-        .retain(|uid| uid != holder || holder == CONTROLLER);
+    taken.admission_uids.retain(|uid| uid != holder);
     if taken.admission_uids.len() >= MAX_SETS {
         taken.admission_uids.remove(0);
     }
     taken.admission_uids.push(holder.to_owned());
     Taken::By(taken)
+}
+
+/// By what a try of the controller holds an operation.
+pub fn holder(now: Timestamp) -> String {
+    format!("{CONTROLLER}/{now}")
+}
+
+/// Whether an operation is held by the controller thus.
+pub fn is_of_controller(uid: &str) -> bool {
+    uid.strip_prefix(CONTROLLER)
+        .is_some_and(|instant| instant.starts_with('/'))
 }
 
 /// Whether an operation is this downscale.
@@ -154,10 +163,14 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
         return Vec::new();
     };
     let mut standing = standing(operation, group, now);
-    if standing == Standing::Holds && facts.refused.is_some() && is_to_be_carried_out(operation, group) {
+    let refused = facts.refused.as_ref().and_then(|refused| refused.holder.as_ref());
+    if let (Standing::Holds, Some(refused)) = (standing, refused)
+        && operation.admission_uids.contains(refused)
+        && is_as_it_was(operation, group)
+    {
         if operation.admission_uids.len() > 1 {
             if let Some(operation) = &mut group.status.operation {
-                operation.admission_uids.pop();
+                operation.admission_uids.retain(|uid| uid != refused);
             }
             return Vec::new();
         }
@@ -176,7 +189,7 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
         Standing::Abandoned => {
             let mut asks = undo(operation, group, settings);
             if !asks.is_empty() && !operation.admission_uids.is_empty() {
-                let is_ours = operation.admission_uids.iter().all(|uid| uid == CONTROLLER);
+                let is_ours = operation.admission_uids.iter().all(|uid| is_of_controller(uid));
                 if let Some(operation) = &mut group.status.operation {
                     operation.admission_uids.clear();
                     if is_ours {
@@ -200,15 +213,10 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
     Vec::new()
 }
 
-/// Whether the controller alone holds a downscale, and its set is as it was.
-fn is_to_be_carried_out(operation: &Operation, group: &Group) -> bool {
-    let mut sets = group.sets.iter();
-    let is_as_it_was = |set: &Set| {
-        set.uid == operation.set_uid && set.generation <= operation.generation.unwrap_or_default()
-    };
-    operation.kind == OperationKind::Downscaling
-        && operation.admission_uids.iter().all(|uid| uid == CONTROLLER)
-        && sets.any(is_as_it_was)
+/// Whether the set of a downscale is as it was before it.
+fn is_as_it_was(operation: &Operation, group: &Group) -> bool {
+    let set = group.sets.iter().find(|set| set.uid == operation.set_uid);
+    set.is_some_and(|set| set.generation <= operation.generation.unwrap_or_default())
 }
 
 /// The requests that un-prepare the pods of an operation that stay.

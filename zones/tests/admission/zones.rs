@@ -1,5 +1,6 @@
 //! One zone at a time: order of steps, conflicts, failures, and what holds a downscale up.
 
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::zonerollout::{Operation, OperationKind, ZoneRolloutStatus};
 use muster_zones::{
@@ -96,6 +97,27 @@ fn nobody_joins_an_operation_that_is_being_undone() {
     cluster.answers = prepared;
     let answer = cluster.downscale("r2", "a", 2);
     assert!(!answer.allowed, "its pods would be un-prepared behind it");
+}
+
+/// Once the operation has expired pods may be un-prepared.
+#[test]
+fn no_pod_is_asked_after_the_operation_has_expired() {
+    let mut cluster = Cluster::new();
+    let mut webhook = Prepare::new(cluster.review("r1", "a", 2), settings(), false);
+    let written = |step: &Step| matches!(step, Step::Write(_));
+    let Err(write) = cluster.go_on(&mut webhook, Fact::Begin, written) else {
+        panic!("the operation is written first");
+    };
+    let fact = cluster.carry_out(write);
+    cluster.now += SignedDuration::from_secs(40);
+    let answer = cluster.go_on(&mut webhook, fact, |_| false).unwrap();
+    assert!(!answer.allowed);
+    assert!(
+        !cluster.done.iter().any(|done| done.starts_with("POST")),
+        "{:?}",
+        cluster.done
+    );
+    assert_eq!(cluster.record.unwrap().status.operation, None);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use muster_zones::{
     model::{Group, Pod, Set},
     roll::{Budget, Delete, code},
     scale::{
-        Change, Facts,
+        Change, Facts, Refused,
         operation::Downscale,
         pods::{Answer, Answered, Ask, Method},
     },
@@ -49,6 +49,8 @@ struct Pass {
     versions: Vec<u64>,
     facts: Facts,
     decided: Timestamp,
+    /// What it has written.
+    decided_status: ZoneRolloutStatus,
     next: Next,
 }
 
@@ -69,7 +71,7 @@ impl Leader {
         };
         if !is_written {
             let mut facts = pass.facts;
-            facts.refused = Some("the API server refused it".to_owned());
+            facts.refused = Some(Refused::new("denied".to_owned(), &pass.decided_status));
             self.pass = Some(Pass {
                 facts,
                 version: u64::MAX, // read again
@@ -176,6 +178,7 @@ impl World {
             versions: Vec::new(),
             facts,
             decided: self.now,
+            decided_status: ZoneRolloutStatus::default(),
             next: Next::Sets,
         }
     }
@@ -227,6 +230,7 @@ impl World {
         self.check(&group, &decision)?;
         pass.decided = self.now;
         if decision.ask.is_empty() {
+            pass.decided_status = decision.status.clone();
             pass.next = Next::Write(Box::new(decision));
             return Ok(pass);
         }
@@ -332,7 +336,7 @@ impl World {
         let to = usize::try_from(change.to).unwrap();
         if set.version != pass.versions[at] {
             let mut facts = pass.facts.clone();
-            facts.refused = Some("conflict".to_owned());
+            facts.refused = Some(Refused::new("conflict".to_owned(), &pass.decided_status));
             self.leaders[leader].pass = Some(self.begin(facts));
             return None;
         }

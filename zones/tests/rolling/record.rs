@@ -7,7 +7,7 @@ use muster_api::{
     zonerollout::{InFlight, MAX_IN_FLIGHT, Operation, OperationKind, Why},
 };
 use muster_zones::{
-    decide::decide,
+    decide::{Action, Decision, decide},
     model::{Pod, annotations},
     scale::{Facts, Settings},
 };
@@ -58,6 +58,45 @@ fn a_deletion_on_record_waits_for_the_other_zone() {
     assert_eq!(deleted(&fleet.pass(40)), Vec::<&str>::new());
     fleet.paused = &[];
     assert_eq!(deleted(&fleet.pass(60)), ["zone-a-0"]);
+}
+
+/// Beside a zone that is short of pods it goes only as it was read: one that comes up meanwhile stays.
+#[test]
+fn a_pod_that_is_stuck_is_deleted_only_as_it_is() {
+    let stuck = |version: &str| {
+        let mut pod = unready(pod("zone-a", 0, "v1"));
+        pod.containers[0].waiting = Some(("CrashLoopBackOff".to_owned(), String::new()));
+        pod.stuck_version = Some(version.to_owned());
+        pod
+    };
+    let versions = |decision: &Decision| -> Vec<Option<String>> {
+        let deletes = decision.actions.iter().filter_map(|action| match action {
+            Action::Delete(delete) => Some(delete.resource_version.clone()),
+            Action::Record(_) | Action::Scale(_) => None,
+        });
+        deletes.collect()
+    };
+    let mut fleet = old();
+    fleet.put(stuck("7"));
+    fleet.put(unready(pod("zone-b", 1, "v1")));
+    let decision = fleet.pass(0);
+    assert_eq!(versions(&decision), [Some("7".to_owned())]);
+    assert_eq!(
+        decision.status.in_flight[0].resource_version.as_deref(),
+        Some("7")
+    );
+    assert_eq!(
+        versions(&fleet.pass(5)),
+        [Some("7".to_owned())],
+        "it is sent again"
+    );
+    // The deletion that is on its way finds another version.
+    fleet.put(stuck("8"));
+    assert_eq!(versions(&fleet.pass(10)), [Some("8".to_owned())]);
+    assert_eq!(fleet.status.in_flight.len(), 1);
+    fleet.put(pod("zone-a", 0, "v1"));
+    assert_eq!(deleted(&fleet.pass(20)), Vec::<&str>::new());
+    assert_eq!(fleet.status.in_flight, []);
 }
 
 #[test]

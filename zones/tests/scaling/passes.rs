@@ -2,14 +2,15 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use muster_api::zonerollout::ZoneRolloutStatus;
 use muster_zones::{
     decide::{Action, Decision, decide},
     model::{Container, Group, Owner, Pod, Set, SetStatus},
     roll::Budget,
     scale::{
-        Change, Facts, Settings,
+        Change, Facts, Refused, Settings,
         mirror::{Reference, Scale},
-        operation::{self, CONTROLLER},
+        operation,
         pods::{Answer, Method},
     },
 };
@@ -137,7 +138,7 @@ fn a_downscale_is_on_record_before_it_is_patched_and_an_upscale_needs_no_record(
         (operation.set.as_str(), operation.from, operation.to),
         ("a", Some(3), Some(2))
     );
-    assert_eq!(operation.admission_uids, [CONTROLLER]);
+    assert_eq!(operation.admission_uids, [operation::holder(now())]);
     assert_eq!(replicas(&down), [("a".to_owned(), 2)]);
     assert!(matches!(
         down.actions.get(1),
@@ -218,7 +219,8 @@ fn what_is_refused_is_not_tried_again_in_the_pass_and_leaves_no_operation() {
     let mut group = group(vec![set("a", &MIRRORS), set("b", &[])]);
     let mut facts = says(2);
     group.status = pass(&group, &facts).status;
-    facts.refused = Some("denied by a webhook".to_owned());
+    let message = "denied by a webhook".to_owned();
+    facts.refused = Some(Refused::new(message, &group.status));
     let again = pass(&group, &facts);
     assert_eq!(again.status.operation, None);
     assert!(replicas(&again).is_empty());
@@ -334,6 +336,55 @@ fn an_allowed_change_that_never_comes_is_undone_in_two_steps() {
         None,
         "whether the pod heard it does not matter"
     );
+}
+
+/// Until it expires a review that does not know of the other change may still ask pods to prepare.
+#[test]
+fn pods_are_unprepared_when_no_review_can_ask_them_any_more() {
+    let mut group = allowed();
+    group.sets[0].generation = 2;
+    group.sets[0].status.observed_generation = 2;
+    let left = at(&group, 10, &Facts::default());
+    let operation = left.status.operation.clone().unwrap();
+    assert_eq!(operation.admission_uids, Vec::<String>::new());
+    group.status = left.status;
+    let waits = at(&group, 39, &Facts::default());
+    assert_eq!((waits.ask, waits.status.operation), (Vec::new(), Some(operation)));
+    assert_eq!(at(&group, 40, &Facts::default()).ask.len(), 1);
+}
+
+/// Two processes may believe that they lead: what is refused to one of them may have been carried out for the other, or may still be.
+#[test]
+fn a_refusal_ends_only_what_nothing_else_carries_out() {
+    let refused = |status: &ZoneRolloutStatus| Facts {
+        refused: Some(Refused::new("conflict".to_owned(), status)),
+        ..says(2)
+    };
+    let holders = |decision: &Decision| {
+        let operation = decision.status.operation.clone();
+        operation.map(|operation| operation.admission_uids)
+    };
+    let mut group = group(vec![set("a", &MIRRORS), set("b", &[])]);
+    group.status = at(&group, 0, &says(2)).status;
+    let first = refused(&group.status);
+    assert_eq!(holders(&at(&group, 1, &first)), None);
+    let mut joined = group.clone();
+    joined.status = at(&joined, 1, &says(2)).status;
+    let second = refused(&joined.status);
+    let both: [String; 2] = [0, 1].map(|second| operation::holder(now() + SignedDuration::from_secs(second)));
+    assert_eq!(holders(&at(&joined, 1, &Facts::default())), Some(both.to_vec()));
+    let left = at(&joined, 2, &second);
+    assert_eq!(
+        holders(&left),
+        Some(vec![both[0].clone()]),
+        "the other may still be carried out"
+    );
+    joined.status = left.status;
+    assert_eq!(holders(&at(&joined, 3, &second)), Some(vec![both[0].clone()]));
+    assert_eq!(holders(&at(&joined, 3, &first)), None);
+    group.sets[0].replicas = Some(2);
+    group.sets[0].generation = 2;
+    assert!(holders(&at(&group, 4, &first)).is_some(), "its pod is there");
 }
 
 #[test]
