@@ -61,7 +61,8 @@ enum State {
     Begin,
     Parent(u32, u32),
     Checks(Job),
-    Create(Job),
+    /// The record is made, or an operation of before is ended: then everything is read again.
+    Begun(Job),
     Take(Job, Record),
     /// How many pods were asked, and how many of them in this step. Without a record the set is in no group.
     Ask(Job, Option<Record>, usize, usize),
@@ -192,13 +193,20 @@ impl Prepare {
                 ..ZoneRolloutStatus::default()
             };
             let write = self.write(&job, None, begun);
-            self.state = State::Create(job);
+            self.state = State::Begun(job);
             return write;
         }
         let record = record.unwrap_or_default();
         let pods = zones.pods.as_deref().unwrap_or_default();
         let group = job.group.clone().unwrap_or_default();
-        let view = Group::new(&group, sets, pods).with(ZoneRolloutSpec::default(), record.status.clone());
+        let mut view = Group::new(&group, sets, pods).with(ZoneRolloutSpec::default(), record.status.clone());
+        operation::settle(&mut view, now);
+        if view.status.operation != record.status.operation {
+            // Its time counts from now, where no pass has observed yet that it is done.
+            let write = self.write(&job, Some(&record), view.status);
+            self.state = State::Begun(job);
+            return write;
+        }
         let Some(set) = view.set(&self.request.name) else {
             return self.deny(job.range(), "the statefulset was not found.");
         };
@@ -345,7 +353,7 @@ impl Prepare {
         let reads_again = written == Err(WriteError::Conflict) && self.tries < TRIES;
         self.tries += u8::from(reads_again);
         match (state, written) {
-            (State::Create(job), Ok(_)) => self.read(job, State::Checks),
+            (State::Begun(job), Ok(_)) => self.read(job, State::Checks),
             (State::Take(job, mut record), Ok(version)) => {
                 record.version = version;
                 self.ask(job, Some(record), 0, now)
@@ -355,14 +363,12 @@ impl Prepare {
                 record.version = version;
                 self.left(job, record, why)
             }
-            (State::Create(job) | State::Take(job, _), Err(_)) if reads_again => {
-                self.read(job, State::Checks)
-            }
+            (State::Begun(job) | State::Take(job, _), Err(_)) if reads_again => self.read(job, State::Checks),
             (State::Confirm(job, _), Err(_)) if reads_again => self.read(job, State::ConfirmAgain),
             (State::Leave(job, _, why), Err(_)) if reads_again => {
                 self.read(job, |job| State::LeaveAgain(job, why))
             }
-            (State::Create(job), Err(_)) => self.deny(job.range(), checks::NOT_LOADED),
+            (State::Begun(job), Err(_)) => self.deny(job.range(), checks::NOT_LOADED),
             (State::Take(job, _), Err(_)) => self.deny(job.range(), checks::NOT_RECORDED),
             (State::Confirm(job, record), Err(_)) => self.fail(
                 job,

@@ -115,11 +115,10 @@ pub fn take(
         expires: Some(Time(expires)),
     };
     if let Some(present) = &group.status.operation {
-        let is_over = matches!(standing(present, group, now), Standing::Done | Standing::Void);
         if is(present, downscale) && !present.admission_uids.is_empty() {
             taken.admission_uids.clone_from(&present.admission_uids);
             taken.generation = present.generation;
-        } else if !is_over {
+        } else {
             return Taken::Busy(present.clone());
         }
     }
@@ -156,8 +155,27 @@ pub fn is_held(operation: Option<&Operation>, downscale: &Downscale, holder: &st
     })
 }
 
+/// Ends the operation on record if it is done, or no longer matters. The time of the last downscale counts from then.
+pub fn settle(group: &mut Group, now: Timestamp) {
+    let Some(operation) = &group.status.operation else {
+        return;
+    };
+    match standing(operation, group, now) {
+        Standing::Holds | Standing::Abandoned => return,
+        Standing::Void => {}
+        Standing::Done => {
+            let set = group.sets.iter().find(|set| set.uid == operation.set_uid);
+            if let Some(set) = set.filter(|set| Preparation::is_asked_for(set)) {
+                let set = set.name.clone();
+                group.status.last_downscale.insert(set, Time(seconds(now)));
+            }
+        }
+    }
+    group.status.operation = None;
+}
+
 /// Brings the operation on record up to date: ends it, or leaves it when it is abandoned. Answers with the pods that have to be un-prepared
-/// before it is released. The time of the last downscale counts from the change once it is observed.
+/// before it is released.
 pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Timestamp) -> Vec<Ask> {
     let Some(operation) = &group.status.operation else {
         return Vec::new();
@@ -178,13 +196,9 @@ pub fn advance(group: &mut Group, facts: &Facts, settings: &Settings, now: Times
     }
     match standing {
         Standing::Holds => return Vec::new(),
-        Standing::Void => {}
-        Standing::Done => {
-            let set = group.sets.iter().find(|set| set.uid == operation.set_uid);
-            if let Some(set) = set.filter(|set| Preparation::is_asked_for(set)) {
-                let set = set.name.clone();
-                group.status.last_downscale.insert(set, Time(seconds(now)));
-            }
+        Standing::Void | Standing::Done => {
+            settle(group, now);
+            return Vec::new();
         }
         Standing::Abandoned => {
             let mut asks = undo(operation, group, settings);

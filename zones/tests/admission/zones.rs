@@ -159,7 +159,14 @@ fn the_wait_ends_with_the_change_carried_out() {
         json!({"replicas": 2, "readyReplicas": 2, "updatedReplicas": 2, "observedGeneration": 5});
     assert!(!cluster.downscale("r4", "b", 2).allowed, "its pod is still there");
     cluster.pods.retain(|pod| pod["metadata"]["name"] != "a-2");
-    assert!(cluster.downscale("r5", "b", 2).allowed);
+    assert!(
+        !cluster.downscale("r5", "b", 2).allowed,
+        "its time counts from the change that was observed"
+    );
+    cluster.now = at("2026-01-01T01:59:59Z");
+    assert!(!cluster.downscale("r6", "b", 2).allowed);
+    cluster.now = at("2026-01-01T02:00:00Z");
+    assert!(cluster.downscale("r7", "b", 2).allowed);
 }
 
 #[test]
