@@ -57,7 +57,10 @@ struct Record {
 
 /// What a leader has decided and did not write yet; what it is to delete then. One whose record is not the present one any more begins again: it
 /// would be refused.
-type Leader = Option<(Record, Vec<Deletion>)>;
+type Leader = Option<Decided>;
+
+/// What is on record after a decision, and what is deleted then.
+type Decided = (Record, Vec<Deletion>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
@@ -101,7 +104,7 @@ enum Wrong {
 struct World {
     wrong: Wrong,
     begin: Vec<State>,
-    decided: Mutex<HashMap<(Pods, Record), (Record, Vec<Deletion>)>>,
+    decided: Mutex<HashMap<(Pods, Record), Decided>>,
 }
 
 struct Allows;
@@ -139,8 +142,8 @@ impl World {
     }
 
     /// The shipped decision.
-    fn decide(&self, pods: &Pods, record: &Record) -> (Record, Vec<Deletion>) {
-        let key = (*pods, record.clone());
+    fn decide(&self, pods: Pods, record: &Record) -> Decided {
+        let key = (pods, record.clone());
         if let Some(decided) = self.decided.lock().unwrap().get(&key) {
             return decided.clone();
         }
@@ -172,7 +175,7 @@ impl World {
     }
 
     fn decides(&self, state: &mut State, at: usize) {
-        let (after, mut deletes) = self.decide(&state.pods, &state.record);
+        let (after, mut deletes) = self.decide(state.pods, &state.record);
         if self.wrong == Wrong::AnyVersion {
             deletes = deletes.into_iter().map(|(place, _)| (place, None)).collect();
         }
@@ -194,23 +197,23 @@ impl World {
         }
         state.sent.extend(deletes);
     }
+}
 
-    /// A deletion arrives; the API server holds it against the pod as it is.
-    fn arrive(&self, state: &mut State, deletion: Deletion) {
-        state.sent.remove(&deletion);
-        let (place, bound) = deletion;
-        let At::Old(life, crashes) = state.pods[place] else {
-            return;
-        };
-        let is_as_read = bound.is_none_or(|bound| life == Life::Crashing && bound == crashes);
-        if life == Life::Terminating || !is_as_read {
-            return;
-        }
-        let mut on_record = state.record.in_flight.iter();
-        state.off_record |= !on_record.any(|(other, _)| *other == place);
-        state.ours[place] |= life == Life::Ready;
-        state.pods[place] = At::Old(Life::Terminating, crashes);
+/// A deletion arrives; the API server holds it against the pod as it is.
+fn arrive(state: &mut State, deletion: Deletion) {
+    state.sent.remove(&deletion);
+    let (place, bound) = deletion;
+    let At::Old(life, crashes) = state.pods[place] else {
+        return;
+    };
+    let is_as_read = bound.is_none_or(|bound| life == Life::Crashing && bound == crashes);
+    if life == Life::Terminating || !is_as_read {
+        return;
     }
+    let mut on_record = state.record.in_flight.iter();
+    state.off_record |= !on_record.any(|(other, _)| *other == place);
+    state.ours[place] |= life == Life::Ready;
+    state.pods[place] = At::Old(Life::Terminating, crashes);
 }
 
 /// Where a pod, or its set, stands after it has moved by itself; nothing where it stays.
@@ -258,7 +261,7 @@ impl Model for World {
         match what {
             Happens::Decides(at) => self.decides(&mut state, at),
             Happens::Writes(at) => self.writes(&mut state, at),
-            Happens::Arrives(deletion) => self.arrive(&mut state, deletion),
+            Happens::Arrives(deletion) => arrive(&mut state, deletion),
             Happens::Moves(place) => {
                 state.pods[place] = moved(state.pods[place])?;
                 let is_back = matches!(state.pods[place], At::Old(Life::Ready, _) | At::New(Life::Ready));
@@ -327,7 +330,7 @@ fn version(version: Option<&String>) -> Option<u8> {
     version.map(|version| u8::try_from(place(version)).unwrap())
 }
 
-fn set(zone: usize, pods: &Pods) -> Set {
+fn set(zone: usize, pods: Pods) -> Set {
     let pods = &pods[2 * zone..2 * zone + 2];
     let count = |is: fn(&At) -> bool| u32::try_from(pods.iter().filter(|pod| is(pod)).count()).unwrap();
     Set {

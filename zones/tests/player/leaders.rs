@@ -341,8 +341,7 @@ impl World {
             return None;
         }
         if to > set.replicas {
-            set.replicas = to;
-            set.changed();
+            set.scaled(to);
             self.note(format!("{} rises to {to}", name(at)));
             return None;
         }

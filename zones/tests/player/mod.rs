@@ -143,8 +143,7 @@ impl World {
             self.reviews.push(review);
         } else if to != replicas {
             self.note(format!("{} is scaled from {replicas} to {to}", name(at)));
-            self.sets[at].replicas = to;
-            self.sets[at].changed();
+            self.sets[at].scaled(to);
         }
     }
 

@@ -128,6 +128,13 @@ impl SimSet {
         }
     }
 
+    /// It is scaled. Pods beyond that go anyway.
+    pub fn scaled(&mut self, to: usize) {
+        self.replicas = to;
+        self.ours.iter_mut().skip(to).for_each(|ours| *ours = false);
+        self.changed();
+    }
+
     /// Its spec is another one.
     pub fn changed(&mut self) {
         self.generation += 1;

@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    pub fn note(&mut self, event: String) {
+    pub fn note(&mut self, event: impl std::fmt::Display) {
         if self.history.len() >= 2 * SHOWN {
             self.history.drain(..SHOWN);
         }
@@ -316,6 +316,8 @@ impl World {
         let disturbs = pod.state == State::Ready;
         pod.state = State::Terminating;
         pod.version += 1;
+        // One beyond the replicas goes anyway.
+        let disturbs = disturbs && ordinal < self.sets[index].replicas;
         self.sets[index].ours[ordinal] |= disturbs;
         let what = if evicts { "eviction" } else { "deletion" };
         self.note(format!("{what} of {}-{ordinal} {uid} arrives", name(index)));
@@ -355,8 +357,7 @@ impl World {
         self.note(format!("{} falls from {from} to {to}", name(index)));
         self.tally.downscales += 1;
         let set = &mut self.sets[index];
-        set.replicas = to;
-        set.changed();
+        set.scaled(to);
         set.leaving = set.pods.len() > to;
         let is_unprepared = |pod: &&SimPod| !pod.prepared && started.contains(&pod.uid);
         let leaving = set.pods.iter().skip(to).flatten();
