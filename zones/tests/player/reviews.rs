@@ -31,8 +31,8 @@ pub struct Reviewing {
     /// What was read of the group so far.
     record: Option<(u64, ZoneRolloutStatus)>,
     sets: Option<Rc<[Set]>>,
-    /// The pods that ran when the pods were read.
-    started: Vec<u32>,
+    /// The pods that ran when the pods were read first: others may be Pending, and have nothing to hand over.
+    started: Option<Vec<u32>>,
 }
 
 impl Reviewing {
@@ -60,7 +60,7 @@ impl Reviewing {
             step,
             record: None,
             sets: None,
-            started: Vec::new(),
+            started: None,
         }
     }
 }
@@ -88,7 +88,7 @@ impl World {
                     set: review.set,
                     to: review.to,
                     version: review.version,
-                    started: review.started,
+                    started: review.started.unwrap_or_default(),
                     by: review.by,
                 };
                 let latest = Self::latest(review.began);
@@ -127,8 +127,10 @@ impl World {
             review.sets = Some(self.set_rows());
             return None;
         };
-        let started = self.sets[review.set].pods.iter().flatten();
-        review.started = started.filter(|pod| pod.started).map(|pod| pod.uid).collect();
+        if review.started.is_none() {
+            let started = self.sets[review.set].pods.iter().flatten();
+            review.started = Some(started.filter(|pod| pod.started).map(|pod| pod.uid).collect());
+        }
         let record = Record {
             version: version.to_string(),
             status,
