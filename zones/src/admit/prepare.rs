@@ -61,8 +61,7 @@ enum State {
     Begin,
     Parent(u32, u32),
     Checks(Job),
-    /// The record is made, or an operation of before is ended: then everything is read again.
-    Begun(Job),
+    Create(Job),
     Take(Job, Record),
     /// How many pods were asked, and how many of them in this step. Without a record the set is in no group.
     Ask(Job, Option<Record>, usize, usize),
@@ -193,7 +192,7 @@ impl Prepare {
                 ..ZoneRolloutStatus::default()
             };
             let write = self.write(&job, None, begun);
-            self.state = State::Begun(job);
+            self.state = State::Create(job);
             return write;
         }
         let record = record.unwrap_or_default();
@@ -201,17 +200,11 @@ impl Prepare {
         let group = job.group.clone().unwrap_or_default();
         let mut view = Group::new(&group, sets, pods).with(ZoneRolloutSpec::default(), record.status.clone());
         operation::settle(&mut view, now);
-        if view.status.operation != record.status.operation {
-            // Its time counts from now, where no pass has observed yet that it is done.
-            let write = self.write(&job, Some(&record), view.status);
-            self.state = State::Begun(job);
-            return write;
-        }
         let Some(set) = view.set(&self.request.name) else {
             return self.deny(job.range(), "the statefulset was not found.");
         };
         let times = Times {
-            record: &record.status.last_downscale,
+            record: &view.status.last_downscale,
             tracker: &tracker,
         };
         let in_group = job.group.is_some();
@@ -353,7 +346,7 @@ impl Prepare {
         let reads_again = written == Err(WriteError::Conflict) && self.tries < TRIES;
         self.tries += u8::from(reads_again);
         match (state, written) {
-            (State::Begun(job), Ok(_)) => self.read(job, State::Checks),
+            (State::Create(job), Ok(_)) => self.read(job, State::Checks),
             (State::Take(job, mut record), Ok(version)) => {
                 record.version = version;
                 self.ask(job, Some(record), 0, now)
@@ -363,12 +356,14 @@ impl Prepare {
                 record.version = version;
                 self.left(job, record, why)
             }
-            (State::Begun(job) | State::Take(job, _), Err(_)) if reads_again => self.read(job, State::Checks),
+            (State::Create(job) | State::Take(job, _), Err(_)) if reads_again => {
+                self.read(job, State::Checks)
+            }
             (State::Confirm(job, _), Err(_)) if reads_again => self.read(job, State::ConfirmAgain),
             (State::Leave(job, _, why), Err(_)) if reads_again => {
                 self.read(job, |job| State::LeaveAgain(job, why))
             }
-            (State::Begun(job), Err(_)) => self.deny(job.range(), checks::NOT_LOADED),
+            (State::Create(job), Err(_)) => self.deny(job.range(), checks::NOT_LOADED),
             (State::Take(job, _), Err(_)) => self.deny(job.range(), checks::NOT_RECORDED),
             (State::Confirm(job, record), Err(_)) => self.fail(
                 job,

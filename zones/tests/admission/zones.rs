@@ -161,12 +161,10 @@ fn the_wait_ends_with_the_change_carried_out() {
     cluster.pods.retain(|pod| pod["metadata"]["name"] != "a-2");
     assert!(
         !cluster.downscale("r5", "b", 2).allowed,
-        "its time counts from the change that was observed"
+        "it may have come 40 s after the review"
     );
-    cluster.now = at("2026-01-01T01:59:59Z");
-    assert!(!cluster.downscale("r6", "b", 2).allowed);
-    cluster.now = at("2026-01-01T02:00:00Z");
-    assert!(cluster.downscale("r7", "b", 2).allowed);
+    cluster.now = at("2026-01-01T01:00:40Z");
+    assert!(cluster.downscale("r6", "b", 2).allowed);
 }
 
 #[test]
