@@ -199,7 +199,13 @@ impl Prepare {
         let pods = zones.pods.as_deref().unwrap_or_default();
         let group = job.group.clone().unwrap_or_default();
         let mut view = Group::new(&group, sets, pods).with(ZoneRolloutSpec::default(), record.status.clone());
-        operation::settle(&mut view, now);
+        // Where no pass has observed yet that one is done, it was carried out before it expired.
+        let expires = record
+            .status
+            .operation
+            .as_ref()
+            .and_then(|present| present.expires.as_ref());
+        operation::settle(&mut view, expires.map_or(now, |expires| expires.0.min(now)));
         let Some(set) = view.set(&self.request.name) else {
             return self.deny(job.range(), "the statefulset was not found.");
         };

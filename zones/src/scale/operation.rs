@@ -155,8 +155,7 @@ pub fn is_held(operation: Option<&Operation>, downscale: &Downscale, holder: &st
     })
 }
 
-/// Ends the operation on record if it is done, or no longer matters. The time of the last downscale counts from the instant at which that is observed,
-/// or from that at which the change may have come at the latest.
+/// Ends the operation on record if it is done, or no longer matters. The time of the last downscale counts from the instant.
 pub fn settle(group: &mut Group, now: Timestamp) {
     let Some(operation) = &group.status.operation else {
         return;
@@ -167,12 +166,8 @@ pub fn settle(group: &mut Group, now: Timestamp) {
         Standing::Done => {
             let set = group.sets.iter().find(|set| set.uid == operation.set_uid);
             if let Some(set) = set.filter(|set| Preparation::is_asked_for(set)) {
-                let latest = operation
-                    .expires
-                    .as_ref()
-                    .map_or(now, |expires| expires.0.min(now));
                 let set = set.name.clone();
-                group.status.last_downscale.insert(set, Time(seconds(latest)));
+                group.status.last_downscale.insert(set, Time(seconds(now)));
             }
         }
     }
