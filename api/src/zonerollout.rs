@@ -44,6 +44,10 @@ pub struct ZoneRolloutSpec {
     /// Whether nothing is rolled.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+    /// What status.revision says: a revision that was condemned is tried once more. With `.2` and so on behind it, again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub retry: Option<String>,
 }
 
 /// What is known of a group, and what is under way; written by muster zones alone.
@@ -64,6 +68,17 @@ pub struct ZoneRolloutStatus {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = MAX_SETS))]
     pub sets: BTreeMap<String, ZoneSet>,
+    /// The revisions of all sets as one: a hash, once they have stayed the same for five seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub revision: Option<String>,
+    /// Revisions that are newer, and since when they are as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newer: Option<NewerRevision>,
+    /// The last spec.retry that was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub retried: Option<String>,
     /// What is under way in the group; nothing else begins before it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
@@ -85,6 +100,17 @@ pub struct ZoneRolloutStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_REASONS), extend("x-kubernetes-list-type" = "atomic"))]
     pub reasons: Vec<ZoneReason>,
+}
+
+/// Revisions of a group that may change yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewerRevision {
+    /// Their hash.
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub revision: String,
+    /// Since when they are these.
+    pub since: Time,
 }
 
 /// A set of a group.

@@ -40,7 +40,7 @@ fn flags_are_written_as_in_go() {
     let settings = settings(&["-mirror-kinds=A,B", "-mirror-kinds", "C", "-use-zone-tracker"]).unwrap();
     assert_eq!(settings.mirror_kinds, ["A", "B", "C"]);
     assert_eq!(
-        settings.zone_tracker.as_deref(),
+        Some(settings.zone_tracker.as_str()).filter(|_| settings.use_zone_tracker),
         Some("rollout-operator-zone-tracker")
     );
 }

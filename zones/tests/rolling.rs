@@ -332,7 +332,8 @@ fn the_next_zone_waits_until_the_last_has_soaked() {
         ("zone-b", 1, "v1"),
     ]);
     fleet.spec.soak = Some(Duration::from_mins(5));
-    let decision = fleet.pass(0);
+    fleet.pass(0);
+    let decision = fleet.pass(5);
     assert_eq!(deleted(&decision), Vec::<&str>::new());
     assert_eq!(decision.wake_at, Some(at(300)));
     let progress = decision.status.progress.clone().unwrap();
@@ -380,6 +381,55 @@ fn a_revision_with_which_nothing_gets_better_is_condemned_until_its_template_cha
     let decision = fleet.pass(710);
     assert_eq!(deleted(&decision), ["zone-a-0"]);
     assert_eq!(decision.stalled, None);
+}
+
+#[test]
+fn a_condemned_revision_is_tried_again_once_for_each_time_that_people_say_so() {
+    let mut fleet = old();
+    fleet.pass(0);
+    fleet.put(unready(pod("zone-a", 0, "v2")));
+    fleet.pass(10);
+    assert_eq!(fleet.pass(600).stalled.as_deref(), Some("zone-a"));
+    let revision = fleet.status.revision.clone().unwrap();
+    for (second, retry, stalled) in [
+        (601, "another".to_owned(), Some("zone-a")),
+        (602, revision.clone(), None),
+        (1_201, revision.clone(), None),
+        (1_202, revision.clone(), Some("zone-a")),
+        (1_203, revision.clone(), Some("zone-a")),
+        (1_204, format!("{revision}.2"), None),
+    ] {
+        fleet.spec.retry = Some(retry);
+        assert_eq!(fleet.pass(second).stalled.as_deref(), stalled, "{second}");
+    }
+}
+
+#[test]
+fn the_revision_of_a_group_is_taken_after_five_seconds_without_a_change_and_holds_nothing_back() {
+    let mut fleet = old();
+    let decision = fleet.pass(0);
+    assert_eq!(deleted(&decision), ["zone-a-0"], "nothing waits for it");
+    assert_eq!((decision.status.revision, decision.wake_at), (None, Some(at(5))));
+    assert_eq!(fleet.pass(4).status.revision, None);
+    let first = fleet.pass(5).status.revision.unwrap();
+    fleet.template = "v3";
+    assert_eq!(fleet.pass(6).status.revision.as_ref(), Some(&first));
+    fleet.template = "v4";
+    assert_eq!(
+        fleet.pass(10).status.revision.as_ref(),
+        Some(&first),
+        "it changed again"
+    );
+    assert_eq!(fleet.pass(14).status.revision.as_ref(), Some(&first));
+    let second = fleet.pass(15).status.revision.unwrap();
+    assert_ne!(first, second);
+    fleet.template = "v2";
+    fleet.pass(20);
+    assert_eq!(
+        fleet.pass(25).status.revision,
+        Some(first),
+        "the same revisions are the same"
+    );
 }
 
 #[test]
@@ -477,7 +527,8 @@ fn nothing_to_do_has_a_reason() {
         ("zone-b", 1, "v1"),
     ]);
     fleet.template = "v1";
-    let decision = fleet.pass(0);
+    fleet.pass(0);
+    let decision = fleet.pass(5);
     assert_eq!(decision.actions, []);
     assert_eq!(
         reasons(&decision)[0],
