@@ -7,7 +7,7 @@
 )]
 
 use jiff::Timestamp;
-use muster_api::zonerollout::{InFlight, Why};
+use muster_api::zonerollout::{InFlight, Operation, OperationKind, Why};
 use muster_zones::{
     budget::{
         Asked, Facts, Known, Observed, OfRollout, Reason, Request, Verdict, is_under_way, judge,
@@ -26,6 +26,7 @@ struct Cluster {
     sets: Vec<Value>,
     pods: Vec<Value>,
     in_flight: Vec<InFlight>,
+    operations: Vec<Operation>,
     seconds: i64,
 }
 
@@ -41,6 +42,7 @@ impl Cluster {
                 .flat_map(|zone| (0..3).map(|ordinal| pod(zone, ordinal)))
                 .collect(),
             in_flight: Vec::new(),
+            operations: Vec::new(),
             seconds: 0,
         }
     }
@@ -108,6 +110,7 @@ impl Cluster {
                 sets: Ok(sets),
                 pods: Ok(pods),
                 in_flight: &self.in_flight,
+                operations: &self.operations,
                 now: self.now(),
             },
         );
@@ -198,6 +201,32 @@ fn no_second_zone_is_disturbed() {
     for (mut cluster, expected) in table {
         assert_eq!(cluster.evict("store-a-0"), expected);
     }
+}
+
+#[test]
+fn while_a_zone_is_scaled_down_no_pod_is_evicted() {
+    let one = json!({"maxUnavailable": 1});
+    let mut cluster = Cluster::new(&one);
+    cluster.operations.push(Operation {
+        kind: OperationKind::Downscaling,
+        set: "store-b".to_owned(),
+        set_uid: "uid-store-b".to_owned(),
+        from: Some(3),
+        to: Some(2),
+        generation: Some(1),
+        admission_uids: vec!["review".to_owned()],
+        expires: None,
+    });
+    for pod in ["store-a-0", "store-b-0", "store-b-2"] {
+        let denied = denied("a downscale of store-b is under way");
+        assert_eq!(cluster.evict(pod), denied, "{pod}");
+    }
+    cluster.operations[0].kind = OperationKind::Rolling;
+    assert_eq!(
+        cluster.evict("store-a-0"),
+        allowed(),
+        "what is rolled stands among the pods"
+    );
 }
 
 #[test]

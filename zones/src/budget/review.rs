@@ -5,7 +5,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use muster_api::zonerollout::{InFlight, Why};
+use muster_api::zonerollout::{InFlight, Operation, OperationKind, Why};
 use serde_json::Value;
 
 use super::{
@@ -56,6 +56,8 @@ pub struct Facts<'a> {
     pub pods: Result<Vec<Pod>, String>,
     /// Pods that are on their way out, as on record in the ZoneRollouts of the namespace.
     pub in_flight: &'a [InFlight],
+    /// What is under way, as on record in the same: pods that a downscale takes away may go at any time.
+    pub operations: &'a [Operation],
     /// The instant.
     pub now: Timestamp,
 }
@@ -227,6 +229,10 @@ fn decide(request: &Request, facts: &Facts<'_>) -> Result<Verdict, Verdict> {
     }
     let zones = zones(budget, facts)
         .ok_or_else(|| Verdict::of(Reason::TooFewSets, "minimum number of StatefulSets not found"))?;
+    if let Some(set) = scaled_down(&zones, facts) {
+        let message = format!("a downscale of {set} is under way");
+        return Err(Verdict::of(Reason::Denied, message));
+    }
     let partition = Partition::of(budget.partition.as_ref(), &pod.name)
         .map_err(|error| Verdict::of(Reason::PartitionNotIdentified, error.to_string()))?;
     let pods = facts.pods.as_ref().map_err(|_| {
@@ -298,6 +304,16 @@ fn zones<'a>(budget: &Budget, facts: &'a Facts<'_>) -> Option<Vec<&'a Set>> {
     let mut zones: Vec<&Set> = sets.iter().filter(|set| budget.selects(&set.labels)).collect();
     zones.sort_by(|one, other| one.name.cmp(&other.name));
     (zones.len() > 1).then_some(zones)
+}
+
+/// The zone that is being scaled down, if one is: no other one is to be disturbed beside it, and a pod of its own that was prepared to leave, and
+/// is made anew, is not prepared.
+fn scaled_down<'a>(zones: &[&Set], facts: &Facts<'a>) -> Option<&'a str> {
+    let is_of_zones = |operation: &&Operation| {
+        operation.kind == OperationKind::Downscaling && zones.iter().any(|zone| zone.uid == operation.set_uid)
+    };
+    let operation = facts.operations.iter().find(is_of_zones)?;
+    Some(&operation.set)
 }
 
 /// What pods are counted for.

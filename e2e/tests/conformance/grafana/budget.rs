@@ -357,6 +357,7 @@ impl World {
                 sets: self.read("list statefulsets", Ok(sets)),
                 pods: self.read("list pods", Ok(pods)),
                 in_flight: &self.in_flight,
+                operations: &[],
                 now: self.now,
             },
         );

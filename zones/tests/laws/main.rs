@@ -1,5 +1,6 @@
-//! Promise: over random histories with crashes of leaders, late deletes and statuses that lag, never two zones are disturbed by us, never more pods
-//! of a zone than may be, and a good revision gets everywhere.
+//! Promise: over random histories with crashes of leaders, late deletes, statuses that lag, evictions and an autoscaler, never two zones are
+//! disturbed by us, never more pods of a zone than may be, only prepared pods are scaled away and zone after zone, and a good revision gets
+//! everywhere.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,19 +8,31 @@
     reason = "tests: a failed expectation is meant to end the test"
 )]
 
+mod requests;
+
 use jiff::{SignedDuration, Timestamp};
 use muster_api::{
     Duration,
+    labels::label::ROLLOUT_GROUP,
     zonerollout::{ZoneRolloutSpec, ZoneRolloutStatus},
 };
 use muster_zones::{
     decide::{Action, Decision, decide},
     model::{Container, Group, Owner, Pod, Set, SetStatus, annotations},
     roll::Budget,
-    scale::{Facts, Settings},
+    scale::{
+        Facts, Settings, preparation,
+        times::{MIN_TIME, all_now},
+    },
 };
 
+use requests::{Change, Downscale, Eviction};
+
 const GROUP: &str = "db";
+/// How long a review may take here; each of its steps takes some seconds.
+const TIMEOUT: SignedDuration = SignedDuration::from_secs(300);
+/// What has to be between downscales of two zones.
+const APART: SignedDuration = SignedDuration::from_secs(120);
 
 /// Numbers by chance, the same for each seed (splitmix64).
 struct Chance(u64);
@@ -80,10 +93,16 @@ struct SimPod {
     state: State,
     /// It was available when we deleted it.
     ours: bool,
+    /// It was asked to prepare to leave, and not to forget that since.
+    prepared: bool,
+    /// Since when its container has run.
+    started: Timestamp,
 }
 
 struct SimSet {
     replicas: usize,
+    /// When it was scaled down last.
+    scaled_down: Option<Timestamp>,
     limit: usize,
     template: u32,
     generation: i64,
@@ -100,14 +119,31 @@ struct Leader {
     decision: Option<Decision>,
 }
 
+/// A delete, or an eviction, that was sent.
+struct Sent {
+    set: usize,
+    uid: u32,
+    /// When it can arrive at the earliest.
+    due: Timestamp,
+    /// When the API server gives it up: an eviction is answered within its request.
+    until: Timestamp,
+}
+
 struct World {
     chance: Chance,
     sets: Vec<SimSet>,
     record: ZoneRolloutStatus,
     version: u64,
     leaders: [Leader; 2],
-    /// Deletes that were sent and did not arrive: of a set and a uid, and when they can at the earliest.
-    sent: Vec<(usize, u32, Timestamp)>,
+    /// Deletes and evictions that were sent and did not arrive.
+    sent: Vec<Sent>,
+    eviction: Option<Eviction>,
+    downscale: Option<Downscale>,
+    /// Changes of replicas that were allowed and did not arrive.
+    changes: Vec<Change>,
+    reviews: u32,
+    /// Nothing is evicted or scaled any more.
+    is_calm: bool,
     /// Until when the network delays what is sent by minutes.
     outage: Timestamp,
     now: Timestamp,
@@ -118,11 +154,12 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let mut chance = Chance(seed);
-        let count = 1 + chance.below(4);
+        let count = 1 + chance.below(5);
+        let most = if chance.is(5) { 20 } else { 5 };
         let mut next_uid = 1;
         let sets = (0..count)
             .map(|_| {
-                let replicas = 1 + chance.below(5);
+                let replicas = 1 + chance.below(most);
                 let pods = (0..replicas).map(|_| {
                     next_uid += 1;
                     Some(SimPod {
@@ -130,15 +167,20 @@ impl World {
                         revision: 0,
                         state: State::Ready,
                         ours: false,
+                        prepared: false,
+                        started: Timestamp::MIN,
                     })
                 });
+                // Room to grow.
+                let pods = pods.chain([None, None]);
                 SimSet {
                     replicas,
+                    scaled_down: None,
                     limit: 1 + chance.below(2),
                     template: 0,
                     generation: 1,
                     pods: pods.collect(),
-                    ours: vec![false; replicas],
+                    ours: vec![false; replicas + 2],
                     status: SetStatus::default(),
                 }
             })
@@ -155,6 +197,11 @@ impl World {
             version: 0,
             leaders: [leader(), leader()],
             sent: Vec::new(),
+            eviction: None,
+            downscale: None,
+            changes: Vec::new(),
+            reviews: 0,
+            is_calm: false,
             outage: Timestamp::MIN,
             now: "2026-11-26T12:00:00Z".parse().unwrap(),
             next_uid,
@@ -163,6 +210,9 @@ impl World {
         for set in 0..world.sets.len() {
             world.report(set);
         }
+        // As a ZoneRollout begins; the first downscale waits.
+        let began = world.now - APART;
+        world.record.last_downscale = all_now(&world.group().sets, began);
         world
     }
 
@@ -198,7 +248,15 @@ impl World {
                 uid: format!("uid-{name}"),
                 name,
                 generation: set.generation,
-                annotations: [(annotations::MAX_UNAVAILABLE.to_owned(), set.limit.to_string())].into(),
+                labels: labels(),
+                annotations: [
+                    (annotations::MAX_UNAVAILABLE, set.limit.to_string()),
+                    (preparation::PATH, "prepare".to_owned()),
+                    (preparation::PORT, "80".to_owned()),
+                ]
+                .map(|(key, value)| (key.to_owned(), value))
+                .into(),
+                service_name: GROUP.to_owned(),
                 replicas: Some(u32::try_from(set.replicas).unwrap()),
                 strategy: "OnDelete".to_owned(),
                 status: set.status.clone(),
@@ -224,13 +282,17 @@ impl World {
         let Some(decision) = self.leaders[leader].decision.take() else {
             let group = self.group();
             let mut budget = Sometimes(Chance(self.chance.next()));
-            let decision = decide(
-                &group,
-                &Facts::default(),
-                &Settings::default(),
-                &mut budget,
-                self.now,
-            );
+            let mut facts = Facts::default();
+            let decision = loop {
+                let decision = decide(&group, &facts, &settings(), &mut budget, self.now);
+                if decision.ask.is_empty() {
+                    break decision;
+                }
+                for ask in decision.ask {
+                    let answer = self.ask(&ask);
+                    facts.answers.insert(ask, answer);
+                }
+            };
             self.check(&group, &decision);
             self.leaders[leader] = Leader {
                 written: false,
@@ -266,7 +328,12 @@ impl World {
                     0
                 };
                 let due = self.now + SignedDuration::from_secs(i64::try_from(late).unwrap());
-                self.sent.push((set, delete.uid.parse().unwrap(), due));
+                self.sent.push(Sent {
+                    set,
+                    uid: delete.uid.parse().unwrap(),
+                    due,
+                    until: Timestamp::MAX,
+                });
             }
         }
     }
@@ -298,13 +365,21 @@ impl World {
     /// A delete arrives: the one moment at which we disturb anything.
     fn arrive(&mut self, seed: u64) {
         let due: Vec<usize> = (0..self.sent.len())
-            .filter(|at| self.sent[*at].2 <= self.now)
+            .filter(|at| self.sent[*at].due <= self.now)
             .collect();
         if due.is_empty() {
             return;
         }
         let at = due[self.chance.below(due.len())];
-        let (index, uid, _) = self.sent.swap_remove(at);
+        let Sent {
+            set: index,
+            uid,
+            until,
+            ..
+        } = self.sent.swap_remove(at);
+        if until < self.now {
+            return;
+        }
         let set = &mut self.sets[index];
         let ordinal = set
             .pods
@@ -323,26 +398,23 @@ impl World {
             set.ours[ordinal] = true;
             pod.ours = true;
         }
+        self.check_disturbed(seed, index);
+    }
+
+    /// One zone at most is disturbed by us, and of it no more pods than may be: rolled, evicted, or scaled away.
+    fn check_disturbed(&self, seed: u64, index: usize) {
+        let tail = || self.history[self.history.len().saturating_sub(40)..].join("\n");
         let disturbed: Vec<usize> = (0..self.sets.len())
             .filter(|set| self.sets[*set].ours.contains(&true))
             .collect();
-        let tail = || {
-            self.history
-                .iter()
-                .rev()
-                .take(40)
-                .rev()
-                .cloned()
-                .collect::<Vec<_>>()
-                .join("\n")
-        };
         assert!(
             disturbed.len() <= 1,
             "seed {seed}: zones {disturbed:?} are disturbed\n{}",
             tail()
         );
         let set = &self.sets[index];
-        let ours = set.ours.iter().filter(|ours| **ours).count();
+        // What is scaled away goes at once.
+        let ours = set.ours.iter().take(set.replicas).filter(|ours| **ours).count();
         assert!(
             ours <= set.limit,
             "seed {seed}: {ours} of zone-{index}\n{}",
@@ -359,7 +431,10 @@ impl World {
         }
         let ordinal = self.chance.below(self.sets[index].pods.len());
         self.next_uid += 1;
-        let (uid, fails) = (self.next_uid, self.chance.is(3));
+        // Of many pods some would fail at any time, for good.
+        let is_large = self.sets.iter().map(|set| set.replicas).sum::<usize>() > 25;
+        let fails = self.chance.is(3) && !(is_large && self.is_calm);
+        let uid = self.next_uid;
         let set = &mut self.sets[index];
         match &mut set.pods[ordinal] {
             None if ordinal < set.replicas => {
@@ -370,13 +445,26 @@ impl World {
                     revision,
                     state,
                     ours: false,
+                    prepared: false,
+                    started: Timestamp::MAX,
                 });
             }
             None => {}
             Some(pod) => match pod.state {
-                State::Terminating => set.pods[ordinal] = None,
-                State::Starting if is_bad(pod.revision) => pod.state = State::Crashing,
+                State::Terminating => {
+                    set.pods[ordinal] = None;
+                    if ordinal >= set.replicas {
+                        set.ours[ordinal] = false;
+                    }
+                }
+                // What is beyond the replicas goes.
+                _ if ordinal >= set.replicas => pod.state = State::Terminating,
+                State::Starting if is_bad(pod.revision) => {
+                    pod.started = self.now;
+                    pod.state = State::Crashing;
+                }
                 State::Starting | State::Failing => {
+                    pod.started = pod.started.min(self.now);
                     pod.state = State::Ready;
                     set.ours[ordinal] = false;
                 }
@@ -402,12 +490,15 @@ impl World {
         if self.chance.next().is_multiple_of(400) {
             self.outage = self.now + SignedDuration::from_secs(150);
         }
-        match self.chance.below(10) {
+        match self.chance.below(13) {
             0..=2 => {
                 let leader = self.chance.below(2);
                 self.lead(leader);
             }
             3 => self.arrive(seed),
+            4 => self.evict(),
+            5 => self.autoscale(),
+            6 => self.change(seed),
             _ => self.cluster(),
         }
     }
@@ -418,7 +509,8 @@ impl World {
                 pod.as_ref()
                     .is_some_and(|pod| pod.revision == set.template && pod.state == State::Ready)
             };
-            set.pods.iter().all(at)
+            set.pods.iter().take(set.replicas).all(at)
+                && set.pods.iter().skip(set.replicas).all(Option::is_none)
         })
     }
 }
@@ -461,9 +553,32 @@ fn owner(set: &str) -> Owner {
     }
 }
 
+fn labels() -> std::collections::BTreeMap<String, String> {
+    [
+        (ROLLOUT_GROUP, GROUP),
+        (preparation::PREPARE, "true"),
+        (MIN_TIME, "2m"),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into()
+}
+
+fn settings() -> Settings {
+    Settings {
+        namespace: "default".to_owned(),
+        cluster_domain: "cluster.local.".to_owned(),
+        timeout: TIMEOUT,
+    }
+}
+
+/// A few histories, or as many as `MUSTER_RUNS` says from `MUSTER_SEED` on: `cargo xtask simulate --zones`.
 #[test]
 fn never_two_zones_and_never_more_than_may_be() {
-    for seed in 0..600 {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let first = number("MUSTER_SEED").unwrap_or(0);
+    let runs = number("MUSTER_RUNS").unwrap_or(300);
+    let (mut evicted, mut scaled) = (0, 0);
+    for seed in first..first + runs {
         let mut world = World::new(seed);
         for step in 0..600 {
             if step % 150 == 10 {
@@ -474,16 +589,25 @@ fn never_two_zones_and_never_more_than_may_be() {
         }
         // Then a good revision, and time.
         world.release(4);
+        world.is_calm = true;
         let mut steps = 0;
         while !world.is_rolled_out() {
             world.step(seed);
             steps += 1;
             assert!(
-                steps < 60_000,
+                steps < 90_000,
                 "seed {seed}: r4 does not get everywhere: {:#?}\n{}",
                 world.record,
                 world.history[world.history.len().saturating_sub(20)..].join("\n")
             );
         }
+        let count = |what: &str| world.history.iter().filter(|line| line.contains(what)).count();
+        evicted += count("is evicted");
+        scaled += count("is scaled down");
     }
+    println!("{runs} histories from seed {first}: {evicted} evictions, {scaled} downscales");
+    assert!(
+        evicted > 0 && (scaled > 0 || runs < 100),
+        "something was asked for, and came about"
+    );
 }
