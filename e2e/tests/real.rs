@@ -13,6 +13,9 @@ use muster_e2e::{
 #[allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 #[path = "support/real_dashboard.rs"]
 mod dashboard;
+#[allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+#[path = "support/real_zones.rs"]
+mod zones;
 
 /// How many processes end in a run for the limit.
 const ENDS: usize = 12;

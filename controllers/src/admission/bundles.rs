@@ -97,12 +97,12 @@ pub fn patch<K: Configuration>(configuration: &K, namespace: &str, authorities: 
     Some(std::iter::once(version).chain(writes).collect())
 }
 
-/// Keeps the bundles of a kind of configurations, until shutdown. `changed` gets all that ask for them after each change.
+/// Keeps the bundles of a kind of configurations, until shutdown. `note` gets all that ask for them after each change.
 pub async fn keep<K: Configuration>(
     client: Client,
     namespace: String,
     mut authorities: watch::Receiver<String>,
-    mut changed: impl FnMut(&BTreeMap<String, K>) + Send,
+    mut note: impl FnMut(&BTreeMap<String, K>) + Send,
     shutdown: Shutdown,
 ) {
     let api: Api<K> = Api::all(client.clone());
@@ -124,7 +124,7 @@ pub async fn keep<K: Configuration>(
                     watcher::Event::Init => known.clear(),
                     watcher::Event::InitDone => {}
                 }
-                changed(&known);
+                note(&known);
             }
             Ok(()) = authorities.changed() => {
                 let authorities = authorities.borrow_and_update().clone();

@@ -218,7 +218,7 @@ impl Serving {
                     counts.policies(
                         "validating",
                         all.values().flat_map(bundles::Configuration::policies),
-                    )
+                    );
                 },
                 shutdown.clone(),
             ),
@@ -233,7 +233,7 @@ impl Serving {
                     zone_metrics.policies(
                         "mutating",
                         all.values().flat_map(bundles::Configuration::policies),
-                    )
+                    );
                 },
                 shutdown,
             ),

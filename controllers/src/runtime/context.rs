@@ -137,8 +137,8 @@ impl From<&Context> for Base {
     }
 }
 
-impl From<&Base> for Base {
-    fn from(base: &Base) -> Self {
+impl From<&Self> for Base {
+    fn from(base: &Self) -> Self {
         base.clone()
     }
 }

@@ -161,23 +161,20 @@ async fn write_tracker(
     let data = live.as_ref().and_then(|map| map.data.clone()).unwrap_or_default();
     let data = Some(Tracker::written(&data, times));
     let what = format!("writing ConfigMap {name}");
-    match live {
-        Some(live) => {
-            let map = ConfigMap { data, ..live };
-            call(what, maps.replace(name, &parameters, &map)).await?;
-        }
-        None => {
-            let metadata = ObjectMeta {
-                name: Some(name.clone()),
-                ..ObjectMeta::default()
-            };
-            let map = ConfigMap {
-                metadata,
-                data,
-                ..ConfigMap::default()
-            };
-            call(what, maps.create(&parameters, &map)).await?;
-        }
+    if let Some(live) = live {
+        let map = ConfigMap { data, ..live };
+        call(what, maps.replace(name, &parameters, &map)).await?;
+    } else {
+        let metadata = ObjectMeta {
+            name: Some(name.clone()),
+            ..ObjectMeta::default()
+        };
+        let map = ConfigMap {
+            metadata,
+            data,
+            ..ConfigMap::default()
+        };
+        call(what, maps.create(&parameters, &map)).await?;
     }
     Ok(())
 }

@@ -16,6 +16,8 @@ use crate::runtime::{Api, CallError, call, call::explain};
 
 /// How often it is made sure of.
 const AGAIN: Duration = Duration::from_secs(10);
+/// The same where there is no such pod: the process runs outside of the cluster, as on a developer's machine.
+const WITHOUT_A_POD: Duration = Duration::from_mins(10);
 /// The same after a failure.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
@@ -23,7 +25,8 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 pub(super) async fn run(zones: &Zones, instance: &str) -> Infallible {
     loop {
         let pause = match keep(zones, instance).await {
-            Ok(()) => AGAIN,
+            Ok(true) => AGAIN,
+            Ok(false) => WITHOUT_A_POD,
             Err(error) => {
                 warn!(
                     error = explain(&error),
@@ -36,7 +39,8 @@ pub(super) async fn run(zones: &Zones, instance: &str) -> Infallible {
     }
 }
 
-async fn keep(zones: &Zones, instance: &str) -> Result<(), CallError> {
+/// Whether there is such a pod.
+async fn keep(zones: &Zones, instance: &str) -> Result<bool, CallError> {
     let pods: Api<Pod> = Api::namespaced(zones.client.clone(), &zones.settings.namespace);
     let labelled = ListParams::default().labels(ZONES_LEADER);
     let listed = call("listing the pods of the leader", pods.list_metadata(&labelled)).await?;
@@ -45,10 +49,19 @@ async fn keep(zones: &Zones, instance: &str) -> Result<(), CallError> {
     for pod in others {
         label(&pods, &pod.name_any(), Value::Null).await?;
     }
-    if ours.is_empty() && label(&pods, instance, json!("true")).await? {
-        info!(pod = instance, "this pod is labelled as the leader");
+    if !ours.is_empty() {
+        return Ok(true);
     }
-    Ok(())
+    let is_there = label(&pods, instance, json!("true")).await?;
+    if is_there {
+        info!(pod = instance, "this pod is labelled as the leader");
+    } else {
+        info!(
+            pod = instance,
+            "there is no such pod, so that no Service finds this process by the label of the leader"
+        );
+    }
+    Ok(is_there)
 }
 
 /// Whether there is such a pod.

@@ -9,7 +9,7 @@ use kube::{
     api::{ListParams, PostParams},
 };
 use muster_api::{ZoneRollout, rollout_operator::ZoneAwarePodDisruptionBudget};
-use muster_zones::flags::Settings;
+use muster_zones::flags::{Certificate, Settings};
 use thiserror::Error;
 
 use crate::runtime::{Api, CallError, call};
@@ -38,32 +38,64 @@ pub enum PreflightError {
     Call(#[from] CallError),
 }
 
-/// What is needed in the namespace: verbs, group, resource, subresource. Those that rollout-operator does not need, and those that it cannot do without.
-const RIGHTS: [(&[&str], &str, &str, &str); 11] = [
-    (&["list", "watch", "patch"], "apps", "statefulsets", ""),
-    (&["patch"], "apps", "statefulsets", "status"),
-    (&["list", "watch", "delete", "patch"], "", "pods", ""),
-    (
-        &["list", "watch", "create", "delete"],
-        "fleet.muster.dev",
-        "zonerollouts",
-        "",
-    ),
-    (&["update", "patch"], "fleet.muster.dev", "zonerollouts", "status"),
-    (
-        &["list", "watch"],
-        "rollout-operator.grafana.com",
-        "zoneawarepoddisruptionbudgets",
-        "",
-    ),
-    (&["get"], "", "configmaps", ""),
-    (&["get", "create", "update"], "coordination.k8s.io", "leases", ""),
-    (&["create"], "events.k8s.io", "events", ""),
-    (&["get", "create", "update"], "", "secrets", ""),
-    (&["create", "update"], "", "configmaps", ""),
-];
-/// How many of [`RIGHTS`] are needed with every set of flags: the last ones are of the certificate and of the zone tracker.
-const ALWAYS: usize = 9;
+/// A right that is needed in the namespace.
+struct Right<'a> {
+    group: &'a str,
+    resource: &'a str,
+    sub: &'a str,
+    /// Of the object of this name; empty: of all.
+    name: &'a str,
+    verbs: &'a [&'a str],
+}
+
+const fn right<'a>(group: &'a str, resource: &'a str, sub: &'a str, verbs: &'a [&'a str]) -> Right<'a> {
+    Right {
+        group,
+        resource,
+        sub,
+        name: "",
+        verbs,
+    }
+}
+
+/// The rights that these flags need.
+fn rights(settings: &Settings) -> Vec<Right<'_>> {
+    let mut rights = vec![
+        right("apps", "statefulsets", "", &["get", "list", "watch", "patch"]),
+        right("apps", "statefulsets", "status", &["patch"]),
+        right("", "pods", "", &["get", "list", "watch", "delete", "patch"]),
+        right(
+            "fleet.muster.dev",
+            "zonerollouts",
+            "",
+            &["get", "list", "watch", "create", "delete"],
+        ),
+        right("fleet.muster.dev", "zonerollouts", "status", &["update", "patch"]),
+        right(
+            "rollout-operator.grafana.com",
+            "zoneawarepoddisruptionbudgets",
+            "",
+            &["list", "watch"],
+        ),
+        right("coordination.k8s.io", "leases", "", &["get", "create", "update"]),
+        right("events.k8s.io", "events", "", &["create"]),
+    ];
+    let named = |name, resource, verbs| Right {
+        name,
+        ..right("", resource, "", verbs)
+    };
+    if let Certificate::SelfSigned { secret, .. } = &settings.certificate {
+        rights.push(right("", "secrets", "", &["create"]));
+        rights.push(named(secret, "secrets", &["get", "update"]));
+    }
+    let tracker = &settings.zone_tracker;
+    rights.push(named(tracker, "configmaps", &["get"]));
+    if settings.use_zone_tracker {
+        rights.push(right("", "configmaps", "", &["create"]));
+        rights.push(named(tracker, "configmaps", &["update"]));
+    }
+    rights
+}
 
 /// Checks all of it, definitions first.
 pub async fn check(client: &Client, settings: &Settings) -> Result<(), PreflightError> {
@@ -106,25 +138,23 @@ fn is_defined<T>(listed: Result<T, CallError>, name: &'static str) -> Result<(),
 
 /// The rights that are missing, in words. Where the API server does not say, none is.
 async fn lacking(client: &Client, settings: &Settings) -> Result<Vec<String>, CallError> {
-    let has_certificate = matches!(
-        settings.certificate,
-        muster_zones::flags::Certificate::SelfSigned { .. }
-    );
-    let optional = [has_certificate, settings.use_zone_tracker];
-    let needed = RIGHTS.iter().enumerate().filter(|(index, _)| {
-        index
-            .checked_sub(ALWAYS)
-            .is_none_or(|index| optional.get(index) == Some(&true))
-    });
     let mut lacking = Vec::new();
-    for (_, (verbs, group, resource, sub)) in needed {
-        for verb in *verbs {
+    for Right {
+        group,
+        resource,
+        sub,
+        name,
+        verbs,
+    } in rights(settings)
+    {
+        for verb in verbs {
             let attributes = ResourceAttributes {
                 namespace: Some(settings.namespace.clone()),
                 verb: Some((*verb).to_owned()),
-                group: Some((*group).to_owned()),
-                resource: Some((*resource).to_owned()),
-                subresource: Some((*sub).to_owned()),
+                group: Some(group.to_owned()),
+                resource: Some(resource.to_owned()),
+                subresource: Some(sub.to_owned()),
+                name: Some(name.to_owned()),
                 ..ResourceAttributes::default()
             };
             match may(client, attributes).await {

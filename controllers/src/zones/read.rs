@@ -224,20 +224,19 @@ impl Reader {
         }
         let key = (api_version.clone(), kind.clone());
         let known = self.kinds.lock().get(&key).cloned();
-        let resource = match known {
-            Some(resource) => resource,
-            None => {
-                let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-                let version = if version.is_empty() { "v1" } else { version };
-                let gvk = GroupVersionKind::gvk(group, version, kind);
-                let found = call(
-                    format!("finding kind {kind} of {api_version}"),
-                    discovery::pinned_kind(&self.client, &gvk),
-                );
-                let (resource, _) = found.await.map_err(|error| explain(&error))?;
-                self.kinds.lock().insert(key, resource.clone());
-                resource
-            }
+        let resource = if let Some(resource) = known {
+            resource
+        } else {
+            let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+            let version = if version.is_empty() { "v1" } else { version };
+            let gvk = GroupVersionKind::gvk(group, version, kind);
+            let found = call(
+                format!("finding kind {kind} of {api_version}"),
+                discovery::pinned_kind(&self.client, &gvk),
+            );
+            let (resource, _) = found.await.map_err(|error| explain(&error))?;
+            self.kinds.lock().insert(key, resource.clone());
+            resource
         };
         Ok(Api::namespaced_with(
             self.client.clone(),

@@ -153,13 +153,12 @@ impl Reviews {
                 WriteError::Failed(answered(&error))
             }
         };
-        let version = match write.version {
-            Some(version) => version,
-            None => {
-                let made = act::create_rollout(zones, &write.group).await.map_err(refused)?;
-                let made = made.ok_or(WriteError::Conflict)?;
-                made.resource_version().unwrap_or_default()
-            }
+        let version = if let Some(version) = write.version {
+            version
+        } else {
+            let made = act::create_rollout(zones, &write.group).await.map_err(refused)?;
+            let made = made.ok_or(WriteError::Conflict)?;
+            made.resource_version().unwrap_or_default()
         };
         act::replace_status(zones, &write.group, &version, write.status)
             .await

@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_rollout::{Class, Content, Millis, Place, Revision, Spec, State, Unit, UnitId};
+use muster_rollout::{Charge, Class, Content, Millis, Place, Revision, Spec, State, Unit, UnitId};
 
 use super::{Broken, Case, Law, Verdict, amount, limit};
 
@@ -155,7 +155,7 @@ impl Observer {
         let charges = &case.decision.memory.charges;
         self.returned
             .retain(|unit, since| *since > number || charges.contains_key(unit));
-        let holds = |unit: &UnitId| charges.get(unit).is_some_and(|charge| charge.counts());
+        let holds = |unit: &UnitId| charges.get(unit).is_some_and(Charge::counts);
         self.slots.retain(|unit, _| holds(unit));
         for unit in charges.keys().filter(|unit| holds(unit)) {
             self.slots.entry(unit.clone()).or_insert(number);
