@@ -532,7 +532,7 @@ fn nothing_to_do_has_a_reason() {
     assert_eq!(decision.actions, []);
     assert_eq!(
         reasons(&decision)[0],
-        "zone-a UpToDate: 2 of 2 pods are Ready at revision v1; the last change did not touch the pod template"
+        "zone-a UpToDate: 2 of 2 pods are Ready at revision v1; a change outside of the pod template rolls nothing"
     );
     assert_eq!(
         decision.status.progress,

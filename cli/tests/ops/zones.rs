@@ -1,6 +1,5 @@
 //! Promise: the verbs for modules answer about a ZoneRollout too, by its name or its group, and write no more than its spec says.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
@@ -13,21 +12,10 @@ use crate::bed::{Bed, create, serve};
 
 const REVISION: &str = "0123456789abcdef";
 
-/// ZoneRollout, with the fields of a retry whether this version writes them or not.
-fn definition() -> CustomResourceDefinition {
-    let mut definition = serde_json::to_value(&crds::zones()[0]).unwrap();
-    for (part, field) in [("spec", "retry"), ("status", "revision")] {
-        let path = format!("/spec/versions/0/schema/openAPIV3Schema/properties/{part}/properties");
-        let fields = definition.pointer_mut(&path).unwrap().as_object_mut().unwrap();
-        fields.entry(field).or_insert_with(|| json!({"type": "string"}));
-    }
-    serde_json::from_value(definition).unwrap()
-}
-
 /// A group whose first zone has a pod that crashes, and whose revision was condemned for it.
 async fn bed() -> (Bed, Api<ZoneRollout>) {
     let bed = Bed::new().await;
-    serve(&bed.management, &[definition()]).await;
+    serve(&bed.management, &crds::zones()).await;
     let name = names::zone_rollout("ingester");
     create(
         &bed.management.client(),
