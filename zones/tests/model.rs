@@ -200,8 +200,9 @@ impl State {
         }
         if self.record != plan.status {
             self.record.clone_from(&plan.status);
-            let other = self.plans[1 - leader].as_mut();
-            other.into_iter().for_each(|plan| plan.is_stale = true);
+            if let Some(other) = &mut self.plans[1 - leader] {
+                other.is_stale = true;
+            }
         }
         plan.is_written = true;
         self.plans[leader] = (!plan.delete.is_empty()).then_some(plan);
