@@ -52,6 +52,17 @@ pub fn zone_rollout(group: &str) -> String {
     )
 }
 
+/// The revision of a rollout group: the names and revisions of its sets as one, whatever their order.
+pub fn zones_revision<'a>(sets: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut sets: Vec<(&str, &str)> = sets.into_iter().collect();
+    sets.sort_unstable();
+    let parts: Vec<&str> = sets
+        .into_iter()
+        .flat_map(|(name, revision)| [name, revision])
+        .collect();
+    digest::short(&parts)
+}
+
 /// The name of the Secret in which Cluster API puts a cluster's kubeconfig.
 pub fn kubeconfig_secret(cluster: &str) -> String {
     format!("{cluster}{}", crate::labels::KUBECONFIG_SUFFIX)

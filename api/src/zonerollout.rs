@@ -44,10 +44,9 @@ pub struct ZoneRolloutSpec {
     /// Whether nothing is rolled.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// The revision of the group that is tried again after it was condemned, as status.revision shows it. Each text counts once: to try the same
-    /// revision once more, write it with a slash and anything behind it.
+    /// What status.revision says: a revision that was condemned is tried once more. With `.2` and so on behind it, again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = schema::MAX_NAME))]
+    #[schemars(length(max = schema::MAX_LABEL))]
     pub retry: Option<String>,
 }
 
@@ -69,17 +68,16 @@ pub struct ZoneRolloutStatus {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = MAX_SETS))]
     pub sets: BTreeMap<String, ZoneSet>,
-    /// The revision of the group: a hash of the names of its sets and the revisions of their templates, in hexadecimal digits, once none of them
-    /// has changed for 5s. Only a retry names it: nothing waits for it.
+    /// The revisions of all sets as one: a hash, once they have stayed the same for five seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = schema::MAX_NAME))]
+    #[schemars(length(max = schema::MAX_LABEL))]
     pub revision: Option<String>,
-    /// The revision that takes its place if no template changes.
+    /// Revisions that are newer, and since when they are as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_revision: Option<NextRevision>,
-    /// The last spec.retry that was taken up.
+    pub newer: Option<NewerRevision>,
+    /// The last spec.retry that was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = schema::MAX_NAME))]
+    #[schemars(length(max = schema::MAX_LABEL))]
     pub retried: Option<String>,
     /// What is under way in the group; nothing else begins before it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,6 +102,17 @@ pub struct ZoneRolloutStatus {
     pub reasons: Vec<ZoneReason>,
 }
 
+/// Revisions of a group that may change yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NewerRevision {
+    /// Their hash.
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub revision: String,
+    /// Since when they are these.
+    pub since: Time,
+}
+
 /// A set of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -123,17 +132,6 @@ pub struct ZoneSet {
     /// Whether that revision was condemned: nothing got better for as long as it may.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub condemned: bool,
-}
-
-/// A revision of a group that is not the settled one yet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NextRevision {
-    /// The hash.
-    #[schemars(length(max = schema::MAX_NAME))]
-    pub revision: String,
-    /// Since when no template has changed.
-    pub since: Time,
 }
 
 /// What one thing at a time is done.

@@ -80,7 +80,7 @@ pub async fn retry(client: &Client, namespace: &str, name: &str, flags: &RetryFl
     let object = address.get().await?;
     let rollout: ZoneRollout = typed(&object)?;
     let status = rollout.status.unwrap_or_default();
-    let revision = object.data.pointer("/status/revision").and_then(Value::as_str);
+    let revision = status.revision.as_deref();
     let revision = revision.context("the status has no revision yet: try again in a moment")?;
     let is_meant =
         |said: &String| said.len() >= DIGITS.min(revision.len()) && revision.starts_with(said.as_str());
@@ -99,7 +99,7 @@ pub async fn retry(client: &Client, namespace: &str, name: &str, flags: &RetryFl
     }
     control::write(
         &address,
-        json!({"spec": {"retry": revision}}),
+        json!({"spec": {"retry": next_retry(rollout.spec.retry.as_deref(), revision)}}),
         flags.word.dry_run.by,
     )
     .await?;
@@ -109,6 +109,17 @@ pub async fn retry(client: &Client, namespace: &str, name: &str, flags: &RetryFl
         flags.word.dry_run.by,
     );
     Ok(DONE)
+}
+
+/// What asks for a revision once more: another text each time.
+fn next_retry(before: Option<&str>, revision: &str) -> String {
+    match before.and_then(|before| before.strip_prefix(revision)) {
+        None => revision.to_owned(),
+        Some(more) => {
+            let times: u32 = more.trim_start_matches('.').parse().unwrap_or(1);
+            format!("{revision}.{}", times.saturating_add(1))
+        }
+    }
 }
 
 /// Writes `spec.paused` if it says otherwise; what is told.

@@ -13,7 +13,11 @@ use muster_e2e::{
 #[allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 #[path = "support/real_dashboard.rs"]
 mod dashboard;
-#[allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+#[allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper that fails fails its test"
+)]
 #[path = "support/real_zones.rs"]
 mod zones;
 

@@ -9,19 +9,22 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{
     evidence::Progress,
+    names::zones_revision,
     zonerollout::{
-        InFlight, MAX_IN_FLIGHT, MAX_REASONS, Operation, OperationKind, PROGRESS_DEADLINE, Why,
-        ZoneRolloutStatus, ZoneSet,
+        InFlight, MAX_IN_FLIGHT, MAX_REASONS, NewerRevision, Operation, OperationKind, PROGRESS_DEADLINE,
+        Why, ZoneRolloutStatus, ZoneSet,
     },
 };
 
 use crate::{
     budget::{self, MEMORY},
     model::{Group, Pod, Set},
-    retry,
     roll::{self, Budget, Held, Roll},
     scale::{self, Change, Facts, Settings, mirror::Reference, operation, pods::Ask},
 };
+
+/// How long the revisions of a group have to stay the same.
+const QUIET: SignedDuration = SignedDuration::from_secs(5);
 
 /// A write in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,8 +88,8 @@ pub fn decide(
         .in_flight
         .retain(|entry| is_under_way(&group.sets, entry, now));
     note_sets(&mut group, now);
-    retry::note_revision(&mut group, now);
-    retry::retry(&mut group);
+    note_revision(&mut group, now);
+    retry(&mut group);
     end_rolling(&mut group);
     let undo = operation::advance(&mut group, facts, settings, now);
     let scaling = scale::scale(&group, facts, settings, now);
@@ -179,6 +182,51 @@ fn note_sets(group: &mut Group, now: Timestamp) {
         group.status.progressed = None;
     }
     group.status.sets = noted;
+}
+
+/// The revision of the group, once it has been quiet: templates of several sets change one after the other. Nothing waits for it.
+fn note_revision(group: &mut Group, now: Timestamp) {
+    let status = &mut group.status;
+    let sets = status.sets.iter();
+    let revision = zones_revision(sets.map(|(name, set)| (name.as_str(), set.update_revision.as_str())));
+    if status.revision.as_ref() == Some(&revision) {
+        status.newer = None;
+        return;
+    }
+    match &status.newer {
+        Some(newer) if newer.revision == revision => {
+            if now.duration_since(newer.since.0) >= QUIET {
+                status.revision = Some(revision);
+                status.newer = None;
+            }
+        }
+        _ => {
+            let since = Time(now);
+            status.newer = Some(NewerRevision { revision, since });
+        }
+    }
+}
+
+/// A revision that people ask for once more is not condemned any longer, and has the whole deadline.
+fn retry(group: &mut Group) {
+    let status = &mut group.status;
+    let Some((asked, revision)) = group.spec.retry.as_ref().zip(status.revision.as_deref()) else {
+        return;
+    };
+    let is_of = |asked: &str| {
+        asked == revision
+            || asked
+                .strip_prefix(revision)
+                .is_some_and(|more| more.starts_with('.'))
+    };
+    if !is_of(asked) || status.newer.is_some() || status.retried.as_ref() == Some(asked) {
+        return;
+    }
+    status.retried = Some(asked.clone());
+    for set in status.sets.values_mut() {
+        set.condemned = false;
+    }
+    status.progressed = None;
 }
 
 /// A roll ends with its set: nothing of it is under way, and nothing of it is outdated.
@@ -355,6 +403,8 @@ fn wake_at(group: &Group, soaked: Option<Timestamp>, now: Timestamp) -> Option<T
         .and_then(|since| since.0.checked_add(deadline(group)).ok()); // an end beyond time never comes
     let evictions = status.in_flight.iter().filter(|entry| entry.why == Why::Eviction);
     let evictions = evictions.filter_map(|entry| entry.since.0.checked_add(MEMORY).ok()); // the same
+    let quiet = status.newer.as_ref();
+    let quiet = quiet.and_then(|newer| newer.since.0.checked_add(QUIET).ok()); // the same
     // One that has expired is undone in the next pass, and the one after that.
     let expires = status
         .operation
@@ -364,8 +414,8 @@ fn wake_at(group: &Group, soaked: Option<Timestamp>, now: Timestamp) -> Option<T
     evictions
         .chain(expires.map(|expires| expires.0.max(next)))
         .chain(soaked)
+        .chain(quiet)
         .chain(deadline)
-        .chain(retry::settles_at(group))
         .filter(|at| *at > now)
         .min()
 }

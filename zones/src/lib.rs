@@ -25,6 +25,5 @@ pub mod flags;
 pub mod metrics;
 pub mod model;
 pub mod order;
-mod retry;
 pub mod roll;
 pub mod scale;

@@ -39,7 +39,10 @@ fn flags_are_written_as_in_go() {
     }
     let settings = settings(&["-mirror-kinds=A,B", "-mirror-kinds", "C", "-use-zone-tracker"]).unwrap();
     assert_eq!(settings.mirror_kinds, ["A", "B", "C"]);
-    assert_eq!(settings.zone_tracker, "rollout-operator-zone-tracker");
+    assert_eq!(
+        Some(settings.zone_tracker.as_str()).filter(|_| settings.use_zone_tracker),
+        Some("rollout-operator-zone-tracker")
+    );
 }
 
 #[test]

@@ -389,7 +389,7 @@ fn broken(wrong: Wrong) -> Vec<&'static str> {
 }
 
 #[test]
-fn every_state_keeps_the_laws() {
+fn holds_in_every_state() {
     assert_eq!(broken(Wrong::Nothing), Vec::<&str>::new());
 }
 

@@ -3,11 +3,14 @@
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
+    core::{ApiResource, DynamicObject},
 };
 use muster_api::{ZoneRollout, crds, names};
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, create, serve};
+
+const REVISION: &str = "0123456789abcdef";
 
 /// A group whose first zone has a pod that crashes, and whose revision was condemned for it.
 async fn bed() -> (Bed, Api<ZoneRollout>) {
@@ -28,7 +31,7 @@ async fn bed() -> (Bed, Api<ZoneRollout>) {
     let status = json!({"status": {
         "observedGeneration": 1,
         "conditions": [condition("Ready", "False"), condition("Stalled", "True")],
-        "progress": {"done": 3, "total": 6},
+        "progress": {"done": 3, "total": 6}, "revision": REVISION,
         "sets": {
             "ingester-zone-a": {"uid": "a", "updateRevision": "a-2", "condemned": true},
             "ingester-zone-b": {"uid": "b", "updateRevision": "b-1", "done": true},
@@ -111,4 +114,50 @@ async fn a_group_is_paused_and_resumed_in_its_spec() {
         .filter_map(|entry| entry.manager.clone())
         .collect();
     assert!(managers.contains(&"muster-cli".to_owned()), "{managers:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn only_a_condemned_revision_is_tried_again() {
+    let (bed, rollouts) = bed().await;
+    let name = names::zone_rollout("ingester");
+    let objects: Api<DynamicObject> = Api::namespaced_with(
+        bed.management.client(),
+        "default",
+        &ApiResource::erase::<ZoneRollout>(&()),
+    );
+    let retry = async || objects.get(&name).await.unwrap().data["spec"]["retry"].clone();
+    for (words, code, says) in [
+        (
+            "rollout retry zonerollout/ingester --reason x",
+            2,
+            "leave --reason out",
+        ),
+        (
+            "rollout retry zonerollout/ingester --revision ffffffff",
+            1,
+            "nothing was written",
+        ),
+        (
+            "rollout retry zonerollout/ingester --revision 0123",
+            1,
+            "nothing was written",
+        ),
+        ("rollout retry zonerollout/ingester --dry-run", 0, "(dry run)"),
+    ] {
+        let said = bed.types(words, code).await;
+        assert!(said.contains(says), "{words}: {said}");
+        assert_eq!(retry().await, Value::Null, "{words}");
+    }
+    let said = bed
+        .types("rollout retry zonerollout/ingester --revision 01234567", 0)
+        .await;
+    assert!(said.contains("is tried again"), "{said}");
+    assert_eq!(retry().await, REVISION);
+    let sets = json!({"status": {"sets": {"ingester-zone-a": {"condemned": false}}}});
+    rollouts
+        .patch_status(&name, &PatchParams::default(), &Patch::Merge(sets))
+        .await
+        .unwrap();
+    let said = bed.types("rollout retry zonerollout/ingester", 1).await;
+    assert!(said.contains("is not condemned"), "{said}");
 }

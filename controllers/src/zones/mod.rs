@@ -158,6 +158,7 @@ impl Zones {
 pub async fn run(zones: Arc<Zones>, base: Base, instance: String) {
     let runner = Runner::new("zonerollout", &base);
     let store = runner.store();
+    base.metrics.conditions(store.clone());
     let rows = Arc::clone(&zones.rows);
     let (sets, pods, budgets) = (Arc::clone(&rows.sets), Arc::clone(&rows.pods), Arc::clone(&rows));
     let runner = runner

@@ -18,6 +18,7 @@ use super::{
     pods::ask_all,
     read::Namespace,
     report::{self, reason},
+    reviews,
 };
 use crate::runtime::{Api, status::patch_if_changed};
 
@@ -201,7 +202,8 @@ impl Zones {
             (&sets, &read.pods),
             in_flight,
             now,
-        );
+        )
+        .beside(reviews::operations(&read.rollouts));
         let decision = decide::decide(group, facts, &self.scaling(), &mut budget, now);
         (decision, turn)
     }

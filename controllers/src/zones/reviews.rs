@@ -8,7 +8,12 @@ use std::sync::{Arc, OnceLock};
 use futures::FutureExt;
 use http::StatusCode;
 use kube::ResourceExt;
-use muster_api::{ZoneRollout, labels::label::ROLLOUT_GROUP, names, zonerollout::InFlight};
+use muster_api::{
+    ZoneRollout,
+    labels::label::ROLLOUT_GROUP,
+    names,
+    zonerollout::{InFlight, Operation},
+};
 use muster_zones::{
     admit::{
         Fact, Read, Request, Response, Review, Step, Webhook, Write, WriteError,
@@ -241,8 +246,6 @@ impl Reviews {
             };
             zones.evicted.lock().retain(is_under_way);
         }
-        let statuses = rollouts.iter().filter_map(|rollout| rollout.status.as_ref());
-        let operations: Vec<_> = statuses.filter_map(|status| status.operation.clone()).collect();
         let known = zones.rows.budgets.read().clone();
         let verdict = budget::judge(
             eviction,
@@ -253,7 +256,7 @@ impl Reviews {
                 sets,
                 pods,
                 in_flight: &zones.in_flight(&rollouts),
-                operations: &operations,
+                operations: &operations(&rollouts),
                 now,
             },
         );
@@ -281,6 +284,12 @@ impl Reviews {
         act::replace_status(zones, group, &version, status).await?;
         Ok(())
     }
+}
+
+/// What is under way in the groups of the namespace.
+pub(super) fn operations(rollouts: &[ZoneRollout]) -> Vec<Operation> {
+    let statuses = rollouts.iter().filter_map(|rollout| rollout.status.as_ref());
+    statuses.filter_map(|status| status.operation.clone()).collect()
 }
 
 fn is_conflict(error: &Error) -> bool {

@@ -10,7 +10,7 @@ use muster_zones::scale::pods::Answer;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
-use crate::support::{BUDGETS, Bed, NS, PODS, SETS, ZONES, set};
+use crate::support::{BUDGETS, Bed, NS, PODS, SETS, ZONES, pass, rollout, set};
 
 async fn ask(answers: &Answers, path: &str, request: Value) -> Value {
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
@@ -83,7 +83,7 @@ async fn an_eviction_is_on_record_before_it_is_allowed_and_another_zone_is_denie
 }
 
 async fn in_flight(bed: &Bed) -> Vec<String> {
-    let rollout = bed.read(&bed.name()).await.unwrap_or_default();
+    let rollout = bed.read(&rollout()).await.unwrap_or_default();
     let entries = rollout["status"]["inFlight"]
         .as_array()
         .cloned()
@@ -123,7 +123,7 @@ async fn without_the_lease_nothing_is_allowed_that_writes_and_the_other_webhooks
     let (mut bed, _) = led(true).await;
     let ended = Leadership::until(Instant::now() + Duration::from_secs(5));
     let answers = bed.serve(Some(ended)).await;
-    bed.pass(Duration::from_secs(5)).await;
+    pass(Duration::from_secs(5)).await;
     let denied = ask(&answers, path::POD_EVICTION, eviction("db-zone-a-0", false)).await;
     assert_eq!(
         (&denied["allowed"], &denied["status"]["code"]),
@@ -176,7 +176,7 @@ async fn a_downscale_is_allowed_when_its_pods_are_prepared_and_waits_for_the_one
     let allowed = ask(&answers, path::PREPARE_DOWNSCALE, request).await;
     assert_eq!(allowed["allowed"], true, "{allowed}");
     assert_eq!(bed.pods.asked.lock().clone(), ["POST db-zone-a-2"]);
-    let rollout = bed.read(&bed.name()).await.unwrap();
+    let rollout = bed.read(&rollout()).await.unwrap();
     let operation = &rollout["status"]["operation"];
     assert_eq!(
         (&operation["kind"], &operation["set"]),
@@ -217,6 +217,6 @@ async fn a_pod_that_refuses_to_prepare_stays_and_the_others_forget() {
         "DELETE db-zone-a-1",
     ];
     assert_eq!(asked, expect);
-    let rollout = bed.read(&bed.name()).await.unwrap();
+    let rollout = bed.read(&rollout()).await.unwrap();
     assert!(rollout["status"]["operation"].is_null(), "{rollout}");
 }

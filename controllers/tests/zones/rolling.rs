@@ -8,7 +8,7 @@ use muster_apiserver::{
 };
 use serde_json::json;
 
-use crate::support::{Bed, NS, PODS, ROLLOUTS, SETS, ZONES, condition, set};
+use crate::support::{Bed, NS, PODS, ROLLOUTS, SETS, ZONES, condition, pass, rollout, set};
 
 #[tokio::test(start_paused = true)]
 async fn a_new_template_gets_everywhere_one_zone_after_the_other_each_pod_on_record_before_it_is_deleted() {
@@ -43,9 +43,9 @@ async fn a_new_template_gets_everywhere_one_zone_after_the_other_each_pod_on_rec
         "true"
     );
     // At rest nothing is written, and nothing is read.
-    bed.pass(Duration::from_secs(60)).await;
+    pass(Duration::from_mins(1)).await;
     bed.api.recorder().clear();
-    bed.pass(Duration::from_secs(3_600)).await;
+    pass(Duration::from_hours(1)).await;
     assert_eq!(bed.writes(), Vec::<String>::new());
     let requests = bed.api.recorder().requests();
     // The label of the leader is looked after, by name; all else is watched.
@@ -92,7 +92,7 @@ async fn a_process_that_is_killed_at_any_time_disturbs_no_second_zone_after_it_i
     let mut bed = Bed::new(&[]).await;
     bed.image("v2").await;
     for kill in 0..40_u64 {
-        bed.pass(Duration::from_millis(300 + 170 * kill)).await;
+        pass(Duration::from_millis(300 + 170 * kill)).await;
         bed.start();
     }
     bed.all_ready("v2").await;
@@ -108,13 +108,13 @@ async fn a_process_that_is_killed_at_any_time_disturbs_no_second_zone_after_it_i
 #[tokio::test(start_paused = true)]
 async fn what_is_paused_stays_and_goes_on_when_it_is_not() {
     let bed = Bed::new(&[]).await;
-    bed.edit(&bed.name(), json!({"spec": {"paused": true}})).await;
+    bed.edit(&rollout(), json!({"spec": {"paused": true}})).await;
     bed.until_ready("True UpToDate").await;
     bed.image("v2").await;
     bed.until_ready("False Paused").await;
-    bed.pass(Duration::from_secs(3_600)).await;
+    pass(Duration::from_hours(1)).await;
     assert_eq!(bed.deleted(), Vec::new());
-    bed.edit(&bed.name(), json!({"spec": {"paused": false}})).await;
+    bed.edit(&rollout(), json!({"spec": {"paused": false}})).await;
     bed.all_ready("v2").await;
     bed.until_ready("True UpToDate").await;
 }
@@ -122,14 +122,14 @@ async fn what_is_paused_stays_and_goes_on_when_it_is_not() {
 #[tokio::test(start_paused = true)]
 async fn a_zone_soaks_before_the_next_one_is_begun() {
     let bed = Bed::new(&[]).await;
-    bed.edit(&bed.name(), json!({"spec": {"soak": "10m"}})).await;
+    bed.edit(&rollout(), json!({"spec": {"soak": "10m"}})).await;
     bed.image("v2").await;
     let began = tokio::time::Instant::now();
     bed.until_ready("False Soaking").await;
     bed.all_ready("v2").await;
     bed.until_ready("True UpToDate").await;
     assert!(
-        began.elapsed() >= Duration::from_secs(1_200),
+        began.elapsed() >= Duration::from_mins(20),
         "{:?}",
         began.elapsed()
     );
@@ -195,7 +195,7 @@ async fn a_zone_rollout_under_another_name_is_refused_and_one_of_no_sets_goes_un
     bed.until(&others, |_| true).await;
     for zone in ZONES.into_iter().chain(["other-a"]) {
         if zone == ZONES[0] {
-            bed.edit(&bed.name(), json!({"spec": {"soak": "1m"}})).await;
+            bed.edit(&rollout(), json!({"spec": {"soak": "1m"}})).await;
         }
         bed.delete(&format!("{SETS}/{zone}")).await;
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use muster_zones::scale::pods::Answer;
 use serde_json::{Value, json};
 
-use crate::support::{Bed, NS, PODS_OF_ZONES, SETS, ZONES, set};
+use crate::support::{Bed, NS, PODS_OF_ZONES, SETS, ZONES, pass, rollout, set};
 
 const TEMPLATES: &str = "/apis/rollout-operator.grafana.com/v1/namespaces/default/replicatemplates";
 const MIRROR: &str = "grafana.com/rollout-mirror-replicas-from-resource";
@@ -69,17 +69,13 @@ async fn a_reference_is_followed_up_at_once_and_down_when_pods_were_prepared_for
     }
     bed.edit(&template, json!({"spec": {"replicas": 3}})).await;
     let began = tokio::time::Instant::now();
-    bed.pass(Duration::from_secs(45)).await;
+    pass(Duration::from_secs(45)).await;
     assert_eq!(replicas(&bed, ZONES[0]).await, 4, "not for ten minutes yet");
     for zone in ZONES {
         bed.until(&format!("{SETS}/{zone}"), |set| set["spec"]["replicas"] == 3)
             .await;
     }
-    assert!(
-        began.elapsed() >= Duration::from_secs(60),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() >= Duration::from_mins(1), "{:?}", began.elapsed());
     bed.until(PODS_OF_ZONES, |pods| {
         pods["items"].as_array().is_some_and(|pods| pods.len() == 9)
     })
@@ -106,8 +102,8 @@ async fn pods_that_do_not_answer_stay() {
     }
     bed.edit(&format!("{TEMPLATES}/db"), json!({"spec": {"replicas": 2}}))
         .await;
-    bed.pass(Duration::from_secs(3_600)).await;
-    let rollout = bed.read(&bed.name()).await.unwrap();
+    pass(Duration::from_hours(1)).await;
+    let rollout = bed.read(&rollout()).await.unwrap();
     let reasons = rollout["status"]["reasons"].to_string();
     assert!(reasons.contains("it does not answer"), "{reasons}");
     for zone in ZONES {
@@ -126,7 +122,7 @@ async fn a_kind_that_may_not_be_mirrored_is_named_and_rolling_goes_on() {
     bed.all_ready("v1").await;
     bed.start();
     let rollout = bed
-        .until(&bed.name(), |rollout| !rollout["status"]["reasons"].is_null())
+        .until(&rollout(), |rollout| !rollout["status"]["reasons"].is_null())
         .await;
     let reasons = rollout["status"]["reasons"].to_string();
     assert!(
@@ -158,7 +154,7 @@ async fn followers_follow_their_leader_and_the_times_are_copied_where_flags_want
     bed.all_ready("v1").await;
     bed.start();
     bed.until_ready("True UpToDate").await;
-    bed.pass(Duration::from_secs(3_700)).await;
+    pass(Duration::from_secs(3_700)).await;
     bed.edit(&format!("{SETS}/{}", ZONES[0]), json!({"spec": {"replicas": 2}}))
         .await;
     let began = tokio::time::Instant::now();
@@ -168,7 +164,7 @@ async fn followers_follow_their_leader_and_the_times_are_copied_where_flags_want
     }
     let took = began.elapsed();
     assert!(
-        took >= Duration::from_secs(3_600),
+        took >= Duration::from_hours(1),
         "an hour between the second and the third: {took:?}"
     );
     bed.until_ready("True UpToDate").await;

@@ -23,7 +23,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 const START: &str = "2026-11-26T12:00:00Z";
 /// How long a state may take to come, in virtual time, before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(7_200);
+const PATIENCE: Duration = Duration::from_hours(2);
 const PAUSE: Duration = Duration::from_millis(100);
 pub const ZONES: [&str; 3] = ["db-zone-a", "db-zone-b", "db-zone-c"];
 pub const NS: &str = "default";
@@ -224,17 +224,9 @@ impl Bed {
         .await;
     }
 
-    pub fn name(&self) -> String {
-        format!("{ROLLOUTS}/{}", muster_api::names::zone_rollout("db"))
-    }
-
     /// Waits until Ready is `<status> <reason>` at the present generation, and the set revisions are known.
     pub async fn until_ready(&self, wanted: &str) -> Value {
-        self.until(&self.name(), |rollout| ready(rollout) == wanted).await
-    }
-
-    pub async fn pass(&self, time: Duration) {
-        tokio::time::sleep(time).await;
+        self.until(&rollout(), |rollout| ready(rollout) == wanted).await
     }
 
     pub async fn create(&self, path: &str, object: Value) -> Value {
@@ -243,8 +235,8 @@ impl Bed {
             .unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    pub async fn edit(&self, path: &str, patch: Value) -> Value {
-        send(&self.api.client(), "PATCH", path, Some(patch))
+    pub async fn edit(&self, path: &str, change: Value) -> Value {
+        send(&self.api.client(), "PATCH", path, Some(change))
             .await
             .unwrap_or_else(|error| panic!("{path}: {error}"))
     }
@@ -274,7 +266,7 @@ impl Bed {
                 return found;
             }
             if began.elapsed() >= PATIENCE {
-                let rollout = self.read(&self.name()).await;
+                let rollout = self.read(&rollout()).await;
                 let status = rollout.map(|rollout| rollout["status"].to_string());
                 panic!("{what}: it did not come; the ZoneRollout: {status:?}");
             }
@@ -379,6 +371,16 @@ pub fn condition(object: &Value, type_: &str) -> (String, String, String) {
         text.unwrap_or_default().to_owned()
     };
     (text("status"), text("reason"), text("message"))
+}
+
+/// The path of the group's ZoneRollout.
+pub fn rollout() -> String {
+    format!("{ROLLOUTS}/{}", muster_api::names::zone_rollout("db"))
+}
+
+/// Lets time pass.
+pub async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
 }
 
 async fn list(client: &Client, path: &str) -> Vec<Value> {

@@ -17,6 +17,9 @@ use serde_json::{Value, json};
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_mins(3);
 const NS: &str = "mimir";
+/// The image of the example, and another one.
+const OLD: &str = "grafana/mimir:2.16.0";
+const NEW: &str = "grafana/mimir:2.17.0";
 const ZONES: [&str; 3] = ["ingester-zone-a", "ingester-zone-b", "ingester-zone-c"];
 
 /// The administrator's kubectl.
@@ -249,102 +252,125 @@ fn probe(port: u16, path: &str) -> Option<String> {
     Some(answer)
 }
 
-#[test]
-#[ignore = "real: cargo xtask real run"]
-fn a_roll_a_scale_down_and_a_drain() {
-    let folder = tempfile::tempdir().unwrap();
-    let plan = Plan {
-        kwok: true,
-        ..Plan::default()
-    };
-    let mut fleet = Fleet::start(&folder.path().join("real"), plan).unwrap();
-    fleet.add(&["c1".to_owned()]).unwrap();
-    let kubectl = Kubectl(fleet.plane("c1").unwrap().kubeconfig());
-    let (webhooks, metrics) = (free_port(), free_port());
-    let (pods, asked) = pods_that_prepare();
-    install(&kubectl, webhooks);
-    let process = start(&fleet, &kubectl, folder.path(), (webhooks, metrics));
-    let log = || std::fs::read_to_string(folder.path().join("zones.log")).unwrap();
-    kubectl.until("the process", |_| {
-        probe(metrics, "/ready").filter(|answer| answer.starts_with("HTTP/1.1 200"))
-    });
-    kubectl.until("caBundle", |kubectl| {
-        let all = kubectl.get(&["validatingwebhookconfigurations,mutatingwebhookconfigurations"]);
-        let all = all["items"].as_array().unwrap();
-        let has = |one: &Value| one["webhooks"][0]["clientConfig"]["caBundle"].is_string();
-        all.iter().all(has).then_some(())
-    });
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/zones");
-    for file in ["ingester.yaml", "budget.yaml", "replicas.yaml"] {
-        let text = std::fs::read_to_string(example.join(file)).unwrap();
-        let text = text
-            .replace("http-port: \"8080\"", &format!("http-port: \"{pods}\""))
-            .replace("zones-downscale: 1m", "zones-downscale: 1s");
-        kubectl.apply(&text);
-    }
-    kubectl.all_ready("grafana/mimir:2.16.0", 3);
-    kubectl.until_done();
+/// Everything of the installation, and the group of the example, whole.
+struct Bed {
+    folder: tempfile::TempDir,
+    fleet: Fleet,
+    kubectl: Kubectl,
+    asked: Arc<Mutex<Vec<String>>>,
+    metrics: u16,
+    _process: Process,
+}
 
-    // A roll.
-    for zone in ZONES {
-        kubectl.run(
-            &[
-                "set",
-                "image",
-                &format!("statefulset/{zone}"),
-                "ingester=grafana/mimir:2.17.0",
-            ],
-            "",
-        );
+impl Bed {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = Plan {
+            kwok: true,
+            ..Plan::default()
+        };
+        let mut fleet = Fleet::start(&folder.path().join("real"), plan).unwrap();
+        fleet.add(&["c1".to_owned()]).unwrap();
+        let kubectl = Kubectl(fleet.plane("c1").unwrap().kubeconfig());
+        let (webhooks, metrics) = (free_port(), free_port());
+        let (pods, asked) = pods_that_prepare();
+        install(&kubectl, webhooks);
+        let process = start(&fleet, &kubectl, folder.path(), (webhooks, metrics));
+        kubectl.until("the process", |_| {
+            probe(metrics, "/ready").filter(|answer| answer.starts_with("HTTP/1.1 200"))
+        });
+        kubectl.until("caBundle", |kubectl| {
+            let all = kubectl.get(&["validatingwebhookconfigurations,mutatingwebhookconfigurations"]);
+            let all = all["items"].as_array().unwrap();
+            let has = |one: &Value| one["webhooks"][0]["clientConfig"]["caBundle"].is_string();
+            all.iter().all(has).then_some(())
+        });
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/zones");
+        for file in ["ingester.yaml", "budget.yaml", "replicas.yaml"] {
+            let text = std::fs::read_to_string(example.join(file)).unwrap();
+            let text = text
+                .replace("http-port: \"8080\"", &format!("http-port: \"{pods}\""))
+                .replace("zones-downscale: 1m", "zones-downscale: 1s");
+            kubectl.apply(&text);
+        }
+        kubectl.all_ready(OLD, 3);
+        kubectl.until_done();
+        Self {
+            folder,
+            fleet,
+            kubectl,
+            asked,
+            metrics,
+            _process: process,
+        }
     }
-    let most = kubectl.all_ready("grafana/mimir:2.17.0", 3);
-    assert_eq!(most, 1, "zones that were disturbed at once");
-    kubectl.until_done();
 
-    // A scale-down: zone a is scaled by its reference, the others follow; each pod that leaves was asked.
-    let denied = kubectl.output(
-        &[
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("zones.log")).unwrap()
+    }
+
+    fn roll(&self) {
+        for zone in ZONES {
+            let set = format!("statefulset/{zone}");
+            self.kubectl
+                .run(&["set", "image", &set, &format!("ingester={NEW}")], "");
+        }
+        let most = self.kubectl.all_ready(NEW, 3);
+        assert_eq!(most, 1, "zones that were disturbed at once");
+        self.kubectl.until_done();
+    }
+
+    /// Zone a is scaled by its reference, the others follow; each pod that leaves was asked.
+    fn scale_down(&self) {
+        let kubectl = &self.kubectl;
+        let dry = [
             "scale",
             "statefulset/ingester-zone-b",
             "--replicas=1",
             "--dry-run=server",
-        ],
-        "",
-    );
-    assert!(
-        denied.status.success(),
-        "a dry run asks nothing and denies nothing"
-    );
-    kubectl.run(&["scale", "replicatemplate/ingester", "--replicas=2"], "");
-    kubectl.all_ready("grafana/mimir:2.17.0", 2);
-    kubectl.until_done();
-    let prepared = asked.lock().unwrap().clone();
-    let expect: Vec<String> = ZONES.iter().map(|zone| format!("POST {zone}-2")).collect();
-    assert_eq!(prepared, expect, "{}", log());
-    let template = kubectl.get(&["replicatemplate/ingester"]);
-    assert_eq!(template["status"]["replicas"], 2);
-    let tracker = kubectl.get(&["configmap/rollout-operator-zone-tracker"]);
-    for zone in ZONES {
-        assert!(tracker["data"][zone].is_string(), "{tracker}");
+        ];
+        kubectl.run(&dry, "");
+        assert!(self.asked.lock().unwrap().is_empty(), "a dry run asks nothing");
+        kubectl.run(&["scale", "replicatemplate/ingester", "--replicas=2"], "");
+        kubectl.all_ready(NEW, 2);
+        kubectl.until_done();
+        let prepared = self.asked.lock().unwrap().clone();
+        let expect: Vec<String> = ZONES.iter().map(|zone| format!("POST {zone}-2")).collect();
+        assert_eq!(prepared, expect, "{}", self.log());
+        let template = kubectl.get(&["replicatemplate/ingester"]);
+        assert_eq!(template["status"]["replicas"], 2);
+        let tracker = kubectl.get(&["configmap/rollout-operator-zone-tracker"]);
+        for zone in ZONES {
+            assert!(tracker["data"][zone].is_string(), "{tracker}");
+        }
     }
 
-    // A drain: while a pod of one zone is away, none of another one goes.
-    let nodes = kubectl.get(&["nodes"]);
-    let node = nodes["items"][0]["metadata"]["name"].as_str().unwrap().to_owned();
-    kubectl.run(
-        &[
+    /// While a pod of one zone is away, none of another one goes.
+    fn drain(&self) {
+        let nodes = self.kubectl.get(&["nodes"]);
+        let node = nodes["items"][0]["metadata"]["name"].as_str().unwrap().to_owned();
+        let drain = [
             "drain",
             &node,
             "--ignore-daemonsets",
             "--delete-emptydir-data",
             "--timeout=150s",
-        ],
-        "",
-    );
-    let most = kubectl.all_ready("grafana/mimir:2.17.0", 2);
-    assert!(most <= 1, "zones that were disturbed at once: {most}");
-    kubectl.until_done();
-    let counted = probe(metrics, "/metrics").unwrap();
+        ];
+        self.kubectl.run(&drain, "");
+        let most = self.kubectl.all_ready(NEW, 2);
+        assert!(most <= 1, "zones that were disturbed at once: {most}");
+        self.kubectl.until_done();
+    }
+}
+
+#[test]
+#[ignore = "real: cargo xtask real run"]
+fn a_roll_a_scale_down_and_a_drain() {
+    let bed = Bed::new();
+    bed.roll();
+    bed.scale_down();
+    bed.drain();
+    let counted = probe(bed.metrics, "/metrics").unwrap();
     for series in [
         "rollout_operator_group_reconciles_total{rollout_group=\"ingester\"}",
         "rollout_operator_zpdb_eviction_requests_total{reason=\"allowed\",status=\"200\"}",
@@ -352,15 +378,13 @@ fn a_roll_a_scale_down_and_a_drain() {
     ] {
         assert!(counted.contains(series), "{series}\n{counted}");
     }
-    let refused = kubectl.output(
-        &["apply", "--server-side", "-f", "-"],
-        "apiVersion: rollout-operator.grafana.com/v1\nkind: ZoneAwarePodDisruptionBudget\nmetadata: {name: wrong}\nspec: {maxUnavailable: 1, maxUnavailablePercentage: 1, selector: {matchLabels: {a: b}}}\n",
-    );
+    let wrong = "apiVersion: rollout-operator.grafana.com/v1\nkind: ZoneAwarePodDisruptionBudget\nmetadata: {name: wrong}\n\
+                 spec: {maxUnavailable: 1, maxUnavailablePercentage: 1, selector: {matchLabels: {a: b}}}\n";
+    let refused = bed.kubectl.output(&["apply", "--server-side", "-f", "-"], wrong);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
         !refused.status.success() && said.contains("only one of maxUnavailable"),
         "{said}"
     );
-    drop(process);
-    keep_uses(&fleet, "zones");
+    keep_uses(&bed.fleet, "zones");
 }

@@ -1,6 +1,6 @@
 //! One eviction: allowed or denied, with the codes, texts and reasons of rollout-operator.
 //!
-//! By zone: no other zone is disturbed or losing pods, and fewer pods of the own one than the limit. By partition: fewer pods of that partition in other
+//! By zone: no other zone is disturbed, and fewer pods of the own one than the limit. By partition: fewer pods of that partition in other
 //! zones than the limit. An eviction that is allowed is put on record before the answer is given, and counts as not ready from then on.
 
 use jiff::{SignedDuration, Timestamp};
@@ -56,7 +56,7 @@ pub struct Facts<'a> {
     pub pods: Result<Vec<Pod>, String>,
     /// Pods that are on their way out, as on record in the ZoneRollouts of the namespace.
     pub in_flight: &'a [InFlight],
-    /// What is under way in the groups of the namespace, as on record in their ZoneRollouts: pods that a downscale takes away are leaving.
+    /// What is under way, as on record in the same: pods that a downscale takes away may go at any time.
     pub operations: &'a [Operation],
     /// The instant.
     pub now: Timestamp,
@@ -239,6 +239,10 @@ fn decide(request: &Request, facts: &Facts<'_>) -> Result<Verdict, Verdict> {
     }
     let zones = zones(budget, facts)
         .ok_or_else(|| Verdict::of(Reason::TooFewSets, "minimum number of StatefulSets not found"))?;
+    if let Some(set) = scaled_down(&zones, facts) {
+        let message = format!("a downscale of {set} is under way");
+        return Err(Verdict::of(Reason::Denied, message));
+    }
     let partition = Partition::of(budget.partition.as_ref(), &pod.name)
         .map_err(|error| Verdict::of(Reason::PartitionNotIdentified, error.to_string()))?;
     let pods = facts.pods.as_ref().map_err(|_| {
@@ -252,7 +256,6 @@ fn decide(request: &Request, facts: &Facts<'_>) -> Result<Verdict, Verdict> {
         pod,
         pods,
         in_flight: facts.in_flight,
-        operations: facts.operations,
         now: facts.now,
     };
     let disturbed = match &partition {
@@ -314,13 +317,22 @@ fn zones<'a>(budget: &Budget, facts: &'a Facts<'_>) -> Option<Vec<&'a Set>> {
     (zones.len() > 1).then_some(zones)
 }
 
+/// The zone that is being scaled down, if one is: no other one is to be disturbed beside it, and a pod of its own that was prepared to leave, and
+/// is made anew, is not prepared.
+fn scaled_down<'a>(zones: &[&Set], facts: &Facts<'a>) -> Option<&'a str> {
+    let is_of_zones = |operation: &&Operation| {
+        operation.kind == OperationKind::Downscaling && zones.iter().any(|zone| zone.uid == operation.set_uid)
+    };
+    let operation = facts.operations.iter().find(is_of_zones)?;
+    Some(&operation.set)
+}
+
 /// What pods are counted for.
 struct Count<'a> {
     budget: &'a Budget,
     pod: &'a Pod,
     pods: &'a [Pod],
     in_flight: &'a [InFlight],
-    operations: &'a [Operation],
     now: Timestamp,
 }
 
@@ -367,8 +379,7 @@ impl Count<'_> {
         let counted: Vec<&&Pod> = of_zone.iter().filter(|pod| which(pod)).collect();
         // The pod itself goes anyway, ready or not.
         let disturbed = |pod: &&&&Pod| {
-            let leaves = self.evicted(pod) || self.falls(zone, pod);
-            pod.uid != self.pod.uid && !counts_as_ready(pod, leaves, delay, self.now)
+            pod.uid != self.pod.uid && !counts_as_ready(pod, self.evicted(pod), delay, self.now)
         };
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let disturbed = Disturbed {
@@ -376,16 +387,6 @@ impl Count<'_> {
             unknown: zone.expected_pods().saturating_sub(number(of_zone.len())),
         };
         (disturbed, number(counted.len()))
-    }
-
-    /// Whether a downscale takes the pod away: one that was carried out, or is on record and may be carried out at any moment.
-    fn falls(&self, zone: &Set, pod: &Pod) -> bool {
-        let mut of_zone = self.operations.iter().filter(|operation| {
-            operation.kind == OperationKind::Downscaling && operation.set_uid == zone.uid
-        });
-        let to = of_zone.find_map(|operation| operation.to);
-        let stay = to.unwrap_or(u32::MAX).min(zone.desired());
-        zone.replica(pod).is_some_and(|replica| replica >= stay)
     }
 
     fn evicted(&self, pod: &Pod) -> bool {

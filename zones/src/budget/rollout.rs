@@ -1,7 +1,7 @@
 //! What budgets say of pods that the rollout wants to delete.
 
 use jiff::Timestamp;
-use muster_api::zonerollout::InFlight;
+use muster_api::zonerollout::{InFlight, Operation};
 
 use super::{
     known::Known,
@@ -20,6 +20,7 @@ pub struct OfRollout<'a> {
     sets: &'a [Set],
     pods: &'a [Pod],
     in_flight: Vec<InFlight>,
+    operations: Vec<Operation>,
     now: Timestamp,
 }
 
@@ -38,8 +39,15 @@ impl<'a> OfRollout<'a> {
             sets,
             pods,
             in_flight,
+            operations: Vec::new(),
             now,
         }
+    }
+
+    /// The same beside operations of the namespace: of other groups, too.
+    #[must_use]
+    pub fn beside(self, operations: Vec<Operation>) -> Self {
+        Self { operations, ..self }
     }
 }
 
@@ -68,8 +76,7 @@ impl roll::Budget for OfRollout<'_> {
                 sets: Ok(self.sets.to_vec()),
                 pods: Ok(self.pods.to_vec()),
                 in_flight: &self.in_flight,
-                // Beside one of its own group nothing is rolled.
-                operations: &[],
+                operations: &self.operations,
                 now: self.now,
             },
         );

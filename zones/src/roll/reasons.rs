@@ -105,7 +105,7 @@ impl Reasons {
     /// The answer to "nothing happens".
     pub(super) fn done(&mut self, set: &Set) {
         let unchanged = if set.status.current_revision == set.status.update_revision {
-            "; the last change did not touch the pod template"
+            "; a change outside of the pod template rolls nothing"
         } else {
             ""
         };

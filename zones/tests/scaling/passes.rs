@@ -147,10 +147,15 @@ fn a_downscale_is_on_record_before_it_is_patched_and_an_upscale_needs_no_record(
     let up = pass(&group, &says(4));
     assert_eq!(up.status.operation, None);
     assert_eq!(replicas(&up), [("a".to_owned(), 4)]);
-    let mut settled = group;
-    settled.status.revision = up.status.next_revision.map(|next| next.revision);
+    // The revision of the group is known by then.
+    let revision = up.status.newer.map(|newer| newer.revision);
+    let known = ZoneRolloutStatus {
+        revision,
+        ..ZoneRolloutStatus::default()
+    };
+    let group = group.clone().with(group.spec.clone(), known);
     assert_eq!(
-        pass(&settled, &says(4)).wake_at,
+        pass(&group, &says(4)).wake_at,
         Some(now() + SignedDuration::from_secs(30)),
         "references have no events"
     );

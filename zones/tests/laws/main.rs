@@ -9,15 +9,22 @@
 
 mod player;
 
+/// 600 histories, or as many as `MUSTER_RUNS` says from `MUSTER_SEED` on: `cargo xtask simulate --zones`.
 #[test]
 fn never_two_zones_and_never_more_than_may_be() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let (first, runs) = (
+        number("MUSTER_SEED").unwrap_or(0),
+        number("MUSTER_RUNS").unwrap_or(600),
+    );
     let mut all = player::Tally::default();
-    for seed in 0..600 {
+    for seed in first..first + runs {
         match player::play(seed) {
             Ok(tally) => all.add(&tally),
-            Err(broken) => panic!("{broken}"),
+            Err(broken) => panic!("{broken}\nagain: cargo xtask simulate --zones --runs 1 --seed {seed}"),
         }
     }
+    println!("{runs} histories from seed {first}: {all:?}");
     // A history in which nothing happens breaks no law.
     let happened = [
         all.deletions,
@@ -27,5 +34,5 @@ fn never_two_zones_and_never_more_than_may_be() {
         all.kills,
         all.condemned,
     ];
-    assert!(happened.iter().all(|count| *count > 200), "{all:?}");
+    assert!(runs < 600 || happened.iter().all(|count| *count > 100), "{all:?}");
 }

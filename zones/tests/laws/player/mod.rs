@@ -154,7 +154,7 @@ impl World {
         }
         if let Some(revision) = self.record.revision.clone() {
             self.tally.condemned += 1;
-            self.spec.retry = Some(format!("{revision}/{}", self.tally.condemned));
+            self.spec.retry = Some(format!("{revision}.{}", self.tally.condemned));
             self.version += 1;
         }
     }
