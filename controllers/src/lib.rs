@@ -4,6 +4,7 @@
 //!   management cluster: module ─► proxyassemblage ══ registry ══► Assemblage      downstream: assemblage ─► expand
 //!                       module ─► remoteassemblage ─► expand                                              │
 //!                                                       └─► gitrepository, kustomization ◄────────────────┘
+//!   a cluster with zones: StatefulSets, pods ─► zones ◄─ admission ◄══ API server (reviews)
 //!   under all of them: runtime (clock, watches, rows, scheduling, status, events), bindings; on top: process (the wiring), lease (who acts), metrics, health,
 //!   record (decisions in files), notify (who is told of rollouts)
 //! ```

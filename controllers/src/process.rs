@@ -1,4 +1,4 @@
-//! The two processes, wired: which controllers run in each, what they share, when they begin, and how they end.
+//! The processes, wired: which controllers run in each, what they share, when they begin, and how they end.
 //!
 //! ```text
 //!   door (metrics, health) ─► lease, if there is one ─► controllers ─┬─ told to end ─► what is in flight finishes ─► lease released
@@ -207,7 +207,7 @@ async fn run(
     let health = Health::new(metrics.clone());
     let door = setup.door.take();
     let _door = door.map(|door| AbortOnDropHandle::new(tokio::spawn(health.clone().serve(door))));
-    let mut term = match setup.lease.take() {
+    let term = match setup.lease.take() {
         None => None,
         Some(election) => match lead(election, &setup, name).await {
             // Told to end before it led.
@@ -221,6 +221,11 @@ async fn run(
     let gap = term.as_ref().map_or(Duration::ZERO, |term| term.gap);
     let outgoing = Outgoing::new(leadership, metrics);
     start(parts(setup, name, gap, &outgoing), &mut tasks);
+    to_the_end(tasks, term).await
+}
+
+/// The tasks until shutdown, or until the lease is lost; it is released when they have ended.
+async fn to_the_end(mut tasks: Tasks, mut term: Option<Term>) -> Result<(), ProcessError> {
     let ended = tokio::select! {
         ended = tasks.finish() => ended,
         lost = keep(&mut term) => return Err(lost.into()),

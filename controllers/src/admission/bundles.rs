@@ -26,44 +26,42 @@ use crate::runtime::{Api, Shutdown, call::explain, watch::watch_api};
 pub trait Configuration:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
-    /// How each of its webhooks is reached.
-    fn clients(&self) -> Vec<&WebhookClientConfig>;
-    /// The name of each of its webhooks, and its failure policy.
-    fn policies(&self) -> Vec<(String, String)>;
+    /// Its webhooks.
+    fn webhooks(&self) -> Vec<Webhook<'_>>;
 }
 
-/// What the API server does where none is named.
+/// What matters of a webhook.
+#[derive(Clone, Copy, Debug)]
+pub struct Webhook<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// How it is reached.
+    pub client: &'a WebhookClientConfig,
+    /// What the API server does where it is not answered.
+    pub failure_policy: &'a str,
+}
+
+/// What the API server does where nothing is said.
 const FAIL: &str = "Fail";
 
-impl Configuration for MutatingWebhookConfiguration {
-    fn clients(&self) -> Vec<&WebhookClientConfig> {
-        let webhooks = self.webhooks.iter().flatten();
-        webhooks.map(|webhook| &webhook.client_config).collect()
-    }
-
-    fn policies(&self) -> Vec<(String, String)> {
-        let webhooks = self.webhooks.iter().flatten();
-        let policy = |policy: &Option<String>| policy.clone().unwrap_or_else(|| FAIL.to_owned());
-        webhooks
-            .map(|webhook| (webhook.name.clone(), policy(&webhook.failure_policy)))
-            .collect()
-    }
+macro_rules! configuration {
+    ($kind:ty) => {
+        impl Configuration for $kind {
+            fn webhooks(&self) -> Vec<Webhook<'_>> {
+                let webhooks = self.webhooks.iter().flatten();
+                let row = webhooks.map(|webhook| Webhook {
+                    name: &webhook.name,
+                    client: &webhook.client_config,
+                    failure_policy: webhook.failure_policy.as_deref().unwrap_or(FAIL),
+                });
+                row.collect()
+            }
+        }
+    };
 }
 
-impl Configuration for ValidatingWebhookConfiguration {
-    fn clients(&self) -> Vec<&WebhookClientConfig> {
-        let webhooks = self.webhooks.iter().flatten();
-        webhooks.map(|webhook| &webhook.client_config).collect()
-    }
-
-    fn policies(&self) -> Vec<(String, String)> {
-        let webhooks = self.webhooks.iter().flatten();
-        let policy = |policy: &Option<String>| policy.clone().unwrap_or_else(|| FAIL.to_owned());
-        webhooks
-            .map(|webhook| (webhook.name.clone(), policy(&webhook.failure_policy)))
-            .collect()
-    }
-}
+configuration!(MutatingWebhookConfiguration);
+configuration!(ValidatingWebhookConfiguration);
 
 /// The JSON patch that gives each webhook of a configuration these authorities, PEM; `None` if nothing is to be written: it does not ask for
 /// it in this namespace, or has them.
@@ -72,9 +70,9 @@ pub fn patch<K: Configuration>(configuration: &K, namespace: &str, authorities: 
         return None;
     }
     let bundles: Vec<Vec<u8>> = configuration
-        .clients()
+        .webhooks()
         .into_iter()
-        .map(|client| client.ca_bundle.clone().unwrap_or_default().0)
+        .map(|webhook| webhook.client.ca_bundle.clone().unwrap_or_default().0)
         .collect();
     let wanted = injected(
         configuration.labels(),

@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::error;
 
-use super::{Outgoing, ProcessError, Tasks, keep};
+use super::{Outgoing, ProcessError, Tasks, to_the_end};
 use crate::{
     admission::{
         bundles,
@@ -104,7 +104,7 @@ pub async fn zones(setup: ZonesSetup) -> Result<(), ProcessError> {
         };
         serving.start(listener, &reviews, &mut tasks);
     }
-    let mut term = match lease {
+    let term = match lease {
         None => None,
         Some(election) => {
             let candidate = Candidate::new(election, &namespace, MANAGER, &instance, clock, jitter.clone());
@@ -126,15 +126,15 @@ pub async fn zones(setup: ZonesSetup) -> Result<(), ProcessError> {
         shutdown,
     };
     tasks.control("zonerollout", zones::run(zones, base, instance));
-    let ended = tokio::select! {
-        ended = tasks.finish() => ended,
-        lost = keep(&mut term) => return Err(lost.into()),
-    };
-    drop(tasks);
-    if let Some(term) = term {
-        term.release().await;
-    }
-    ended
+    to_the_end(tasks, term).await
+}
+
+/// Names and failure policies of webhooks.
+fn policies(configuration: &impl bundles::Configuration) -> Vec<(String, String)> {
+    let webhooks = configuration.webhooks().into_iter();
+    webhooks
+        .map(|webhook| (webhook.name.to_owned(), webhook.failure_policy.to_owned()))
+        .collect()
 }
 
 /// What the door is made of.
@@ -215,10 +215,7 @@ impl Serving {
                 namespace.clone(),
                 authorities.clone(),
                 move |all| {
-                    counts.policies(
-                        "validating",
-                        all.values().flat_map(bundles::Configuration::policies),
-                    );
+                    counts.policies("validating", all.values().flat_map(policies));
                 },
                 shutdown.clone(),
             ),
@@ -230,10 +227,7 @@ impl Serving {
                 namespace,
                 authorities,
                 move |all| {
-                    zone_metrics.policies(
-                        "mutating",
-                        all.values().flat_map(bundles::Configuration::policies),
-                    );
+                    zone_metrics.policies("mutating", all.values().flat_map(policies));
                 },
                 shutdown,
             ),

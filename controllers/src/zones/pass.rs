@@ -82,7 +82,11 @@ impl Zones {
         refused
     }
 
+    /// `passed` without a [`Wake`]: the group is gone.
     fn end(&self, group: &str, began: Instant, passed: &Result<Option<Wake>, Error>) {
+        if matches!(passed, Ok(None)) {
+            return self.metrics.gone(group);
+        }
         let refused = match passed {
             Err(Error::Refused(words)) => Some(words.clone()),
             Err(_) | Ok(_) => None,
@@ -90,7 +94,7 @@ impl Zones {
         if let Some(last) = self.passes.lock().get_mut(group) {
             last.refused = refused;
         }
-        let succeeded = matches!(passed, Ok(wake) if !wake.is_some_and(|wake| wake.failed));
+        let succeeded = matches!(passed, Ok(Some(wake)) if !wake.failed);
         let now = self.clock.now().as_second();
         self.metrics.passed(group, succeeded, began.elapsed(), now);
     }
@@ -140,8 +144,7 @@ impl Zones {
             };
             let group = read.group(&rollout);
             if group.sets.is_empty() {
-                self.without_sets(&rollout).await?;
-                return Ok(None);
+                return self.without_sets(&rollout).await;
             }
             facts.tracker = Some(read.tracker());
             let (decision, turn) = self.decide(&group, &facts, &read).await;
@@ -280,17 +283,18 @@ impl Zones {
     }
 
     /// A group without sets: a ZoneRollout that only we wrote goes, another one says so.
-    async fn without_sets(&self, rollout: &ZoneRollout) -> Result<(), Error> {
-        self.metrics.gone(&rollout.spec.group);
+    async fn without_sets(&self, rollout: &ZoneRollout) -> Result<Option<Wake>, Error> {
         self.passes.lock().remove(&rollout.spec.group);
         if act::is_ours(rollout) {
-            return Ok(act::delete_rollout(self, rollout).await?);
+            act::delete_rollout(self, rollout).await?;
+            return Ok(None);
         }
         let message = format!(
             "no StatefulSet in the namespace has the label rollout-group={}",
             rollout.spec.group
         );
-        self.stand_still(rollout, (reason::NO_SETS, message)).await
+        self.stand_still(rollout, (reason::NO_SETS, message)).await?;
+        Ok(None)
     }
 
     async fn stand_still(&self, rollout: &ZoneRollout, why: (&str, String)) -> Result<(), Error> {
@@ -302,10 +306,13 @@ impl Zones {
             refused: None,
             now: self.clock.now(),
         };
+        // What is on record stays: its sets may come back.
         let status = ZoneRolloutStatus {
             observed_generation: rollout.metadata.generation,
             conditions: report::without_sets(&before.conditions, why, pass),
-            ..ZoneRolloutStatus::default()
+            progress: None,
+            reasons: Vec::new(),
+            ..before
         };
         match self.write_status(rollout, &status).await {
             Err(Error::Status(error)) if error.is_conflict() => Ok(()),

@@ -83,10 +83,10 @@ impl Reviews {
 
     async fn answer(&self, asked: Asked) -> Answer {
         let route = match asked.path.as_str() {
-            "/admission/no-downscale" => "admission-no-downscale",
-            "/admission/prepare-downscale" => "admission-prepare-downscale",
-            "/admission/pod-eviction" => "admission-pod-eviction",
-            "/admission/zpdb-validation" => "admission-zpdb-validation",
+            path::NO_DOWNSCALE => "admission-no-downscale",
+            path::PREPARE_DOWNSCALE => "admission-prepare-downscale",
+            path::POD_EVICTION => "admission-pod-eviction",
+            path::ZPDB_VALIDATION => "admission-zpdb-validation",
             _ => return Answer::text(StatusCode::NOT_FOUND, "404 page not found"),
         };
         let metrics = &self.zones.metrics;
@@ -213,12 +213,12 @@ impl Reviews {
         }
         let _turn = zones.turn.lock().await;
         for _ in 0..TRIES {
-            let (verdict, rollouts) = self.judge(&eviction).await.map_err(|error| unread(&error))?;
-            let Some(record) = verdict.record.clone() else {
-                return Ok(verdict);
+            let judged = self.judge(&eviction).await.map_err(|error| unread(&error))?;
+            let Some(record) = judged.verdict.record.clone() else {
+                return Ok(judged.verdict);
             };
-            match self.record(&rollouts, *record).await {
-                Ok(()) => return Ok(verdict),
+            match self.record(&judged, *record).await {
+                Ok(()) => return Ok(judged.verdict),
                 Err(error) if is_conflict(&error) => {}
                 Err(error) => return Err(unread(&error)),
             }
@@ -229,7 +229,7 @@ impl Reviews {
     }
 
     /// Reads everything, ZoneRollouts first, and judges.
-    async fn judge(&self, eviction: &budget::Request) -> Result<(Verdict, Vec<ZoneRollout>), Error> {
+    async fn judge(&self, eviction: &budget::Request) -> Result<Judged, Error> {
         let zones = &self.zones;
         let rollouts = zones.reader.rollouts().await?;
         let now = zones.clock.now();
@@ -246,12 +246,15 @@ impl Reviews {
             };
             zones.evicted.lock().retain(is_under_way);
         }
+        let owner = owner(pod.as_ref().ok(), &sets);
+        let set = owner.as_ref().and_then(|owner| owner.as_ref().ok());
+        let group = set.and_then(|set| set.labels.get(ROLLOUT_GROUP)).cloned();
         let known = zones.rows.budgets.read().clone();
         let verdict = budget::judge(
             eviction,
             &Facts {
                 budgets: &known,
-                owner: owner(pod.as_ref().ok(), &sets),
+                owner,
                 pod,
                 sets,
                 pods,
@@ -260,20 +263,23 @@ impl Reviews {
                 now,
             },
         );
-        Ok((verdict, rollouts))
+        Ok(Judged {
+            verdict,
+            group,
+            rollouts,
+        })
     }
 
     /// Puts an allowed eviction on record in the ZoneRollout of the pod's group.
-    async fn record(&self, rollouts: &[ZoneRollout], record: InFlight) -> Result<(), Error> {
+    async fn record(&self, judged: &Judged, record: InFlight) -> Result<(), Error> {
         let zones = &self.zones;
-        let (sets, _) = zones.reader.sets().await?;
-        let set = sets.iter().find(|set| set.name == record.set);
-        let Some(group) = set.and_then(|set| set.labels.get(ROLLOUT_GROUP)) else {
+        let Some(group) = &judged.group else {
             zones.evicted.lock().push(record);
             return Ok(());
         };
         let name = names::zone_rollout(group);
-        let Some(rollout) = rollouts.iter().find(|rollout| rollout.name_any() == name) else {
+        let mut rollouts = judged.rollouts.iter();
+        let Some(rollout) = rollouts.find(|rollout| rollout.name_any() == name) else {
             // It is made, and everything is read again.
             act::create_rollout(zones, group).await?;
             return Err(Error::Conflicts(name, 1));
@@ -284,6 +290,15 @@ impl Reviews {
         act::replace_status(zones, group, &version, status).await?;
         Ok(())
     }
+}
+
+/// A verdict, and what it rests on.
+struct Judged {
+    verdict: Verdict,
+    /// The group of the pod's set, if it is in one.
+    group: Option<String>,
+    /// The ZoneRollouts, which were read first.
+    rollouts: Vec<ZoneRollout>,
 }
 
 /// What is under way in the groups of the namespace.

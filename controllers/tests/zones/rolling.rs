@@ -208,4 +208,12 @@ async fn a_zone_rollout_under_another_name_is_refused_and_one_of_no_sets_goes_un
         !names.contains(&others.rsplit('/').next().unwrap())
     })
     .await;
+    // What people wrote keeps what is on record, and the series of groups go with them.
+    let kept = bed.read(&rollout()).await.unwrap();
+    assert!(kept["status"]["lastDownscale"][ZONES[0]].is_string(), "{kept}");
+    let counted = bed.metrics.scrape().unwrap();
+    for group in ["db", "other"] {
+        let series = format!("rollout_operator_group_reconciles_total{{rollout_group=\"{group}\"}}");
+        assert!(!counted.contains(&series), "{counted}");
+    }
 }

@@ -2,6 +2,7 @@
 //! the rights, webhooks and flags of `muster install --export --zones`.
 
 use std::{
+    collections::BTreeMap,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
@@ -72,46 +73,22 @@ impl Kubectl {
         }
     }
 
-    /// The pods of the zones, each with whether it is Ready.
-    fn pods(&self) -> Vec<(Value, bool)> {
-        let pods = self.get(&["pods", "-l", "rollout-group=ingester"]);
-        let pods = pods["items"].as_array().unwrap().clone();
-        let is_ready = |pod: &Value| {
-            let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-            pod["metadata"]["deletionTimestamp"].is_null()
-                && conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-        };
-        pods.into_iter()
-            .map(|pod| {
-                let ready = is_ready(&pod);
-                (pod, ready)
-            })
-            .collect()
-    }
-
-    /// Waits until each zone has so many Ready pods of this image, and no others; in how many zones pods were missing at once on the way.
+    /// Waits until each zone has so many Ready pods of this image, and no others.
     #[track_caller]
-    fn all_ready(&self, image: &str, replicas: usize) -> usize {
-        let most = Mutex::new(0);
+    fn all_ready(&self, image: &str, replicas: usize) {
         self.until(&format!("{replicas} pods of {image} in each zone"), |kubectl| {
-            let pods = kubectl.pods();
+            let pods = kubectl.get(&["pods", "-l", "rollout-group=ingester"]);
+            let pods = pods["items"].as_array().unwrap();
+            let is_new = |pod: &&Value| is_ready(pod) && pod["spec"]["containers"][0]["image"] == image;
             let of = |zone: &str| {
-                let of_zone = pods
-                    .iter()
-                    .filter(|(pod, _)| pod["metadata"]["labels"]["name"] == *zone);
-                let ready = of_zone.filter(|(_, ready)| *ready);
-                let new = ready
-                    .clone()
-                    .filter(|(pod, _)| pod["spec"]["containers"][0]["image"] == image);
-                (ready.count(), new.count())
+                pods.iter()
+                    .filter(|pod| zone_of(pod) == zone)
+                    .filter(is_new)
+                    .count()
             };
-            let disturbed = ZONES.iter().filter(|zone| of(zone).0 < replicas).count();
-            let mut most = most.lock().unwrap();
-            *most = disturbed.max(*most);
-            let whole = ZONES.iter().all(|zone| of(zone) == (replicas, replicas));
+            let whole = ZONES.iter().all(|zone| of(zone) == replicas);
             (whole && pods.len() == 3 * replicas).then_some(())
         });
-        most.into_inner().unwrap()
     }
 
     /// Waits until the ZoneRollout is Ready, as `kubectl wait` does.
@@ -120,6 +97,86 @@ impl Kubectl {
             &["wait", "--for=condition=Ready", "zr", "--all", "--timeout=3m"],
             "",
         );
+    }
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    pod["metadata"]["deletionTimestamp"].is_null()
+        && conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+fn zone_of(pod: &Value) -> &str {
+    pod["metadata"]["labels"]["name"].as_str().unwrap_or_default()
+}
+
+/// The pods of the zones as a watch shows them, so that none is missed that is away for a moment.
+struct Watch {
+    seen: Arc<Mutex<Seen>>,
+    _process: Process,
+}
+
+#[derive(Default)]
+struct Seen {
+    ready: BTreeMap<String, (String, bool)>,
+    /// How many pods a zone is to have.
+    replicas: usize,
+    /// In how many zones some were missing at once.
+    most: usize,
+}
+
+impl Watch {
+    fn new(kubectl: &Kubectl) -> Self {
+        let mut child = Command::new("kubectl")
+            .args(["-n", NS, "get", "pods", "-l", "rollout-group=ingester"])
+            .args(["--watch", "--output-watch-events", "-o", "json"])
+            .env("KUBECONFIG", &kubectl.0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let events = child.stdout.take().unwrap();
+        let seen = Arc::<Mutex<Seen>>::default();
+        let known = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            // It breaks off when the process is ended.
+            let events = serde_json::Deserializer::from_reader(events).into_iter::<Value>();
+            for event in events.map_while(Result::ok) {
+                known.lock().unwrap().note(&event);
+            }
+        });
+        Self {
+            seen,
+            _process: Process(child),
+        }
+    }
+
+    /// Counts anew, with so many pods in each zone.
+    fn begin(&self, replicas: usize) {
+        let mut seen = self.seen.lock().unwrap();
+        (seen.replicas, seen.most) = (replicas, 0);
+    }
+
+    /// In how many zones pods were missing at once since it began.
+    fn most(&self) -> usize {
+        self.seen.lock().unwrap().most
+    }
+}
+
+impl Seen {
+    fn note(&mut self, event: &Value) {
+        let pod = &event["object"];
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        if event["type"] == "DELETED" {
+            self.ready.remove(&name);
+        } else {
+            self.ready.insert(name, (zone_of(pod).to_owned(), is_ready(pod)));
+        }
+        let ready = |zone: &str| {
+            let of_zone = self.ready.values().filter(|(of, _)| of == zone);
+            of_zone.filter(|(_, ready)| *ready).count()
+        };
+        let missing = ZONES.iter().filter(|zone| ready(zone) < self.replicas).count();
+        self.most = self.most.max(missing);
     }
 }
 
@@ -259,6 +316,7 @@ struct Bed {
     kubectl: Kubectl,
     asked: Arc<Mutex<Vec<String>>>,
     metrics: u16,
+    watch: Watch,
     _process: Process,
 }
 
@@ -296,6 +354,7 @@ impl Bed {
         kubectl.all_ready(OLD, 3);
         kubectl.until_done();
         Self {
+            watch: Watch::new(&kubectl),
             folder,
             fleet,
             kubectl,
@@ -310,14 +369,18 @@ impl Bed {
     }
 
     fn roll(&self) {
+        self.kubectl.until("the watch", |_| {
+            (self.watch.seen.lock().unwrap().ready.len() == 9).then_some(())
+        });
+        self.watch.begin(3);
         for zone in ZONES {
             let set = format!("statefulset/{zone}");
             self.kubectl
                 .run(&["set", "image", &set, &format!("ingester={NEW}")], "");
         }
-        let most = self.kubectl.all_ready(NEW, 3);
-        assert_eq!(most, 1, "zones that were disturbed at once");
+        self.kubectl.all_ready(NEW, 3);
         self.kubectl.until_done();
+        assert_eq!(self.watch.most(), 1, "zones that were disturbed at once");
     }
 
     /// Zone a is scaled by its reference, the others follow; each pod that leaves was asked.
@@ -347,8 +410,9 @@ impl Bed {
 
     /// While a pod of one zone is away, none of another one goes.
     fn drain(&self) {
-        let nodes = self.kubectl.get(&["nodes"]);
-        let node = nodes["items"][0]["metadata"]["name"].as_str().unwrap().to_owned();
+        self.watch.begin(2);
+        let pod = self.kubectl.get(&["pod/ingester-zone-a-0"]);
+        let node = pod["spec"]["nodeName"].as_str().unwrap().to_owned();
         let drain = [
             "drain",
             &node,
@@ -357,9 +421,9 @@ impl Bed {
             "--timeout=150s",
         ];
         self.kubectl.run(&drain, "");
-        let most = self.kubectl.all_ready(NEW, 2);
-        assert!(most <= 1, "zones that were disturbed at once: {most}");
+        self.kubectl.all_ready(NEW, 2);
         self.kubectl.until_done();
+        assert_eq!(self.watch.most(), 1, "zones that were disturbed at once");
     }
 }
 
