@@ -309,15 +309,15 @@ fn probe(port: u16, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// Everything of the installation, and the group of the example, whole.
+/// Everything of the installation, and the group of the example, whole. What is named first ends first: the folder is the fleet's.
 struct Bed {
-    folder: tempfile::TempDir,
-    fleet: Fleet,
+    watch: Watch,
+    _process: Process,
     kubectl: Kubectl,
     asked: Arc<Mutex<Vec<String>>>,
     metrics: u16,
-    watch: Watch,
-    _process: Process,
+    fleet: Fleet,
+    folder: tempfile::TempDir,
 }
 
 impl Bed {
