@@ -14,6 +14,8 @@ pub const MAX_SETS: usize = 64;
 pub const MAX_IN_FLIGHT: usize = 1_024;
 /// How many reasons a status names.
 pub const MAX_REASONS: usize = 64;
+/// The reason of `Stalled` that is about one set at one revision: [`ZoneSet::condemned`] says which.
+pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 /// How long nothing may get better before a revision is condemned, unless `spec.progressDeadline` says otherwise.
 pub const PROGRESS_DEADLINE: Duration = Duration::from_mins(10);
 

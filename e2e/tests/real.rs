@@ -18,7 +18,7 @@ mod dashboard;
     clippy::panic,
     reason = "a helper that fails fails its test"
 )]
-#[path = "support/real_zones.rs"]
+#[path = "support/zones/mod.rs"]
 mod zones;
 
 /// How many processes end in a run for the limit.
@@ -62,6 +62,7 @@ promises! {
         hand { puts_nothing_astray, credentials_change }
         surprises { servers_restart, certificates, webhooks, suspended_by_hand, definitions_of_flux }
         rules { stages_with_approval, gates_hold_back, goes_back, known_bad_is_refused_for_a_joiner, pinned, history }
+        zones { stop_at_the_first }
         rest { nothing_is_written, nothing_is_written_after_a_restart }
     }
     Flux flux {

@@ -27,8 +27,8 @@ pub mod reason {
     pub const SOAKING: &str = "Soaking";
     /// Pods are not available, and there is nothing to roll.
     pub const UNAVAILABLE: &str = "Unavailable";
-    /// Nothing got better for as long as it may.
-    pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+    pub use muster_api::zonerollout::PROGRESS_DEADLINE_EXCEEDED;
+
     /// A set is not updated by deletions.
     pub const NOT_ON_DELETE: &str = "NotOnDelete";
     /// A set, or a budget, is not as it has to be.

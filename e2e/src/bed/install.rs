@@ -23,7 +23,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{AGENT, CONTROLLER, FLEET, Ground, Objects, kinds, process::muster, real, server::Server};
+use super::{AGENT, CONTROLLER, FLEET, Ground, Objects, ZONES, kinds, process::muster, real, server::Server};
+use crate::fleet::APPS;
 
 /// How long a definition may take to be served, and an account to get its token.
 const READY: Duration = Duration::from_secs(30);
@@ -49,7 +50,7 @@ pub async fn management(server: &Server, ground: Ground) {
             let flags = ["--management", "--notify", "--crds", "--cluster-api", "-n", FLEET];
             server.apply(&export(&flags, ground).await).await;
             established(server.client(), &definitions).await;
-            let token = token(server.client(), "muster-controller").await;
+            let token = token(server.client(), SYSTEM_NAMESPACE, "muster-controller").await;
             server.admit(CONTROLLER, &token);
         }
     }
@@ -65,8 +66,32 @@ pub async fn downstream(server: &Server, ground: Ground) {
                 .apply(&export(&["--downstream", "--crds"], ground).await)
                 .await;
             established(server.client(), &definitions).await;
-            let token = token(server.client(), "muster-agent").await;
+            let token = token(server.client(), SYSTEM_NAMESPACE, "muster-agent").await;
             server.admit(AGENT, &token);
+        }
+    }
+}
+
+/// In a cluster, what `muster zones` needs for the namespace of applications; nothing calls its webhooks here.
+pub async fn zones(server: &Server, ground: Ground) {
+    let definitions: Vec<_> = crds::zones()
+        .into_iter()
+        .chain(crds::rollout_operator())
+        .collect();
+    match server {
+        Server::Embedded(api) => define(api.client_as(ZONES), definitions).await,
+        Server::Real(server) => {
+            let manifests = export(&["--zones", "--crds", "-n", APPS], ground).await;
+            let objects = manifests.split("---\n").filter(|object| {
+                let is = |kind: &str| object.contains(&format!("kind: {kind}\n"));
+                !is("Deployment")
+                    && !is("MutatingWebhookConfiguration")
+                    && !is("ValidatingWebhookConfiguration")
+            });
+            server.apply(&objects.collect::<Vec<_>>().join("---\n")).await;
+            established(server.client(), &definitions).await;
+            let token = token(server.client(), APPS, "muster-zones").await;
+            server.admit(ZONES, &token);
         }
     }
 }
@@ -143,8 +168,8 @@ pub async fn kubectl_apply(kubeconfig: &std::path::Path, manifests: &str) {
 }
 
 /// A token of a ServiceAccount, as a pod gets it.
-async fn token(client: Client, account: &str) -> String {
-    let accounts: Api<ServiceAccount> = Api::namespaced(client, SYSTEM_NAMESPACE);
+async fn token(client: Client, namespace: &str, account: &str) -> String {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client, namespace);
     let wanted = TokenRequest {
         spec: Some(TokenRequestSpec {
             expiration_seconds: Some(SHIFT),
@@ -165,6 +190,11 @@ async fn create(client: Client, namespace: &str, definitions: Vec<CustomResource
     Objects::new(client.clone(), "")
         .create(kinds::NAMESPACE, json!({"metadata": {"name": namespace}}))
         .await;
+    define(client, definitions).await;
+}
+
+/// Creates definitions, and waits until they are served.
+async fn define(client: Client, definitions: Vec<CustomResourceDefinition>) {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for definition in &definitions {
         api.create(&PostParams::default(), definition).await.unwrap();

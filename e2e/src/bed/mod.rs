@@ -23,6 +23,7 @@ mod strangers;
 mod trouble;
 mod wait;
 mod world;
+mod zones;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -59,6 +60,8 @@ pub const FLEET: &str = "fleet";
 pub const CONTROLLER: &str = "controller";
 /// As whom an agent is known to its API server.
 pub const AGENT: &str = "agent";
+/// As whom `muster zones` is known to the API server of its cluster.
+pub const ZONES: &str = "zones";
 /// As whom scenarios act.
 const PERSON: &str = "person";
 
@@ -98,6 +101,7 @@ pub struct Bed {
     pub monitoring: Monitoring,
     controllers: BTreeMap<String, Process>,
     agents: BTreeMap<String, Process>,
+    zones: BTreeMap<String, Process>,
     /// By how much the clock of an embedded API server is wrong.
     clocks: BTreeMap<String, SignedDuration>,
     /// Who carries out in a cluster, if that is not as everywhere.
@@ -143,6 +147,7 @@ impl Bed {
             monitoring: Monitoring::new(ground).await,
             controllers: BTreeMap::new(),
             agents: BTreeMap::new(),
+            zones: BTreeMap::new(),
             clocks: BTreeMap::new(),
             carries_out: BTreeMap::new(),
             clock,

@@ -90,6 +90,8 @@ pub mod kinds {
     );
     /// Deployment.
     pub const DEPLOYMENT: Kind = kind("apps", "v1", "Deployment", "deployments");
+    /// StatefulSet.
+    pub const STATEFUL_SET: Kind = kind("apps", "v1", "StatefulSet", "statefulsets");
     /// ConfigMap.
     pub const CONFIG_MAP: Kind = kind("", "v1", "ConfigMap", "configmaps");
     /// Pod.

@@ -313,7 +313,7 @@ pub fn muster() -> PathBuf {
     binary
 }
 
-fn open_log(folder: &Path, name: &str) -> File {
+pub fn open_log(folder: &Path, name: &str) -> File {
     OpenOptions::new()
         .create(true)
         .append(true)

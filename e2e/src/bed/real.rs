@@ -42,13 +42,15 @@ use super::{
 };
 
 /// The kinds that scenarios ask the event log for.
-const WATCHED: [Kind; 6] = [
+const WATCHED: [Kind; 8] = [
     kinds::CLUSTER,
     kinds::MODULE,
     kinds::PROXY_ASSEMBLAGE,
     kinds::REMOTE_ASSEMBLAGE,
     kinds::ASSEMBLAGE,
     kinds::DEPLOYMENT,
+    kinds::STATEFUL_SET,
+    kinds::POD,
 ];
 /// Names the folder in which the rights that were used are kept: see `e2e/tests/rights.rs`.
 const USES: &str = "MUSTER_RIGHTS_USED";

@@ -31,6 +31,7 @@ pub mod stopped_leader;
 pub mod surprises;
 pub mod third_party;
 pub mod will;
+pub mod zones;
 
 /// The clusters of most scenarios.
 pub const CLUSTERS: [&str; 3] = ["eu-1", "eu-2", "us-1"];

@@ -172,6 +172,9 @@ fn generic(object: &Value) -> Option<Health> {
     }
     conditions(object).find_map(|condition| match (condition.kind, condition.status) {
         ("Reconciling", "True") => Some(Health::in_progress(condition.reason, condition.message)),
+        ("Stalled", "True") if zones::is_about_a_set(object, condition.reason) => {
+            Some(Health::in_progress(condition.reason, condition.message))
+        }
         ("Stalled", "True") => Some(Health::stalled(condition.reason, condition.message)),
         _ => None,
     })

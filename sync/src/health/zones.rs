@@ -9,6 +9,7 @@ use muster_api::{
     kind::API_VERSION,
     labels::label::{CONTROLLER_REVISION, ROLLOUT_GROUP},
     names,
+    zonerollout::PROGRESS_DEADLINE_EXCEEDED,
 };
 use serde_json::Value;
 
@@ -40,6 +41,15 @@ pub(super) fn group(live: &Value) -> Option<&str> {
     let is_set = text(live, "/apiVersion") == Some("apps/v1") && text(live, "/kind") == Some("StatefulSet");
     let labels = live.pointer("/metadata/labels").filter(|_| is_set)?;
     labels[ROLLOUT_GROUP].as_str()
+}
+
+/// Whether an object is a ZoneRollout, and the reason of its `Stalled` is about one of its sets. Then the failure is that set's, at the
+/// revision that the ZoneRollout gave up: a module that declares both, and has another template now, is not failed by what is said of the
+/// template of before.
+pub(super) fn is_about_a_set(object: &Value, reason: &str) -> bool {
+    text(object, "/apiVersion") == Some(API_VERSION)
+        && text(object, "/kind") == Some("ZoneRollout")
+        && reason == PROGRESS_DEADLINE_EXCEEDED
 }
 
 /// Reads the pods and the ZoneRollout of a set and judges it. What the server refuses to show is not there.
@@ -204,15 +214,18 @@ fn said<'a>(set: &Value, rollout: &'a Value) -> Option<&'a Value> {
     (is_of("uid", "/metadata/uid") && is_of("updateRevision", "/status/updateRevision")).then_some(said)
 }
 
-/// That the rollout of the group stands still for good. What it said of an older revision condemns nothing.
+/// That the rollout of the group stands still for good. What it said of an older revision, or of another set, condemns nothing.
 fn gave_up(set: &Value, rollout: &Value) -> Option<Health> {
-    said(set, rollout)?;
+    let said = said(set, rollout)?;
     let generation = integer(rollout, "/metadata/generation");
     if integer(rollout, "/status/observedGeneration") != generation {
         return None;
     }
     let stalled =
         conditions(rollout).find(|condition| (condition.kind, condition.status) == ("Stalled", "True"))?;
+    if is_about_a_set(rollout, stalled.reason) && said["condemned"] != true {
+        return None;
+    }
     Some(Health::stalled(
         stalled.reason,
         format!("{}: {}", named(rollout), stalled.message),
@@ -272,7 +285,7 @@ mod tests {
 
     fn rollout(of_set: Value, conditions: Value) -> Value {
         json!({
-            "metadata": {"name": "db-x", "generation": 1},
+            "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ZoneRollout", "metadata": {"name": "db-x", "generation": 1},
             "status": {
                 "observedGeneration": 1, "conditions": conditions, "sets": {"db-a": of_set},
                 "progress": {"done": 1, "total": 4, "waiting": "soak"},
@@ -388,7 +401,7 @@ mod tests {
     fn its_zone_rollout_is_done_with_this_set_and_revision() {
         let pods = [pod(0, json!({})), pod(1, json!({}))];
         let not_done = "InProgress: ZoneRollout db-x has not finished it at revision r2";
-        let stalled = json!([{"type": "Stalled", "status": "True", "reason": "Condemned", "message": "no pod became Ready"}]);
+        let stalled = json!([{"type": "Stalled", "status": "True", "reason": "ProgressDeadlineExceeded", "message": "no pod became Ready"}]);
         for (of_set, conditions, expect) in [
             (
                 json!({"uid": "u", "updateRevision": "r2", "done": true}),
@@ -412,15 +425,32 @@ mod tests {
             ),
             (json!(null), json!([]), not_done),
             (
-                json!({"uid": "u", "updateRevision": "r2", "done": false}),
+                json!({"uid": "u", "updateRevision": "r2", "done": false, "condemned": true}),
                 stalled.clone(),
                 "Failed: ZoneRollout db-x: no pod became Ready",
             ),
+            // Said of another set of the group.
+            (
+                json!({"uid": "u", "updateRevision": "r2", "done": false}),
+                stalled.clone(),
+                not_done,
+            ),
+            (
+                json!({"uid": "u", "updateRevision": "r2", "done": true}),
+                stalled.clone(),
+                CURRENT,
+            ),
             // Said of the revision before.
             (
-                json!({"uid": "u", "updateRevision": "r1", "done": false}),
+                json!({"uid": "u", "updateRevision": "r1", "done": false, "condemned": true}),
                 stalled,
                 not_done,
+            ),
+            // Not about a set.
+            (
+                json!({"uid": "u", "updateRevision": "r2", "done": false}),
+                json!([{"type": "Stalled", "status": "True", "reason": "NotOnDelete", "message": "a set is not OnDelete"}]),
+                "Failed: ZoneRollout db-x: a set is not OnDelete",
             ),
         ] {
             check(
@@ -434,5 +464,20 @@ mod tests {
         let waiting = rollout(json!(null), json!([]));
         let zone = of_group(&set(json!({})), &pods, Some(&waiting)).zone.unwrap();
         assert_eq!(zone.progress.waiting.as_deref(), Some("soak"));
+    }
+
+    #[test]
+    fn a_zone_rollout_is_not_failed_by_a_template_of_a_set() {
+        let check = |reason: &str, expect: &str| {
+            let stalled = json!([{"type": "Stalled", "status": "True", "reason": reason, "message": "m"}]);
+            let health = super::super::of(&rollout(json!({}), stalled), jiff::Timestamp::UNIX_EPOCH);
+            assert_eq!(
+                (health.state.as_str(), health.terminal),
+                (expect, expect == "Failed"),
+                "{reason}"
+            );
+        };
+        check("ProgressDeadlineExceeded", "InProgress");
+        check("NotOnDelete", "Failed");
     }
 }

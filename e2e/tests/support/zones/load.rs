@@ -1,0 +1,104 @@
+//! Reviews that the leader has to answer, one after another.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::kubectl::Kubectl;
+
+/// A downscale that is reviewed by the leader and changes nothing.
+pub const DOWNSCALE: [&str; 4] = [
+    "scale",
+    "statefulset/ingester-zone-b",
+    "--replicas=1",
+    "--dry-run=server",
+];
+/// The pause between two of them.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Asks until it is dropped.
+pub struct Load {
+    kubectl: Kubectl,
+    answers: Arc<Mutex<Vec<Asked>>>,
+    ended: Arc<AtomicBool>,
+}
+
+struct Asked {
+    at: Instant,
+    /// What was said instead of an answer of the leader.
+    failure: Option<String>,
+}
+
+impl Load {
+    pub fn new(kubectl: &Kubectl) -> Self {
+        let load = Self {
+            kubectl: kubectl.clone(),
+            answers: Arc::default(),
+            ended: Arc::default(),
+        };
+        let (kubectl, answers, ended) = (
+            kubectl.clone(),
+            Arc::clone(&load.answers),
+            Arc::clone(&load.ended),
+        );
+        thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                let output = kubectl.output(&DOWNSCALE, "");
+                let failure =
+                    (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned());
+                let at = Instant::now();
+                answers.lock().unwrap().push(Asked { at, failure });
+                thread::sleep(PAUSE);
+            }
+        });
+        load.go_on(3);
+        load
+    }
+
+    /// How many were answered.
+    pub fn answers(&self) -> usize {
+        let answers = self.answers.lock().unwrap();
+        answers.iter().filter(|asked| asked.failure.is_none()).count()
+    }
+
+    /// Until so many more are answered.
+    pub fn go_on(&self, more: usize) {
+        let enough = self.answers() + more;
+        self.kubectl
+            .until("answers", |_| (self.answers() >= enough).then_some(()));
+    }
+
+    /// What was said instead of answers.
+    pub fn failures(&self) -> String {
+        let answers = self.answers.lock().unwrap();
+        answers.iter().filter_map(|asked| asked.failure.clone()).collect()
+    }
+
+    /// The longest time between two answers that followed each other, but for failures between them; none where there were no failures.
+    pub fn longest_outage(&self) -> Duration {
+        let answers = self.answers.lock().unwrap();
+        let (mut last, mut failed, mut longest) = (None, false, Duration::ZERO);
+        for asked in answers.iter() {
+            match (&asked.failure, last) {
+                (Some(_), _) => failed = true,
+                (None, Some(last)) if failed => longest = longest.max(asked.at - last),
+                (None, _) => {}
+            }
+            if asked.failure.is_none() {
+                (last, failed) = (Some(asked.at), false);
+            }
+        }
+        longest
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
