@@ -48,7 +48,7 @@ pub async fn management(server: &Server, ground: Ground) {
         Server::Embedded(_) => create(server.client(), FLEET, definitions).await,
         Server::Real(server) => {
             let flags = ["--management", "--notify", "--crds", "--cluster-api", "-n", FLEET];
-            server.apply(&export(&flags, ground).await).await;
+            server.apply(&export(&flags, Some(ground)).await).await;
             established(server.client(), &definitions).await;
             let token = token(server.client(), SYSTEM_NAMESPACE, "muster-controller").await;
             server.admit(CONTROLLER, &token);
@@ -63,7 +63,7 @@ pub async fn downstream(server: &Server, ground: Ground) {
         Server::Embedded(_) => create(server.client(), SYSTEM_NAMESPACE, definitions).await,
         Server::Real(server) => {
             server
-                .apply(&export(&["--downstream", "--crds"], ground).await)
+                .apply(&export(&["--downstream", "--crds"], Some(ground)).await)
                 .await;
             established(server.client(), &definitions).await;
             let token = token(server.client(), SYSTEM_NAMESPACE, "muster-agent").await;
@@ -73,7 +73,7 @@ pub async fn downstream(server: &Server, ground: Ground) {
 }
 
 /// In a cluster, what `muster zones` needs for the namespace of applications; nothing calls its webhooks here.
-pub async fn zones(server: &Server, ground: Ground) {
+pub async fn zones(server: &Server) {
     let definitions: Vec<_> = crds::zones()
         .into_iter()
         .chain(crds::rollout_operator())
@@ -81,7 +81,7 @@ pub async fn zones(server: &Server, ground: Ground) {
     match server {
         Server::Embedded(api) => define(api.client_as(ZONES), definitions).await,
         Server::Real(server) => {
-            let manifests = export(&["--zones", "--crds", "-n", APPS], ground).await;
+            let manifests = export(&["--zones", "--crds", "-n", APPS], None).await;
             let objects = manifests.split("---\n").filter(|object| {
                 let is = |kind: &str| object.contains(&format!("kind: {kind}\n"));
                 !is("Deployment")
@@ -133,10 +133,12 @@ fn ours(ground: Ground) -> Vec<CustomResourceDefinition> {
     }
 }
 
-/// What `muster install --export` prints.
-async fn export(flags: &[&str], ground: Ground) -> String {
+/// What `muster install --export` prints, of parts for which it matters what carries out there.
+async fn export(flags: &[&str], ground: Option<Ground>) -> String {
+    let sync = ground.map(|ground| ["--sync", ground.sync()]);
     let output = Command::new(muster())
-        .args(["install", "--export", "--sync", ground.sync()])
+        .args(["install", "--export"])
+        .args(sync.iter().flatten())
         .args(flags)
         .output()
         .await

@@ -37,7 +37,7 @@ impl Bed {
     /// Installs `muster zones` in a cluster and starts it, without webhooks.
     pub async fn start_zones(&mut self, cluster: &str) {
         let api = &self.clusters[cluster].api;
-        install::zones(api, self.ground).await;
+        install::zones(api).await;
         let instance = format!("{ZONES}-{cluster}");
         let process = match api {
             Server::Embedded(server) if self.is_virtual() => {

@@ -126,9 +126,9 @@ spec:
     }
 }
 
-/// A node for each zone: no two of them are on one.
+/// Nodes enough for one for each pod: those of two zones never share one.
 pub fn nodes(kubectl: &Kubectl) {
-    for number in 2..4 {
+    for number in 2..6 {
         kubectl.apply(&format!(
             "apiVersion: v1\nkind: Node\nmetadata:\n  name: c1-node-{number}\n  annotations: {{kwok.x-k8s.io/node: fake}}\n  \
              labels: {{type: kwok, kubernetes.io/hostname: c1-node-{number}, kubernetes.io/os: linux, kubernetes.io/arch: amd64}}\n"

@@ -149,9 +149,14 @@ fn install(kubectl: &Kubectl, port: impl Fn(&str) -> u16) {
     kubectl.run(&["wait", "--for=condition=Established", "crd", "--all"], "");
     let flags = ["create", "--dry-run=client", "-o", "json", "-f", "-"];
     let objects = kubectl.run(&flags, &objects.join("---\n"));
-    let objects: Value = serde_json::from_str(&objects).unwrap();
-    for mut object in objects["items"].as_array().unwrap().clone() {
-        for webhook in object["webhooks"].as_array_mut().into_iter().flatten() {
+    for object in serde_json::Deserializer::from_str(&objects).into_iter::<Value>() {
+        let mut object = object.unwrap();
+        for webhook in object
+            .get_mut("webhooks")
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
             let service = &webhook["clientConfig"]["service"];
             let text = |field: &str| service[field].as_str().unwrap();
             let url = format!("https://localhost:{}{}", port(text("name")), text("path"));
