@@ -8,16 +8,19 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{
+    conditions::bounded,
     evidence::Progress,
     names::zones_revision,
+    schema::MAX_MESSAGE,
     zonerollout::{
         InFlight, MAX_IN_FLIGHT, MAX_REASONS, NewerRevision, Operation, OperationKind, PROGRESS_DEADLINE,
-        Why, ZoneRolloutStatus, ZoneSet,
+        Why, ZoneReason, ZoneRolloutStatus, ZoneSet,
     },
 };
 
 use crate::{
     budget::{self, MEMORY},
+    invalid,
     model::{Group, Pod, Set},
     roll::{self, Budget, Held, Roll},
     scale::{self, Change, Facts, Settings, mirror::Reference, operation, pods::Ask},
@@ -128,6 +131,7 @@ pub fn decide(
         .reasons
         .into_iter()
         .chain(roll.reasons)
+        .chain(invalid_values(&group.sets))
         .take(MAX_REASONS)
         .collect();
     decision.stalled = condemned(&group).map(str::to_owned);
@@ -140,6 +144,20 @@ pub fn decide(
     decision.actions = scale.chain(record).chain(delete).collect();
     decision.status = group.status;
     decision
+}
+
+/// Labels and annotations that cannot be meant. They come last: what holds a group up is said first.
+fn invalid_values(sets: &[Set]) -> impl Iterator<Item = ZoneReason> {
+    let of_set = |set: &Set| {
+        let reason = |message: String| ZoneReason {
+            set: set.name.clone(),
+            pod: None,
+            reason: invalid::CODE.to_owned(),
+            message: bounded(&message, MAX_MESSAGE).into_owned(),
+        };
+        invalid::invalid(set).into_iter().map(reason).collect::<Vec<_>>()
+    };
+    sets.iter().flat_map(of_set)
 }
 
 /// Whether a pod on record may still go.

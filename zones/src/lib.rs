@@ -22,6 +22,7 @@ pub mod budget;
 pub mod decide;
 pub mod duration;
 pub mod flags;
+pub mod invalid;
 pub mod metrics;
 pub mod model;
 pub mod order;

@@ -6,6 +6,7 @@
     reason = "tests: a failed expectation is meant to end the test"
 )]
 
+mod bad_input;
 mod endpoints;
 mod reviews;
 mod rolling;

@@ -5,9 +5,8 @@ use std::time::Duration;
 use muster_zones::scale::pods::Answer;
 use serde_json::{Value, json};
 
-use crate::support::{Bed, NS, PODS_OF_ZONES, SETS, ZONES, pass, rollout, set};
+use crate::support::{Bed, NS, PODS_OF_ZONES, SETS, TEMPLATES, ZONES, pass, rollout, set};
 
-const TEMPLATES: &str = "/apis/rollout-operator.grafana.com/v1/namespaces/default/replicatemplates";
 const MIRROR: &str = "grafana.com/rollout-mirror-replicas-from-resource";
 
 /// Three zones that mirror a ReplicaTemplate, with a delay of ten minutes.

@@ -30,6 +30,7 @@ pub const NS: &str = "default";
 pub const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 pub const PODS: &str = "/api/v1/namespaces/default/pods";
 pub const PODS_OF_ZONES: &str = "/api/v1/namespaces/default/pods?labelSelector=app%3Ddb";
+pub const TEMPLATES: &str = "/apis/rollout-operator.grafana.com/v1/namespaces/default/replicatemplates";
 pub const ROLLOUTS: &str = "/apis/fleet.muster.dev/v1alpha1/namespaces/default/zonerollouts";
 pub const BUDGETS: &str =
     "/apis/rollout-operator.grafana.com/v1/namespaces/default/zoneawarepoddisruptionbudgets";
@@ -146,8 +147,15 @@ impl Bed {
         AbortOnDropHandle::new(tokio::spawn(async move { process::zones(setup).await.unwrap() }))
     }
 
-    /// What answers reviews, without a door: of a process that leads, or holds this right; its watches run.
+    /// What answers reviews, without a door: of a process that leads, or holds this right; its watches run, and the group is up to date.
     pub async fn serve(&mut self, leadership: Option<Leadership>) -> Answers {
+        let answers = self.serve_as_it_is(leadership);
+        self.until_ready("True UpToDate").await;
+        answers
+    }
+
+    /// The same, whatever the group is.
+    pub fn serve_as_it_is(&mut self, leadership: Option<Leadership>) -> Answers {
         let client = self.api.client_as("zones");
         let metrics = Metrics::default();
         let zones = Zones::new(zones::Setup {
@@ -169,7 +177,6 @@ impl Bed {
         };
         let running = zones::run(zones, base, "zones".to_owned());
         self.running.push(AbortOnDropHandle::new(tokio::spawn(running)));
-        self.until_ready("True UpToDate").await;
         reviews.answers()
     }
 

@@ -34,9 +34,7 @@ fn manifests(version: &str, image: &str) -> String {
          spec: {{group: db, progressDeadline: 10s}}\n",
         muster_api::names::zone_rollout("db")
     );
-    std::iter::once(rollout)
-        .chain(SETS.map(|name| set(name)))
-        .collect()
+    std::iter::once(rollout).chain(SETS.map(set)).collect()
 }
 
 /// Good, bad, fixed.

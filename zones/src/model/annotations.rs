@@ -15,19 +15,25 @@ pub fn is_paused(annotations: &Texts) -> bool {
     annotations.get(PAUSED).is_some_and(|paused| paused == "true")
 }
 
-/// How many pods may be unavailable: `N`, or `N%` of the replicas rounded down; at least 1, and 1 where it is none of both.
+/// How many pods may be unavailable: at least 1, and 1 where the annotation says no limit.
 pub fn max_unavailable(annotations: &Texts, replicas: u32) -> u32 {
-    let said = annotations
-        .get(MAX_UNAVAILABLE)
-        .map(|text| text.trim())
-        .and_then(|text| match text.strip_suffix('%') {
-            Some(percent) => {
-                let percent = number(percent).filter(|percent| (1..=100).contains(percent))?;
-                u32::try_from(i64::from(replicas) * percent / 100).ok() // a share of a u32 fits one
-            }
-            None => number(text).and_then(|count| u32::try_from(count).ok()), // a negative count says nothing
-        });
-    said.unwrap_or(1).max(1)
+    let said = annotations.get(MAX_UNAVAILABLE);
+    said.and_then(|text| limit(text, replicas)).unwrap_or(1)
+}
+
+/// The limit that a text says: `N`, or `N%` of the replicas rounded down, and then at least 1. Nothing where it is none of both.
+pub fn limit(text: &str, replicas: u32) -> Option<u32> {
+    let text = text.trim();
+    match text.strip_suffix('%') {
+        Some(percent) => {
+            let percent = number(percent).filter(|percent| (1..=100).contains(percent))?;
+            let share = u32::try_from(i64::from(replicas) * percent / 100).ok()?; // a share of a u32 fits one
+            Some(share.max(1))
+        }
+        None => number(text)
+            .and_then(|count| u32::try_from(count).ok()) // a negative count says nothing
+            .filter(|count| *count > 0),
+    }
 }
 
 /// A number as Go reads it: with a sign, and leading zeros.

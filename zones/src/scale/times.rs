@@ -242,7 +242,7 @@ pub fn seconds(at: Timestamp) -> Timestamp {
 }
 
 /// As Go reads RFC 3339, which is stricter than most: capital letters, seconds, and a zone.
-fn parse(text: &str) -> Result<Timestamp, String> {
+pub fn parse(text: &str) -> Result<Timestamp, String> {
     let refuse = || format!("parsing time {text:?}: it is not RFC 3339, as 2006-01-02T15:04:05Z");
     let bytes = text.as_bytes();
     let fits = |at: usize, pattern: &str| {

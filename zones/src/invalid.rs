@@ -1,0 +1,90 @@
+//! Labels and annotations of a set that cannot be meant. The original reads most of them as absent and says nothing; here each is named, with
+//! what counts instead.
+
+use crate::{
+    admit::no_downscale::NO_DOWNSCALE,
+    duration,
+    model::{
+        Set,
+        annotations::{MAX_UNAVAILABLE, PAUSED, Texts, limit},
+    },
+    scale::{delay, follower, mirror, preparation, times},
+};
+
+/// The reason of such a set. It is never changed.
+pub const CODE: &str = "InvalidValue";
+
+/// What is wrong with the labels and annotations of a set, each with what counts instead.
+pub fn invalid(set: &Set) -> Vec<String> {
+    let (labels, annotations) = (&set.labels, &set.annotations);
+    let mut found = Vec::new();
+    let mut check = |texts: &Texts, key: &str, problem: &dyn Fn(&str) -> Option<String>| {
+        if let Some(text) = texts.get(key)
+            && let Some(problem) = problem(text)
+        {
+            found.push(format!("{key} {text:?} {problem}"));
+        }
+    };
+    check(annotations, MAX_UNAVAILABLE, &|text| {
+        let problem = "is neither a number above 0 nor a percentage from 1% to 100%; 1 counts";
+        limit(text, set.desired()).is_none().then(|| problem.to_owned())
+    });
+    for (texts, key) in [
+        (annotations, PAUSED),
+        (annotations, follower::WHEN_READY),
+        (annotations, mirror::WRITE_BACK),
+        (labels, preparation::PREPARE),
+        (labels, NO_DOWNSCALE),
+    ] {
+        check(texts, key, &|text| not_a_bool(text, key == mirror::WRITE_BACK));
+    }
+    check(labels, times::MIN_TIME, &|text| {
+        let error = duration::go(text).err()?;
+        Some(format!(
+            "is no duration ({error}); other zones are not scaled down"
+        ))
+    });
+    check(annotations, times::LAST_DOWNSCALE, &|text| {
+        let error = times::parse(text).err()?;
+        Some(format!("is no time ({error}); other zones are not scaled down"))
+    });
+    check(annotations, follower::FORCE_REPLICAS, &|_text| {
+        let problem = "is no number from 0 to 2147483647; it counts as absent";
+        follower::forced(annotations)
+            .is_none()
+            .then(|| problem.to_owned())
+    });
+    check(annotations, follower::LEADER, &|text| {
+        (text == set.name).then(|| "is the set itself; it follows nothing".to_owned())
+    });
+    check(annotations, preparation::PORT, &|text| {
+        let is_port = text.parse::<u16>().is_ok_and(|port| port > 0);
+        (!is_port && !text.is_empty()).then(|| "is no port; the set is not scaled down".to_owned())
+    });
+    if let Some(Err(missing)) = preparation::Preparation::of(labels, annotations, &set.service_name) {
+        found.push(format!(
+            "{}; the set is not scaled down",
+            missing.trim_end_matches('.')
+        ));
+    }
+    if let Err(error) = delay::parse(annotations) {
+        found.push(format!("{error}; its replicas follow no reference"));
+    }
+    let one_of_two =
+        [mirror::NAME, mirror::KIND].map(|key| annotations.get(key).is_some_and(|text| !text.is_empty()));
+    if one_of_two[0] != one_of_two[1] {
+        found.push(format!(
+            "of {} and {} one is missing; no reference is followed",
+            mirror::NAME,
+            mirror::KIND
+        ));
+    }
+    found
+}
+
+/// What Go takes for a bool, where it is read so; elsewhere the two words and nothing else.
+fn not_a_bool(text: &str, as_go: bool) -> Option<String> {
+    const OF_GO: [&str; 10] = ["1", "t", "T", "TRUE", "True", "0", "f", "F", "FALSE", "False"];
+    let is_bool = ["true", "false"].contains(&text) || as_go && OF_GO.contains(&text);
+    (!is_bool).then(|| "is neither true nor false; false counts".to_owned())
+}
