@@ -20,7 +20,7 @@ use muster_apiserver::ApiServer;
 use muster_controllers::{
     admission::{
         bundles,
-        certificate::{SPREAD, Step, Stored, Subject, step},
+        certificate::{self, SPREAD, Step, Stored, Subject, step},
         keeper::{Keeper, Storage},
         server::{Answer, Answers, Asked, MAX_BODY, Server, Shown, shown},
     },
@@ -335,6 +335,41 @@ async fn two_replicas_show_one_certificate() {
     for key in ["cert", "key", "ca-key"] {
         assert!(data[key].0.starts_with(b"-----BEGIN "), "{key}");
     }
+}
+
+#[tokio::test]
+async fn a_file_with_an_expired_certificate_is_named_and_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let write = |stored: &Stored| {
+        std::fs::write(file("tls.crt"), &stored.certificate).unwrap();
+        std::fs::write(file("tls.key"), &stored.key).unwrap();
+    };
+    let of = |now| replaced(&Stored::default(), &subject(30), now);
+    let now = Timestamp::now();
+    let api = ApiServer::builder().in_process().unwrap();
+    let storage = Storage::Files {
+        certificate: file("tls.crt"),
+        key: file("tls.key"),
+    };
+    let (mut keeper, shown, _) = Keeper::new(api.client_as("zones"), Clock::system(), storage);
+    let expired = of(now - days(31));
+    write(&expired);
+    let error = keeper.turn().await.unwrap_err().to_string();
+    let words = format!(
+        "{}: this certificate expired at {}, and API servers refuse it; write a new one to the file",
+        file("tls.crt").display(),
+        certificate::expires(&expired.certificate).unwrap()
+    );
+    assert_eq!(error, words);
+    assert!(shown.known().now_or_never().is_none(), "it is shown");
+    write(&of(now));
+    keeper.turn().await.unwrap();
+    assert!(shown.known().now_or_never().is_some());
+    // What was good is shown until it is replaced by what is.
+    write(&expired);
+    assert_eq!(keeper.turn().await.unwrap_err().to_string(), words);
+    assert!(shown.known().now_or_never().is_some());
 }
 
 fn webhooks(labels: &serde_json::Value, bundles: &[Option<&str>]) -> ValidatingWebhookConfiguration {

@@ -130,6 +130,13 @@ impl Stored {
     }
 }
 
+/// When the first certificate of a chain ends, if it can be read.
+pub fn expires(chain: &str) -> Option<Timestamp> {
+    certificates(chain)
+        .first()
+        .map(|certificate| certificate.not_after)
+}
+
 /// What is to become of the certificates at `now`.
 pub fn step(stored: &Stored, subject: &Subject, now: Timestamp) -> Result<Step, CertificateError> {
     let authorities = certificates(&stored.authorities);

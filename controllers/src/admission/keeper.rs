@@ -61,6 +61,9 @@ pub enum KeepError {
     /// A file could not be read.
     #[error("{path}: {error}", path = .0.display(), error = .1)]
     File(PathBuf, #[source] std::io::Error),
+    /// What is in a file has expired.
+    #[error("{path}: this certificate expired at {1}, and API servers refuse it; write a new one to the file", path = .0.display())]
+    Expired(PathBuf, Timestamp),
     /// It could not be made.
     #[error(transparent)]
     Make(#[from] CertificateError),
@@ -126,7 +129,12 @@ impl Keeper {
                     key: read(key).await?,
                     ..Stored::default()
                 };
-                (stored, Timestamp::MAX)
+                // One that cannot be read is refused below, in the words of what reads it.
+                let until = certificate::expires(&stored.certificate).unwrap_or(Timestamp::MAX);
+                if until <= self.clock.now() {
+                    return Err(KeepError::Expired(certificate.clone(), until));
+                }
+                (stored, until)
             }
         };
         if self.current.as_ref() != Some(&stored) {

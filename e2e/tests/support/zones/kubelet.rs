@@ -82,6 +82,14 @@ impl Kubelet {
         selected(&self.pods, true)
     }
 
+    /// The process of a pod ends as one that crashes; it is not started again.
+    pub fn crash(&self, pod: &str) {
+        let mut pods = self.pods.lock().unwrap();
+        let pod = pods.as_mut().and_then(|pods| pods.get_mut(pod)).unwrap();
+        pod.process.0.kill().unwrap();
+        pod.process.0.wait().unwrap();
+    }
+
     /// An address that leads to the pods that are ready, or to the one of them that leads.
     pub fn service(&self, of_leader: bool) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

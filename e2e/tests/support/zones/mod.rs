@@ -22,6 +22,9 @@ const ZONES: [&str; 3] = ["ingester-zone-a", "ingester-zone-b", "ingester-zone-c
 /// The longest time without a leader when one is drained.
 const FAILOVER: Duration = Duration::from_secs(15);
 
+/// The same when one is lost: until its lease ends, and a little more.
+const LOST: Duration = Duration::from_secs(20);
+
 /// The group of `examples/zones` in an installation, whole.
 struct Bed {
     watch: Watch,
@@ -121,7 +124,7 @@ fn a_roll_a_scale_down_and_a_drain() {
     keep_uses(&bed.inside.fleet, "zones");
 }
 
-/// The node of the leader is drained under load: the other replica answers in time, and has the label; what the first one held goes on.
+/// The node of the leader is drained under load, and then the next leader crashes: each time another replica answers in time, and has the label.
 #[test]
 #[ignore = "real: cargo xtask real run"]
 fn another_replica_takes_over() {
@@ -145,6 +148,16 @@ fn another_replica_takes_over() {
     bed.roll();
     bed.scale_down();
     assert_eq!(bed.inside.leader(), after);
+
+    let load = Load::new(kubectl);
+    bed.inside.kubelet.crash(&after);
+    kubectl.until("another leader", |_| {
+        Some(bed.inside.leader()).filter(|leader| *leader != after)
+    });
+    load.go_on(10);
+    let outage = load.longest_outage();
+    println!("{after} crashed; the longest time without an answer was {outage:?}");
+    assert!(outage <= LOST, "{outage:?}: {}", load.failures());
 }
 
 /// A new authority, a certificate of it, and the end of the old authority, while reviews are asked for.
