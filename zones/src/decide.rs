@@ -23,7 +23,7 @@ use crate::{
     invalid,
     model::{Group, Pod, Set},
     roll::{self, Budget, Held, Roll},
-    scale::{self, Change, Facts, Settings, mirror::Reference, operation, pods::Ask},
+    scale::{self, Change, Facts, Refused, Settings, mirror::Reference, operation, pods::Ask},
 };
 
 /// How long the revisions of a group have to stay the same.
@@ -74,6 +74,26 @@ pub struct Decision {
     pub error: Option<String>,
     /// When something changes that no event tells of.
     pub wake_at: Option<Timestamp>,
+}
+
+impl Decision {
+    /// A change of replicas of it was refused with these words: nothing of its downscale is sent any more.
+    pub fn refused(&self, message: String) -> Refused {
+        let operation = self.status.operation.as_ref();
+        let takes = |operation: &&Operation| {
+            self.actions.iter().any(|action| match action {
+                Action::Scale(Change::Replicas(change)) => operation::is(operation, change),
+                Action::Scale(Change::WriteBack { .. }) | Action::Delete(_) | Action::Record(_) => false,
+            })
+        };
+        let holder = operation
+            .filter(takes)
+            .and_then(|operation| operation.admission_uids.last());
+        Refused {
+            message,
+            holder: holder.cloned(),
+        }
+    }
 }
 
 /// Decides. Where replicas are changed nothing is rolled in the same pass.

@@ -9,7 +9,7 @@ use muster_zones::{
     decide::{self, Action, Decision},
     model::Group,
     roll::Budget,
-    scale::{Facts, Refused},
+    scale::Facts,
 };
 use tokio::time::Instant;
 
@@ -178,7 +178,7 @@ impl Zones {
                 Err(error) => return Err(error),
             }
             if let Some(words) = self.carry_out(&group, &decision, &read).await? {
-                facts.refused = Some(Refused::new(words, &decision.status));
+                facts.refused = Some(decision.refused(words));
                 read = self.reader.all().await?;
                 continue;
             }

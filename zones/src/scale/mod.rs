@@ -19,7 +19,7 @@ pub mod times;
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use muster_api::zonerollout::{Operation, ZoneReason, ZoneRolloutStatus};
+use muster_api::zonerollout::{Operation, ZoneReason};
 
 use self::{
     delay::Delay,
@@ -78,23 +78,8 @@ pub struct Facts {
 pub struct Refused {
     /// What the API server said.
     pub message: String,
-    /// By what the patch held its operation; nothing where there was none.
+    /// By what the try held the operation of its downscale; nothing where it had none. What another try holds is not ended by it.
     pub holder: Option<String>,
-}
-
-impl Refused {
-    /// A patch of the decision that this status is of.
-    pub fn new(message: String, status: &ZoneRolloutStatus) -> Self {
-        let uids = status
-            .operation
-            .iter()
-            .flat_map(|operation| &operation.admission_uids);
-        let holder = uids
-            .last()
-            .filter(|uid| operation::is_of_controller(uid))
-            .cloned();
-        Self { message, holder }
-    }
 }
 
 /// A write.

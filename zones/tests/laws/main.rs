@@ -9,6 +9,16 @@
 
 mod player;
 
+/// Histories in which a law was broken once.
+const BROKEN_ONCE: [u64; 1] = [20_017_290];
+
+#[test]
+fn what_was_broken_once_holds() {
+    for seed in BROKEN_ONCE {
+        player::play(seed).unwrap();
+    }
+}
+
 /// 600 histories, or as many as `MUSTER_RUNS` says from `MUSTER_SEED` on: `cargo xtask simulate --zones`.
 #[test]
 fn never_two_zones_and_never_more_than_may_be() {

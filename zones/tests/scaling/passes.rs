@@ -8,7 +8,7 @@ use muster_zones::{
     model::{Container, Group, Owner, Pod, Set, SetStatus},
     roll::Budget,
     scale::{
-        Change, Facts, Refused, Settings,
+        Change, Facts, Settings,
         mirror::{Reference, Scale},
         operation,
         pods::{Answer, Method},
@@ -223,9 +223,9 @@ fn pods_are_asked_before_anything_is_written() {
 fn what_is_refused_is_not_tried_again_in_the_pass_and_leaves_no_operation() {
     let mut group = group(vec![set("a", &MIRRORS), set("b", &[])]);
     let mut facts = says(2);
-    group.status = pass(&group, &facts).status;
-    let message = "denied by a webhook".to_owned();
-    facts.refused = Some(Refused::new(message, &group.status));
+    let decision = pass(&group, &facts);
+    group.status = decision.status.clone();
+    facts.refused = Some(decision.refused("denied by a webhook".to_owned()));
     let again = pass(&group, &facts);
     assert_eq!(again.status.operation, None);
     assert!(replicas(&again).is_empty());
@@ -361,8 +361,8 @@ fn pods_are_unprepared_when_no_review_can_ask_them_any_more() {
 /// Two processes may believe that they lead: what is refused to one of them may have been carried out for the other, or may still be.
 #[test]
 fn a_refusal_ends_only_what_nothing_else_carries_out() {
-    let refused = |status: &ZoneRolloutStatus| Facts {
-        refused: Some(Refused::new("conflict".to_owned(), status)),
+    let refused = |decision: &Decision| Facts {
+        refused: Some(decision.refused("conflict".to_owned())),
         ..says(2)
     };
     let holders = |decision: &Decision| {
@@ -370,12 +370,14 @@ fn a_refusal_ends_only_what_nothing_else_carries_out() {
         operation.map(|operation| operation.admission_uids)
     };
     let mut group = group(vec![set("a", &MIRRORS), set("b", &[])]);
-    group.status = at(&group, 0, &says(2)).status;
-    let first = refused(&group.status);
+    let decision = at(&group, 0, &says(2));
+    let first = refused(&decision);
+    group.status = decision.status;
     assert_eq!(holders(&at(&group, 1, &first)), None);
     let mut joined = group.clone();
-    joined.status = at(&joined, 1, &says(2)).status;
-    let second = refused(&joined.status);
+    let decision = at(&joined, 1, &says(2));
+    let second = refused(&decision);
+    joined.status = decision.status;
     let both: [String; 2] = [0, 1].map(|second| operation::holder(now() + SignedDuration::from_secs(second)));
     assert_eq!(holders(&at(&joined, 1, &Facts::default())), Some(both.to_vec()));
     let left = at(&joined, 2, &second);
@@ -387,6 +389,11 @@ fn a_refusal_ends_only_what_nothing_else_carries_out() {
     joined.status = left.status;
     assert_eq!(holders(&at(&joined, 3, &second)), Some(vec![both[0].clone()]));
     assert_eq!(holders(&at(&joined, 3, &first)), None);
+    // One that changed something else, and did not take the operation, knows nothing of what holds it.
+    let mut rises = at(&group, 3, &says(3));
+    assert!(rises.actions.is_empty(), "it is busy");
+    rises.status = group.status.clone();
+    assert!(holders(&at(&group, 3, &refused(&rises))).is_some());
     group.sets[0].replicas = Some(2);
     group.sets[0].generation = 2;
     assert!(holders(&at(&group, 4, &first)).is_some(), "its pod is there");

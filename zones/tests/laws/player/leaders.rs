@@ -10,7 +10,7 @@ use muster_zones::{
     model::{Group, Pod, Set},
     roll::{Budget, Delete, code},
     scale::{
-        Change, Facts, Refused,
+        Change, Facts,
         operation::Downscale,
         pods::{Answer, Answered, Ask, Method},
     },
@@ -49,15 +49,14 @@ struct Pass {
     versions: Vec<u64>,
     facts: Facts,
     decided: Timestamp,
-    /// What it has written.
-    decided_status: ZoneRolloutStatus,
+    decision: Rc<Decision>,
     next: Next,
 }
 
 enum Next {
     Sets,
     Pods,
-    Write(Box<Decision>),
+    Write,
     Act(Vec<Action>),
     /// A change of replicas is under review.
     Answer,
@@ -71,7 +70,7 @@ impl Leader {
         };
         if !is_written {
             let mut facts = pass.facts;
-            facts.refused = Some(Refused::new("denied".to_owned(), &pass.decided_status));
+            facts.refused = Some(pass.decision.refused("denied".to_owned()));
             self.pass = Some(Pass {
                 facts,
                 version: u64::MAX, // read again
@@ -146,14 +145,14 @@ impl World {
                 ..pass
             },
             Next::Pods => self.decide(pass)?,
-            Next::Write(ref decision) => {
-                if !self.write(pass.version, &decision.status) {
+            Next::Write => {
+                if !self.write(pass.version, &pass.decision.status) {
                     self.begin(pass.facts)
                 } else if self.chance.is(20) {
                     return Ok(()); // the answer was lost
                 } else {
                     Pass {
-                        next: Next::Act(decision.actions.clone()),
+                        next: Next::Act(pass.decision.actions.clone()),
                         ..pass
                     }
                 }
@@ -178,7 +177,7 @@ impl World {
             versions: Vec::new(),
             facts,
             decided: self.now,
-            decided_status: ZoneRolloutStatus::default(),
+            decision: Rc::default(),
             next: Next::Sets,
         }
     }
@@ -230,8 +229,8 @@ impl World {
         self.check(&group, &decision)?;
         pass.decided = self.now;
         if decision.ask.is_empty() {
-            pass.decided_status = decision.status.clone();
-            pass.next = Next::Write(Box::new(decision));
+            pass.decision = Rc::new(decision);
+            pass.next = Next::Write;
             return Ok(pass);
         }
         // The ZoneRollout is read once more before pods are asked.
@@ -336,7 +335,7 @@ impl World {
         let to = usize::try_from(change.to).unwrap();
         if set.version != pass.versions[at] {
             let mut facts = pass.facts.clone();
-            facts.refused = Some(Refused::new("conflict".to_owned(), &pass.decided_status));
+            facts.refused = Some(pass.decision.refused("conflict".to_owned()));
             self.leaders[leader].pass = Some(self.begin(facts));
             return None;
         }
