@@ -14,7 +14,7 @@ use muster_zones::{
     order,
     roll::Budget,
     scale::{
-        Change, Facts, Refused, Settings,
+        Change, Facts, Settings,
         mirror::{Reference, Scale},
         pods::{Answer, Answered},
     },
@@ -336,7 +336,7 @@ impl Outcome {
                 (Some(patch), Some(error)) => {
                     self.attempts
                         .push(format!("patch statefulsets/{}", patch.set).into());
-                    facts.refused = Some(Refused::new(error.clone(), &decision.status));
+                    facts.refused = Some(decision.refused(error.clone()));
                     group.status = decision.status;
                 }
                 _ => return Ok(decision),
