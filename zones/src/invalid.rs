@@ -8,7 +8,11 @@ use crate::{
         Set,
         annotations::{MAX_UNAVAILABLE, PAUSED, Texts, limit},
     },
-    scale::{delay, follower, mirror, preparation, times},
+    scale::{
+        delay, follower, mirror,
+        preparation::{self, Preparation},
+        times,
+    },
 };
 
 /// The reason of such a set. It is never changed.
@@ -59,9 +63,10 @@ pub fn invalid(set: &Set) -> Vec<String> {
     });
     check(annotations, preparation::PORT, &|text| {
         let is_port = text.parse::<u16>().is_ok_and(|port| port > 0);
-        (!is_port && !text.is_empty()).then(|| "is no port; the set is not scaled down".to_owned())
+        let matters = Preparation::is_asked_for(set) && !text.is_empty();
+        (matters && !is_port).then(|| "is no port; the set is not scaled down".to_owned())
     });
-    if let Some(Err(missing)) = preparation::Preparation::of(labels, annotations, &set.service_name) {
+    if let Some(Err(missing)) = Preparation::of(labels, annotations, &set.service_name) {
         found.push(format!(
             "{}; the set is not scaled down",
             missing.trim_end_matches('.')
@@ -87,4 +92,25 @@ fn not_a_bool(text: &str, as_go: bool) -> Option<String> {
     const OF_GO: [&str; 10] = ["1", "t", "T", "TRUE", "True", "0", "f", "F", "FALSE", "False"];
     let is_bool = ["true", "false"].contains(&text) || as_go && OF_GO.contains(&text);
     (!is_bool).then(|| "is neither true nor false; false counts".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_matters_where_pods_are_prepared() {
+        let mut set = Set {
+            service_name: "db".to_owned(),
+            ..Set::default()
+        };
+        for (key, value) in [(preparation::PORT, "http"), (preparation::PATH, "prepare")] {
+            set.annotations.insert(key.to_owned(), value.to_owned());
+        }
+        assert_eq!(invalid(&set), Vec::<String>::new());
+        set.labels
+            .insert(preparation::PREPARE.to_owned(), "true".to_owned());
+        let words = "grafana.com/prepare-downscale-http-port \"http\" is no port; the set is not scaled down";
+        assert_eq!(invalid(&set), [words]);
+    }
 }
