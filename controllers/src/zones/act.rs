@@ -126,14 +126,17 @@ pub(super) async fn write_times(
     status: &ZoneRolloutStatus,
     read: &Namespace,
 ) -> Result<(), Error> {
-    // What cannot be read is said by the reviews, and is not written over.
-    if zones.settings.use_zone_tracker
-        && let Ok(tracker) = read.tracker()
-    {
-        let times = uncopied(&group.sets, status, Copied::Tracker(&tracker));
-        if !times.is_empty() {
-            write_tracker(zones, &times).await?;
+    if zones.settings.use_zone_tracker {
+        let mut tracker = read.tracker();
+        // What cannot be read is said by the reviews, and is not written over.
+        if let Ok(known) = &tracker {
+            let times = uncopied(&group.sets, status, Copied::Tracker(known));
+            if !times.is_empty() {
+                write_tracker(zones, &times).await?;
+                tracker = tracker.map(|tracker| tracker.with(&times));
+            }
         }
+        *zones.tracker.lock() = Some(tracker);
     }
     if zones.settings.last_downscale_annotation {
         let times = uncopied(&group.sets, status, Copied::Annotation);
@@ -145,6 +148,20 @@ pub(super) async fn write_times(
         }
     }
     Ok(())
+}
+
+/// Whether all times of downscales are where flags want them, as far as this process knows.
+pub(super) fn are_times_written(zones: &Zones, group: &Group, status: &ZoneRolloutStatus) -> bool {
+    let is_missing = |copied| !uncopied(&group.sets, status, copied).is_empty();
+    if zones.settings.last_downscale_annotation && is_missing(Copied::Annotation) {
+        return false;
+    }
+    !zones.settings.use_zone_tracker
+        || match &*zones.tracker.lock() {
+            None => false,
+            Some(Err(_)) => true,
+            Some(Ok(tracker)) => !is_missing(Copied::Tracker(tracker)),
+        }
 }
 
 async fn write_tracker(
@@ -198,7 +215,7 @@ pub(super) fn is_ours(rollout: &ZoneRollout) -> bool {
     rollout.spec == ours.spec && rollout.labels() == ours.labels()
 }
 
-/// Makes a ZoneRollout; that it is there already is as good. Its status is the caller's to write.
+/// Makes a ZoneRollout; that it is there already is as good.
 pub(super) async fn create_rollout(zones: &Zones, group: &str) -> Result<Option<ZoneRollout>, CallError> {
     let api: Api<ZoneRollout> = Api::namespaced(zones.client.clone(), &zones.settings.namespace);
     let rollout = new_rollout(group);

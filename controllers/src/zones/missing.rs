@@ -1,16 +1,16 @@
-//! Groups without a ZoneRollout get one.
+//! Groups without a ZoneRollout get one. The first pass over it writes its status: each set counts as scaled down then, because what was on
+//! record before, if anything was, is not known.
 
 use std::{convert::Infallible, time::Duration};
 
 use kube::runtime::reflector::{ObjectRef, Store};
-use muster_api::{ZoneRollout, zonerollout::ZoneRolloutStatus};
-use muster_zones::{model::Set, scale::times::all_now};
+use muster_api::ZoneRollout;
 use tracing::warn;
 
-use super::{Error, Zones, act};
+use super::{Zones, act};
 use crate::runtime::call::explain;
 
-/// How often it is looked for ZoneRollouts that somebody deleted.
+/// How often ZoneRollouts that were deleted are made again.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Makes the ZoneRollouts that are missing, until it is dropped.
@@ -24,7 +24,7 @@ pub(super) async fn run(zones: &Zones, store: &Store<ZoneRollout>) -> Infallible
         for (name, group) in rows.groups() {
             let key = ObjectRef::new(&name).within(&zones.settings.namespace);
             if store.get(&key).is_none()
-                && let Err(error) = make(zones, &group).await
+                && let Err(error) = act::create_rollout(zones, &group).await
             {
                 warn!(group, error = explain(&error), "a ZoneRollout could not be made");
             }
@@ -35,26 +35,4 @@ pub(super) async fn run(zones: &Zones, store: &Store<ZoneRollout>) -> Infallible
             () = tokio::time::sleep(AGAIN) => {}
         }
     }
-}
-
-/// Each set of it counts as scaled down now: what was on record before, if anything was, is not known.
-async fn make(zones: &Zones, group: &str) -> Result<(), Error> {
-    let Some(made) = act::create_rollout(zones, group).await? else {
-        return Ok(());
-    };
-    let key = crate::runtime::Key::of(&made);
-    let sets: Vec<Set> = zones
-        .rows
-        .sets
-        .about(&key)
-        .iter()
-        .map(|(_, set)| Set::clone(set))
-        .collect();
-    let status = ZoneRolloutStatus {
-        last_downscale: all_now(&sets, zones.clock.now()),
-        ..ZoneRolloutStatus::default()
-    };
-    let version = made.metadata.resource_version.unwrap_or_default();
-    act::replace_status(zones, group, &version, status).await?;
-    Ok(())
 }

@@ -29,7 +29,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::SignedDuration;
 use kube::Client;
 use muster_api::zonerollout::InFlight;
-use muster_zones::{flags::Settings, scale};
+use muster_zones::{
+    flags::Settings,
+    scale::{self, times::Tracker},
+};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -84,6 +87,8 @@ pub struct Zones {
     rows: Arc<Rows>,
     /// When each group's last pass began, and which write was refused in it.
     passes: Mutex<BTreeMap<String, Last>>,
+    /// The zone tracker's ConfigMap as this process last read or wrote it; an error if it cannot be read.
+    tracker: Mutex<Option<Result<Tracker, String>>>,
     /// Allowed evictions of pods whose sets are in no group: there is no ZoneRollout for them.
     evicted: Mutex<Vec<InFlight>>,
     /// One eviction, or one pass that deletes, at a time: budgets may span groups.
@@ -138,6 +143,7 @@ impl Zones {
             pods,
             rows: Arc::new(Rows::new()),
             passes: Mutex::default(),
+            tracker: Mutex::default(),
             evicted: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         })

@@ -105,7 +105,7 @@ impl Zones {
         rollout: &ZoneRollout,
         refused: Option<&str>,
     ) -> Result<Option<Wake>, Error> {
-        let Some(group) = self.rows.group(rollout) else {
+        let Some(group) = self.rows.group(rollout, self.clock.now()) else {
             return Ok(None);
         };
         let decision = decide::decide(
@@ -122,7 +122,8 @@ impl Zones {
             // What ends an entry, or an operation, is seen in a fresh read alone: a pod that is not among the rows may be there.
             && decision.status.in_flight == group.status.in_flight
             && decision.status.operation == group.status.operation
-            && decision.status.last_downscale == group.status.last_downscale;
+            && decision.status.last_downscale == group.status.last_downscale
+            && act::are_times_written(self, &group, &decision.status);
         if !is_quiet {
             return Ok(None);
         }
@@ -142,7 +143,7 @@ impl Zones {
             let Some(rollout) = read.rollout(name).cloned() else {
                 return Ok(None);
             };
-            let group = read.group(&rollout);
+            let group = read.group(&rollout, self.clock.now());
             if group.sets.is_empty() {
                 return self.without_sets(&rollout).await;
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
     core::v1::{ConfigMap, Pod as ApiPod},
@@ -18,7 +19,7 @@ use muster_zones::{
     model::{Group, Pod, Set},
     scale::{
         mirror::{Reference, Scale},
-        times::Tracker,
+        times::{Tracker, begun},
     },
 };
 use parking_lot::Mutex;
@@ -50,11 +51,11 @@ impl Namespace {
     }
 
     /// The group of a ZoneRollout.
-    pub(super) fn group(&self, rollout: &ZoneRollout) -> Group {
+    pub(super) fn group(&self, rollout: &ZoneRollout, now: Timestamp) -> Group {
         let name = &rollout.spec.group;
         let of_group = |set: &&Set| set.labels.get(ROLLOUT_GROUP) == Some(name);
-        let sets = self.sets.iter().filter(of_group).cloned();
-        let status = rollout.status.clone().unwrap_or_default();
+        let sets: Vec<Set> = self.sets.iter().filter(of_group).cloned().collect();
+        let status = begun(rollout.status.as_ref(), &sets, now);
         Group::new(name, sets, &self.pods).with(rollout.spec.clone(), status)
     }
 
@@ -101,7 +102,7 @@ impl Reader {
     }
 
     /// What a review rests on: of its group, or of its set alone. What cannot be read is an error of its own.
-    pub(super) async fn zones(&self, group: Option<&str>, set: &str) -> admit::Zones {
+    pub(super) async fn zones(&self, group: Option<&str>, set: &str, now: Timestamp) -> admit::Zones {
         let words = |error: &Error| explain(error);
         let record = match group {
             None => Ok(None),
@@ -111,14 +112,17 @@ impl Reader {
             Some(group) => found.labels.get(ROLLOUT_GROUP).map(String::as_str) == Some(group),
             None => found.name == set,
         };
-        let sets = self.sets().await.map(|(sets, _)| sets);
+        let sets = self.sets().await;
+        let sets = sets.map(|(sets, _)| sets.into_iter().filter(of_review).collect::<Vec<Set>>());
+        let record_of = |rollout: &ZoneRollout| admit::Record {
+            version: rollout.metadata.resource_version.clone().unwrap_or_default(),
+            status: begun(rollout.status.as_ref(), sets.as_deref().unwrap_or_default(), now),
+        };
         admit::Zones {
             record: record
-                .map(|found| found.map(|rollout| record_of(&rollout)))
+                .map(|found| found.as_ref().map(record_of))
                 .map_err(|error| words(&error)),
-            sets: sets
-                .map(|sets| sets.into_iter().filter(of_review).collect())
-                .map_err(|error| words(&error)),
+            sets: sets.map_err(|error| words(&error)),
             pods: self.pods().await.map_err(|error| words(&error)),
             tracker: self.tracker().await.map_err(|error| words(&error)),
         }
@@ -271,14 +275,6 @@ pub(super) fn answered(error: &CallError) -> String {
     match error {
         CallError::Api { source, .. } => explain(source.as_ref()),
         CallError::Deadline { .. } => explain(error),
-    }
-}
-
-/// A ZoneRollout as reviews know it.
-pub(super) fn record_of(rollout: &ZoneRollout) -> admit::Record {
-    admit::Record {
-        version: rollout.metadata.resource_version.clone().unwrap_or_default(),
-        status: rollout.status.clone().unwrap_or_default(),
     }
 }
 

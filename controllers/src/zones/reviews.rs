@@ -23,6 +23,7 @@ use muster_zones::{
     },
     budget::{self, Facts, Verdict},
     model::{Pod, Set},
+    scale::times::begun,
 };
 use serde_json::Value;
 
@@ -140,9 +141,12 @@ impl Reviews {
                     name,
                     namespace,
                 }) => Fact::Parent(zones.reader.parent(&namespace, &resource, &name).await),
-                Step::Read(Read::Zones { group, set, .. }) => {
-                    Fact::Zones(Box::new(zones.reader.zones(group.as_deref(), &set).await))
-                }
+                Step::Read(Read::Zones { group, set, .. }) => Fact::Zones(Box::new(
+                    zones
+                        .reader
+                        .zones(group.as_deref(), &set, zones.clock.now())
+                        .await,
+                )),
                 Step::Write(write) => Fact::Written(self.write(*write).await),
                 Step::Ask(asks) => Fact::Answers(ask_all(&*zones.pods, &asks).await),
             };
@@ -250,6 +254,7 @@ impl Reviews {
         let set = owner.as_ref().and_then(|owner| owner.as_ref().ok());
         let group = set.and_then(|set| set.labels.get(ROLLOUT_GROUP)).cloned();
         let known = zones.rows.budgets.read().clone();
+        let all = sets.clone().unwrap_or_default();
         let verdict = budget::judge(
             eviction,
             &Facts {
@@ -267,6 +272,7 @@ impl Reviews {
             verdict,
             group,
             rollouts,
+            sets: all,
         })
     }
 
@@ -284,7 +290,9 @@ impl Reviews {
             act::create_rollout(zones, group).await?;
             return Err(Error::Conflicts(name, 1));
         };
-        let mut status = rollout.status.clone().unwrap_or_default();
+        let of_group = |set: &&Set| set.labels.get(ROLLOUT_GROUP) == Some(group);
+        let sets: Vec<Set> = judged.sets.iter().filter(of_group).cloned().collect();
+        let mut status = begun(rollout.status.as_ref(), &sets, zones.clock.now());
         budget::put_on_record(&mut status.in_flight, record);
         let version = rollout.resource_version().unwrap_or_default();
         act::replace_status(zones, group, &version, status).await?;
@@ -297,6 +305,8 @@ struct Judged {
     verdict: Verdict,
     /// The group of the pod's set, if it is in one.
     group: Option<String>,
+    /// All StatefulSets.
+    sets: Vec<Set>,
     /// The ZoneRollouts, which were read first.
     rollouts: Vec<ZoneRollout>,
 }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{Stream, StreamExt, stream};
+use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod as ApiPod};
 use kube::{
     api::{ApiResource, DynamicObject},
@@ -14,7 +15,7 @@ use muster_api::{
 use muster_zones::{
     budget::Known,
     model::{Group, Pod, Set},
-    scale::{follower::LEADER, mirror},
+    scale::{follower::LEADER, mirror, times::begun},
 };
 use parking_lot::RwLock;
 use tokio::sync;
@@ -80,7 +81,7 @@ impl Rows {
     }
 
     /// The group of a ZoneRollout; nothing where what it depends on is not among the rows: replicas that follow something.
-    pub(super) fn group(&self, rollout: &ZoneRollout) -> Option<Group> {
+    pub(super) fn group(&self, rollout: &ZoneRollout, now: Timestamp) -> Option<Group> {
         let namespace = rollout.metadata.namespace.clone().unwrap_or_default();
         let key = Key::of(rollout);
         let sets: Vec<Set> = self
@@ -100,7 +101,7 @@ impl Rows {
             .flat_map(of_set)
             .map(|(_, pod)| Pod::clone(&pod))
             .collect();
-        let status = rollout.status.clone().unwrap_or_default();
+        let status = begun(rollout.status.as_ref(), &sets, now);
         Some(Group::new(&rollout.spec.group, sets, &pods).with(rollout.spec.clone(), status))
     }
 

@@ -1,7 +1,7 @@
 //! Bad input: each label and annotation that is read, as garbage, is named by what reads it, where it protects data it is refused, and the rest of
 //! the group goes on. The words are in `snapshots/`.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use muster_controllers::zones::reviews::path;
 use muster_zones::{
@@ -161,4 +161,43 @@ async fn budgets_that_cannot_be_meant() {
         let _ = writeln!(all, "{what}: {}", verdict(&review));
     }
     insta::assert_snapshot!(all);
+}
+
+/// The label of a zone is of people: each set is a zone of its own, and two that share it are never disturbed at once.
+#[tokio::test(start_paused = true)]
+async fn two_sets_of_one_zone() {
+    let mut bed = Bed::empty(&[]).await;
+    for zone in ZONES {
+        let label = json!({"topology.kubernetes.io/zone": "eu-1a", "name": "db"});
+        let mut set = set(zone, &json!({"labels": label}));
+        for (key, value) in label.as_object().unwrap() {
+            set["spec"]["template"]["metadata"]["labels"][key] = value.clone();
+        }
+        bed.create(SETS, set).await;
+    }
+    bed.all_ready("v1").await;
+    bed.begin().await;
+    bed.image("v2").await;
+    bed.all_ready("v2").await;
+    bed.until_ready("True UpToDate").await;
+    assert_eq!(bed.most_disturbed(), 1);
+    let deleted: Vec<String> = bed.deleted().into_iter().map(|(pod, _)| pod).collect();
+    let pods = ZONES
+        .iter()
+        .flat_map(|zone| (0..3).map(move |pod| format!("{zone}-{pod}")));
+    assert_eq!(zones_of(&deleted), ZONES, "{deleted:?}");
+    assert_eq!(
+        deleted.iter().collect::<BTreeSet<_>>(),
+        pods.collect::<Vec<_>>().iter().collect()
+    );
+}
+
+/// The zones in the order in which their pods were deleted, each once for each row of its pods.
+fn zones_of(pods: &[String]) -> Vec<&str> {
+    let mut zones: Vec<&str> = pods
+        .iter()
+        .filter_map(|pod| Some(pod.rsplit_once('-')?.0))
+        .collect();
+    zones.dedup();
+    zones
 }

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use muster_controllers::zones::reviews::path;
 use muster_zones::scale::pods::Answer;
 use serde_json::{Value, json};
 
-use crate::support::{Bed, NS, PODS_OF_ZONES, SETS, TEMPLATES, ZONES, pass, rollout, set};
+use crate::{
+    reviews::{ask, downscale},
+    support::{Bed, NS, PODS_OF_ZONES, ROLLOUTS, SETS, TEMPLATES, ZONES, pass, rollout, set},
+};
 
 const MIRROR: &str = "grafana.com/rollout-mirror-replicas-from-resource";
 
@@ -168,10 +172,7 @@ async fn followers_follow_their_leader_and_the_times_are_copied_where_flags_want
     );
     bed.until_ready("True UpToDate").await;
     let map = bed
-        .until(
-            &format!("/api/v1/namespaces/{NS}/configmaps/rollout-operator-zone-tracker"),
-            |map| map["data"][ZONES[2]].is_string(),
-        )
+        .until(&tracker(), |map| map["data"][ZONES[2]].is_string())
         .await;
     let annotated = bed
         .until(&format!("{SETS}/{}", ZONES[2]), |set| {
@@ -186,4 +187,63 @@ async fn followers_follow_their_leader_and_the_times_are_copied_where_flags_want
             .contains(time.as_str().unwrap()),
         "{map}"
     );
+}
+
+/// Three zones whose downscales are prepared, an hour apart.
+async fn prepared() -> Bed {
+    let bed = Bed::empty(&[]).await;
+    let metadata = json!({
+        "labels": {"grafana.com/prepare-downscale": "true", "grafana.com/min-time-between-zones-downscale": "1h"},
+        "annotations": {"grafana.com/prepare-downscale-http-path": "prepare", "grafana.com/prepare-downscale-http-port": "80"},
+    });
+    for zone in ZONES {
+        bed.create(SETS, set(zone, &metadata)).await;
+    }
+    bed.all_ready("v1").await;
+    bed
+}
+
+/// As a process leaves it that ends between its two writes, and as a module declares it.
+#[tokio::test(start_paused = true)]
+async fn a_zone_rollout_without_a_status_begins_with_each_set_scaled_down_now() {
+    let mut bed = prepared().await;
+    let declared = json!({"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ZoneRollout", "metadata": {"name": "db"}, "spec": {"group": "db"}});
+    bed.create(ROLLOUTS, declared).await;
+    let answers = bed.serve(None).await;
+    let times = bed.read(&rollout()).await.unwrap()["status"]["lastDownscale"].clone();
+    assert!(ZONES.iter().all(|zone| times[zone].is_string()), "{times}");
+    let review = ask(
+        &answers,
+        path::PREPARE_DOWNSCALE,
+        downscale(&bed, ZONES[0], 2).await,
+    )
+    .await;
+    assert_eq!(review["allowed"], false, "{review}");
+}
+
+/// Nothing but the flags changed: no event tells of it.
+#[tokio::test(start_paused = true)]
+async fn times_on_record_are_copied_by_a_process_that_is_started_with_other_flags() {
+    let mut bed = prepared().await;
+    bed.start();
+    bed.until_ready("True UpToDate").await;
+    bed.start_with(&["-use-zone-tracker=true", "-write-last-downscale-annotation=true"]);
+    let times = bed.read(&rollout()).await.unwrap()["status"]["lastDownscale"].clone();
+    for zone in ZONES {
+        let time = times[zone].as_str().unwrap();
+        bed.until(&tracker(), |map| {
+            map["data"][zone]
+                .as_str()
+                .is_some_and(|entry| entry.contains(time))
+        })
+        .await;
+        bed.until(&format!("{SETS}/{zone}"), |set| {
+            set["metadata"]["annotations"]["grafana.com/last-downscale"] == time
+        })
+        .await;
+    }
+}
+
+fn tracker() -> String {
+    format!("/api/v1/namespaces/{NS}/configmaps/rollout-operator-zone-tracker")
 }

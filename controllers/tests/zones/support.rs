@@ -77,10 +77,15 @@ impl Bed {
             bed.create(SETS, set(zone, &json!({}))).await;
         }
         bed.all_ready("v1").await;
-        bed.start();
-        bed.until_ready("True UpToDate").await;
-        bed.began = bed.api.revision();
+        bed.begin().await;
         bed
+    }
+
+    /// Starts `muster zones` over sets whose pods are all Ready.
+    pub async fn begin(&mut self) {
+        self.start();
+        self.until_ready("True UpToDate").await;
+        self.began = self.api.revision();
     }
 
     /// A cluster with the definitions and nothing else.
@@ -120,6 +125,12 @@ impl Bed {
             .chain(self.flags.iter().map(String::as_str))
             .collect();
         Settings::new(&flags::parse(&arguments).unwrap()).unwrap()
+    }
+
+    /// Starts `muster zones` anew, with these flags besides.
+    pub fn start_with(&mut self, flags: &[&str]) {
+        self.flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self.start();
     }
 
     /// Starts `muster zones`, anew if it runs: what it had in memory is lost, as after a crash.

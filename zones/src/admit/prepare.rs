@@ -28,7 +28,7 @@ use crate::{
         operation::{self, Downscale, Taken},
         pods::{AT_ONCE, Answer, Answered, Ask, Method},
         preparation::Preparation,
-        times::{Times, Tracker, all_now, seconds},
+        times::{Times, Tracker, begun, seconds},
     },
 };
 
@@ -187,11 +187,7 @@ impl Prepare {
         };
         if record.is_none() && job.group.is_some() {
             // One that was lost, or never there: all of the group waits.
-            let begun = ZoneRolloutStatus {
-                last_downscale: all_now(&sets, now),
-                ..ZoneRolloutStatus::default()
-            };
-            let write = self.write(&job, None, begun);
+            let write = self.write(&job, None, begun(None, &sets, now));
             self.state = State::Create(job);
             return write;
         }

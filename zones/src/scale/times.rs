@@ -60,6 +60,14 @@ impl Tracker {
         self.0.get(set).map(String::as_str)
     }
 
+    /// With these times besides.
+    #[must_use]
+    pub fn with(mut self, times: &BTreeMap<String, Time>) -> Self {
+        let times = times.iter().map(|(set, time)| (set.clone(), rfc3339(time.0)));
+        self.0.extend(times);
+        self
+    }
+
     /// The ConfigMap's data with these times; entries of other sets stay as they are (R14).
     pub fn written(
         data: &BTreeMap<String, String>,
@@ -102,11 +110,16 @@ pub struct TooRecent {
     pub wait: SignedDuration,
 }
 
-/// Each set with the current time: how a record begins that was never there, or was lost. The next downscale waits.
-pub fn all_now(sets: &[Set], now: Timestamp) -> BTreeMap<String, Time> {
-    sets.iter()
-        .map(|set| (set.name.clone(), Time(seconds(now))))
-        .collect()
+/// The status of a ZoneRollout as decisions rest on it. One that was never written begins with each set scaled down now: what was on record
+/// before, if anything was, is not known, and the next downscale waits.
+pub fn begun(status: Option<&ZoneRolloutStatus>, sets: &[Set], now: Timestamp) -> ZoneRolloutStatus {
+    status.cloned().unwrap_or_else(|| ZoneRolloutStatus {
+        last_downscale: sets
+            .iter()
+            .map(|set| (set.name.clone(), Time(seconds(now))))
+            .collect(),
+        ..ZoneRolloutStatus::default()
+    })
 }
 
 /// The newest time of a set.

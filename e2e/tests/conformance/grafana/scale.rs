@@ -257,7 +257,7 @@ fn tracker(input: &Input<'_>) -> anyhow::Result<Value> {
         let tracker = Tracker::parse(&entries).map_err(anyhow::Error::msg)?;
         results.push(match verb {
             "load" => {
-                let begun = || Tracker::written(&entries, &times::all_now(&sets, now));
+                let begun = || Tracker::written(&entries, &times::begun(None, &sets, now).last_downscale);
                 data = Some(data.unwrap_or_else(begun));
                 Value::Null
             }

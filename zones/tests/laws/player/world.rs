@@ -10,7 +10,7 @@ use muster_api::{
 use muster_zones::{
     budget::Known,
     model::{Group, Pod, Set},
-    scale::{Settings, times::all_now},
+    scale::{Settings, times::begun},
 };
 use serde_json::json;
 
@@ -128,10 +128,7 @@ impl World {
             chance,
             sets,
             spec,
-            record: ZoneRolloutStatus {
-                last_downscale: all_now(&rows, now),
-                ..ZoneRolloutStatus::default()
-            },
+            record: begun(None, &rows, now),
             version: 0,
             leaders: [Leader::default(), Leader::default()],
             reviews: Vec::new(),
