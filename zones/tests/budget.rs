@@ -60,6 +60,11 @@ impl Cluster {
         self
     }
 
+    fn with(mut self, pod: Value) -> Self {
+        self.pods.push(pod);
+        self
+    }
+
     fn rows(&self) -> Vec<Pod> {
         self.pods
             .iter()
@@ -183,6 +188,11 @@ fn no_second_zone_is_disturbed() {
                 .without("store-b-1")
                 .without("store-c-0"),
             denied("1 pod not ready, 1 pod unknown in store-b"),
+        ),
+        // A pod that goes itself fills no gap: the zone was scaled down, and its first pod is not made yet.
+        (
+            Cluster::new(&one).without("store-b-0").with(pod("store-b", 3)),
+            denied("1 pod unknown in store-b"),
         ),
         // A pod of another owner with all the labels fills no gap.
         (

@@ -384,7 +384,7 @@ impl Count<'_> {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let disturbed = Disturbed {
             not_ready: number(counted.iter().filter(disturbed).count()),
-            unknown: zone.expected_pods().saturating_sub(number(of_zone.len())),
+            unknown: zone.missing(&of_zone),
         };
         (disturbed, number(counted.len()))
     }

@@ -10,7 +10,7 @@
 mod player;
 
 /// Histories in which a law was broken once.
-const BROKEN_ONCE: [u64; 1] = [20_017_290];
+const BROKEN_ONCE: [u64; 2] = [20_017_290, 50_013_154];
 
 #[test]
 fn what_was_broken_once_holds() {
