@@ -79,9 +79,14 @@ impl Decided {
         &self.decision
     }
 
-    /// What it will change, and of which units' rows, in the order of its steps.
-    pub fn changes(&self) -> impl Iterator<Item = (&UnitId, Change)> {
-        changes(&self.decision)
+    /// What it will change once its memory stands, in the order of its steps: to be examined, not to be carried out.
+    pub fn planned<R: Rows + ?Sized>(&self, rows: &R) -> Vec<Planned> {
+        planned(&self.decision, rows)
+    }
+
+    /// How many rows it is about.
+    pub fn rows(&self) -> usize {
+        changes(&self.decision).count()
     }
 
     /// The memory stands if its write was answered with success: this write, by compare-and-swap on what was read, or none where the
@@ -98,6 +103,28 @@ pub struct Remembered {
     decision: Decision,
 }
 
+/// What becomes of the row of a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// The unit.
+    pub unit: UnitId,
+    /// The change. `None`: the row goes.
+    pub change: Option<Change>,
+}
+
+impl Planned {
+    /// The token that the row gets; 0 if it goes.
+    pub fn token(&self) -> Token {
+        self.change.map_or(Token(0), |change| change.token)
+    }
+
+    /// Whether the row is as it is to be, or has a greater token.
+    pub fn stands(&self, row: Option<Token>) -> bool {
+        self.change
+            .map_or_else(|| row.is_none(), |change| change.stands(row))
+    }
+}
+
 /// Rows of one kind of unit, as they were read.
 pub trait Rows {
     /// A write of one row that fails if the row is not as it was read.
@@ -106,27 +133,31 @@ pub trait Rows {
     /// The token of the row of a unit. `None`: there is no row.
     fn token(&self, unit: &UnitId) -> Option<Token>;
 
-    /// The write that makes a change. `None`: what the row is to say is not known any more, or the row is to stay.
-    fn write(&self, unit: &UnitId, change: Change) -> Option<Self::Write>;
+    /// Whether what the row is to say is known: else it stays as it is.
+    fn knows(&self, _unit: &UnitId, _change: Change) -> bool {
+        true
+    }
+
+    /// Units whose rows are to go once nothing else is to be written: the end of what is being deleted.
+    fn over(&self) -> Vec<UnitId> {
+        Vec::new()
+    }
+
+    /// The write that carries this out. `None`: there is nothing to write.
+    fn write(&self, planned: &Planned) -> Option<Self::Write>;
 }
 
 /// A write of one row that may be sent: the memory that names it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowWrite<W> {
-    unit: UnitId,
-    change: Change,
+    planned: Planned,
     write: W,
 }
 
 impl<W> RowWrite<W> {
-    /// Whose row.
-    pub fn unit(&self) -> &UnitId {
-        &self.unit
-    }
-
-    /// What becomes of it.
-    pub fn change(&self) -> Change {
-        self.change
+    /// Whose row, and what becomes of it.
+    pub fn planned(&self) -> &Planned {
+        &self.planned
     }
 
     /// The write, with its test.
@@ -144,18 +175,33 @@ impl Remembered {
     /// The writes of the rows that do not stand yet, in the order of the steps. Any of them may fail, or be lost: the next decision
     /// has it again, with its token.
     pub fn writes<R: Rows + ?Sized>(&self, rows: &R) -> Vec<RowWrite<R::Write>> {
-        let write = |(unit, change): (&UnitId, Change)| {
-            if change.stands(rows.token(unit)) {
-                return None;
-            }
-            Some(RowWrite {
-                unit: unit.clone(),
-                change,
-                write: rows.write(unit, change)?,
-            })
+        let write = |planned: Planned| {
+            let write = rows.write(&planned)?;
+            Some(RowWrite { planned, write })
         };
-        changes(&self.decision).filter_map(write).collect()
+        planned(&self.decision, rows)
+            .into_iter()
+            .filter_map(write)
+            .collect()
     }
+}
+
+fn planned<R: Rows + ?Sized>(decision: &Decision, rows: &R) -> Vec<Planned> {
+    let planned = changes(decision).filter(|(unit, change)| {
+        let stands = change.stands(rows.token(unit));
+        !stands && rows.knows(unit, *change)
+    });
+    let planned: Vec<Planned> = planned
+        .map(|(unit, change)| Planned {
+            unit: unit.clone(),
+            change: Some(change),
+        })
+        .collect();
+    if !planned.is_empty() {
+        return planned;
+    }
+    let over = rows.over().into_iter();
+    over.map(|unit| Planned { unit, change: None }).collect()
 }
 
 fn changes(decision: &Decision) -> impl Iterator<Item = (&UnitId, Change)> {
@@ -170,9 +216,9 @@ impl Rows for [Unit] {
         row(self, unit).map(|row| row.token)
     }
 
-    fn write(&self, unit: &UnitId, change: Change) -> Option<Tested> {
-        let read = self.token(unit);
-        Some(Tested { change, read })
+    fn write(&self, planned: &Planned) -> Option<Tested> {
+        let read = self.token(&planned.unit);
+        planned.change.map(|change| Tested { change, read })
     }
 }
 

@@ -20,6 +20,6 @@ mod missing;
 mod rules;
 
 pub use change::{Change, Tested, Then};
-pub use decide::{Decided, Facts, Recalled, Remembered, RowWrite, Rows, Verdicts, decide, rebuild};
+pub use decide::{Decided, Facts, Planned, Recalled, Remembered, RowWrite, Rows, Verdicts, decide, rebuild};
 pub use missing::{Holder, missing};
 pub use rules::{Plan, Rules};

@@ -6,7 +6,7 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use muster_driver::{Change, Decided, Facts, Holder, Rows, Tested, Then, Verdicts};
+use muster_driver::{Change, Decided, Facts, Holder, Planned, Rows, Tested, Then, Verdicts};
 use muster_rollout::{
     Charge, Content, Decision, Echo, Evidence, Kind, Memory, Row, Spec, State as Phase, Step, Token, Unit,
     UnitId, Verdict,
@@ -125,7 +125,7 @@ impl World {
             }
         }
         state.module.memory = Some(Arc::new(decision.memory.clone()));
-        let all = decided.changes().count();
+        let all = decided.rows();
         // The decision and the write of its memory are one step.
         let Ok(remembered) = decided.written(Ok::<(), Infallible>(()));
         let writes = remembered.writes(&View {
@@ -158,7 +158,7 @@ impl World {
     /// How many writes a leader would make now.
     pub(crate) fn writes(&self, state: &State, leader: Option<usize>) -> usize {
         let seen = self.see(state, leader.and_then(|at| state.leaders.get(at)));
-        self.decided(&seen).changes().count()
+        self.decided(&seen).rows()
     }
 
     fn look_at(&self, state: &mut State, seen: &Seen, decision: &Decision) -> Result<(), String> {
@@ -339,8 +339,8 @@ impl Rows for View<'_> {
         row.map(|row| self.world.seen_row(row, sheet).token)
     }
 
-    fn write(&self, unit: &UnitId, change: Change) -> Option<Flying> {
-        let cluster = self.world.number(unit)?;
+    fn write(&self, planned: &Planned) -> Option<Flying> {
+        let (cluster, change) = (self.world.number(&planned.unit)?, planned.change?);
         let (_, entry, row) = self.row(cluster)?;
         let read = row.map(|row| row.token);
         Some(Flying {

@@ -458,7 +458,7 @@ impl<'a> Play<'a> {
         self.version += 1;
         let remembered = decided.written(Ok::<(), String>(()))?;
         for (at, write) in remembered.writes(read.view.as_slice()).into_iter().enumerate() {
-            let unit = read.view.iter().find(|unit| unit.id == *write.unit());
+            let unit = read.view.iter().find(|unit| unit.id == write.planned().unit);
             let unit = unit.ok_or_else(|| format!("{write:?} is for no unit"))?;
             if sent & (1 << at) != 0 {
                 self.flying.push(Flying {

@@ -106,10 +106,10 @@ impl<W: Witness> Simulation<'_, W> {
     }
 
     fn send(&mut self, write: &RowWrite<Tested>, read: &Read) {
-        let Some(unit) = case_unit(&read.view, write.unit()) else {
+        let Some(unit) = case_unit(&read.view, &write.planned().unit) else {
             return;
         };
-        let key = (unit.id.clone(), write.change().token);
+        let key = (unit.id.clone(), write.planned().token());
         let twice = self.surroundings.twice;
         if self.flying.contains_key(&key) && !self.chance(twice) {
             return; // it is on its way
