@@ -134,6 +134,7 @@ mod tests {
             None,
             "the token does not grow"
         );
+        assert_eq!(arrive(fence(2, Some(3)), Some(row(3))), None, "it would fall");
         let bare = Row {
             token: Token(1),
             content: Content::Nothing,
