@@ -76,13 +76,16 @@ fn rules(book: &str) -> anyhow::Result<Vec<Rule>> {
                 ..Rule::default()
             });
         }
-        // Lists below a heading that is no rule's belong to no rule.
+        // Lists below another heading belong to no rule.
         open = name.is_some() || open && !text.starts_with('#');
         list = match text {
             _ if text.starts_with("- Code:") => Some(List::Code),
             _ if text.starts_with("- Tests:") => Some(List::Tests),
             _ => list.filter(|_| text.starts_with("  ")),
         };
+        if text.starts_with("- ") {
+            file.clear();
+        }
         let (Some(list), Some(rule)) = (list, rules.last_mut().filter(|_| open)) else {
             continue;
         };
@@ -131,6 +134,11 @@ impl Rule {
         );
         for (line, file, test) in &self.tests {
             match texts.get(file) {
+                None if file.is_empty() => {
+                    problems.push(format!(
+                        "{BOOK}:{line}: {name}: no file comes before the test {test}"
+                    ));
+                }
                 None => problems.push(format!("{BOOK}:{line}: {name}: the file {file} does not exist")),
                 Some(text) if !has_test(text, test) => {
                     problems.push(format!("{BOOK}:{line}: {name}: {file} has no test {test}"));
@@ -341,6 +349,11 @@ mod tests {
                 "  `it_is_awaited`",
                 "  `it_is`",
                 "docs/engine.md:7: Rule 1: tests/plan.rs has no test it_is",
+            ),
+            (
+                "`tests/plan.rs`: `it_holds`,\n  `it_is_awaited`",
+                "`it_holds`",
+                "docs/engine.md:6: Rule 1: no file comes before the test it_holds",
             ),
             (
                 "`it_holds`",
