@@ -27,6 +27,7 @@ use crate::{
     module::{BootstrapModule, Module},
     revision::ModuleRevision,
     rollout_operator::{ReplicaTemplate, ZoneAwarePodDisruptionBudget},
+    rolloutwindow::RolloutWindow,
     zonerollout::ZoneRollout,
 };
 
@@ -43,6 +44,7 @@ pub fn management() -> Vec<CustomResourceDefinition> {
         ProxyAssemblage::crd(),
         RemoteAssemblage::crd(),
         ModuleRevision::crd(),
+        RolloutWindow::crd(),
     ]
 }
 

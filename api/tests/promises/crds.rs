@@ -96,6 +96,7 @@ fn every_kind_is_found_by_its_names_and_the_category() {
     ProxyAssemblage proxyassemblages pasm
     RemoteAssemblage remoteassemblages rasm
     ModuleRevision modulerevisions mrev
+    RolloutWindow rolloutwindows rwin
     Assemblage assemblages asm
     ");
 }

@@ -6,7 +6,7 @@ use muster_api::crds;
 use muster_apiserver::schema::Schema;
 use serde_json::Value;
 
-/// Our six definitions.
+/// Our definitions for fleets.
 pub fn definitions() -> Vec<CustomResourceDefinition> {
     crds::management().into_iter().chain(crds::downstream()).collect()
 }
