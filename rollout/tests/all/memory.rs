@@ -44,6 +44,7 @@ fn full() -> Memory {
             },
             absent_since: None,
             skipped: true,
+            unbegun: true,
         };
         memory.charges.insert(long_name(at), charge);
     }
