@@ -10,8 +10,9 @@ use crate::{
 
 /// How far ahead the next opening or closing is searched: 366 days.
 pub const HORIZON: SignedDuration = SignedDuration::from_hours(366 * 24);
-/// How many boundaries are tried for it. Two for each day of [`HORIZON`] are less than a tenth; more take windows that are cut into minutes.
-pub const MAX_STEPS: usize = 8_192;
+/// How many boundaries are tried for it: more than two for each day of [`HORIZON`]. Only windows that are cut into pieces of hours which
+/// together change nothing need more.
+pub const MAX_STEPS: usize = 2_048;
 
 /// A window that selects the cluster and the module, with the time zones that it has there.
 pub(crate) struct Active<'a> {

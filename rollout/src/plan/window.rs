@@ -39,7 +39,7 @@ impl Pass<'_> {
         true
     }
 
-    /// Why a charged unit does not begin, unless something worse is to be said.
+    /// Why a charged unit does not begin, unless a worse reason holds.
     pub(super) fn why_held_back(&self, unit: &Unit, charge: &Charge) -> Option<Why> {
         let Eligible::Closed { why: reason, .. } = unit.eligible else {
             return None;
