@@ -175,6 +175,7 @@ fn charge(since: &str) -> Charge {
         absent_since: None,
         skipped: false,
         unbegun: false,
+        resumed: false,
     }
 }
 

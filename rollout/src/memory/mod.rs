@@ -194,6 +194,8 @@ pub struct Charge {
     /// A window closed before its intent was written, and it is fenced: only its row's token is raised, so nothing is in flight. It gets
     /// no other intent before the window opens.
     pub unbegun: bool,
+    /// After such a fence its intent was decided anew, as the window had opened: nothing is in flight before the row of that is written.
+    pub resumed: bool,
 }
 
 /// What is intended with a charged unit.
@@ -283,6 +285,7 @@ impl Charge {
             absent_since: None,
             skipped: false,
             unbegun: false,
+            resumed: false,
         }
     }
 
@@ -337,9 +340,9 @@ impl Charge {
     /// row is not written has not begun, nor has one of which only the token is new. The fence of an intent that was given up for another
     /// reason, before a window closed, counts as written: nothing tells it from an intent with the same content.
     pub(crate) fn is_in_flight(&self, unit: &Unit) -> bool {
-        let earlier = self.doubtful && !unit.is_quiet() && unit.carries().is_some();
-        let begun = self.is_written(unit) || self.is_counted(unit) || earlier;
-        begun && !self.unbegun && !unit.has_only_a_new_token()
+        let found = self.doubtful && !unit.is_quiet() && unit.carries().is_some();
+        let earlier = !self.resumed && (self.is_counted(unit) || found);
+        !self.unbegun && (self.is_written(unit) || earlier) && !unit.has_only_a_new_token()
     }
 
     /// Its intent is in the row, as far as the view tells. A report that has its token is no proof: without the row it is about one of

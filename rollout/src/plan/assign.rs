@@ -114,6 +114,7 @@ impl Pass<'_> {
             sent: redirected.sent.filter(|_| !left),
             returned: redirected.returned && !left,
             unbegun: false,
+            resumed: charge.unbegun || charge.resumed && !charge.is_written(unit),
             revision: Some(wanted.revision),
             digest: Some(wanted.digest),
             values_only,

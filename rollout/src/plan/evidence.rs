@@ -234,6 +234,7 @@ fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
                 digest: Some(digest),
                 doubtful: found.sent.is_none(),
                 unbegun: found.unbegun && fenced,
+                resumed: false,
                 ..found
             })
         }

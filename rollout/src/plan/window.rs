@@ -12,6 +12,7 @@ impl Pass<'_> {
         if charge.kind == Kind::Fence && !charge.is_written(unit) && !charge.is_in_flight(unit) {
             let fence = Charge {
                 unbegun: true,
+                resumed: false,
                 ..*charge
             };
             self.memory.charges.insert(id.clone(), fence);
@@ -31,6 +32,7 @@ impl Pass<'_> {
             let token = self.issue();
             let fence = Charge {
                 unbegun: true,
+                resumed: false,
                 ..charge.redirected(Kind::Fence, token, charge.since)
             };
             self.memory.charges.insert(id.clone(), fence);

@@ -220,12 +220,12 @@ fn reverts_begin_unless_the_window_says_otherwise() {
         world.say(muster_rollout::Says::Abort(rev("r2")));
         world.settle();
         assert_eq!(world.on("r1"), on, "reverts: {reverts}");
-        let word = if reverts {
+        let expect = if reverts {
             "a:Aborted b:Aborted"
         } else {
             "a:Closed b:Aborted"
         };
-        assert_eq!(world.words(), word);
+        assert_eq!(world.words(), expect);
     }
 }
 
@@ -249,12 +249,12 @@ fn withdrawals_wait_unless_the_window_says_otherwise() {
         world.deselect(&["a"]);
         world.settle();
         assert_eq!(world.on("r1"), on, "withdrawals: {withdrawals}");
-        let word = if withdrawals {
+        let expect = if withdrawals {
             "a:Excluded b:UpToDate"
         } else {
             "a:Closed b:UpToDate"
         };
-        assert_eq!(world.words(), word);
+        assert_eq!(world.words(), expect);
     }
 }
 
@@ -285,6 +285,55 @@ fn a_withdrawal_that_is_not_written_is_fenced() {
             )
         );
     }
+}
+
+#[test]
+fn what_is_fenced_gets_nothing_else_while_it_applies_the_same_again() {
+    for withdrawn in [false, true] {
+        let mut world = World::settled(&["a"], "r1");
+        if withdrawn {
+            world.deselect(&["a"]);
+            world.remember();
+            world.reselect("a");
+        }
+        world.aim("r2");
+        if !withdrawn {
+            world.remember();
+        }
+        world.close(&["a"]);
+        world.step();
+        world.report("a", State::Updating);
+        assert!(row_steps(&world.step()).is_empty(), "a withdrawal: {withdrawn}");
+        assert_eq!(
+            (world.on("r1"), world.words().as_str()),
+            (vec!["a"], "a:Closed"),
+            "a withdrawal: {withdrawn}"
+        );
+        world.succeed("a");
+        world.step();
+        assert!(world.charged().is_empty());
+    }
+}
+
+#[test]
+fn what_is_decided_anew_and_not_written_is_fenced_again() {
+    let (mut world, _) = decided_and_not_written();
+    world.step();
+    world.open(&["a"]);
+    world.fail("a"); // at what it carries: so its fence is not confirmed
+    let late = row_steps(&world.remember())[0].clone();
+    assert!(matches!(late, Step::Assign { .. }));
+    world.close(&["a"]);
+    let decision = world.step();
+    assert!(
+        matches!(row_steps(&decision)[..], [Step::Fence { .. }]),
+        "{decision:?}"
+    );
+    world.carry_out(&late);
+    assert_eq!(world.on("r1"), ["a", "b"]);
+    world.open(&["a", "b"]);
+    world.settle();
+    assert_eq!(world.on("r2"), ["a", "b"]);
 }
 
 #[test]
@@ -438,6 +487,8 @@ enum Happens {
     Opens(usize),
     Succeeds(usize),
     Fails(usize),
+    /// It applies again what its row says.
+    Updates(usize),
     LeavesOrJoins(usize),
     Pauses(bool),
     Aims(u8),
@@ -457,6 +508,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         3 => unit.clone().prop_map(Happens::Opens),
         4 => unit.clone().prop_map(Happens::Succeeds),
         1 => unit.clone().prop_map(Happens::Fails),
+        1 => unit.clone().prop_map(Happens::Updates),
         1 => unit.prop_map(Happens::LeavesOrJoins),
         1 => any::<bool>().prop_map(Happens::Pauses),
         2 => (1..5u8).prop_map(Happens::Aims),
@@ -485,6 +537,7 @@ impl Observed {
             Happens::Opens(unit) => world.open(&[name(unit)]),
             Happens::Succeeds(unit) => world.succeed(name(unit)),
             Happens::Fails(unit) => world.fail(name(unit)),
+            Happens::Updates(unit) => world.report(name(unit), State::Updating),
             Happens::LeavesOrJoins(unit) => {
                 let member = world.member(name(unit));
                 member.selected = !member.selected;
