@@ -34,11 +34,7 @@ impl Pass<'_> {
             }
             if charge.counts() || self.charged() < self.limit() {
                 let token = self.issue();
-                let fence = Charge {
-                    unbegun: is_closed(unit) && !charge.is_in_flight(unit),
-                    resumed: false,
-                    ..charge.redirected(Kind::Fence, token, self.now)
-                };
+                let fence = charge.redirected(Kind::Fence, token, self.now);
                 self.memory.charges.insert(id, fence);
             }
         }
