@@ -11,6 +11,8 @@
 //! A *unit* is a cluster today. Its *row* is what stands written for it, its *echo* what it reports about a row.
 //! A unit is *charged* from the decision to change it until the change is confirmed: the charges are the window.
 //!
+//! Its rules, by name, with the code and the tests of each: `docs/engine.md`. "Rule 4" and "W3" in comments are rules of that page.
+//!
 //! Invariant: who is not charged is confirmed at what its row says, or has nothing.
 //! Invariant: a new charge is made only while fewer units are charged than the limit allows.
 //! Invariant: an intent that was given out and not written leaves its slot only behind a row with a greater token.

@@ -277,7 +277,7 @@ impl Default for Withdraw {
 }
 
 /// What becomes of the content of a unit that is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum How {
     /// It is removed.
     Prune,

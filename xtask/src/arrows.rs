@@ -10,8 +10,12 @@ use crate::{Problems, tree};
 const ARROWS: &[(&str, &[&str])] = &[
     ("muster-api", &[]),
     ("muster-rollout", &[]),
-    ("muster-simulator", &["muster-rollout"]),
-    ("muster-model", &["muster-rollout", "muster-simulator"]),
+    ("muster-driver", &["muster-rollout"]),
+    ("muster-simulator", &["muster-driver", "muster-rollout"]),
+    (
+        "muster-model",
+        &["muster-driver", "muster-rollout", "muster-simulator"],
+    ),
     ("muster-apiserver", &[]),
     ("muster-health", &[]),
     ("muster-zones", &["muster-api"]),
@@ -21,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "muster-controllers",
         &[
             "muster-api",
+            "muster-driver",
             "muster-health",
             "muster-rollout",
             "muster-sync",
@@ -80,12 +85,17 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Rooms that the tests of every room may use: a Kubernetes API is never mocked by hand, and the laws of a rollout are written once.
-const TEST_ARROWS: &[&str] = &["muster-apiserver", "muster-simulator"];
+const TEST_ARROWS: &[&str] = &["muster-apiserver", "muster-driver", "muster-simulator"];
 
 /// Libraries that a room must never have, with why.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     (
         "muster-rollout",
+        &["kube", "k8s-openapi", "tokio", "jiff", "rand", "reqwest"],
+        "it knows no Kubernetes, I/O, clock or randomness",
+    ),
+    (
+        "muster-driver",
         &["kube", "k8s-openapi", "tokio", "jiff", "rand", "reqwest"],
         "it knows no Kubernetes, I/O, clock or randomness",
     ),

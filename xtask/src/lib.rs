@@ -18,6 +18,7 @@ pub mod long;
 pub mod model;
 pub mod mutate;
 pub mod real;
+pub mod rulebook;
 pub mod simulate;
 pub mod tree;
 

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 use xtask::{
     Problems, arrows, bench, browser, conformance, deploy, fixtures, fuzz, generated, house, links, long,
-    model, mutate, real, simulate, tree,
+    model, mutate, real, rulebook, simulate, tree,
 };
 
 #[derive(Parser)]
@@ -24,7 +24,7 @@ enum Chore {
     Browser(browser::Browser),
     /// Build Helm, and compare what it makes of deploy/charts with what muster install --export prints (needs Go)
     Charts,
-    /// Formatting, lints, licences and bans, arrows, generated files, links, house rules
+    /// Formatting, lints, licences and bans, arrows, generated files, links, rules of the engine, house rules
     Check,
     /// Run the test cases of the systems that muster replaces on its functions
     Conformance(conformance::Conformance),
@@ -113,6 +113,7 @@ fn check() -> anyhow::Result<ExitCode> {
         ("generated files", generated::check()?),
         ("links", links::check()?),
         ("mutations", mutate::check()?),
+        ("rules of the engine", rulebook::check()?),
         ("house rules", house::check()?),
     ] {
         good &= told(name, &problems);

@@ -62,33 +62,46 @@ fn withdraw(core: &Arc<Core>, name: &str) {
     }
 }
 
+/// Serves what is established, before its condition says so: a client that has read the condition finds the resource.
 fn establish(core: &Arc<Core>, id: &ObjectId) {
     let now = core.clock.stamp();
-    let stored = core.edit(id, |definition| {
-        let clash = name_clash(core, definition);
-        let mut definition = definition.clone();
-        meta::add_finalizer(&mut definition, CLEANUP);
-        let versions = stored_versions(&definition);
-        definition["status"]["storedVersions"] = versions;
-        if let Some(clash) = clash {
-            let condition = json!({"type": "NamesAccepted", "status": "False", "reason": clash.0, "message": clash.1});
-            set_condition(&mut definition, condition, &now);
-            let not = json!({"type": "Established", "status": "False", "reason": "NotAccepted", "message": "not all names are accepted"});
-            set_condition(&mut definition, not, &now);
-            return Some(definition);
-        }
-        definition["status"]["acceptedNames"] = definition["spec"]["names"].clone();
-        let accepted = json!({"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found"});
-        set_condition(&mut definition, accepted, &now);
-        let established = json!({"type": "Established", "status": "True", "reason": "InitialNamesAccepted", "message": "the initial names have been accepted"});
-        set_condition(&mut definition, established, &now);
-        Some(definition)
-    });
-    if let Some(definition) = stored.map(|stored| stored.value())
-        && is_established(&definition)
-    {
-        serve(core, &definition);
+    let examine = |definition: &Value| examined(core, definition, &now);
+    if let Some(known) = core.store.get(&id.resource, &id.key) {
+        serve_established(core, &examine(&known.value()));
     }
+    let stored = core.edit(id, |definition| Some(examine(definition)));
+    if let Some(stored) = stored {
+        serve_established(core, &stored.value());
+    }
+}
+
+fn serve_established(core: &Arc<Core>, definition: &Value) {
+    if is_established(definition) {
+        serve(core, definition);
+    }
+}
+
+/// The definition with what is found out about its names.
+fn examined(core: &Arc<Core>, definition: &Value, now: &str) -> Value {
+    let clash = name_clash(core, definition);
+    let mut definition = definition.clone();
+    meta::add_finalizer(&mut definition, CLEANUP);
+    let versions = stored_versions(&definition);
+    definition["status"]["storedVersions"] = versions;
+    if let Some(clash) = clash {
+        let condition =
+            json!({"type": "NamesAccepted", "status": "False", "reason": clash.0, "message": clash.1});
+        set_condition(&mut definition, condition, now);
+        let not = json!({"type": "Established", "status": "False", "reason": "NotAccepted", "message": "not all names are accepted"});
+        set_condition(&mut definition, not, now);
+        return definition;
+    }
+    definition["status"]["acceptedNames"] = definition["spec"]["names"].clone();
+    let accepted = json!({"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found"});
+    set_condition(&mut definition, accepted, now);
+    let established = json!({"type": "Established", "status": "True", "reason": "InitialNamesAccepted", "message": "the initial names have been accepted"});
+    set_condition(&mut definition, established, now);
+    definition
 }
 
 fn is_established(definition: &Value) -> bool {

@@ -17,6 +17,7 @@ use muster_api::{
     module::ModuleStatus,
     reasons::EventReason,
 };
+use muster_driver::{Planned, RowWrite, Then};
 use serde_json::json;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
@@ -26,7 +27,7 @@ use super::{
     decide::Plan,
     dependencies::Name,
     history,
-    intent::{self, Change, Intent, Write},
+    intent::{Rows, Write},
     kind::Rolled,
     observe::Observation,
     rows::{AssemblageRow, SeenRow},
@@ -50,7 +51,8 @@ pub async fn act<K: Rolled>(
     let Plan {
         record,
         status,
-        intents,
+        decided,
+        planned,
         refused,
         events,
         applied,
@@ -64,7 +66,7 @@ pub async fn act<K: Rolled>(
         asked: _,
         reports,
     } = plan;
-    let moves = record.is_some() || !intents.is_empty();
+    let moves = record.is_some() || !planned.is_empty();
     let module = &if moves && !seen.deleting {
         guarded(module, modules).await?
     } else {
@@ -73,7 +75,18 @@ pub async fn act<K: Rolled>(
     if let Some(record) = record {
         history::record(&record, &modules.context).await?;
     }
-    remember(module, &status, modules).await?;
+    let written = remember(module, &status, modules).await;
+    let writes = match decided {
+        None => written.map(|()| Vec::new())?,
+        Some(decided) => {
+            let mut writes = decided.written(written)?.writes(&Rows {
+                module: &module.name_any(),
+                seen,
+            });
+            writes.retain(|write| planned.contains(write.planned()));
+            writes
+        }
+    };
     if reports {
         modules.reports.note(Key::of(module), modules.context.clock.now());
     }
@@ -84,7 +97,7 @@ pub async fn act<K: Rolled>(
     // Nobody's turn waits for what is only told.
     let (told, written) = future::join(
         tell(module, events, applied, modules),
-        rows_written(module, &intents, seen, modules),
+        rows_written(module, writes, seen, modules),
     )
     .await;
     let namespace = module.namespace().unwrap_or_default();
@@ -149,17 +162,17 @@ async fn remember<K: Rolled>(module: &K, status: &ModuleStatus, modules: &Module
 /// Writes rows, a few at a time; all are tried, the first failure is returned.
 async fn rows_written<K: Rolled>(
     module: &K,
-    intents: &[Intent],
+    writes: Vec<RowWrite<Write>>,
     seen: &Observation,
     modules: &Modules<K>,
 ) -> Result<Option<Timestamp>, Error> {
-    let writes: Vec<_> = intents
-        .iter()
-        .map(|intent| row_written(module, intent, seen, modules))
+    let writes: Vec<_> = writes
+        .into_iter()
+        .map(|write| row_written(module, write, seen, modules))
         .collect();
     let results: Vec<_> = stream::iter(writes).buffer_unordered(WRITERS).collect().await;
     let done = || results.iter().flatten();
-    let written: Vec<&Intent> = done().filter_map(Row::written).collect();
+    let written: Vec<&Planned> = done().filter_map(Row::written).collect();
     let again = done().filter_map(Row::again).min();
     // Who has not seen its own writes decides on rows of before, and writes them again.
     let shown = shown(module, &written, modules);
@@ -176,67 +189,63 @@ async fn rows_written<K: Rolled>(
 }
 
 /// What became of one row.
-#[derive(Clone, Copy)]
-enum Row<'a> {
-    /// There was nothing to write.
-    Unchanged,
+enum Row {
     /// It was written.
-    Written(&'a Intent),
+    Written(Planned),
     /// The API server refuses it for good; when to decide again.
     Refused(Timestamp),
 }
 
-impl<'a> Row<'a> {
-    const fn written(&self) -> Option<&'a Intent> {
+impl Row {
+    const fn written(&self) -> Option<&Planned> {
         match self {
-            Self::Written(intent) => Some(intent),
-            Self::Unchanged | Self::Refused(_) => None,
+            Self::Written(planned) => Some(planned),
+            Self::Refused(_) => None,
         }
     }
 
     const fn again(&self) -> Option<Timestamp> {
         match self {
             Self::Refused(at) => Some(*at),
-            Self::Unchanged | Self::Written(_) => None,
+            Self::Written(_) => None,
         }
     }
 }
 
-async fn row_written<'a, K: Rolled>(
+async fn row_written<K: Rolled>(
     module: &K,
-    intent: &'a Intent,
+    write: RowWrite<Write>,
     seen: &Observation,
     modules: &Modules<K>,
-) -> Result<Row<'a>, Error> {
-    let cluster = seen.cluster(&intent.cluster);
-    let row = cluster.and_then(|cluster| cluster.row.as_deref());
-    let uid = cluster.map_or("", |cluster| &cluster.uid);
-    let write = intent::write(&intent.change, uid, row);
-    if write == Write::Nothing {
-        return Ok(Row::Unchanged);
-    }
-    let assemblage = Key::new(module.namespace().unwrap_or_default(), &intent.cluster);
+) -> Result<Row, Error> {
+    let planned = write.planned().clone();
+    let cluster = planned.unit.as_str();
+    let assemblage = Key::new(module.namespace().unwrap_or_default(), cluster);
     match modules.write(&assemblage, &module.name_any(), write).await {
         Ok(()) => {}
         Err(error) => match error.refusal() {
-            Some(words) => return Ok(Row::Refused(refused(module, intent, words, modules).await)),
+            Some(words) => return Ok(Row::Refused(refused(module, &planned, words, modules).await)),
             None => return Err(error),
         },
     }
-    if let (Change::Abandon { .. }, Some(row)) = (&intent.change, row) {
-        given_up(module, &intent.cluster, row, seen, modules).await?;
+    let row = seen.cluster(cluster).and_then(|cluster| cluster.row.as_deref());
+    let is_given_up = planned
+        .change
+        .is_some_and(|change| change.then == Then::Abandoned);
+    if let (true, Some(row)) = (is_given_up, row) {
+        given_up(module, cluster, row, seen, modules).await?;
     }
-    Ok(Row::Written(intent))
+    Ok(Row::Written(planned))
 }
 
 /// Keeps a refusal for the next decision, and reports it if it is new. Returns when that decision is due.
-async fn refused<K: Rolled>(module: &K, intent: &Intent, words: &str, modules: &Modules<K>) -> Timestamp {
+async fn refused<K: Rolled>(module: &K, planned: &Planned, words: &str, modules: &Modules<K>) -> Timestamp {
     let now = modules.context.clock.now();
-    let noted = modules.refusals.note(&Key::of(module), intent, words, now);
+    let noted = modules.refusals.note(&Key::of(module), planned, words, now);
     if !noted.is_new {
         return noted.again;
     }
-    let (assemblage, cluster) = (K::Assemblage::kind(&()), &intent.cluster);
+    let (assemblage, cluster) = (K::Assemblage::kind(&()), planned.unit.as_str());
     let note = format!("{cluster}: the row cannot be written into {assemblage} {cluster}: {words}");
     let event = Event::warning(EventReason::WriteFailed, "Assign", note);
     warn_of(module, cluster, event, modules).await;
@@ -256,14 +265,14 @@ async fn warn_of<K: Rolled>(module: &K, cluster: &str, event: Event, modules: &M
 }
 
 /// Waits until the watch shows what was written: one after the other, as most are shown by the time that they are asked for.
-async fn shown<K: Rolled>(module: &K, written: &[&Intent], modules: &Modules<K>) {
+async fn shown<K: Rolled>(module: &K, written: &[&Planned], modules: &Modules<K>) {
     let (namespace, name) = (module.namespace().unwrap_or_default(), module.name_any());
-    for intent in written {
+    for planned in written {
         let stands = |own: Option<&Arc<AssemblageRow>>| {
             let row = own.and_then(|own| own.of(&name));
-            intent.change.stands(row.map(|row| &**row))
+            planned.stands(row.map(|row| row.engine_token()))
         };
-        let assemblage = Key::new(&namespace, &intent.cluster);
+        let assemblage = Key::new(&namespace, planned.unit.as_str());
         modules.rows.until(&assemblage, stands).await;
     }
 }

@@ -5,27 +5,26 @@ use std::{cell::LazyCell, collections::BTreeMap, time::Duration};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
-    assemblage::{SyncRow, Withdraw},
     evidence::Progress,
     module::{ModuleObject, ModuleStatus, ReasonGroup},
     reasons::{ObjectReason, Reason},
     revision::ModuleRevision,
     rollout::FailureAction,
 };
-use muster_rollout::{self as engine, How, Memory, Millis, Step, Why, record::Case};
+use muster_driver::{Change, Decided, Facts, Planned, Rules, Then};
+use muster_rollout::{self as engine, Memory, Millis, Why, record::Case};
 
 use super::{
     dependencies::Standing,
     events,
     gates::{self, Gates},
     heard, history,
-    intent::{Change, Intent},
+    intent::Rows,
     observe::{CarrierSeen, ClusterSeen, Observation, Target},
     reasons::{self, Background, Explained},
     refusals,
     rows::{Asks, SeenRow},
-    status,
-    units::{self, Contents},
+    status, units,
 };
 use crate::{gates::Question, runtime::Event};
 
@@ -39,8 +38,10 @@ pub struct Plan {
     pub record: Option<Box<ModuleRevision>>,
     /// Status and memory: written by compare-and-swap before any row is touched (W2).
     pub status: Box<ModuleStatus>,
-    /// What becomes of rows.
-    pub intents: Vec<Intent>,
+    /// What was decided. `None`: nothing moves.
+    pub decided: Option<Decided>,
+    /// What becomes of rows now; those that were refused lately are left out.
+    pub planned: Vec<Planned>,
     /// The rows that were refused and that are still to be written, now or later.
     pub refused: refusals::Rows,
     /// Told once the memory stands.
@@ -108,29 +109,33 @@ pub fn decide<K: ModuleObject>(
     let units = &seen.sight.units;
     let memory = remembered(seen, &units.all, millis(now));
     let spec = units::spec(module.spec(), seen, now);
-    let decision = engine::plan(&spec, &memory, &units.all, millis(now));
-    let background = background(module, seen, &decision, now);
-    let told = explain(&decision, &background);
-    let open = open(module, seen, &decision);
-    let status = status::rolling(module, seen, &decision, &told, open.as_deref(), now)?;
+    let facts = Facts {
+        spec: &spec,
+        memory: &memory,
+        units: &units.all,
+        now: millis(now),
+    };
+    let decided = muster_driver::decide(facts, &Rules::shipped());
+    let decision = decided.decision();
+    let background = background(module, seen, decision, now);
+    let told = explain(decision, &background);
+    let open = open(module, seen, decision);
+    let status = status::rolling(module, seen, decision, &told, open.as_deref(), now)?;
     let counts = status.summary.clone().unwrap_or_default();
     let before = &seen.memory.memory;
-    let intents = intents(&name, &decision, &units.contents, seen);
-    let refused = refusals::left(&seen.refused, &decision.memory, &intents);
-    let intents: Vec<Intent> = intents
-        .into_iter()
-        .filter(|intent| refusals::again(&refused, intent, now).is_none())
-        .collect();
+    let mut planned = decided.planned(&Rows { module: &name, seen });
+    let refused = refusals::left(&seen.refused, &decision.memory, &planned);
+    planned.retain(|planned| refusals::again(&refused, planned, now).is_none());
     let mut events = events::between(
         before,
-        &decision,
+        decision,
         &told,
         &status,
         module.status(),
         &background.aborted,
     );
     events.extend(gates::events(before, &decision.memory, &seen.gates));
-    let mut applied = events::applied(&seen.controls, before, &decision, &status, module.status(), now);
+    let mut applied = events::applied(&seen.controls, before, decision, &status, module.status(), now);
     for (control, event) in heard::news(&status.controls, module.status()) {
         match control {
             Some(control) => applied.push((control, event)),
@@ -141,22 +146,23 @@ pub fn decide<K: ModuleObject>(
         record: record(module, seen),
         events,
         applied,
-        standing: seen.ties.any().then(|| standing(module, seen, &told, &intents)),
-        intents,
+        standing: seen.ties.any().then(|| standing(module, seen, &told, &planned)),
+        planned,
         stories: history::stories(&seen.revisions, &decision.memory, &counts, &seen.controls, now),
         forget: forget(module, seen, &decision.memory),
-        introduce: introduce(seen, &decision),
-        questions: gates::questions(module, &decision),
+        introduce: introduce(seen, decision),
+        questions: gates::questions(module, decision),
         release: seen.deleting && seen.clusters().iter().all(ClusterSeen::has_nothing),
-        wake_at: wake_at(&decision, seen, &refused, now),
+        wake_at: wake_at(decision, seen, &refused, now),
         refused,
         status: Box::new(status),
         asked: Some(Box::new(Asked {
             now: millis(now),
             spec,
             memory,
-            decision,
+            decision: decided.decision().clone(),
         })),
+        decided: Some(decided),
         reports: false,
     };
     Ok(plan.paced(module.status(), seen.reported_at, now))
@@ -165,14 +171,15 @@ pub fn decide<K: ModuleObject>(
 impl Plan {
     /// Whether some cluster is to get something.
     pub fn assigns(&self) -> bool {
-        self.intents.iter().any(assigns)
+        self.planned.iter().any(assigns)
     }
 
     /// Whether some cluster is to be withdrawn from.
     pub fn withdraws(&self) -> bool {
-        let withdraws =
-            |intent: &Intent| matches!(&intent.change, Change::Put(row) if row.withdraw.is_some());
-        self.intents.iter().any(withdraws)
+        let withdraws = |change: Change| matches!(change.then, Then::Withdrawn(_));
+        self.planned
+            .iter()
+            .any(|planned| planned.change.is_some_and(withdraws))
     }
 
     /// Whether some cluster's agent does not report a feature that its row needs.
@@ -188,7 +195,8 @@ impl Plan {
             events: events::conditions(&status, before),
             applied: Vec::new(),
             status: Box::new(status),
-            intents: Vec::new(),
+            decided: None,
+            planned: Vec::new(),
             refused: refusals::Rows::new(),
             stories: BTreeMap::new(),
             forget: Vec::new(),
@@ -221,7 +229,7 @@ impl Plan {
 
     fn only_reports(&self, before: &ModuleStatus) -> bool {
         let nothing_else = self.record.is_none()
-            && self.intents.is_empty()
+            && self.planned.is_empty()
             && self.events.is_empty()
             && self.applied.is_empty()
             && self.stories.is_empty()
@@ -234,14 +242,16 @@ impl Plan {
 
 /// The memory; a lost one is rebuilt from the rows and from the verdicts of ModuleRevisions (W7).
 pub(super) fn remembered(seen: &Observation, units: &[engine::Unit], now: Millis) -> Memory {
-    if seen.memory.lost {
-        return history::rebuild(&seen.revisions, units, now);
-    }
-    let memory = seen.memory.memory.clone();
-    if seen.gap.is_zero() {
-        return memory;
-    }
-    memory.after_gap(seen.gap.into(), now)
+    let found = &seen.memory;
+    let recalled = if found.lost {
+        muster_driver::Recalled::Lost(history::verdicts(&seen.revisions))
+    } else {
+        muster_driver::Recalled::Kept {
+            memory: &found.memory,
+            gap: seen.gap.into(),
+        }
+    };
+    recalled.believed(units, now).into_owned()
 }
 
 /// Clusters that wait for the report of an agent that has nothing to report on.
@@ -313,31 +323,31 @@ pub(super) fn explain<'a>(
         .collect()
 }
 
-fn assigns(intent: &Intent) -> bool {
-    matches!(&intent.change, Change::Put(row) if row.withdraw.is_none())
+fn assigns(planned: &Planned) -> bool {
+    let change = planned.change.map(|change| change.then);
+    matches!(change, Some(Then::Assigned { .. }))
 }
 
 fn standing<K: ModuleObject>(
     module: &K,
     seen: &Observation,
     told: &[Explained<'_>],
-    intents: &[Intent],
+    planned: &[Planned],
 ) -> Standing {
     let confirmed = told.iter().filter(|told| told.reason == Reason::UpToDate);
     let present = seen.clusters().iter().filter(|cluster| {
         let row = cluster.row.as_ref().is_some_and(|row| !row.is_withdrawn());
         row && !cluster.uid.is_empty()
     });
-    let assigned = intents.iter().filter(|intent| assigns(intent));
+    let assigned = planned.iter().filter(|planned| assigns(planned));
     let waits = |cluster: &&ClusterSeen| cluster.row.as_deref().is_some_and(waits_for_holder);
     let shared = seen.clusters().iter().filter(waits);
     Standing {
         generation: module.meta().generation,
         confirmed: confirmed.map(|told| told.cluster.to_owned()).collect(),
         present: present
-            .map(|cluster| &cluster.name)
-            .chain(assigned.map(|intent| &intent.cluster))
-            .cloned()
+            .map(|cluster| cluster.name.clone())
+            .chain(assigned.map(|planned| planned.unit.to_string()))
             .collect(),
         shared: shared.map(|cluster| cluster.name.clone()).collect(),
     }
@@ -401,81 +411,6 @@ fn open<K: ModuleObject>(module: &K, seen: &Observation, decision: &engine::Deci
         answers: &seen.gates,
     };
     Some(gates.told(stage, *gate, *last, *passes))
-}
-
-/// The steps of the engine as changes of rows; at the end of a module's deletion, the rows themselves.
-fn intents(
-    module: &str,
-    decision: &engine::Decision,
-    contents: &Contents,
-    seen: &Observation,
-) -> Vec<Intent> {
-    let mut intents: Vec<Intent> = decision
-        .steps
-        .iter()
-        .filter_map(|step| intent(module, step, contents))
-        .collect();
-    if seen.deleting && intents.is_empty() {
-        let left = seen
-            .clusters()
-            .iter()
-            .filter(|cluster| cluster.row.as_deref().is_some_and(SeenRow::is_withdrawn));
-        intents.extend(left.map(|cluster| Intent {
-            cluster: cluster.name.clone(),
-            change: Change::Remove {
-                name: module.to_owned(),
-            },
-        }));
-    }
-    intents
-}
-
-fn intent(module: &str, step: &Step, contents: &Contents) -> Option<Intent> {
-    let (unit, change) = match step {
-        Step::Assign {
-            unit,
-            revision: _,
-            digest,
-            token,
-        } => {
-            let content = contents.get(unit.as_str(), *digest)?;
-            let row = SyncRow {
-                token: Some(token.0),
-                ..content.row.clone()
-            };
-            (unit, Change::Put(Box::new(row)))
-        }
-        Step::Withdraw { unit, token, how } => {
-            let how = match how {
-                How::Prune => Withdraw::Prune,
-                How::Orphan => Withdraw::Orphan,
-            };
-            (
-                unit,
-                Change::Put(Box::new(SyncRow::withdrawal(module, token.0, how))),
-            )
-        }
-        Step::Fence { unit, token } => (
-            unit,
-            Change::Fence {
-                name: module.to_owned(),
-                token: token.0,
-            },
-        ),
-        Step::Abandon { unit, token } => (
-            unit,
-            Change::Abandon {
-                name: module.to_owned(),
-                token: token.0,
-            },
-        ),
-        // Verdicts are told from the memory, where they stand whatever happens to this step.
-        Step::Conclude { .. } | Step::Evaluate { .. } => return None,
-    };
-    Some(Intent {
-        cluster: unit.to_string(),
-        change,
-    })
 }
 
 fn record<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Box<ModuleRevision>> {

@@ -26,7 +26,8 @@ use muster_api::{
         Verdict,
     },
 };
-use muster_rollout::{Memory, Millis, Revision, RunState, Unit};
+use muster_driver::Verdicts;
+use muster_rollout::{Memory, Millis, Revision, RunState};
 use parking_lot::Mutex;
 
 use super::{
@@ -402,8 +403,8 @@ fn newest_bad(revisions: &BTreeMap<String, RevisionRow>) -> BTreeSet<&str> {
         .collect()
 }
 
-/// A memory in place of a lost one, from the rows and from the verdicts that stand in ModuleRevisions (W7).
-pub fn rebuild(revisions: &BTreeMap<String, RevisionRow>, units: &[Unit], now: Millis) -> Memory {
+/// The verdicts that stand in ModuleRevisions: where the memory is lost, it is rebuilt from them and from the rows (W7).
+pub fn verdicts(revisions: &BTreeMap<String, RevisionRow>) -> Verdicts {
     let judged = |verdict: Verdict| {
         revisions
             .values()
@@ -412,12 +413,10 @@ pub fn rebuild(revisions: &BTreeMap<String, RevisionRow>, units: &[Unit], now: M
     let last_good = judged(Verdict::Good)
         .max_by_key(|row| (row.status.finished.as_ref().map(|time| time.0), &row.revision));
     let bad = judged(Verdict::Bad).filter_map(|row| Some((Revision::parse(&row.revision)?, remembered(row))));
-    Memory::rebuild(
-        units,
-        last_good.and_then(|row| Revision::parse(&row.revision)),
-        bad.collect(),
-        now,
-    )
+    Verdicts {
+        last_good: last_good.and_then(|row| Revision::parse(&row.revision)),
+        bad: bad.collect(),
+    }
 }
 
 fn remembered(row: &RevisionRow) -> muster_rollout::Evidence {
@@ -656,7 +655,7 @@ mod tests {
         let mut rows = rows("abc");
         rows.get_mut("web-a").unwrap().status.verdict = Some(Verdict::Good);
         rows.get_mut("web-b").unwrap().status.verdict = Some(Verdict::Bad);
-        let memory = rebuild(&rows, &[], Millis(0));
+        let memory = muster_driver::rebuild(&[], verdicts(&rows), Millis(0));
         assert_eq!(memory.last_good, Revision::parse(&revision('a')));
         assert!(memory.is_bad(Revision::parse(&revision('b')).unwrap()));
         assert!(!memory.is_bad(Revision::parse(&revision('c')).unwrap()));

@@ -1,4 +1,4 @@
-//! What is to become of one row, and the write that does it: pure.
+//! The writes of a module's rows: pure.
 //!
 //! A row is changed by a JSON patch that tests its name and token as they were seen, and only if its token grows (W3): whoever
 //! was faster, a stale view or a second leader makes the test fail instead of overwriting. A token never falls.
@@ -7,72 +7,16 @@ use json_patch::{
     AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
     jsonptr::PointerBuf,
 };
-use muster_api::assemblage::SyncRow;
+use muster_api::assemblage::{SyncRow, Withdraw};
+use muster_driver::{Change, Planned, Then};
+use muster_rollout::{Digest, How, Token, UnitId};
 use serde_json::{Value, json};
 
-use super::rows::SeenRow;
-
-/// A row as it is to be; its token is the intent's.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Intent {
-    /// The cluster, and its assemblage's name.
-    pub cluster: String,
-    /// What is to be done.
-    pub change: Change,
-}
-
-/// What is to be done with a row.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    /// The row is to be this, if its token is smaller.
-    Put(Box<SyncRow>),
-    /// The row's token is raised, its content stays.
-    Fence {
-        /// The sync.
-        name: String,
-        /// The raised token.
-        token: u64,
-    },
-    /// The row is to be gone: the last step of a module's own deletion.
-    Remove {
-        /// The sync.
-        name: String,
-    },
-    /// Name and token are to be left of the row although its cluster still has what it says: a person gave that up.
-    Abandon {
-        /// The sync.
-        name: String,
-        /// The raised token.
-        token: u64,
-    },
-}
-
-impl Change {
-    /// The token that the row gets; 0 if it is to be gone.
-    pub fn token(&self) -> u64 {
-        match self {
-            Self::Put(row) => row.token.unwrap_or(0),
-            Self::Fence { token, .. } | Self::Abandon { token, .. } => *token,
-            Self::Remove { .. } => 0,
-        }
-    }
-
-    /// Whether it stands in a row, or somebody with a greater token was there.
-    pub fn stands(&self, row: Option<&SeenRow>) -> bool {
-        let token = row.and_then(|row| row.token);
-        match self {
-            Self::Put(wanted) => row.is_some() && token >= wanted.token,
-            Self::Fence { token: wanted, .. } | Self::Abandon { token: wanted, .. } => token >= Some(*wanted),
-            Self::Remove { .. } => row.is_none(),
-        }
-    }
-}
+use super::{observe::Observation, rows::SeenRow, units::Content};
 
 /// How a change is carried out on what was seen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
-    /// The row is as wanted already, or somebody with a greater token was here.
-    Nothing,
     /// Patch the assemblage; a failed test means: observe again.
     Patch(Patch),
     /// There is no such row: append this one.
@@ -86,36 +30,90 @@ pub enum Write {
     Remove(usize, Patch),
 }
 
-/// The write for a change, given the row as seen. `cluster` is the uid of the Cluster as seen.
-pub fn write(change: &Change, cluster: &str, seen: Option<&SeenRow>) -> Write {
-    let append = |row: Box<SyncRow>| Write::Append {
-        row,
-        cluster: cluster.to_owned(),
-    };
-    match (change, seen) {
-        (Change::Put(_) | Change::Fence { .. } | Change::Abandon { .. }, Some(_)) if change.stands(seen) => {
-            Write::Nothing
-        }
-        (Change::Put(row), Some(seen)) => Write::Patch(tested(seen, replace(seen, "", json!(row)))),
-        (Change::Put(row), None) => append(row.clone()),
-        // `add` of a member sets it, whether it was there or not.
-        (Change::Fence { token, .. }, Some(seen)) => {
-            Write::Patch(tested(seen, add(seen, "token", json!(token))))
-        }
-        (Change::Abandon { name, token }, Some(seen)) => Write::Patch(tested(
-            seen,
-            replace(seen, "", json!(SyncRow::bare(name, *token))),
-        )),
-        (Change::Fence { name, token } | Change::Abandon { name, token }, None) => {
-            append(Box::new(SyncRow::bare(name, *token)))
-        }
-        (Change::Remove { .. }, Some(seen)) => {
-            let path = pointer(seen, "");
-            let remove = PatchOperation::Remove(RemoveOperation { path });
-            Write::Remove(seen.position, tested(seen, remove))
-        }
-        (Change::Remove { .. }, None) => Write::Nothing,
+/// The rows of a module, as they were observed.
+pub struct Rows<'a> {
+    /// The module's name, and that of its rows.
+    pub module: &'a str,
+    /// What was observed.
+    pub seen: &'a Observation,
+}
+
+impl muster_driver::Rows for Rows<'_> {
+    type Write = Write;
+
+    fn token(&self, unit: &UnitId) -> Option<Token> {
+        let row = self.seen.cluster(unit.as_str())?.row.as_deref()?;
+        Some(row.engine_token())
     }
+
+    fn knows(&self, unit: &UnitId, change: Change) -> bool {
+        match change.then {
+            Then::Assigned { digest, .. } => self.content(unit, digest).is_some(),
+            Then::Withdrawn(_) | Then::Fenced | Then::Abandoned => true,
+        }
+    }
+
+    /// The rows of a module that is being deleted, once its clusters have nothing of it.
+    fn over(&self) -> Vec<UnitId> {
+        let clusters = self.seen.clusters().iter().filter(|_| self.seen.deleting);
+        let over = clusters.filter(|cluster| cluster.row.as_deref().is_some_and(SeenRow::is_withdrawn));
+        over.map(|cluster| cluster.name.as_str().into()).collect()
+    }
+
+    fn write(&self, planned: &Planned) -> Option<Write> {
+        let cluster = self.seen.cluster(planned.unit.as_str());
+        let row = cluster.and_then(|cluster| cluster.row.as_deref());
+        let uid = cluster.map_or("", |cluster| &cluster.uid);
+        let Some(change) = planned.change else {
+            return row.map(removal);
+        };
+        let token = change.token.0;
+        let content = match change.then {
+            Then::Assigned { digest, .. } => SyncRow {
+                token: Some(token),
+                ..self.content(&planned.unit, digest)?.row.clone()
+            },
+            Then::Withdrawn(How::Prune) => SyncRow::withdrawal(self.module, token, Withdraw::Prune),
+            Then::Withdrawn(How::Orphan) => SyncRow::withdrawal(self.module, token, Withdraw::Orphan),
+            Then::Fenced | Then::Abandoned => SyncRow::bare(self.module, token),
+        };
+        Some(match row {
+            Some(row) if change.then == Then::Fenced => raise(row, token),
+            Some(row) => put(row, &content),
+            None => append(content, uid),
+        })
+    }
+}
+
+impl Rows<'_> {
+    fn content(&self, unit: &UnitId, digest: Digest) -> Option<&Content> {
+        self.seen.sight.units.contents.get(unit.as_str(), digest)
+    }
+}
+
+/// The row is to be this.
+fn put(seen: &SeenRow, row: &SyncRow) -> Write {
+    Write::Patch(tested(seen, replace(seen, "", json!(row))))
+}
+
+/// The row's token is raised, its content stays. `add` of a member sets it, whether it was there or not.
+fn raise(seen: &SeenRow, token: u64) -> Write {
+    Write::Patch(tested(seen, add(seen, "token", json!(token))))
+}
+
+/// There is no row. `cluster` is the uid of the Cluster as observed.
+fn append(row: SyncRow, cluster: &str) -> Write {
+    Write::Append {
+        row: Box::new(row),
+        cluster: cluster.to_owned(),
+    }
+}
+
+/// The row is to be gone: the last step of a module's own deletion.
+fn removal(seen: &SeenRow) -> Write {
+    let path = pointer(seen, "");
+    let remove = PatchOperation::Remove(RemoveOperation { path });
+    Write::Remove(seen.position, tested(seen, remove))
 }
 
 /// An assemblage to which rows are appended: exactly this version of it.
@@ -135,7 +133,6 @@ pub fn merged(writes: &[&Write], seen: Option<Seen<'_>>) -> Patch {
     let mut removed = Vec::new();
     for write in writes {
         match write {
-            Write::Nothing => {}
             Write::Patch(patch) => operations.extend(patch.0.iter().cloned()),
             Write::Append { row, .. } => appended.push(&**row),
             Write::Remove(position, patch) => removed.push((*position, patch)),
@@ -235,28 +232,8 @@ mod tests {
         seen_at(2, "web", token)
     }
 
-    fn put(token: u64) -> Change {
-        Change::Put(Box::new(SyncRow::bare("web", token)))
-    }
-
-    fn fence(token: u64) -> Change {
-        Change::Fence {
-            name: "web".to_owned(),
-            token,
-        }
-    }
-
-    fn abandon(token: u64) -> Change {
-        Change::Abandon {
-            name: "web".to_owned(),
-            token,
-        }
-    }
-
-    fn remove() -> Change {
-        Change::Remove {
-            name: "web".to_owned(),
-        }
+    fn bare(token: u64) -> SyncRow {
+        SyncRow::bare("web", token)
     }
 
     fn lines(patch: &Patch) -> String {
@@ -264,11 +241,10 @@ mod tests {
         patch.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    fn check(change: &Change, row: Option<&SeenRow>, expect: &str) {
-        let said = match write(change, "uid", row) {
-            Write::Nothing => "nothing".to_owned(),
+    fn check(write: &Write, expect: &str) {
+        let said = match write {
             Write::Append { row, .. } => format!("append {}", json!(row)),
-            Write::Patch(patch) | Write::Remove(_, patch) => lines(&patch),
+            Write::Patch(patch) | Write::Remove(_, patch) => lines(patch),
         };
         assert_eq!(said, expect);
     }
@@ -277,44 +253,31 @@ mod tests {
     fn a_row_changes_only_from_the_name_and_token_that_were_seen() {
         let tests = "{\"op\":\"test\",\"path\":\"/spec/syncs/2/name\",\"value\":\"web\"}\n\
                      {\"op\":\"test\",\"path\":\"/spec/syncs/2/token\",\"value\":4}\n";
-        let check =
-            |change: &Change, expect: &str| check(change, Some(&seen(Some(4))), &format!("{tests}{expect}"));
+        let check = |write: Write, expect: &str| check(&write, &format!("{tests}{expect}"));
+        let seen = seen(Some(4));
         check(
-            &put(5),
+            put(&seen, &bare(5)),
             "{\"op\":\"replace\",\"path\":\"/spec/syncs/2\",\"value\":{\"name\":\"web\",\"token\":5}}",
         );
         check(
-            &fence(5),
+            raise(&seen, 5),
             "{\"op\":\"add\",\"path\":\"/spec/syncs/2/token\",\"value\":5}",
         );
+        check(removal(&seen), "{\"op\":\"remove\",\"path\":\"/spec/syncs/2\"}");
+    }
+
+    #[test]
+    fn a_row_without_a_token_is_tested_by_its_name() {
         check(
-            &abandon(5),
-            "{\"op\":\"replace\",\"path\":\"/spec/syncs/2\",\"value\":{\"name\":\"web\",\"token\":5}}",
+            &raise(&seen(None), 5),
+            "{\"op\":\"test\",\"path\":\"/spec/syncs/2/name\",\"value\":\"web\"}\n\
+             {\"op\":\"add\",\"path\":\"/spec/syncs/2/token\",\"value\":5}",
         );
-        check(&remove(), "{\"op\":\"remove\",\"path\":\"/spec/syncs/2\"}");
-    }
-
-    #[test]
-    fn a_token_never_falls() {
-        check(&put(5), Some(&seen(Some(5))), "nothing");
-        check(&put(5), Some(&seen(Some(6))), "nothing");
-        check(&fence(5), Some(&seen(Some(5))), "nothing");
-        check(&fence(5), Some(&seen(Some(6))), "nothing");
-        check(&abandon(5), Some(&seen(Some(5))), "nothing");
-        check(&abandon(5), Some(&seen(Some(6))), "nothing");
-    }
-
-    #[test]
-    fn an_absent_row_is_appended() {
-        check(&put(5), None, "append {\"name\":\"web\",\"token\":5}");
-        check(&fence(5), None, "append {\"name\":\"web\",\"token\":5}");
-        check(&abandon(5), None, "append {\"name\":\"web\",\"token\":5}");
-        check(&remove(), None, "nothing");
     }
 
     #[test]
     fn an_append_tests_the_version_of_the_whole_assemblage() {
-        let row = write(&put(5), "uid", None);
+        let row = append(bare(5), "uid");
         let check = |has_rows: bool, expect: &str| {
             let version = Seen {
                 version: "77",
@@ -339,25 +302,13 @@ mod tests {
     fn merged_writes_do_not_move_each_others_rows() {
         let rows = ["a", "b", "c", "d"].map(|name| SyncRow::bare(name, 1));
         let seen = |position: usize| seen_at(position, &rows[position].name, Some(1));
-        let named = |name: &str| name.to_owned();
         let writes = [
-            write(&Change::Remove { name: named("a") }, "uid", Some(&seen(0))),
-            write(&Change::Remove { name: named("c") }, "uid", Some(&seen(2))),
-            write(&Change::Put(Box::new(SyncRow::bare("e", 9))), "uid", None),
-            write(&Change::Put(Box::new(SyncRow::bare("f", 9))), "uid", None),
-            write(
-                &Change::Put(Box::new(SyncRow::bare("d", 9))),
-                "uid",
-                Some(&seen(3)),
-            ),
-            write(
-                &Change::Fence {
-                    name: named("b"),
-                    token: 9,
-                },
-                "uid",
-                Some(&seen(1)),
-            ),
+            removal(&seen(0)),
+            removal(&seen(2)),
+            append(SyncRow::bare("e", 9), "uid"),
+            append(SyncRow::bare("f", 9), "uid"),
+            put(&seen(3), &SyncRow::bare("d", 9)),
+            raise(&seen(1), 9),
         ];
         let mut orders = vec![writes.iter().collect::<Vec<&Write>>()];
         orders.push(writes.iter().rev().collect());

@@ -8,10 +8,10 @@ use std::{
 
 use jiff::Timestamp;
 use muster_api::{conditions::bounded, schema::MAX_MESSAGE};
+use muster_driver::Planned;
 use muster_rollout::{self as engine, Memory, Token, UnitId};
 use parking_lot::Mutex;
 
-use super::intent::Intent;
 use crate::runtime::Key;
 
 /// The first pause before a refused row is tried again; each is twice as long as the last.
@@ -54,14 +54,12 @@ impl Refusals {
     }
 
     /// A row was refused. Other words for the same row are no news: some webhooks name each request.
-    pub fn note(&self, module: &Key, intent: &Intent, message: &str, now: Timestamp) -> Noted {
-        let token = Token(intent.change.token());
+    pub fn note(&self, module: &Key, planned: &Planned, message: &str, now: Timestamp) -> Noted {
+        let token = planned.token();
         let message = bounded(message, MAX_MESSAGE);
         let mut all = self.0.lock();
         let rows = all.entry(module.clone()).or_default();
-        let known = rows
-            .get(intent.cluster.as_str())
-            .filter(|known| known.token == token);
+        let known = rows.get(&planned.unit).filter(|known| known.token == token);
         let pause = known.map_or(FIRST, |known| (known.pause * 2).min(LONGEST));
         let is_new = known.is_none();
         let refused = Refused {
@@ -71,7 +69,7 @@ impl Refusals {
             pause,
         };
         let again = refused.again;
-        rows.insert(intent.cluster.as_str().into(), refused);
+        rows.insert(planned.unit.clone(), refused);
         Noted { is_new, again }
     }
 
@@ -103,12 +101,12 @@ pub fn of_engine(rows: &Rows) -> BTreeMap<UnitId, engine::Refusal> {
 }
 
 /// Those that are still to be written, now or once that may be: their charge has that token, or a row waits to be removed.
-pub fn left(rows: &Rows, memory: &Memory, intents: &[Intent]) -> Rows {
+pub fn left(rows: &Rows, memory: &Memory, planned: &[Planned]) -> Rows {
     let wanted = |cluster: &UnitId, token: Token| match memory.charges.get(cluster) {
         Some(charge) => charge.token == token,
-        None => intents
+        None => planned
             .iter()
-            .any(|intent| intent.cluster == cluster.as_str() && intent.change.token() == token.0),
+            .any(|planned| planned.unit == *cluster && planned.token() == token),
     };
     let left = rows
         .iter()
@@ -118,25 +116,26 @@ pub fn left(rows: &Rows, memory: &Memory, intents: &[Intent]) -> Rows {
 }
 
 /// When a row is tried again that was refused with this token. None: at once, it was not.
-pub fn again(rows: &Rows, intent: &Intent, now: Timestamp) -> Option<Timestamp> {
-    let refused = rows.get(intent.cluster.as_str())?;
-    (refused.token.0 == intent.change.token() && refused.again > now).then_some(refused.again)
+pub fn again(rows: &Rows, planned: &Planned, now: Timestamp) -> Option<Timestamp> {
+    let refused = rows.get(&planned.unit)?;
+    (refused.token == planned.token() && refused.again > now).then_some(refused.again)
 }
 
 #[cfg(test)]
 mod tests {
+    use muster_driver::{Change, Then};
+
     use super::*;
-    use crate::module::intent::Change;
 
     #[test]
     fn the_same_row_is_tried_less_and_less_often_whatever_words_refuse_it() {
         let (refusals, module) = (Refusals::default(), Key::new("fleet", "web"));
-        let fence = |token| Intent {
-            cluster: "eu-1".to_owned(),
-            change: Change::Fence {
-                name: "web".to_owned(),
-                token,
-            },
+        let fence = |token| Planned {
+            unit: "eu-1".into(),
+            change: Some(Change {
+                token: Token(token),
+                then: Then::Fenced,
+            }),
         };
         let now = Timestamp::UNIX_EPOCH;
         let after = |token, words: &str| {

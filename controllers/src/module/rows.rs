@@ -103,6 +103,11 @@ pub fn print(row: &SyncRow) -> Print {
 }
 
 impl SeenRow {
+    /// Its token as the engine has it: 0 where it has none.
+    pub fn engine_token(&self) -> engine::Token {
+        engine::Token(self.token.unwrap_or(0))
+    }
+
     /// Nothing of it is left in the cluster: it never asked for anything, or its withdrawal was echoed.
     pub fn is_withdrawn(&self) -> bool {
         let echoed = |echo: &Echo| echo.phase == SyncPhase::Withdrawn && echo.token == self.token;

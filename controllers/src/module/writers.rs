@@ -7,6 +7,7 @@
 //! ```
 //!
 //! Who comes alone writes at once; what comes meanwhile waits for the turn, and goes together.
+//! Invariant: a row is written only for a memory that stands (`RowWrite`, W2).
 //! Invariant: a row is written only by a patch that tests what was seen of it; merging changes nothing about that (W3).
 
 use std::{
@@ -25,6 +26,7 @@ use muster_api::{
     schema::MAX_LABEL,
     sync::LocalReference,
 };
+use muster_driver::RowWrite;
 use parking_lot::Mutex;
 use serde::de::IgnoredAny;
 use tokio::sync::{Mutex as Turn, oneshot};
@@ -62,7 +64,7 @@ struct Queue {
 #[derive(Debug)]
 struct Job {
     what: String,
-    write: Write,
+    write: RowWrite<Write>,
     done: oneshot::Sender<Result<(), Error>>,
 }
 
@@ -87,7 +89,12 @@ impl Writers {
 
 impl<K: Rolled> Modules<K> {
     /// Writes the row of a module, together with those of other modules that wait for the same assemblage.
-    pub(super) async fn write(&self, assemblage: &Key, module: &str, write: Write) -> Result<(), Error> {
+    pub(super) async fn write(
+        &self,
+        assemblage: &Key,
+        module: &str,
+        write: RowWrite<Write>,
+    ) -> Result<(), Error> {
         let what = format!(
             "writing the row of {module} into {} {assemblage}",
             K::Assemblage::kind(&())
@@ -127,7 +134,7 @@ impl<K: Rolled> Modules<K> {
 
     /// All in one write; if that is refused, one by one, so that a stale view of one row is no other's trouble.
     async fn write_all(&self, assemblage: &Key, jobs: Vec<Job>) {
-        let writes: Vec<&Write> = jobs.iter().map(|job| &job.write).collect();
+        let writes: Vec<&Write> = jobs.iter().map(|job| job.write.write()).collect();
         let what = format!(
             "writing {} rows into {} {assemblage}",
             jobs.len(),
@@ -138,7 +145,7 @@ impl<K: Rolled> Modules<K> {
             let result = if together {
                 Ok(())
             } else {
-                self.tried(assemblage, &job.what, &[&job.write]).await
+                self.tried(assemblage, &job.what, &[job.write.write()]).await
             };
             // Whoever waited for it may have been ended: then nobody wants to know.
             let _ = job.done.send(result);
@@ -163,7 +170,7 @@ impl<K: Rolled> Modules<K> {
             .iter()
             .filter_map(|write| match write {
                 Write::Append { row, cluster } => Some((&**row, cluster.as_str())),
-                Write::Nothing | Write::Patch(_) | Write::Remove(..) => None,
+                Write::Patch(_) | Write::Remove(..) => None,
             })
             .unzip();
         if appended.is_empty() {

@@ -12,7 +12,7 @@
 use muster_rollout::{Content, Token};
 
 use crate::set::Set;
-use crate::state::{Flying, Write};
+use crate::state::Flying;
 
 /// Nothing is broken, or what, in words.
 pub type Verdict = Result<(), String>;
@@ -128,7 +128,7 @@ impl Eye {
 
     /// A write with the token of one that was decided before is that one, whenever it is sent again: nobody can tell them apart.
     pub fn decided_before(&mut self, flying: Flying) -> Flying {
-        let (Write::Put(token, _) | Write::Fence(token)) = flying.write;
+        let token = flying.write.change.token;
         let intent = &mut self.intents[flying.cluster];
         if let Some(known) = intent.filter(|known| known.token == token) {
             return Flying {

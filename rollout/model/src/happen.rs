@@ -265,10 +265,9 @@ impl World {
     /// What an acknowledgement must name.
     pub(crate) fn held(&self, state: &State) -> Option<String> {
         let seen = self.see(state, None);
-        let decision = self
-            .wrong
-            .plan(&seen.spec, &seen.memory, &seen.units, crate::normal::NOW);
-        decision.reasons.into_iter().find_map(|(_, why)| match why {
+        let decided = self.decided(&seen);
+        let decision = decided.decision();
+        decision.reasons.iter().find_map(|(_, why)| match why {
             muster_rollout::Why::WithdrawalHeld { acknowledge, .. } => Some(acknowledge.to_string()),
             _ => None,
         })

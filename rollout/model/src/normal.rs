@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use muster_rollout::{Charge, Clock, Echo, Memory, Millis, Spec, Token, UnitId};
 
-use crate::state::{Flying, Sheet, State, Write};
+use crate::state::{Flying, Sheet, State};
 
 /// The time of every state.
 pub const NOW: Millis = Millis(1 << 42);
@@ -153,7 +153,7 @@ pub fn normal(state: &mut State, spec: &Spec, wrong: bool, returns: bool, tokens
             let cluster = &clusters[write.cluster];
             let lives = cluster.entry.present && cluster.entry.life == write.life;
             let token = cluster.sheet.row.map(|row| row.token);
-            lives && write.seen.is_none_or(|seen| token == Some(seen))
+            lives && write.write.read.is_none_or(|read| token == Some(read))
         });
     }
     renumber(state, tokens);
@@ -253,9 +253,7 @@ impl Known {
             .filter_map(|leader| leader.sheets.get(at)?.row);
         let rows = cluster.sheet.row.into_iter().chain(cluster.mirror).chain(views);
         let flying = state.flying.iter().filter(|flying| flying.cluster == at);
-        let written = flying.map(|flying| match flying.write {
-            Write::Put(token, _) | Write::Fence(token) => token,
-        });
+        let written = flying.map(|flying| flying.write.change.token);
         let memory = state.module.memory.as_ref();
         let charge = memory.and_then(|memory| memory.charges.get(names.get(at)?));
         Self {
@@ -336,10 +334,8 @@ fn each_but_firsts(state: &mut State, look: &mut dyn FnMut(&mut Token)) {
     }
     let flying = std::mem::take(&mut state.flying);
     let each = |mut write: Flying| {
-        write.seen.iter_mut().for_each(&mut *look);
-        match &mut write.write {
-            Write::Put(token, _) | Write::Fence(token) => look(token),
-        }
+        write.write.read.iter_mut().for_each(&mut *look);
+        look(&mut write.write.change.token);
         write
     };
     state.flying = flying.into_iter().map(each).collect();

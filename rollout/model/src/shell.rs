@@ -1,23 +1,24 @@
-//! The shell (W1 to W7): it decides on what it has seen, writes the memory by compare-and-swap, and then rows, each with a test.
+//! A leader runs the shell that ships ([`muster_driver`], W1 to W7): it decides on what it has seen, writes the memory by
+//! compare-and-swap, and then rows, each with a test.
 //!
 //! A decision and the write of its memory are one step: a leader whose write loses the race changes nothing and observes again,
 //! and one whose write wins has decided on the memory as it stood. What it saw of rows and of the registry may be of any age.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
+use muster_driver::{Change, Decided, Facts, Holder, Planned, Rows, Tested, Then, Verdicts};
 use muster_rollout::{
     Charge, Content, Decision, Echo, Evidence, Kind, Memory, Row, Spec, State as Phase, Step, Token, Unit,
-    Verdict,
+    UnitId, Verdict,
 };
 
 use muster_simulator::laws::{self, Case, Law};
-use muster_simulator::steps::{row_steps, written};
 
 use crate::eye::{Assigned, Judged};
 use crate::normal::NOW;
 use crate::set::Set;
-use crate::state::{Entry, Flying, Leader, Sheet, State, Told, Write};
-use crate::world::{RETRY, World, entries, incarnation, number_of, revision, sheets};
+use crate::state::{Entry, Flying, Leader, Sheet, State, Told};
+use crate::world::{RETRY, World, entries, incarnation, life, number_of, revision, sheets};
 use crate::wrong::Wrong;
 
 /// What a leader decides on.
@@ -76,19 +77,24 @@ impl World {
     /// The registry as it is seen does not have a cluster that is charged, or of whose assemblage the memory is rebuilt, and a read
     /// of that cluster shows that it is there: then nothing is decided until it is seen.
     fn is_behind(&self, state: &State, seen: &Seen) -> bool {
-        let known = self.names.iter().zip(seen.entries.iter());
-        known.enumerate().any(|(at, (id, entry))| {
-            let is = state.clusters[at].entry;
-            let other = incarnation(*entry) != incarnation(is) && is.present;
-            let charged = seen.memory.charges.get(id).map(|charge| charge.incarnation);
-            let believes = self.wrong == Wrong::BelievesGone;
-            let listed = seen.rebuilt
-                && self.wrong != Wrong::OldRegistry
-                && seen
-                    .sheets
-                    .get(at)
-                    .is_some_and(|sheet| sheet.row.is_some() && sheet.life == is.life);
-            other && (charged == Some(incarnation(is)) && !believes || listed)
+        let memory = (!seen.rebuilt).then_some(&*seen.memory);
+        let holders = self.names.iter().zip(seen.sheets.iter());
+        let holders = holders
+            .filter(|(_, sheet)| sheet.row.is_some())
+            .map(|(id, sheet)| Holder {
+                unit: id.clone(),
+                incarnation: Some(life(sheet.life)),
+            });
+        let read = |id: &UnitId| {
+            seen.entries
+                .get(self.number(id)?)
+                .map(|entry| incarnation(*entry))
+        };
+        let plan = self.wrong.decision();
+        let missing = muster_driver::missing(memory, holders, read, &self.wrong.rules(&plan));
+        missing.iter().any(|holder| {
+            let there = self.number(&holder.unit).map(|at| state.clusters[at].entry);
+            there.is_some_and(|entry| entry.present && holder.is(incarnation(entry)))
         })
     }
 
@@ -98,8 +104,9 @@ impl World {
         if self.is_behind(state, &seen) {
             return None;
         }
-        let decision = self.wrong.plan(&seen.spec, &seen.memory, &seen.units, NOW);
-        if let Err(broken) = self.look_at(state, &seen, &decision) {
+        let decided = self.decided(&seen);
+        let decision = decided.decision();
+        if let Err(broken) = self.look_at(state, &seen, decision) {
             state.broken.get_or_insert_with(|| broken.into());
         }
         let returned = state.eye.returned;
@@ -118,27 +125,44 @@ impl World {
             }
         }
         state.module.memory = Some(Arc::new(decision.memory.clone()));
-        for step in row_steps(&decision).into_iter().take(sent) {
-            if let Some(flying) = self.on_its_way(step, &seen) {
-                state.flying.insert(state.eye.decided_before(flying));
-            }
+        let all = decided.rows();
+        // The decision and the write of its memory are one step.
+        let Ok(remembered) = decided.written(Ok::<(), Infallible>(()));
+        let writes = remembered.writes(&View {
+            world: self,
+            seen: &seen,
+        });
+        for write in writes.iter().take(sent) {
+            state
+                .flying
+                .insert(state.eye.decided_before(write.write().clone()));
         }
-        if sent >= row_steps(&decision).len() {
+        if sent >= all {
             // A leader that dies before tells it with the next plan.
-            state.module.told = told(&decision.memory);
+            state.module.told = told(&remembered.decision().memory);
         }
-        Some(decision)
+        Some(remembered.decision().clone())
+    }
+
+    pub(crate) fn decided(&self, seen: &Seen) -> Decided {
+        let facts = Facts {
+            spec: &seen.spec,
+            memory: &seen.memory,
+            units: &seen.units,
+            now: NOW,
+        };
+        let plan = self.wrong.decision();
+        muster_driver::decide(facts, &self.wrong.rules(&plan))
     }
 
     /// How many writes a leader would make now.
     pub(crate) fn writes(&self, state: &State, leader: Option<usize>) -> usize {
         let seen = self.see(state, leader.and_then(|at| state.leaders.get(at)));
-        row_steps(&self.wrong.plan(&seen.spec, &seen.memory, &seen.units, NOW)).len()
+        self.decided(&seen).rows()
     }
 
     fn look_at(&self, state: &mut State, seen: &Seen, decision: &Decision) -> Result<(), String> {
-        let plan =
-            |spec: &Spec, memory: &Memory, units: &[Unit], now| self.wrong.plan(spec, memory, units, now);
+        let plan = self.wrong.decision();
         let case = Case {
             decide: &plan,
             spec: &seen.spec,
@@ -222,28 +246,11 @@ impl World {
     }
 
     fn cluster_of(&self, step: &Step) -> Option<usize> {
-        self.names.iter().position(|id| step.unit() == Some(id))
+        self.number(step.unit()?)
     }
 
-    /// The write of a step on what was seen; None if the row is there already, or a greater token.
-    fn on_its_way(&self, step: &Step, seen: &Seen) -> Option<Flying> {
-        let cluster = self.cluster_of(step)?;
-        let (sheet, entry) = (seen.sheets.get(cluster)?, seen.entries.get(cluster)?);
-        let row = sheet.row.filter(|_| sheet.life == entry.life || !entry.present);
-        let (token, content) = written(step, row)?;
-        let write = match step {
-            Step::Fence { .. } => Write::Fence(token),
-            _ => Write::Put(token, content),
-        };
-        let old = row.map(|row| self.seen_row(row, sheet).token);
-        (old < Some(token)).then_some(Flying {
-            cluster,
-            life: entry.life,
-            seen: row.map(|row| row.token),
-            write,
-            returned: seen.returned,
-            confirmed: seen.confirmed.contains(cluster),
-        })
+    fn number(&self, id: &UnitId) -> Option<usize> {
+        self.names.iter().position(|name| name == id)
     }
 
     /// A write arrives: it is carried out if its test holds (W3).
@@ -254,30 +261,16 @@ impl World {
             return;
         }
         let sheet = &mut cluster.sheet;
-        let here = sheet.row.map(|row| row.token);
-        let (Write::Put(token, _) | Write::Fence(token)) = flying.write;
-        let tested = here == flying.seen;
-        let grows = here < Some(token);
-        let lands = match self.wrong {
-            Wrong::TokenFalls => true,
-            _ => tested && grows,
-        };
-        if !lands {
+        let plan = self.wrong.decision();
+        let Some(row) = flying.write.arrive(sheet.row, &self.wrong.rules(&plan)) else {
             return;
-        }
-        let content = match (flying.write, sheet.row) {
-            (Write::Put(_, content), _) => content,
-            (Write::Fence(_), Some(row)) => row.content,
-            (Write::Fence(_), None) => Content::Nothing,
         };
-        let fences = matches!(flying.write, Write::Fence(_));
-        let marked = fences && matches!(self.wrong, Wrong::FenceOfSameToken | Wrong::FenceFrees);
+        let Change { token, then } = flying.write.change;
+        let marked =
+            then == Then::Fenced && matches!(self.wrong, Wrong::FenceOfSameToken | Wrong::FenceFrees);
         sheet.fence = marked.then_some(token);
-        let kept = here.filter(|_| fences && self.wrong == Wrong::FenceOfSameToken);
-        sheet.row = Some(Row {
-            token: kept.unwrap_or(token),
-            content,
-        });
+        sheet.row = Some(row);
+        let content = row.content;
         if let Err(broken) = state.eye.wrote(flying, content, self.measure()) {
             state.broken.get_or_insert_with(|| broken.into());
         }
@@ -320,6 +313,43 @@ impl World {
             }
             _ => {}
         }
+    }
+}
+
+/// The rows as a leader has read them.
+struct View<'a> {
+    world: &'a World,
+    seen: &'a Seen,
+}
+
+impl View<'_> {
+    /// The sheet of a cluster, its entry, and the row in it; the row of another life is none of its own.
+    fn row(&self, cluster: usize) -> Option<(&Sheet, Entry, Option<Row>)> {
+        let (sheet, entry) = (self.seen.sheets.get(cluster)?, *self.seen.entries.get(cluster)?);
+        let row = sheet.row.filter(|_| sheet.life == entry.life || !entry.present);
+        Some((sheet, entry, row))
+    }
+}
+
+impl Rows for View<'_> {
+    type Write = Flying;
+
+    fn token(&self, unit: &UnitId) -> Option<Token> {
+        let (sheet, _, row) = self.row(self.world.number(unit)?)?;
+        row.map(|row| self.world.seen_row(row, sheet).token)
+    }
+
+    fn write(&self, planned: &Planned) -> Option<Flying> {
+        let (cluster, change) = (self.world.number(&planned.unit)?, planned.change?);
+        let (_, entry, row) = self.row(cluster)?;
+        let read = row.map(|row| row.token);
+        Some(Flying {
+            cluster,
+            life: entry.life,
+            write: Tested { change, read },
+            returned: self.seen.returned,
+            confirmed: self.seen.confirmed.contains(cluster),
+        })
     }
 }
 
@@ -369,8 +399,11 @@ fn rebuilt_from(units: &[Unit], told: Told) -> Memory {
         let evidence = Evidence::new("a".into(), "told", NOW);
         (revision(number), evidence)
     };
-    let bad = told.bad.iter().map(evidence).collect();
-    Memory::rebuild(units, told.good.map(revision), bad, NOW)
+    let verdicts = Verdicts {
+        last_good: told.good.map(revision),
+        bad: told.bad.iter().map(evidence).collect(),
+    };
+    muster_driver::rebuild(units, verdicts, NOW)
 }
 
 /// The charge of a cluster.

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use muster_driver::Then;
 use muster_rollout::{Content, Echo, Kind, Memory, Row, State as Phase};
 
 use crate::happen::Happens;
-use crate::state::{Fit, Flying, State, Write};
+use crate::state::{Fit, Flying, State};
 use crate::world::{ABORT, APPROVE, World, number_of};
 
 fn letter(number: u8) -> char {
@@ -60,9 +61,12 @@ impl World {
 
     fn flying(&self, flying: &Flying) -> String {
         let name = self.name(flying.cluster);
-        match flying.write {
-            Write::Put(token, content) => format!("{name}: {}", row(Row { token, content })),
-            Write::Fence(token) => format!("{name}: fence {token}"),
+        let change = flying.write.change;
+        match change.then {
+            Then::Fenced => format!("{name}: fence {}", change.token),
+            Then::Assigned { .. } | Then::Withdrawn(_) | Then::Abandoned => {
+                format!("{name}: {}", row(change.applied(None)))
+            }
         }
     }
 

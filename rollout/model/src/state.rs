@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use muster_rollout::{Content, Echo, Memory, Row, Token};
+use muster_driver::Tested;
+use muster_rollout::{Echo, Memory, Row, Token};
 
 use crate::eye::Eye;
 use crate::set::Set;
@@ -134,21 +135,10 @@ pub struct Flying {
     pub cluster: usize,
     /// The life for which it was decided.
     pub life: u8,
-    /// The row's token as it was seen; None: there was no row.
-    pub seen: Option<Token>,
-    /// What is written.
-    pub write: Write,
+    /// What is written, on the row that was seen.
+    pub write: Tested,
     /// Who came back since the view that it was decided on.
     pub returned: Set,
     /// Its cluster was confirmed since.
     pub confirmed: bool,
-}
-
-/// What is written into a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Write {
-    /// This.
-    Put(Token, Content),
-    /// A greater token.
-    Fence(Token),
 }

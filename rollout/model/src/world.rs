@@ -300,10 +300,15 @@ fn controls(module: &Module) -> Vec<Control> {
 
 pub(crate) fn incarnation(entry: Entry) -> Incarnation {
     if entry.present {
-        Incarnation::of(["0", "1", "2", "3"].get(usize::from(entry.life)).unwrap_or(&"n"))
+        life(entry.life)
     } else {
         Incarnation::of("")
     }
+}
+
+/// A life of a cluster by its number.
+pub(crate) fn life(number: u8) -> Incarnation {
+    Incarnation::of(["0", "1", "2", "3"].get(usize::from(number)).unwrap_or(&"n"))
 }
 
 fn eligible(absence: muster_rollout::Absence, sheet: &Sheet, entry: Entry) -> Eligible {

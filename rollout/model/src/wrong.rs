@@ -1,5 +1,6 @@
 //! Worlds that are wrong on purpose: each must break a law, or else the model proves nothing. Nothing of this is in what ships.
 
+use muster_driver::{Plan, Rules};
 use muster_rollout::{
     Decision, Eligible, Kind, Limit, MAX_BYTES, Memory, Millis, Revision, RunState, Spec, State, Step, Token,
     Unit, Why, plan,
@@ -91,7 +92,22 @@ impl Wrong {
     }
 
     /// The decision function of this world.
-    pub fn plan(self, spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decision {
+    pub fn decision(self) -> impl Fn(&Spec, &Memory, &[Unit], Millis) -> Decision {
+        move |spec, memory, units, now| self.plan(spec, memory, units, now)
+    }
+
+    /// The shell of this world, around its decision function.
+    pub fn rules<'a>(self, plan: &'a Plan<'a>) -> Rules<'a> {
+        Rules {
+            plan,
+            tests_rows: self != Self::TokenFalls,
+            fences_raise: self != Self::FenceOfSameToken,
+            checks_charged: self != Self::BelievesGone,
+            checks_holders: self != Self::OldRegistry,
+        }
+    }
+
+    fn plan(self, spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decision {
         let (mut spec, mut memory, mut units) = (spec.clone(), memory.clone(), units.to_vec());
         let before = memory.clone();
         self.distort_input(&mut spec, &mut memory, &mut units);

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_driver::{Facts, Recalled, Rules, Tested};
 use muster_rollout::{
     Absence, Batch, Class, Content, Control, Decision, Domain, Echo, Eligible, Gate, GateId, Incarnation,
     Ineligible, Limit, Memory, Millis, OnFailure, OnJoin, Outcome, Place, Reading, Refusal, Says, Spec,
-    Stage, State, Step, Token, Unit, UnitId, Why, plan,
+    Stage, State, Step, Unit, UnitId, Why, plan,
 };
 
 use muster_simulator::laws::{self, Case, Observer, Verdicts};
-use muster_simulator::steps::{row_steps, written};
 
 use crate::coverage::Coverage;
 use crate::histories::{Event, Word};
@@ -24,8 +24,8 @@ pub const TARGETS: [&str; 6] = ["r1", "r2", "r3-bad", "r4", "r5-bad", "r6"];
 /// A write on its way: it fails if the row is not as it was seen (W3).
 #[derive(Clone)]
 struct Flying {
-    step: Step,
-    seen: Option<Token>,
+    unit: UnitId,
+    write: Tested,
     /// How often the unit's rows were written: an append fails if that is another number than it was.
     writes: u32,
     /// The life for which it was decided. It never comes to another: rows go with their unit, and the shell appends only for the
@@ -191,7 +191,7 @@ impl<'a> Play<'a> {
             }
             Event::Refuse(at) if *at < self.flying.len() => {
                 let flying = self.flying.remove(*at);
-                self.refuse(&flying.step);
+                self.refuse(&flying);
             }
             Event::Deliver(_) | Event::Lose(_) | Event::Refuse(_) => {}
             Event::Round => self.round(&[]).map(drop)?,
@@ -405,12 +405,13 @@ impl<'a> Play<'a> {
         let read = self.read(0);
         let charged = !read.memory.charges.is_empty();
         self.coverage.note_if("memory lost in mid-run", charged);
-        let memory = Memory::rebuild(
-            &read.view,
-            read.memory.last_good,
-            read.memory.bad.clone(),
-            read.now,
-        );
+        let verdicts = muster_driver::Verdicts {
+            last_good: read.memory.last_good,
+            bad: read.memory.bad.clone(),
+        };
+        let memory = Recalled::Lost(verdicts)
+            .believed(&read.view, read.now)
+            .into_owned();
         self.world.memory = memory.clone();
         for name in memory.charges.keys() {
             self.eye.is_charged_anew(name, read.number);
@@ -424,20 +425,30 @@ impl<'a> Play<'a> {
         let read = self.read(0);
         self.coverage
             .note_if("a gap in mid-run", !read.memory.charges.is_empty());
-        let memory = read.memory.clone().after_gap(gap, read.now);
+        let memory = &read.memory;
+        let memory = Recalled::Kept { memory, gap }
+            .believed(&read.view, read.now)
+            .into_owned();
         self.decide(&Snapshot { memory, ..read }, u8::MAX).map(drop)
     }
 
     fn decide(&mut self, read: &Snapshot, sent: u8) -> Result<Decision, String> {
-        let decision = plan(&read.spec, &read.memory, &read.view, read.now);
+        let facts = Facts {
+            spec: &read.spec,
+            memory: &read.memory,
+            units: &read.view,
+            now: read.now,
+        };
+        let decided = muster_driver::decide(facts, &Rules::shipped());
+        let decision = decided.decision();
         self.coverage
-            .decided(&read.spec, &read.memory, &read.view, &decision);
+            .decided(&read.spec, &read.memory, &read.view, decision);
         let case = Case {
             decide: &plan,
             spec: &read.spec,
             before: &read.memory,
             view: &read.view,
-            decision: &decision,
+            decision,
             now: read.now,
         };
         laws::examine(&case)?;
@@ -445,66 +456,61 @@ impl<'a> Play<'a> {
         self.eye.decided(&case, read.number)?;
         self.world.memory = decision.memory.clone();
         self.version += 1;
-        for (at, step) in row_steps(&decision).into_iter().enumerate() {
-            let unit = read.view.iter().find(|unit| Some(&unit.id) == step.unit());
-            let unit = unit.ok_or_else(|| format!("{step:?} is for nobody"))?;
-            let name = unit.id.as_str();
+        let remembered = decided.written(Ok::<(), String>(()))?;
+        for (at, write) in remembered.writes(read.view.as_slice()).into_iter().enumerate() {
+            let unit = read.view.iter().find(|unit| unit.id == write.planned().unit);
+            let unit = unit.ok_or_else(|| format!("{write:?} is for no unit"))?;
             if sent & (1 << at) != 0 {
                 self.flying.push(Flying {
-                    step: step.clone(),
-                    seen: unit.assigned.map(|row| row.token),
-                    writes: self.writes.get(name).copied().unwrap_or_default(),
+                    unit: unit.id.clone(),
+                    write: *write.write(),
+                    writes: self.writes.get(unit.id.as_str()).copied().unwrap_or_default(),
                     life: unit.incarnation,
                     view: read.number,
                 });
             }
         }
-        Ok(decision)
+        Ok(remembered.decision().clone())
     }
 
     /// The API server refuses the write, and would refuse it again.
-    fn refuse(&mut self, step: &Step) {
-        let (Some(unit), Some((token, _))) = (step.unit(), written(step, None)) else {
-            return;
-        };
+    fn refuse(&mut self, flying: &Flying) {
         let refusal = Refusal {
-            token,
+            token: flying.write.change.token,
             message: "denied".into(),
         };
-        self.world.spec.refused.insert(unit.clone(), refusal);
+        self.world.spec.refused.insert(flying.unit.clone(), refusal);
         self.version += 1;
     }
 
     fn deliver(&mut self, flying: Flying) -> Verdict {
         let Flying {
-            step,
-            seen,
+            unit,
+            write,
             writes,
             life,
             view,
         } = flying;
-        let name = step.unit().unwrap().to_string();
-        let count = self.writes.entry(name.clone()).or_default();
+        let name = unit.as_str();
+        let count = self.writes.entry(name.to_owned()).or_default();
         let Some(member) = self
             .world
             .members
-            .get_mut(&name)
+            .get_mut(name)
             .filter(|member| Incarnation::of(&member.life.to_string()) == life)
         else {
             return Ok(());
         };
-        let (here, row) = (member.row.map(|row| row.token), written(&step, member.row));
-        let appends = seen.is_none() && *count != writes;
-        if here != seen || appends || row.is_some_and(|(token, _)| here >= Some(token)) {
+        let appends = write.read.is_none() && *count != writes;
+        let row = write.arrive(member.row, &Rules::shipped()).filter(|_| !appends);
+        let Some(row) = row else {
             self.coverage.note("a write that failed its test");
             return Ok(());
-        }
+        };
         *count += 1;
-        self.world.spec.refused.remove(name.as_str());
-        self.world.carry_out(&step);
-        let content = row.map(|(_, content)| content);
-        self.eye
-            .wrote(&name.as_str().into(), content, view, self.world.now)?;
+        member.row = Some(row);
+        self.world.spec.refused.remove(name);
+        self.eye.wrote(&unit, Some(row.content), view, self.world.now)?;
         Ok(())
     }
 

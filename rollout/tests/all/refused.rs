@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use muster_rollout::{Content, Echo, Millis, Refusal, State, Token, UnitId, Verdict, Why};
 
-use muster_simulator::steps::written;
+use muster_driver::Change;
 
 use crate::world::{World, digest, rev, row_steps, show};
 
@@ -15,8 +15,8 @@ fn step_refusing(world: &mut World, name: &str) -> String {
     let decision = world.remember();
     for step in row_steps(&decision) {
         if step.unit().is_some_and(|unit| unit.as_str() == name) {
-            let (token, _) = written(step, None).unwrap();
-            refuse(world, name, token);
+            let (_, change) = Change::of(step).unwrap();
+            refuse(world, name, change.token);
         } else {
             world.carry_out(step);
         }

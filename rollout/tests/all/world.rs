@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 
 pub use muster_simulator::steps::{row_steps, word};
 
+use muster_driver::Change;
 use muster_rollout::{
     Absence, Class, Content, Control, Decision, Desired, Digest, Domain, Echo, Eligible, Incarnation,
     Ineligible, Memory, Millis, Place, Revision, Row, Says, Spec, State, Step, Unit, UnitId, Why, plan,
 };
-use muster_simulator::steps::written;
 
 /// The revision of a label: its text is its hash.
 pub fn rev(label: &str) -> Revision {
@@ -241,14 +241,14 @@ impl World {
 
     /// Write a row as the caller does: never with a token that is not greater.
     pub fn carry_out(&mut self, step: &Step) {
-        let Some(member) = step.unit().and_then(|unit| self.members.get_mut(unit.as_str())) else {
+        let Some((unit, change)) = Change::of(step) else {
             return;
         };
-        let Some((token, content)) = written(step, member.row) else {
+        let Some(member) = self.members.get_mut(unit.as_str()) else {
             return;
         };
-        if member.row.is_none_or(|row| row.token < token) {
-            member.row = Some(Row { token, content });
+        if !change.stands(member.row.map(|row| row.token)) {
+            member.row = Some(change.applied(member.row));
         }
     }
 

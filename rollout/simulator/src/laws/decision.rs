@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use muster_driver::Change;
 use muster_rollout::{
-    Absence, Charge, Content, Eligible, Kind, MAX_BYTES, MAX_CHARGES, Memory, Place, Row, RunState, StageId,
+    Absence, Charge, Content, Eligible, Kind, MAX_BYTES, MAX_CHARGES, Memory, Place, RunState, StageId,
     State, Step, Unit,
 };
 
 use super::{Broken, Case, Law, Verdict, amount, truth};
-use crate::steps::{row_steps, word, written};
+use crate::steps::{row_steps, word};
 
 /// Everything that one decision tells about itself.
 pub fn examine(case: &Case<'_>) -> Verdict {
@@ -247,9 +248,9 @@ fn examine_repetition(case: &Case<'_>) -> Verdict {
         return Err(Broken::new(Law::E10, what));
     }
     let mut outcome = view.to_vec();
-    for step in row_steps(decision) {
-        for unit in outcome.iter_mut().filter(|unit| step.unit() == Some(&unit.id)) {
-            unit.assigned = written(step, unit.assigned).map(|(token, content)| Row { token, content });
+    for (id, change) in decision.steps.iter().filter_map(Change::of) {
+        for unit in outcome.iter_mut().filter(|unit| unit.id == *id) {
+            unit.assigned = Some(change.applied(unit.assigned));
         }
     }
     let fences = decision

@@ -1,14 +1,15 @@
 //! Who decides: reads, decides, writes the memory by compare-and-swap, and only then the rows.
 
+use std::convert::Infallible;
+
+use muster_driver::{Facts, Recalled, RowWrite, Rules, Tested, Verdicts};
 use muster_rollout::{
-    Decision, Memory, Millis, Outcome, Reading, Row, RunState, Says, Spec, Stage, StageId, Step, Token, Unit,
-    Why,
+    Decision, Millis, Outcome, Reading, RunState, Says, Spec, Stage, StageId, Step, Token, Unit, Why,
 };
 use rand::RngExt as _;
 
 use super::{Event, Flying, GateId, Read, Simulation};
 use crate::laws::{Case, Verdict};
-use crate::steps::{row_steps, written};
 use crate::{Happening, Wish, Witness};
 
 /// So many views are kept for those who decide on an old one.
@@ -72,32 +73,43 @@ impl<W: Witness> Simulation<'_, W> {
             return Ok(());
         }
         self.tally.decisions += 1;
-        let decision = (self.decide)(&read.spec, &read.memory, &read.view, read.now);
+        let rules = Rules {
+            plan: self.decide,
+            ..Rules::shipped()
+        };
+        let facts = Facts {
+            spec: &read.spec,
+            memory: &read.memory,
+            units: &read.view,
+            now: read.now,
+        };
+        let decided = muster_driver::decide(facts, &rules);
         let case = Case {
             decide: self.decide,
             spec: &read.spec,
             before: &read.memory,
             view: &read.view,
-            decision: &decision,
+            decision: decided.decision(),
             now: read.now,
         };
         self.witness.decided(&case, read.number)?;
-        if decision.memory != self.memory {
+        if decided.decision().memory != self.memory {
             self.version += 1;
-            self.memory = decision.memory.clone();
+            self.memory = decided.decision().memory.clone();
         }
-        for step in row_steps(&decision) {
-            self.send(step, read);
+        let Ok(remembered) = decided.written(Ok::<(), Infallible>(()));
+        for write in remembered.writes(read.view.as_slice()) {
+            self.send(&write, read);
         }
-        self.follow(&decision);
+        self.follow(remembered.decision());
         Ok(())
     }
 
-    fn send(&mut self, step: &Step, read: &Read) {
-        let Some(unit) = step.unit().and_then(|id| case_unit(&read.view, id)) else {
+    fn send(&mut self, write: &RowWrite<Tested>, read: &Read) {
+        let Some(unit) = case_unit(&read.view, &write.planned().unit) else {
             return;
         };
-        let key = (unit.id.clone(), token(step));
+        let key = (unit.id.clone(), write.planned().token());
         let twice = self.surroundings.twice;
         if self.flying.contains_key(&key) && !self.chance(twice) {
             return; // it is on its way
@@ -105,8 +117,8 @@ impl<W: Witness> Simulation<'_, W> {
         *self.flying.entry(key).or_default() += 1;
         let loss = self.surroundings.lost;
         let flying = Flying {
-            step: step.clone(),
-            seen: unit.assigned.map(|row| row.token),
+            unit: unit.id.clone(),
+            write: *write.write(),
             writes: self.members.get(&unit.id).map_or(0, |member| member.writes),
             life: unit.incarnation,
             view: read.number,
@@ -187,14 +199,20 @@ impl<W: Witness> Simulation<'_, W> {
         let memory = if lost {
             self.flying.clear();
             self.queue.retain(|event| !matches!(event, Event::Write(_)));
-            let (good, bad) = (read.memory.last_good, read.memory.bad.clone());
-            let memory = Memory::rebuild(&read.view, good, bad, read.now);
+            let (last_good, bad) = (read.memory.last_good, read.memory.bad.clone());
+            let verdicts = Verdicts { last_good, bad };
+            let memory = Recalled::Lost(verdicts)
+                .believed(&read.view, read.now)
+                .into_owned();
             for id in memory.charges.keys() {
                 self.witness.is_charged_anew(id, read.number);
             }
             memory
         } else {
-            read.memory.clone().after_gap(gap, read.now)
+            let memory = &read.memory;
+            Recalled::Kept { memory, gap }
+                .believed(&read.view, read.now)
+                .into_owned()
         };
         self.version += 1;
         self.memory = memory.clone();
@@ -220,15 +238,15 @@ impl<W: Witness> Simulation<'_, W> {
     /// A write arrives: it is carried out if the row is as it was seen.
     pub(super) fn arrive(&mut self, flying: &Flying) -> Verdict {
         let Flying {
-            step,
-            seen,
+            unit: id,
+            write,
             writes,
             life,
             view,
             lost,
         } = flying;
-        let Some(id) = step.unit() else { return Ok(()) };
-        self.land(&(id.clone(), token(step)));
+        let token = write.change.token;
+        self.land(&(id.clone(), token));
         self.change();
         if *lost {
             self.tally.lost += 1;
@@ -241,21 +259,18 @@ impl<W: Witness> Simulation<'_, W> {
         else {
             return Ok(());
         };
-        let Some((token, content)) = written(step, member.row) else {
-            return Ok(());
-        };
-        let here = member.row.map(|row| row.token);
-        let appends = seen.is_none() && member.writes != *writes;
-        if here != *seen || appends || here >= Some(token) {
+        let appends = write.read.is_none() && member.writes != *writes;
+        let row = write.arrive(member.row, &Rules::shipped()).filter(|_| !appends);
+        let Some(row) = row else {
             self.tally.refused += 1;
             return Ok(());
-        }
+        };
         self.tally.rows += 1;
         member.writes += 1;
-        member.row = Some(Row { token, content });
+        member.row = Some(row);
         let picks = Event::Picks(id.clone(), *life, token);
         self.queue.push(self.now.plus(member.pace.pickup), picks);
-        self.witness.wrote(id, Some(content), *view, self.now)
+        self.witness.wrote(id, Some(row.content), *view, self.now)
     }
 
     fn land(&mut self, key: &(muster_rollout::UnitId, Token)) {
@@ -271,16 +286,6 @@ impl<W: Witness> Simulation<'_, W> {
 fn case_unit<'a>(view: &'a [Unit], id: &muster_rollout::UnitId) -> Option<&'a Unit> {
     let at = view.binary_search_by(|unit| unit.id.cmp(id)).ok()?;
     view.get(at)
-}
-
-fn token(step: &Step) -> Token {
-    match step {
-        Step::Assign { token, .. }
-        | Step::Withdraw { token, .. }
-        | Step::Fence { token, .. }
-        | Step::Abandon { token, .. } => *token,
-        Step::Evaluate { .. } | Step::Conclude { .. } => Token(0),
-    }
 }
 
 fn with_wish(unit: &Unit, newest: &[Unit]) -> Unit {

@@ -6,8 +6,9 @@ mod lead;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use muster_driver::Tested;
 use muster_rollout::{
-    Content, Echo, GateId, Incarnation, Memory, Millis, Revision, RunState, Spec, StageId, Step, Token, Unit,
+    Content, Echo, GateId, Incarnation, Memory, Millis, Revision, RunState, Spec, StageId, Token, Unit,
     UnitId,
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -81,8 +82,8 @@ pub enum Rest {
 /// A write on its way: it fails if the row is not as it was seen (W3).
 #[derive(Clone, Debug)]
 struct Flying {
-    step: Step,
-    seen: Option<Token>,
+    unit: UnitId,
+    write: Tested,
     /// How often the unit's row was written: an append fails if that is another number than it was.
     writes: u32,
     /// The life for which it was decided: it never comes to another.
