@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            Module, BootstrapModule ─── ModuleRevision          what people write, and what a revision was
-//!                 │ one row per sync
+//!                 │ one row per sync                        RolloutWindow: when changes may begin
 //!   ProxyAssemblage, RemoteAssemblage ═══ Assemblage             the syncs of one cluster
 //!                 │ names, content addresses
 //!      GitRepository, Kustomization (Flux)    Cluster (CAPI)     as far as muster writes and reads them
@@ -36,6 +36,7 @@ pub mod reasons;
 pub mod revision;
 pub mod rollout;
 pub mod rollout_operator;
+pub mod rolloutwindow;
 pub mod schema;
 pub mod selector;
 pub mod sync;
@@ -47,4 +48,5 @@ pub use assemblage::{Assemblage, ProxyAssemblage, RemoteAssemblage};
 pub use duration::Duration;
 pub use module::{BootstrapModule, Module};
 pub use revision::ModuleRevision;
+pub use rolloutwindow::RolloutWindow;
 pub use zonerollout::ZoneRollout;

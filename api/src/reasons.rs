@@ -112,6 +112,10 @@ words! {
         Aborted,
         /// The rollout is paused.
         Paused,
+        /// A RolloutWindow that selects it cannot be read, or names a time zone that does not exist: it is closed.
+        WindowInvalid,
+        /// A RolloutWindow lets no change begin there now.
+        WindowClosed,
         /// A module that this one needs is not confirmed there.
         DependencyBehind,
         /// The source cannot be read.
@@ -290,6 +294,8 @@ const CODES: &[Reason] = &[
     Reason::Excluded,
     Reason::WriteFailed,
     Reason::SyncUnsupported,
+    Reason::WindowInvalid,
+    Reason::WindowClosed,
 ];
 
 impl Reason {
@@ -338,6 +344,8 @@ impl Reason {
             | Self::Halted
             | Self::Aborted
             | Self::Paused
+            | Self::WindowInvalid
+            | Self::WindowClosed
             | Self::DependencyBehind
             | Self::SourceNotReady
             | Self::WaitingApproval

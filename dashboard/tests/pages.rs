@@ -174,6 +174,8 @@ fn charge(since: &str) -> Charge {
         clock: Clock::default(),
         absent_since: None,
         skipped: false,
+        unbegun: false,
+        resumed: false,
     }
 }
 

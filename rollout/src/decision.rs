@@ -219,6 +219,11 @@ pub enum Why {
         /// The caller's reason.
         reason: Ineligible,
     },
+    /// No change may begin: a change window is closed.
+    Closed {
+        /// The caller's reason.
+        reason: Ineligible,
+    },
     /// What it shall have is not known.
     Unresolved,
     /// A stage before its own is done but for somebody's approval.
@@ -279,7 +284,9 @@ impl Why {
     /// something that it knows.
     pub fn rank(&self) -> u8 {
         match self {
-            Self::Ineligible { reason, .. } | Self::NotYet { reason } => reason.rank,
+            Self::Ineligible { reason, .. } | Self::NotYet { reason } | Self::Closed { reason } => {
+                reason.rank
+            }
             Self::Pinned { .. } => 9,
             Self::WithdrawalHeld { .. } => 12,
             Self::Withdrawing { .. } => 13,

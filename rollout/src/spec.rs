@@ -48,6 +48,9 @@ pub struct Spec {
     /// Units whose row was refused when it was written, and would be refused again. Of effect on the charge that has this token.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused: BTreeMap<UnitId, Refusal>,
+    /// When the first change window of a unit opens or closes, as the caller knows: it then gives the units anew. None: none will.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_change: Option<Millis>,
     /// The units given to [`plan`](crate::plan) are a complete and successful read, not older than the memory given with them.
     /// When false nothing is withdrawn, nothing is concluded to be good, and a unit that is missing is absent rather than gone.
     pub complete: bool,
@@ -73,6 +76,7 @@ impl Default for Spec {
             paused: false,
             abandoned: BTreeSet::new(),
             refused: BTreeMap::new(),
+            window_change: None,
             complete: true,
         }
     }

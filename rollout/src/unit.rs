@@ -165,6 +165,20 @@ pub enum Eligible {
     /// Yes, but for this reason its turn has not come yet, to get something or to be left: it is waited for. Who goes back to what was
     /// good waits for nothing.
     NotYet(Ineligible),
+    /// Yes, but no change may begin at present: a change window is closed.
+    ///
+    /// A change in flight goes on: one whose row was written is confirmed, is late, fails and is retargeted as ever. One that was decided
+    /// and not written is fenced (W5). The unit is waited for and is part of the whole of percentages. A caller whose stages go on
+    /// without closed units says [`Eligible::No`] with [`Absence::Skip`] of those that [`Memory::may_skip`](crate::Memory::may_skip)
+    /// names, and this of the others.
+    Closed {
+        /// The reason.
+        why: Ineligible,
+        /// A unit may begin to go back to the last good revision.
+        reverts: bool,
+        /// A withdrawal may begin.
+        withdrawals: bool,
+    },
     /// No, for this reason.
     No(Ineligible),
 }
@@ -201,7 +215,7 @@ impl Unit {
     /// It can be touched.
     pub fn is_eligible(&self) -> bool {
         match self.eligible {
-            Eligible::Yes | Eligible::NotYet(_) => true,
+            Eligible::Yes | Eligible::NotYet(_) | Eligible::Closed { .. } => true,
             Eligible::No(_) => false,
         }
     }
@@ -209,7 +223,7 @@ impl Unit {
     /// The run, and its stage, do not end without it.
     pub(crate) fn is_needed(&self) -> bool {
         let waited_for = match self.eligible {
-            Eligible::Yes | Eligible::NotYet(_) => true,
+            Eligible::Yes | Eligible::NotYet(_) | Eligible::Closed { .. } => true,
             Eligible::No(why) => why.absence == Absence::Wait,
         };
         self.selected() && waited_for && self.place != Place::Excluded
@@ -272,6 +286,15 @@ impl Unit {
             State::Failed { class, message, .. } if *class != Class::Infra => Some((*class, message)),
             _ => None,
         }
+    }
+
+    /// It reports success at what its row carries, only with a smaller token.
+    pub(crate) fn has_only_a_new_token(&self) -> bool {
+        let carried = self.carries().map(|(_, digest)| digest);
+        self.observed.as_ref().is_some_and(|echo| {
+            let same = carried.is_some() && echo.digest == carried && echo.state == State::Succeeded;
+            same && echo.token < self.token()
+        })
     }
 
     /// It has nothing, or what its row says is reported as succeeded: nothing of an earlier write is still under way.

@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-apiserver", &[]),
     ("muster-health", &[]),
     ("muster-zones", &["muster-api"]),
+    ("muster-windows", &["muster-api"]),
     ("muster-sync", &["muster-api", "muster-health"]),
     (
         "muster-controllers",
@@ -107,6 +108,11 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         "muster-api",
         &["tokio", "reqwest", "git2", "rand"],
         "it does no I/O and spawns nothing",
+    ),
+    (
+        "muster-windows",
+        &["kube", "tokio", "rand", "reqwest"],
+        "it does no I/O and knows no client",
     ),
     (
         "muster-zones",

@@ -112,6 +112,34 @@ pub fn module_revision() -> Vec<CustomResourceColumnDefinition> {
     ]
 }
 
+/// Of RolloutWindow.
+pub fn rollout_window() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column(
+            "Open",
+            "boolean",
+            ".status.open",
+            "Whether changes may begin now.",
+        ),
+        column(
+            "Next Change",
+            "string",
+            ".status.nextChange",
+            "When the window opens or closes next.",
+        ),
+        column(
+            "Clusters",
+            "integer",
+            ".status.clusters",
+            "Clusters that the window selects.",
+        ),
+        column("Ready", "string", READY_STATUS, "Whether the window can be read."),
+        age(),
+        wide("Why", "string", ".spec.message", "Why the window exists."),
+        wide("Message", "string", READY_MESSAGE, "The message of Ready."),
+    ]
+}
+
 /// Of ZoneRollout.
 pub fn zone_rollout() -> Vec<CustomResourceColumnDefinition> {
     vec![

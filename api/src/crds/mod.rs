@@ -27,6 +27,7 @@ use crate::{
     module::{BootstrapModule, Module},
     revision::ModuleRevision,
     rollout_operator::{ReplicaTemplate, ZoneAwarePodDisruptionBudget},
+    rolloutwindow::RolloutWindow,
     zonerollout::ZoneRollout,
 };
 
@@ -44,6 +45,11 @@ pub fn management() -> Vec<CustomResourceDefinition> {
         RemoteAssemblage::crd(),
         ModuleRevision::crd(),
     ]
+}
+
+/// Change windows. No installation has the kind until the controllers read it: a freeze that is ignored is worse than none.
+pub fn windows() -> Vec<CustomResourceDefinition> {
+    vec![RolloutWindow::crd()]
 }
 
 /// The kinds of muster in a downstream cluster.
@@ -102,6 +108,7 @@ pub fn are_ours(labels: &BTreeMap<String, String>) -> bool {
 pub fn generated() -> Vec<(String, String)> {
     let definitions = management()
         .into_iter()
+        .chain(windows())
         .chain(downstream())
         .chain(zones())
         .chain(flux())

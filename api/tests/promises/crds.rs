@@ -37,6 +37,7 @@ fn committed_files_equal_the_types() {
 fn the_files_read_back_as_the_definitions() {
     let all = crds::management()
         .into_iter()
+        .chain(crds::windows())
         .chain(crds::downstream())
         .chain(crds::flux())
         .chain(crds::rollout_operator());
@@ -96,6 +97,7 @@ fn every_kind_is_found_by_its_names_and_the_category() {
     ProxyAssemblage proxyassemblages pasm
     RemoteAssemblage remoteassemblages rasm
     ModuleRevision modulerevisions mrev
+    RolloutWindow rolloutwindows rwin
     Assemblage assemblages asm
     ");
 }

@@ -9,7 +9,7 @@ const PAGE: &str = "Deleting ClusterPaused ControlPlaneNotReady NoKubeconfig Kub
     CredentialsRejected KindMissing SyncUnsupported Held Pinned NameConflict BindingFailed | WithdrawalHeld Withdrawing | \
     WriteFailed Failed \
     Overdue NotPickedUp AlreadyUnready Relapsed Updating Soaking Reverting | KnownBad Halted Aborted Paused \
-    DependencyBehind SourceNotReady WaitingApproval WaitingGate WaitingStage WaitingDomain WaitingBatch WaitingTurn | \
+    WindowInvalid WindowClosed DependencyBehind SourceNotReady WaitingApproval WaitingGate WaitingStage WaitingDomain WaitingBatch WaitingTurn | \
     UpToDate Excluded";
 
 fn groups() -> Vec<Vec<&'static str>> {
@@ -46,7 +46,12 @@ fn codes_are_stable() {
         (26, "DependencyBehind"),
         (35, "Excluded"),
     ];
-    let appended = [(36, "WriteFailed"), (37, "SyncUnsupported")];
+    let appended = [
+        (36, "WriteFailed"),
+        (37, "SyncUnsupported"),
+        (38, "WindowInvalid"),
+        (39, "WindowClosed"),
+    ];
     for (code, word) in known.into_iter().chain(appended) {
         assert_eq!(of(code), word);
     }

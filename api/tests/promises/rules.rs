@@ -460,3 +460,110 @@ fn gates_can_be_evaluated() {
         check(&gate(bad), None, Err(words));
     }
 }
+
+fn window(spec: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "RolloutWindow", "metadata": { "name": "night" },
+        "spec": { "selector": {} },
+    });
+    object["spec"]
+        .as_object_mut()
+        .unwrap()
+        .extend(spec.as_object().unwrap().clone());
+    object
+}
+
+#[test]
+fn a_window_allows_or_denies() {
+    check(&window(json!({ "allow": [{}] })), None, Ok(()));
+    check(&window(json!({ "deny": [{}] })), None, Ok(()));
+    let either = "set either allow or deny";
+    check(&window(json!({})), None, Err(either));
+    check(&window(json!({ "allow": [{}], "deny": [{}] })), None, Err(either));
+    check(&window(json!({ "allow": [] })), None, Err("spec.allow"));
+    check(
+        &window(json!({ "deny": vec![json!({}); 33] })),
+        None,
+        Err("spec.deny"),
+    );
+    let mut without = window(json!({ "deny": [{}] }));
+    without["spec"].as_object_mut().unwrap().remove("selector");
+    check(&without, None, Err("selector"));
+}
+
+#[test]
+fn an_entry_of_a_window_is_checked_where_it_can_be() {
+    let entry = |entry: Value| window(json!({ "allow": [entry] }));
+    for fine in [
+        json!({ "days": ["Sat", "Sun"], "from": "22:00", "to": "04:00", "timeZone": "Europe/Berlin" }),
+        json!({ "from": "20:00", "to": "24:00", "timeZoneFrom": { "annotation": "example.com/zone" } }),
+        json!({ "dates": "2026-12-20/2027-01-03", "timeZone": "America/Argentina/Buenos_Aires" }),
+        json!({ "dates": "2026-12-24/2026-12-24", "timeZone": "Etc/GMT+3" }),
+        json!({ "timeZone": "UTC" }),
+    ] {
+        check(&entry(fine), None, Ok(()));
+    }
+    for (bad, says) in [
+        (json!({ "days": [], "timeZone": "UTC" }), "days"),
+        (json!({ "days": ["Mon", "Mon"], "timeZone": "UTC" }), "days"),
+        (json!({ "days": ["Monday"], "timeZone": "UTC" }), "days"),
+        (
+            json!({ "from": "22:00", "timeZone": "UTC" }),
+            "set both from and to",
+        ),
+        (
+            json!({ "to": "22:00", "timeZone": "UTC" }),
+            "set both from and to",
+        ),
+        (
+            json!({ "from": "22:00", "to": "22:00", "timeZone": "UTC" }),
+            "from and to must differ",
+        ),
+        (
+            json!({ "from": "24:00", "to": "02:00", "timeZone": "UTC" }),
+            "from",
+        ),
+        (json!({ "from": "22:00", "to": "24:01", "timeZone": "UTC" }), "to"),
+        (
+            json!({ "from": "9:00", "to": "10:00", "timeZone": "UTC" }),
+            "from",
+        ),
+        (json!({ "dates": "2026-12-20", "timeZone": "UTC" }), "dates"),
+        (
+            json!({ "dates": "2027-01-03/2026-12-20", "timeZone": "UTC" }),
+            "dates must not end before they start",
+        ),
+        (json!({ "days": ["Mon"] }), "need timeZone or timeZoneFrom"),
+        (
+            json!({ "from": "22:00", "to": "23:00" }),
+            "need timeZone or timeZoneFrom",
+        ),
+        (
+            json!({ "dates": "2026-12-20/2027-01-03" }),
+            "need timeZone or timeZoneFrom",
+        ),
+        (
+            json!({ "timeZone": "UTC", "timeZoneFrom": { "annotation": "zone" } }),
+            "set either timeZone or timeZoneFrom",
+        ),
+        (json!({ "timeZone": "../etc/localtime" }), "timeZone"),
+        (json!({ "timeZoneFrom": {} }), "annotation"),
+    ] {
+        check(&entry(bad), None, Err(says));
+    }
+}
+
+#[test]
+fn a_bypass_ends() {
+    let bypass = |bypass: Value| window(json!({ "deny": [{}], "bypasses": [bypass] }));
+    let fine = json!({ "module": { "name": "web" }, "reason": "INC-7", "until": "2026-12-21T10:00:00Z", "by": "ann" });
+    check(&bypass(fine.clone()), None, Ok(()));
+    for field in ["until", "reason", "module"] {
+        let mut bad = fine.clone();
+        bad.as_object_mut().unwrap().remove(field);
+        check(&bypass(bad), None, Err(field));
+    }
+    let mut null = fine;
+    null["until"] = Value::Null;
+    check(&bypass(null), None, Err("until"));
+}

@@ -6,9 +6,13 @@ use muster_api::crds;
 use muster_apiserver::schema::Schema;
 use serde_json::Value;
 
-/// Our six definitions.
+/// Our definitions for fleets.
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    crds::management().into_iter().chain(crds::downstream()).collect()
+    crds::management()
+        .into_iter()
+        .chain(crds::windows())
+        .chain(crds::downstream())
+        .collect()
 }
 
 /// The schema of a definition as JSON.

@@ -209,7 +209,7 @@ fn outcome(reason: Reason, rollout: &Rollout) -> String {
         (Reason::Aborted, _) => "not begun",
         (Reason::BindingFailed | Reason::NameConflict, _) => "skipped until that is mended",
         (Reason::Excluded, _) => "left out: no stage selects it (unmatched: Exclude)",
-        (Reason::DependencyBehind, _) => "waits",
+        (Reason::DependencyBehind | Reason::WindowClosed | Reason::WindowInvalid, _) => "waits",
         (
             Reason::WaitingStage
             | Reason::WaitingApproval

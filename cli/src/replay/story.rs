@@ -206,6 +206,7 @@ fn particulars(why: &Why) -> String {
         | Why::Aborted { .. }
         | Why::Paused
         | Why::NotYet { .. }
+        | Why::Closed { .. }
         | Why::Unresolved
         | Why::WaitingRead
         | Why::UpToDate

@@ -100,7 +100,7 @@ impl Explained<'_> {
     /// Whether both have one message.
     pub fn says_the_same(&self, other: &Self) -> bool {
         match self.why {
-            Why::Ineligible { .. } | Why::NotYet { .. } | Why::Pinned { .. } => {
+            Why::Ineligible { .. } | Why::NotYet { .. } | Why::Closed { .. } | Why::Pinned { .. } => {
                 self.message() == other.message()
             }
             _ => self.why == other.why,
@@ -127,7 +127,7 @@ pub fn word(why: &Why) -> (Reason, Option<Millis>) {
         Why::Pinned { .. } => (Reason::Pinned, None),
         Why::Reverting { since, .. } => (Reason::Reverting, Some(*since)),
         Why::Aborted { .. } => (Reason::Aborted, None),
-        Why::NotYet { reason } => (ineligible(*reason), None),
+        Why::NotYet { reason } | Why::Closed { reason } => (ineligible(*reason), None),
         Why::WaitingApproval { .. } => (Reason::WaitingApproval, None),
         Why::WaitingGate { .. } => (Reason::WaitingGate, None),
         Why::WaitingStage { .. } => (Reason::WaitingStage, None),
@@ -152,6 +152,7 @@ pub fn precedence(reason: Reason) -> u8 {
     match reason {
         Reason::WriteFailed => Reason::Failed.code(),
         Reason::SyncUnsupported => Reason::KindMissing.code(),
+        Reason::WindowInvalid | Reason::WindowClosed => Reason::DependencyBehind.code(),
         known => known.code(),
     }
 }
@@ -274,7 +275,7 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             "the rollout of {version} was aborted{aborted}; next: commit another version, or retry it: {}",
             background.once(annotation::RETRY, None)
         ),
-        Why::NotYet { .. } => obstacles
+        Why::NotYet { .. } | Why::Closed { .. } => obstacles
             .get(cluster)
             .map_or("it waits for something else", String::as_str)
             .to_owned(),

@@ -191,6 +191,11 @@ pub struct Charge {
     pub absent_since: Option<Millis>,
     /// It was absent for too long: released, counted for nothing, remembered as unconfirmed.
     pub skipped: bool,
+    /// A window closed before its intent was written, and it is fenced: only its row's token is raised, so nothing is in flight. It gets
+    /// no other intent before the window opens.
+    pub unbegun: bool,
+    /// After such a fence its intent was decided anew, as the window had opened: nothing is in flight before the row of that is written.
+    pub resumed: bool,
 }
 
 /// What is intended with a charged unit.
@@ -279,6 +284,8 @@ impl Charge {
             clock: Clock::default(),
             absent_since: None,
             skipped: false,
+            unbegun: false,
+            resumed: false,
         }
     }
 
@@ -327,6 +334,15 @@ impl Charge {
     /// was taken back is nothing of that.
     pub(crate) fn is_counted(&self, unit: &Unit) -> bool {
         !unit.is_quiet() && unit.carries().is_some() && self.sent.is_some_and(|first| unit.token() >= first)
+    }
+
+    /// A change of the unit has begun on this slot and is not confirmed: its row was written, for this or an earlier intent. An intent whose
+    /// row is not written has not begun, nor has one of which only the token is new. The fence of an intent that was given up for another
+    /// reason, before a window closed, counts as written: nothing tells it from an intent with the same content.
+    pub(crate) fn is_in_flight(&self, unit: &Unit) -> bool {
+        let found = self.doubtful && !unit.is_quiet() && unit.carries().is_some();
+        let earlier = !self.resumed && (self.is_counted(unit) || found);
+        !self.unbegun && (self.is_written(unit) || earlier) && !unit.has_only_a_new_token()
     }
 
     /// Its intent is in the row, as far as the view tells. A report that has its token is no proof: without the row it is about one of
@@ -444,6 +460,15 @@ impl Memory {
             return Some(Verdict::Bad);
         }
         (self.last_good == Some(revision)).then_some(Verdict::Good)
+    }
+
+    /// Whether a stage may go on without this unit while its change window is closed: it is to get something, and no change of it was
+    /// decided that is not confirmed or fenced yet. A caller whose windows say so gives such a unit as [`Eligible::No`](crate::Eligible::No)
+    /// with [`Absence::Skip`](crate::Absence::Skip).
+    pub fn may_skip(&self, unit: &Unit) -> bool {
+        let charge = self.charges.get(&unit.id);
+        let charged = charge.is_some_and(|charge| charge.incarnation == unit.incarnation && !charge.skipped);
+        unit.selected() && !unit.has_desired() && !charged
     }
 
     /// Is this revision condemned, or its run aborted? Then it is never newly assigned.

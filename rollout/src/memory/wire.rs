@@ -79,6 +79,8 @@ const SUCCEEDED: u16 = 1 << 10;
 const SENT: u16 = 1 << 11;
 const MARKED: u16 = 1 << 12;
 const RETURNED: u16 = 1 << 13;
+const UNBEGUN: u16 = 1 << 14;
+const RESUMED: u16 = 1 << 15;
 
 impl From<Memory> for Wire {
     fn from(memory: Memory) -> Self {
@@ -175,6 +177,8 @@ impl WireCharge {
             (charge.marked, MARKED),
             (charge.returned, RETURNED),
             (charge.skipped, SKIPPED),
+            (charge.unbegun, UNBEGUN),
+            (charge.resumed, RESUMED),
             (charge.clock.from.is_some(), RUNNING),
             (charge.absent_since.is_some(), ABSENT),
             (charge.succeeded_since.is_some(), SUCCEEDED),
@@ -235,6 +239,8 @@ impl WireCharge {
             },
             absent_since: (set(ABSENT) && !set(RUNNING)).then_some(at),
             skipped: set(SKIPPED),
+            unbegun: set(UNBEGUN),
+            resumed: set(RESUMED),
         })
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Pass;
 use super::order::is_ready;
+use super::window::must_wait;
 use crate::{
     Charge, Desired, Digest, Eligible, Kind, MAX_CHARGES, OnFailure, OnJoin, Place, Revision, Unit, UnitId,
 };
@@ -89,7 +90,7 @@ impl Pass<'_> {
                     .is_some_and(|(_, carried)| carried == wanted.digest),
                 _ => charge.digest == Some(wanted.digest),
             };
-            if !there && !waits(unit, wanted.kind) {
+            if !there && !must_wait(unit, &charge, wanted.kind) {
                 let charge = self.redirect(unit, charge, wanted);
                 self.memory.charges.insert(id, charge);
             }
@@ -97,6 +98,9 @@ impl Pass<'_> {
     }
 
     fn redirect(&mut self, unit: &Unit, charge: Charge, wanted: Wanted) -> Charge {
+        if charge.unbegun {
+            self.take_place();
+        }
         let values_only = match charge.revision {
             Some(revision) if revision == wanted.revision => charge.values_only,
             _ => unit.is_quiet() && unit.carried_revision() == Some(wanted.revision),
@@ -109,6 +113,8 @@ impl Pass<'_> {
         Charge {
             sent: redirected.sent.filter(|_| !left),
             returned: redirected.returned && !left,
+            unbegun: false,
+            resumed: charge.unbegun || charge.resumed && !charge.is_written(unit),
             revision: Some(wanted.revision),
             digest: Some(wanted.digest),
             values_only,
@@ -120,6 +126,9 @@ impl Pass<'_> {
     /// W5: an intent that is not written and will not be carried out leaves the window only behind a fence.
     pub(super) fn give_up(&mut self) {
         for (id, charge) in self.memory.charges.clone() {
+            if self.hold_back(&id, &charge) {
+                continue;
+            }
             let intent = charge.kind.is_assignment() && !charge.skipped;
             let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.is_eligible()) else {
                 continue;
@@ -204,8 +213,13 @@ impl Pass<'_> {
     }
 }
 
-/// Its turn has not come yet, as the caller knows. Who goes back to what was good waits for nothing.
+/// Its turn has not come yet, as the caller knows, or its window is closed. A unit that goes back to what was good waits for nothing but a
+/// window that says so.
 pub(super) fn waits(unit: &Unit, kind: Kind) -> bool {
     let goes_back = kind == Kind::Revert && !unit.is_empty();
-    matches!(unit.eligible, Eligible::NotYet(_)) && !goes_back
+    match unit.eligible {
+        Eligible::NotYet(_) => !goes_back,
+        Eligible::Closed { reverts, .. } => !(goes_back && reverts),
+        Eligible::Yes | Eligible::No(_) => false,
+    }
 }

@@ -29,6 +29,20 @@ impl Pass<'_> {
         })
     }
 
+    /// A unit of the batch that is open was not begun after all: its place is free.
+    pub(super) fn free_place(&mut self) {
+        if let Some(open) = &mut self.memory.course.batch {
+            open.left = open.left.saturating_add(1).min(open.size);
+        }
+    }
+
+    /// It is begun now.
+    pub(super) fn take_place(&mut self) {
+        if let Some(open) = &mut self.memory.course.batch {
+            open.left = open.left.saturating_sub(1);
+        }
+    }
+
     /// The size of the batch that has no place any more, if it is that.
     pub(super) fn full_batch(&self) -> Option<u32> {
         self.batch().filter(|open| open.left == 0).map(|open| open.size)

@@ -233,6 +233,8 @@ fn read_row(unit: &Unit, mut charge: Charge) -> Fate {
                 revision,
                 digest: Some(digest),
                 doubtful: found.sent.is_none(),
+                unbegun: found.unbegun && fenced,
+                resumed: false,
                 ..found
             })
         }

@@ -19,6 +19,7 @@ mod steps;
 mod summary;
 mod verdict;
 mod wake;
+mod window;
 mod withdraw;
 
 use std::collections::BTreeSet;

@@ -65,6 +65,7 @@ impl Pass<'_> {
         let held = charge.filter(|charge| !charge.skipped);
         let why = match held {
             Some(charge) if let Some(why) = self.why_not_written(unit, charge) => why,
+            Some(charge) if let Some(why) = self.why_held_back(unit, charge) => why,
             Some(charge) if charge.kind == Kind::Withdraw && (!unit.selected() || unit.being_withdrawn()) => {
                 withdrawing(unit, charge)
             }
@@ -82,7 +83,7 @@ impl Pass<'_> {
                 reason,
                 since: charge.and_then(|charge| charge.absent_since),
             },
-            Eligible::No(_) | Eligible::NotYet(_) | Eligible::Yes => why,
+            Eligible::No(_) | Eligible::NotYet(_) | Eligible::Closed { .. } | Eligible::Yes => why,
         }
     }
 
@@ -101,7 +102,12 @@ impl Pass<'_> {
             _ if !self.may_withdraw => Why::WaitingRead,
             _ => match unit.eligible {
                 Eligible::NotYet(reason) => Why::NotYet { reason },
-                Eligible::No(_) | Eligible::Yes => windows.withdrawal.clone(),
+                Eligible::Closed {
+                    why: reason,
+                    withdrawals: false,
+                    ..
+                } => Why::Closed { reason },
+                Eligible::Closed { .. } | Eligible::No(_) | Eligible::Yes => windows.withdrawal.clone(),
             },
         }
     }
@@ -228,6 +234,7 @@ impl Pass<'_> {
         };
         match (unit.eligible, &windows.stage) {
             (Eligible::NotYet(reason), _) if waits(unit, kind) => Why::NotYet { reason },
+            (Eligible::Closed { why: reason, .. }, _) if waits(unit, kind) => Why::Closed { reason },
             (_, Some(stage)) if !self.is_open(unit, kind) => stage.clone(),
             _ if !windows.domains.admit(unit) => windows.domain.clone(),
             _ => windows

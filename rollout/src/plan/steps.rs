@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 
 use super::Pass;
 use super::limit::count;
+use super::window::is_barred;
 use crate::{Charge, Kind, Step, Token, Unit, UnitId};
 
 impl Pass<'_> {
@@ -97,7 +98,7 @@ impl Pass<'_> {
 
     fn step(&self, unit: &Unit, charge: &Charge) -> Option<Step> {
         let (id, token) = (unit.id.clone(), charge.token);
-        let free = unit.is_eligible() && !self.spec.paused;
+        let free = unit.is_eligible() && !self.spec.paused && !is_barred(unit, charge);
         match charge.kind {
             Kind::Fence if charge.skipped || unit.is_eligible() => Some(Step::Fence { unit: id, token }),
             Kind::Abandon if self.may_withdraw => Some(Step::Abandon { unit: id, token }),

@@ -68,6 +68,7 @@ impl Summary {
             | Why::Aborted { .. }
             | Why::Paused
             | Why::NotYet { .. }
+            | Why::Closed { .. }
             | Why::Unresolved
             | Why::WaitingApproval { .. }
             | Why::WaitingGate { .. }

@@ -1,4 +1,4 @@
-//! When time alone changes something: a deadline, the end of an absence, the end of a soak. Never polled for.
+//! When time alone changes something: a deadline, the end of an absence, the end of a soak, a window that opens or closes. Never polled for.
 
 use super::Pass;
 use crate::{Charge, Kind, Millis};
@@ -16,6 +16,7 @@ impl Pass<'_> {
             .flatten()
             .chain(self.stage_ends())
             .chain(self.write_deadlines())
+            .chain(self.spec.window_change)
             .filter(|at| *at > self.now)
             .min()
     }

@@ -1,7 +1,9 @@
 //! Rule 14: units that are no longer selected are withdrawn from, a few at a time, and not many at once unnoticed.
 
 use super::Pass;
+use super::assign::{Wanted, waits};
 use super::limit::count;
+use super::window::is_closed;
 use crate::id::fnv64;
 use crate::{Acknowledged, Charge, Eligible, Kind, Unit};
 
@@ -26,7 +28,8 @@ impl Pass<'_> {
                 continue;
             };
             let open = is_active(&charge) && unit.is_eligible() && !charge.is_written(unit);
-            if !open || self.wanted(unit, None).is_some() {
+            let goes_on = |wanted: &Wanted| !is_closed(unit) || !waits(unit, wanted.kind);
+            if !open || self.wanted(unit, None).is_some_and(|wanted| goes_on(&wanted)) {
                 continue;
             }
             if charge.counts() || self.charged() < self.limit() {
@@ -58,7 +61,11 @@ impl Pass<'_> {
             is_active(charge) && self.unit_of(id, charge).is_none_or(|unit| goes_on(unit, charge))
         }));
         let mut room = self.withdraw_limit().saturating_sub(active);
-        let may = |unit: &&Unit| unit.eligible == Eligible::Yes;
+        let may = |unit: &&Unit| match unit.eligible {
+            Eligible::Yes => true,
+            Eligible::Closed { withdrawals, .. } => withdrawals,
+            Eligible::NotYet(_) | Eligible::No(_) => false,
+        };
         let (moving, others): (Vec<&Unit>, Vec<&Unit>) =
             leaving.into_iter().filter(may).partition(|unit| self.moves(unit));
         let others = others.into_iter().filter(|_| !held);

@@ -173,7 +173,7 @@ pub fn wanted() -> Vec<&'static str> {
         "a gap in mid-run",
         "held up by its surroundings",
     ];
-    let reasons = REASONS.iter().copied();
+    let reasons = REASONS.iter().copied().filter(|reason| *reason != WINDOWS);
     states
         .into_iter()
         .chain(reasons)
@@ -183,7 +183,7 @@ pub fn wanted() -> Vec<&'static str> {
 }
 
 /// In the order of [`reason`].
-const REASONS: [&str; 28] = [
+const REASONS: [&str; 29] = [
     "why: Ineligible",
     "why: WithdrawalHeld",
     "why: Withdrawing",
@@ -212,7 +212,11 @@ const REASONS: [&str; 28] = [
     "why: WaitingDomain",
     "why: WaitingBatch",
     "why: WriteFailed",
+    WINDOWS,
 ];
+
+/// The histories have no windows; those of `windows.rs` do.
+const WINDOWS: &str = "why: Closed";
 
 fn reason(why: &Why) -> &'static str {
     REASONS[match why {
@@ -244,5 +248,6 @@ fn reason(why: &Why) -> &'static str {
         Why::WaitingDomain { .. } => 25,
         Why::WaitingBatch { .. } => 26,
         Why::WriteFailed { .. } => 27,
+        Why::Closed { .. } => 28,
     }]
 }

@@ -38,5 +38,6 @@ mod revert;
 mod speed;
 mod stages;
 mod will;
+mod windows;
 mod withdrawal;
 mod world;

@@ -44,6 +44,8 @@ fn full() -> Memory {
             },
             absent_since: None,
             skipped: true,
+            unbegun: true,
+            resumed: true,
         };
         memory.charges.insert(long_name(at), charge);
     }

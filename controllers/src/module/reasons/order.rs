@@ -43,6 +43,7 @@ each_variant! {
     Aborted { revision: revision() }
     Paused {}
     NotYet { reason: carried(Reason::DependencyBehind) }
+    Closed { reason: carried(Reason::WindowClosed) }
     Unresolved {}
     WaitingApproval { stage: "canary".into() }
     WaitingGate { stage: "canary".into(), gate: GateId { stage: 0, gate: 0 }, last: None, passes: (0, 1) }
@@ -79,7 +80,14 @@ fn all() -> Vec<Why> {
         reason: carried(*reason),
         since: None,
     });
-    each_variant().into_iter().chain(obstacles).collect()
+    let unread = Why::Closed {
+        reason: carried(Reason::WindowInvalid),
+    };
+    each_variant()
+        .into_iter()
+        .chain(obstacles)
+        .chain([unread])
+        .collect()
 }
 
 #[test]
@@ -97,6 +105,8 @@ fn the_engine_and_the_public_table_order_every_reason_alike() {
     let shared = BTreeSet::from([
         (Reason::KindMissing, Reason::SyncUnsupported),
         (Reason::WriteFailed, Reason::Failed),
+        (Reason::WindowInvalid, Reason::WindowClosed),
+        (Reason::WindowClosed, Reason::DependencyBehind),
     ]);
     for pair in ranks.windows(2) {
         let [(first, before), (second, after)] = pair else {

@@ -119,6 +119,7 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
         Why::Reverting { .. } => changing(&|charge| charge.kind == Kind::Revert),
         Why::Aborted { .. } => it.is_refused() && !it.is_bad(),
         Why::NotYet { reason } => it.unit.eligible == Eligible::NotYet(*reason),
+        Why::Closed { reason } => matches!(it.unit.eligible, Eligible::Closed { why, .. } if why == *reason),
         Why::WaitingApproval { stage } => {
             let asked = it
                 .open_stage()

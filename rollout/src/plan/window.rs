@@ -1,0 +1,83 @@
+//! W5, of units whose change window is closed: nothing begins, and what was decided and is not written is fenced. What was written goes on.
+
+use super::{Pass, assign::waits};
+use crate::{Charge, Desired, Eligible, Kind, Unit, UnitId, Why};
+
+impl Pass<'_> {
+    /// Fences an intent that is not written and may not begin now. True if it is one, fenced or waiting for room to be.
+    pub(super) fn hold_back(&mut self, id: &UnitId, charge: &Charge) -> bool {
+        let Some(unit) = self.unit_of(id, charge).filter(|unit| is_closed(unit)) else {
+            return false;
+        };
+        if charge.kind == Kind::Fence && !charge.is_written(unit) && !charge.is_in_flight(unit) {
+            let fence = Charge {
+                unbegun: true,
+                resumed: false,
+                ..*charge
+            };
+            self.memory.charges.insert(id.clone(), fence);
+            return true;
+        }
+        if charge.skipped || !is_barred(unit, charge) {
+            return false;
+        }
+        let assigns = charge.kind.is_assignment();
+        if assigns {
+            self.free_place();
+        }
+        if assigns && charge.sent.is_none() && !charge.doubtful && unit.is_quiet() {
+            // Nothing was given out for the slot: no late write can come.
+            self.memory.charges.remove(id);
+        } else if charge.counts() || self.charged() < self.limit() {
+            let token = self.issue();
+            let fence = Charge {
+                unbegun: true,
+                resumed: false,
+                ..charge.redirected(Kind::Fence, token, charge.since)
+            };
+            self.memory.charges.insert(id.clone(), fence);
+        }
+        // Else the fence of a withdrawal waits for a slot of the limit; the withdrawal is not repeated.
+        true
+    }
+
+    /// Why a charged unit does not begin, unless a worse reason holds.
+    pub(super) fn why_held_back(&self, unit: &Unit, charge: &Charge) -> Option<Why> {
+        let Eligible::Closed { why: reason, .. } = unit.eligible else {
+            return None;
+        };
+        let held_back = charge.unbegun || is_barred(unit, charge);
+        let known = match unit.desired {
+            Desired::Unresolved => false,
+            Desired::Content { revision, .. } => !self.memory.refuses(revision),
+            Desired::Nothing => true,
+        };
+        let late = charge.is_overdue(&self.spec.deadlines, self.now);
+        let fails = unit.failure_at_row().is_some() || late;
+        (held_back && known && !fails && !self.spec.paused).then_some(Why::Closed { reason })
+    }
+}
+
+/// Its slot may not get an intent of this kind yet. A change in flight is retargeted whether a window is closed or not.
+pub(super) fn must_wait(unit: &Unit, charge: &Charge, kind: Kind) -> bool {
+    waits(unit, kind) && !(is_closed(unit) && charge.is_in_flight(unit))
+}
+
+/// Its intent is not written and may not be: a window is closed, and no change of the unit is in flight.
+pub(super) fn is_barred(unit: &Unit, charge: &Charge) -> bool {
+    let Eligible::Closed { withdrawals, .. } = unit.eligible else {
+        return false;
+    };
+    if charge.is_written(unit) {
+        return false;
+    }
+    match charge.kind {
+        Kind::Withdraw => !withdrawals,
+        Kind::Assign | Kind::Join | Kind::Revert => waits(unit, charge.kind) && !charge.is_in_flight(unit),
+        Kind::Relapsed | Kind::Fence | Kind::Abandon => false,
+    }
+}
+
+pub(super) const fn is_closed(unit: &Unit) -> bool {
+    matches!(unit.eligible, Eligible::Closed { .. })
+}

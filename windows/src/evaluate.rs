@@ -1,0 +1,209 @@
+//! What all windows of a namespace say of one cluster and one module at an instant.
+
+use std::{collections::BTreeMap, fmt};
+
+use jiff::{Timestamp, tz::TimeZone};
+use muster_api::{
+    module::ModuleKind,
+    reasons::Reason,
+    rolloutwindow::{ClosedClusters, WhileClosed},
+};
+
+use crate::{
+    LONG, Window, WindowError,
+    search::{self, Active},
+    window::Rule,
+};
+
+/// What windows ask of a Cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Cluster<'a> {
+    /// Its labels.
+    pub labels: &'a BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: &'a BTreeMap<String, String>,
+}
+
+/// What windows ask of a Module or BootstrapModule.
+#[derive(Clone, Copy, Debug)]
+pub struct Module<'a> {
+    /// Which of the two.
+    pub kind: ModuleKind,
+    /// Its name.
+    pub name: &'a str,
+    /// Its labels.
+    pub labels: &'a BTreeMap<String, String>,
+}
+
+/// Whether changes of the module may begin in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Whether.
+    pub state: State,
+    /// The first instant after which any part of the answer may be another. `None`: it stays as it is until an object changes.
+    pub next_change: Option<Timestamp>,
+}
+
+/// Open or closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Changes may begin.
+    Open {
+        /// When it closes. `None`: not within [`HORIZON`](crate::HORIZON).
+        until: Option<Timestamp>,
+    },
+    /// Only what the fields allow may begin; changes in flight go on.
+    Closed(Closed),
+}
+
+/// Why and until when a cluster is closed. Of several windows that close it the strictest `reverts`, `withdrawals` and `while_closed`
+/// hold: `Wait`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// The window that is named: one that cannot be read; else the deny window that ends last; else the allow window that opens first.
+    pub window: String,
+    /// Why that window cannot be read for this cluster.
+    pub error: Option<WindowError>,
+    /// When the cluster opens, all windows considered. `None`: not within [`HORIZON`](crate::HORIZON), or not before an object changes.
+    pub until: Option<Timestamp>,
+    /// The time zone in which people read that instant.
+    pub time_zone: TimeZone,
+    /// The message of the window.
+    pub message: String,
+    /// Whether a cluster may go back to the last good revision.
+    pub reverts: WhileClosed,
+    /// Whether the module may be withdrawn.
+    pub withdrawals: WhileClosed,
+    /// Whether the stage waits for the cluster or goes on without it.
+    pub while_closed: ClosedClusters,
+    /// The cluster does not open within [`LONG`].
+    pub is_long: bool,
+}
+
+impl Closed {
+    /// The reason of the cluster: `WindowInvalid` if the window cannot be read, else `WindowClosed`.
+    pub const fn reason(&self) -> Reason {
+        if self.error.is_some() {
+            Reason::WindowInvalid
+        } else {
+            Reason::WindowClosed
+        }
+    }
+}
+
+impl fmt::Display for Closed {
+    /// What follows the reason: `until 2026-12-01T02:00 Europe/Berlin (freeze-december): no changes before the audit`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.until {
+            Some(until) => {
+                let local = self.time_zone.to_datetime(until).strftime("%Y-%m-%dT%H:%M");
+                let zone = self.time_zone.iana_name().unwrap_or("UTC");
+                write!(f, "until {local} {zone} ({})", self.window)?;
+            }
+            None => write!(f, "with no opening in sight ({})", self.window)?,
+        }
+        if self.is_long && self.until.is_some() {
+            write!(f, ", not within 30 days")?;
+        }
+        if let Some(error) = &self.error {
+            write!(f, ": {error}")?;
+        }
+        if !self.message.is_empty() {
+            write!(f, ": {}", self.message)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether changes of this module may begin in this cluster at this instant. `windows` are all of the namespace, in any order.
+pub fn evaluate(windows: &[Window], cluster: &Cluster<'_>, module: &Module<'_>, now: Timestamp) -> Answer {
+    let selecting = windows
+        .iter()
+        .filter(|window| window.selects_cluster(cluster) && window.selects_module(module));
+    let mut active: Vec<Active<'_>> = selecting
+        .map(|window| Active {
+            window,
+            state: window.entries_for(Some(cluster)),
+            bypass_end: window.bypass_end(module, now),
+        })
+        .collect();
+    active.sort_by(|one, other| one.window.name.cmp(&other.window.name));
+    let (open, until) = search::until(&active, now);
+    let state = if open {
+        State::Open { until }
+    } else {
+        closed(&active, now, until)
+    };
+    // The end of a bypass that is no longer than others would be none, but asking once too often does no harm.
+    let next_change = active.iter().filter_map(|window| window.next_change(now)).min();
+    Answer { state, next_change }
+}
+
+/// Some window closes it, or it would be open.
+fn closed(active: &[Active<'_>], now: Timestamp, until: Option<Timestamp>) -> State {
+    let denying: Vec<&Active<'_>> = active.iter().filter(|window| window.denies(now)).collect();
+    let allowed = active.iter().any(|window| window.allows(now));
+    let missing = active
+        .iter()
+        .filter(|window| window.rule() == Rule::Allow && !allowed);
+    let closing: Vec<&Active<'_>> = denying.iter().copied().chain(missing).collect();
+    let Some((named, time_zone)) = named(&denying, &closing, now) else {
+        return State::Open { until };
+    };
+    let waits = |is: fn(&Window) -> WhileClosed| {
+        let any = closing
+            .iter()
+            .any(|active| is(active.window) == WhileClosed::Wait);
+        if any {
+            WhileClosed::Wait
+        } else {
+            WhileClosed::Allow
+        }
+    };
+    let waited_for = closing
+        .iter()
+        .any(|active| active.window.while_closed == ClosedClusters::Wait);
+    State::Closed(Closed {
+        window: named.window.name.clone(),
+        error: named.state.as_ref().err().cloned(),
+        until,
+        time_zone,
+        message: named.window.message.clone(),
+        reverts: waits(|window| window.reverts),
+        withdrawals: waits(|window| window.withdrawals),
+        while_closed: if waited_for {
+            ClosedClusters::Wait
+        } else {
+            ClosedClusters::Skip
+        },
+        is_long: until.is_none_or(|until| until.duration_since(now) > LONG),
+    })
+}
+
+/// The window that is named, and the time zone of the entry that counts. The first by name of several.
+fn named<'a, 'b>(
+    denying: &[&'b Active<'a>],
+    closing: &[&'b Active<'a>],
+    now: Timestamp,
+) -> Option<(&'b Active<'a>, TimeZone)> {
+    if let Some(invalid) = denying.iter().find(|window| window.state.is_err()) {
+        return Some((invalid, TimeZone::UTC));
+    }
+    let ends = denying
+        .iter()
+        .filter_map(|window| Some((*window, window.last_end(now)?)));
+    // Of equal ones `max_by_key` takes the last.
+    let last = ends
+        .rev()
+        .max_by_key(|(_, (end, _))| end.unwrap_or(Timestamp::MAX));
+    if let Some((window, (_, zone))) = last {
+        return Some((window, zone.clone()));
+    }
+    let starts = closing
+        .iter()
+        .filter_map(|window| Some((*window, window.first_start(now)?)));
+    match starts.min_by_key(|(_, (start, _))| *start) {
+        Some((window, (_, zone))) => Some((window, zone.clone())),
+        None => closing.first().map(|window| (*window, TimeZone::UTC)),
+    }
+}

@@ -1,0 +1,35 @@
+//! Change windows: whether changes may begin in a cluster at an instant, and when that changes.
+//!
+//! ```text
+//!   RolloutWindow objects ──► Window::read ──► Window ─┐
+//!   labels and annotations of a Cluster ───────────────┼──► evaluate ──► Open | Closed, next change
+//!   kind, name and labels of a module ─────────────────┤
+//!   now ───────────────────────────────────────────────┘
+//! ```
+//!
+//! - No window selects the cluster and the module: open.
+//! - Some do: open while no `deny` entry and at least one `allow` entry (if there is any `allow` window) contains the instant.
+//! - A window that cannot be read closes what it selects; if its selector cannot be read either, its whole namespace.
+//!
+//! Invariant: no clock, no I/O: time zones come from the database that is built into the program, never from a file or the environment.
+//! Invariant: the same input gives the same answer, whatever the order of the windows.
+//! Invariant: the next change is found by jumping from one boundary of an entry to the next, within [`HORIZON`] and [`MAX_STEPS`].
+
+mod entry;
+mod error;
+mod evaluate;
+mod search;
+mod skipped;
+mod window;
+mod zone;
+
+pub use error::{Problem, WindowError};
+pub use evaluate::{Answer, Closed, Cluster, Module, State, evaluate};
+pub use search::{HORIZON, MAX_STEPS};
+pub use skipped::Skipped;
+pub use window::{Summary, Window};
+
+use jiff::SignedDuration;
+
+/// A cluster that does not open within this time is reported at once ([`Closed::is_long`]): 30 days.
+pub const LONG: SignedDuration = SignedDuration::from_hours(30 * 24);

@@ -1,0 +1,288 @@
+//! A window as it was read: what it selects, when it is open, and what is wrong with it.
+
+use jiff::{Timestamp, tz::TimeZone};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use muster_api::{
+    module::ModuleKind,
+    rolloutwindow::{ClosedClusters, MAX_ENTRIES, RolloutWindowSpec, WhileClosed, WindowBypass, WindowEntry},
+    selector::Matcher,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{
+    Cluster, Module, Problem, WindowError,
+    entry::{Entry, Zone},
+    search::{Active, until},
+    zone::zone,
+};
+
+/// A RolloutWindow that was read. Reading never fails: a window with [`Window::errors`] closes what it selects.
+#[derive(Clone, Debug)]
+pub struct Window {
+    pub(crate) name: String,
+    /// `None`: the selector cannot be read, so every cluster of the namespace is selected.
+    clusters: Option<Matcher>,
+    /// `None`: every module of the namespace.
+    modules: Option<Matcher>,
+    /// `None`: it cannot be read, or has neither or both.
+    rule: Option<(Rule, Vec<Entry>)>,
+    errors: Vec<WindowError>,
+    pub(crate) reverts: WhileClosed,
+    pub(crate) withdrawals: WhileClosed,
+    pub(crate) while_closed: ClosedClusters,
+    pub(crate) message: String,
+    bypasses: Vec<Bypass>,
+}
+
+/// What the entries of a window do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    Allow,
+    Deny,
+}
+
+/// A module for which a window is open until an instant.
+#[derive(Clone, Debug)]
+struct Bypass {
+    kind: ModuleKind,
+    name: String,
+    until: Timestamp,
+}
+
+/// What a window says by itself, for its status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Whether changes may begin as far as this window decides. `None`: that depends on the time zone of each cluster.
+    pub open: Option<bool>,
+    /// When that changes. `None`: never, not within [`HORIZON`](crate::HORIZON), or it depends on the cluster.
+    pub next_change: Option<Timestamp>,
+}
+
+impl Window {
+    /// The window of this name with this spec.
+    pub fn new(name: &str, spec: &RolloutWindowSpec) -> Self {
+        let mut window = Self::empty(name);
+        window.read_selectors(Some(&spec.selector), spec.module_selector.as_ref());
+        window.read_rule(spec.allow.as_deref(), spec.deny.as_deref());
+        window.reverts = spec.reverts;
+        window.withdrawals = spec.withdrawals;
+        window.while_closed = spec.while_closed;
+        window.message.clone_from(&spec.message);
+        for (index, bypass) in spec.bypasses.iter().enumerate() {
+            window.read_bypass(index, bypass);
+        }
+        window
+    }
+
+    /// The window of a RolloutWindow object as an API server returns it, whatever is in it: an object that was stored under another
+    /// definition must not go unnoticed. What can be read of one that is malformed (its selectors, its bypasses) still counts.
+    pub fn read(object: &Value) -> Self {
+        let name = object
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let null = Value::Null;
+        let spec = object.get("spec").unwrap_or(&null);
+        let malformed = match part::<RolloutWindowSpec>(spec) {
+            Ok(spec) => return Self::new(name, &spec),
+            Err(malformed) => malformed,
+        };
+        let mut window = Self::empty(name);
+        let selector = |field: &str| match spec.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => part::<LabelSelector>(value).map(Some),
+        };
+        match (selector("selector"), selector("moduleSelector")) {
+            (Ok(clusters), Ok(modules)) => window.read_selectors(clusters.as_ref(), modules.as_ref()),
+            (Ok(clusters), Err(_)) => window.read_selectors(clusters.as_ref(), None),
+            (Err(_), _) => {}
+        }
+        for (index, bypass) in spec
+            .get("bypasses")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
+            if let Ok(bypass) = part(bypass) {
+                window.read_bypass(index, &bypass);
+            }
+        }
+        window.refuse("spec", Problem::Malformed(malformed));
+        window
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Everything that is wrong with it. Not empty: the window closes what it selects, whatever its entries say.
+    pub fn errors(&self) -> &[WindowError] {
+        &self.errors
+    }
+
+    /// Whether a cluster with these labels is selected.
+    pub fn selects_cluster(&self, cluster: &Cluster<'_>) -> bool {
+        self.clusters
+            .as_ref()
+            .is_none_or(|matcher| matcher.matches(cluster.labels))
+    }
+
+    /// Whether this module is selected.
+    pub fn selects_module(&self, module: &Module<'_>) -> bool {
+        self.modules
+            .as_ref()
+            .is_none_or(|matcher| matcher.matches(module.labels))
+    }
+
+    /// What it says by itself at this instant, without bypasses. One that cannot be read is closed.
+    pub fn summary(&self, now: Timestamp) -> Summary {
+        let local = |entry: &Entry| matches!(entry.zone, Zone::Annotation(_));
+        let rule = self.rule.as_ref().filter(|_| self.errors.is_empty());
+        if rule.is_some_and(|(_, entries)| entries.iter().any(local)) {
+            return Summary::default();
+        }
+        let active = [Active {
+            window: self,
+            state: self.entries_for(None),
+            bypass_end: None,
+        }];
+        let (open, until) = until(&active, now);
+        Summary {
+            open: Some(open),
+            next_change: until,
+        }
+    }
+
+    /// Its entries with the time zones that they have for this cluster; or why it is closed there.
+    pub(crate) fn entries_for(&self, cluster: Option<&Cluster<'_>>) -> Result<Entries<'_>, WindowError> {
+        if let Some(error) = self.errors.first() {
+            return Err(error.clone());
+        }
+        let Some((rule, entries)) = &self.rule else {
+            return Err(error("spec", Problem::NoRule));
+        };
+        let entries = entries.iter().map(|entry| Ok((entry, entry.zone.of(cluster)?)));
+        Ok(Entries {
+            rule: *rule,
+            entries: entries.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// When the last bypass for this module ends that is in force.
+    pub(crate) fn bypass_end(&self, module: &Module<'_>, now: Timestamp) -> Option<Timestamp> {
+        let ours = |bypass: &&Bypass| bypass.kind == module.kind && bypass.name == module.name;
+        let ends = self.bypasses.iter().filter(ours).map(|bypass| bypass.until);
+        ends.filter(|until| *until > now).max()
+    }
+
+    fn empty(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            clusters: None,
+            modules: None,
+            rule: None,
+            errors: Vec::new(),
+            reverts: WhileClosed::Allow,
+            withdrawals: WhileClosed::Wait,
+            while_closed: ClosedClusters::Wait,
+            message: String::new(),
+            bypasses: Vec::new(),
+        }
+    }
+
+    fn refuse(&mut self, field: &str, problem: Problem) {
+        self.errors.push(error(field, problem));
+    }
+
+    /// One that cannot be read selects everything.
+    fn read_selectors(&mut self, clusters: Option<&LabelSelector>, modules: Option<&LabelSelector>) {
+        match clusters.map(|selector| Matcher::new(Some(selector))) {
+            Some(Ok(matcher)) => self.clusters = Some(matcher),
+            Some(Err(problem)) => self.refuse("spec.selector", problem.into()),
+            None => {}
+        }
+        match modules.map(|selector| Matcher::new(Some(selector))) {
+            Some(Ok(matcher)) => self.modules = Some(matcher),
+            Some(Err(problem)) => self.refuse("spec.moduleSelector", problem.into()),
+            None => {}
+        }
+    }
+
+    fn read_rule(&mut self, allow: Option<&[WindowEntry]>, deny: Option<&[WindowEntry]>) {
+        let (rule, field, entries) = match (allow, deny) {
+            (Some(entries), None) => (Rule::Allow, "spec.allow", entries),
+            (None, Some(entries)) => (Rule::Deny, "spec.deny", entries),
+            (None, None) => return self.refuse("spec", Problem::NoRule),
+            (Some(_), Some(_)) => return self.refuse("spec", Problem::TwoRules),
+        };
+        match entries.len() {
+            0 => return self.refuse(field, Problem::NoEntries),
+            count if count > MAX_ENTRIES => return self.refuse(field, Problem::TooManyEntries(count)),
+            _ => {}
+        }
+        let mut read = Vec::with_capacity(entries.len());
+        for (index, entry) in entries.iter().enumerate() {
+            match Entry::new(entry) {
+                Ok(entry) => read.push(entry),
+                Err((part, problem)) => self.refuse(&format!("{field}[{index}].{part}"), problem),
+            }
+        }
+        self.rule = Some((rule, read));
+    }
+
+    fn read_bypass(&mut self, index: usize, bypass: &WindowBypass) {
+        let WindowBypass {
+            module,
+            reason,
+            until,
+            by: _,
+        } = bypass;
+        let field = format!("spec.bypasses[{index}]");
+        let module_name = || format!("{}/{}", module.kind, module.name);
+        if reason.trim().is_empty() {
+            return self.refuse(&field, Problem::UnexplainedBypass(module_name()));
+        }
+        let Some(until) = until else {
+            return self.refuse(&field, Problem::EndlessBypass(module_name()));
+        };
+        self.bypasses.push(Bypass {
+            kind: module.kind,
+            name: module.name.clone(),
+            until: until.0,
+        });
+    }
+}
+
+/// The entries of a window for one cluster.
+#[derive(Debug)]
+pub(crate) struct Entries<'a> {
+    pub(crate) rule: Rule,
+    pub(crate) entries: Vec<(&'a Entry, TimeZone)>,
+}
+
+impl Zone {
+    fn of(&self, cluster: Option<&Cluster<'_>>) -> Result<TimeZone, WindowError> {
+        let key = match self {
+            Self::Needless => return Ok(TimeZone::UTC),
+            Self::Fixed(zone) => return Ok(zone.clone()),
+            Self::Annotation(key) => key,
+        };
+        let value = cluster.and_then(|cluster| cluster.annotations.get(key));
+        let zone = value.map_or_else(|| Err(Problem::NoAnnotation(key.clone())), |name| zone(name));
+        zone.map_err(|problem| error(&format!("metadata.annotations[{key}]"), problem))
+    }
+}
+
+fn error(field: &str, problem: Problem) -> WindowError {
+    WindowError {
+        field: field.to_owned(),
+        problem,
+    }
+}
+
+fn part<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+    T::deserialize(value).map_err(|error| error.to_string())
+}

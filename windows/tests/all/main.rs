@@ -1,0 +1,13 @@
+//! What windows promise: one file per promise.
+
+// Fixtures and the naive reference are test code too, although no `#[test]` functions.
+#![allow(clippy::panic, clippy::unwrap_used)]
+
+mod bypasses;
+mod closed;
+mod grammar;
+mod invalid;
+mod minutes;
+mod oracle;
+mod skipped;
+mod support;
