@@ -319,12 +319,25 @@ fn zones<'a>(budget: &Budget, facts: &'a Facts<'_>) -> Option<Vec<&'a Set>> {
 
 /// The zone that is being scaled down, if one is: no other one is to be disturbed beside it, and a pod of its own that was prepared to leave, and
 /// is made anew, is not prepared.
-fn scaled_down<'a>(zones: &[&Set], facts: &Facts<'a>) -> Option<&'a str> {
+fn scaled_down<'a>(zones: &[&'a Set], facts: &Facts<'a>) -> Option<&'a str> {
     let is_of_zones = |operation: &&Operation| {
         operation.kind == OperationKind::Downscaling && zones.iter().any(|zone| zone.uid == operation.set_uid)
     };
-    let operation = facts.operations.iter().find(is_of_zones)?;
-    Some(&operation.set)
+    let operation = facts.operations.iter().find(is_of_zones);
+    let set = operation.map(|operation| operation.set.as_str());
+    set.or_else(|| {
+        zones
+            .iter()
+            .copied()
+            .find(|zone| has_surplus(zone, facts))
+            .map(|zone| zone.name.as_str())
+    })
+}
+
+/// Whether pods of a zone are to go because it was scaled down: its controller may take them away at any time, whatever is on record by then.
+fn has_surplus(zone: &Set, facts: &Facts<'_>) -> bool {
+    let mut pods = facts.pods.iter().flatten();
+    pods.any(|pod| zone.owns(pod) && zone.is_surplus(pod))
 }
 
 /// What pods are counted for.
@@ -384,7 +397,7 @@ impl Count<'_> {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let disturbed = Disturbed {
             not_ready: number(counted.iter().filter(disturbed).count()),
-            unknown: zone.missing(&of_zone),
+            unknown: zone.expected_pods().saturating_sub(number(of_zone.len())),
         };
         (disturbed, number(counted.len()))
     }

@@ -115,16 +115,8 @@ impl Set {
     }
 
     /// Whether a pod is beyond those that it is to have.
-    fn is_surplus(&self, pod: &Pod) -> bool {
+    pub fn is_surplus(&self, pod: &Pod) -> bool {
         self.replica(pod).is_some_and(|replica| replica >= self.desired())
-    }
-
-    /// How many pods are missing at least, where these are all that it owns: one beyond those that it is to have stands for none of them.
-    pub fn missing(&self, pods: &[&Pod]) -> u32 {
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let staying = pods.iter().filter(|pod| !self.is_surplus(pod)).count();
-        let of_all = self.expected_pods().saturating_sub(number(pods.len()));
-        of_all.max(self.desired().saturating_sub(number(staying)))
     }
 
     /// The pods that are not available: missing, terminating, not Ready, or on their way out.

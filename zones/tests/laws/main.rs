@@ -10,7 +10,7 @@
 mod player;
 
 /// Histories in which a law was broken once.
-const BROKEN_ONCE: [u64; 2] = [20_017_290, 50_013_154];
+const BROKEN_ONCE: [u64; 3] = [20_017_290, 50_013_154, 60_037_722];
 
 #[test]
 fn what_was_broken_once_holds() {
