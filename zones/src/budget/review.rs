@@ -319,25 +319,12 @@ fn zones<'a>(budget: &Budget, facts: &'a Facts<'_>) -> Option<Vec<&'a Set>> {
 
 /// The zone that is being scaled down, if one is: no other one is to be disturbed beside it, and a pod of its own that was prepared to leave, and
 /// is made anew, is not prepared.
-fn scaled_down<'a>(zones: &[&'a Set], facts: &Facts<'a>) -> Option<&'a str> {
+fn scaled_down<'a>(zones: &[&Set], facts: &Facts<'a>) -> Option<&'a str> {
     let is_of_zones = |operation: &&Operation| {
         operation.kind == OperationKind::Downscaling && zones.iter().any(|zone| zone.uid == operation.set_uid)
     };
-    let operation = facts.operations.iter().find(is_of_zones);
-    let set = operation.map(|operation| operation.set.as_str());
-    set.or_else(|| {
-        zones
-            .iter()
-            .copied()
-            .find(|zone| has_surplus(zone, facts))
-            .map(|zone| zone.name.as_str())
-    })
-}
-
-/// Whether pods of a zone are to go because it was scaled down: its controller may take them away at any time, whatever is on record by then.
-fn has_surplus(zone: &Set, facts: &Facts<'_>) -> bool {
-    let mut pods = facts.pods.iter().flatten();
-    pods.any(|pod| zone.owns(pod) && zone.is_surplus(pod))
+    let operation = facts.operations.iter().find(is_of_zones)?;
+    Some(&operation.set)
 }
 
 /// What pods are counted for.
@@ -366,7 +353,17 @@ impl Count<'_> {
             }
         }
         let disturbed = self.zone(own, SignedDuration::ZERO, |_| true).0;
-        Ok((disturbed.sum() >= limit).then(|| disturbed.text(&own.name)))
+        if disturbed.sum() >= limit {
+            return Ok(Some(disturbed.text(&own.name)));
+        }
+        let shrinking = zones.iter().find(|zone| self.has_surplus(zone));
+        Ok(shrinking.map(|zone| format!("a downscale of {} is under way", zone.name)))
+    }
+
+    /// Whether pods of a zone are to go because it was scaled down: its controller takes them away at any time, whatever is on record by then.
+    fn has_surplus(&self, zone: &Set) -> bool {
+        let mut pods = self.pods.iter();
+        pods.any(|pod| zone.owns(pod) && zone.is_surplus(pod))
     }
 
     /// The pods of the partition in the other zones, if they have no slot left.
