@@ -14,8 +14,10 @@ use tokio::time::Instant;
 
 use super::{AGENT, CONTROLLER, requests::Request};
 
-/// Where the accounts of muster are.
-const ACCOUNTS: &str = "system:serviceaccount:muster-system:";
+/// The user of every ServiceAccount: its namespace and its name follow.
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+/// How the names of muster's own accounts begin, in whatever namespace it is installed.
+const MUSTER: &str = "muster-";
 /// In which the log is written.
 const COMPLETE: &str = "ResponseComplete";
 
@@ -82,7 +84,7 @@ impl Use {
         };
         Some(Self {
             allowed: event["annotations"]["authorization.k8s.io/decision"].as_str()? == "allow",
-            account: user(event).strip_prefix(ACCOUNTS)?.to_owned(),
+            account: account(event)?.to_owned(),
             verb: event["verb"].as_str()?.to_owned(),
             group: text("apiGroup").to_owned(),
             resource,
@@ -139,7 +141,7 @@ fn time(value: &Value) -> Timestamp {
 pub fn requests(log: &str, epoch: Epoch) -> Vec<Request> {
     // A watch is noted twice: when it is open, and when it has ended.
     let mut last: BTreeMap<String, Value> = BTreeMap::new();
-    for event in events(log).filter(|event| user(event).starts_with(ACCOUNTS)) {
+    for event in events(log).filter(|event| account(event).is_some()) {
         if let Some(id) = event["auditID"].as_str() {
             last.insert(id.to_owned(), event);
         }
@@ -165,8 +167,8 @@ fn request(event: &Value, epoch: Epoch) -> Request {
         at,
         came: epoch.instant + at,
         // As whom the other beds know it.
-        user: match user(event) {
-            agent if agent.ends_with("muster-agent") => AGENT,
+        user: match account(event) {
+            Some("muster-agent") => AGENT,
             _ => CONTROLLER,
         }
         .to_owned(),
@@ -177,8 +179,11 @@ fn request(event: &Value, epoch: Epoch) -> Request {
     }
 }
 
-fn user(event: &Value) -> &str {
-    event["user"]["username"].as_str().unwrap_or_default()
+/// The name of the account of muster that made the request; none if something else did.
+fn account(event: &Value) -> Option<&str> {
+    let user = event["user"]["username"].as_str()?;
+    let (_, name) = user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')?;
+    name.starts_with(MUSTER).then_some(name)
 }
 
 /// The events; a line that is still being written is none.
