@@ -251,10 +251,18 @@ pub enum Why {
         /// When it has been confirmed for long enough, if all of them are.
         until: Option<Millis>,
     },
-    /// Units of another domain are changing, or such as are not in the view, so that nobody knows theirs.
+    /// Units of other domains are changing, or such as are not in the view, so that theirs are not known; or as many of its own domain as
+    /// may; or domains before its own are not done.
     WaitingDomain {
+        /// Some of those units.
+        holders: Arc<[UnitId]>,
+    },
+    /// It is available, and as many units are changing or not available as may be.
+    WaitingBudget {
         /// Some of them.
         holders: Arc<[UnitId]>,
+        /// How many may be.
+        limit: u32,
     },
     /// The batch that is open has no place any more.
     WaitingBatch {
@@ -309,7 +317,7 @@ impl Why {
             Self::WaitingStage { .. } => 30,
             Self::WaitingDomain { .. } => 31,
             Self::WaitingBatch { .. } => 32,
-            Self::WaitingTurn { .. } | Self::WaitingRead => 33,
+            Self::WaitingTurn { .. } | Self::WaitingBudget { .. } | Self::WaitingRead => 33,
             Self::UpToDate => 34,
             Self::Excluded => 35,
         }

@@ -44,8 +44,8 @@ pub use memory::{
 };
 pub use plan::plan;
 pub use spec::{
-    Batch, Control, Deadlines, Gate, GateId, How, Limit, OnFailure, OnJoin, Outcome, Reading, Refusal, Says,
-    Spec, Stage, Strategy, Withdraw,
+    Batch, Control, Deadlines, Domains, Gate, GateId, How, Limit, OnFailure, OnJoin, Outcome, Reading,
+    Refusal, Says, Spec, Stage, Strategy, Withdraw,
 };
 pub use time::Millis;
 pub use unit::{

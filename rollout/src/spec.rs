@@ -17,8 +17,9 @@ pub struct Spec {
     pub strategy: Strategy,
     /// Growing batches: the next one opens when the last is confirmed. None: slots refill one by one.
     pub batch: Option<Batch>,
-    /// Charged units share one domain ([`Unit::domain`](crate::Unit::domain)).
-    pub exclusive: bool,
+    /// Which domains change together ([`Unit::domain`](crate::Unit::domain)). In records it is called `exclusive`, as it was a yes or no once.
+    #[serde(rename = "exclusive")]
+    pub domains: Domains,
     /// Passed one after the other. They narrow the limit, and never widen it.
     pub stages: Vec<Stage>,
     /// What gates last said: see [`Step::Evaluate`](crate::Step::Evaluate).
@@ -27,6 +28,11 @@ pub struct Spec {
     pub controls: Vec<Control>,
     /// The most units that may be charged at one time. Of no effect with [`Strategy::Replace`].
     pub limit: Limit,
+    /// A change of an available unit begins only while fewer units than this are changing or not available
+    /// ([`Unit::available`](crate::Unit::available)); a unit that is not available may be changed beside them. A percentage is of the
+    /// selected units, eligible or not. None: any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unavailable: Option<Limit>,
     /// How long a unit must have been seen as succeeded before it is confirmed.
     pub min_ready: Millis,
     /// What a condemned revision leads to.
@@ -62,11 +68,12 @@ impl Default for Spec {
             target: None,
             strategy: Strategy::Incremental,
             batch: None,
-            exclusive: false,
+            domains: Domains::ANY,
             stages: Vec::new(),
             readings: Vec::new(),
             controls: Vec::new(),
             limit: Limit::Count(1),
+            unavailable: None,
             min_ready: Millis(0),
             on_failure: OnFailure::Halt,
             max_failed: Limit::Count(0),
@@ -107,6 +114,92 @@ pub enum Limit {
     Count(u32),
     /// This part of a whole (0 to 100; more is 100).
     Percent(u8),
+}
+
+/// How units change together that share something: a rack, a region. The default constrains nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "WireDomains", into = "WireDomains")]
+pub struct Domains {
+    /// What is rolled out comes to a domain only when those of smaller numbers are done, but for the last `at_once` of them: its needed
+    /// units, as far as their stage has come, are confirmed. Units that share nothing come last. Of effect together with `at_once`; a unit
+    /// that goes back, joins with the last good revision, or follows its pin waits for no order.
+    pub ordered: bool,
+    /// The most domains with charged units. None: any number.
+    pub at_once: Option<u32>,
+    /// The most units of one domain that may be charged (a percentage is of its selected, eligible units). None: any number.
+    pub limit: Option<Limit>,
+}
+
+impl Domains {
+    /// It does not matter which domain a unit is of.
+    pub const ANY: Self = Self {
+        ordered: false,
+        at_once: None,
+        limit: None,
+    };
+    /// Charged units share one domain.
+    pub const EXCLUSIVE: Self = Self {
+        ordered: false,
+        at_once: Some(1),
+        limit: None,
+    };
+
+    /// Whether it matters at all which domain a unit is of.
+    pub fn constrain(self) -> bool {
+        self.at_once.is_some() || self.limit.is_some()
+    }
+}
+
+/// As it is recorded: whether there is only to be one domain, or all of it.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum WireDomains {
+    Exclusive(bool),
+    All {
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        ordered: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at_once: Option<u32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<Limit>,
+    },
+}
+
+impl From<Domains> for WireDomains {
+    fn from(domains: Domains) -> Self {
+        let Domains {
+            ordered,
+            at_once,
+            limit,
+        } = domains;
+        match domains {
+            Domains::EXCLUSIVE => Self::Exclusive(true),
+            _ if domains == Domains::ANY => Self::Exclusive(false),
+            _ => Self::All {
+                ordered,
+                at_once,
+                limit,
+            },
+        }
+    }
+}
+
+impl From<WireDomains> for Domains {
+    fn from(wire: WireDomains) -> Self {
+        match wire {
+            WireDomains::Exclusive(true) => Self::EXCLUSIVE,
+            WireDomains::Exclusive(false) => Self::default(),
+            WireDomains::All {
+                ordered,
+                at_once,
+                limit,
+            } => Self {
+                ordered,
+                at_once,
+                limit,
+            },
+        }
+    }
 }
 
 /// What a condemned revision leads to.

@@ -27,12 +27,21 @@ pub struct Unit {
     pub eligible: Eligible,
     /// Where it comes in the order of stages.
     pub place: Place,
-    /// What it shares with others: see [`Spec::exclusive`](crate::Spec::exclusive). None: nothing, it is its own domain.
+    /// What it shares with others: see [`Spec::domains`](crate::Spec::domains). None: nothing, it is its own domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<Domain>,
+    /// It does its work, as far as the caller can tell: see [`Spec::unavailable`](crate::Spec::unavailable). A unit that is not eligible
+    /// counts as unavailable whatever this says.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub available: bool,
     /// What it shall have is not the target, because somebody pinned it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
+}
+
+/// A unit of a record in which nothing else is said is available.
+const fn yes() -> bool {
+    true
 }
 
 /// Where a unit comes in the order of stages.
@@ -218,6 +227,16 @@ impl Unit {
             Eligible::Yes | Eligible::NotYet(_) | Eligible::Closed { .. } => true,
             Eligible::No(_) => false,
         }
+    }
+
+    /// It does its work, and can be touched.
+    pub(crate) fn is_available(&self) -> bool {
+        self.available && self.is_eligible()
+    }
+
+    /// It is one of those that percentages of the limit are of.
+    pub(crate) fn is_base(&self) -> bool {
+        self.selected() && self.place != Place::Excluded && self.is_eligible()
     }
 
     /// The run, and its stage, do not end without it.

@@ -164,6 +164,9 @@ fn reason(why: &Why) -> Word {
 fn particulars(why: &Why) -> String {
     match why {
         Why::WaitingTurn { holders, limit } => format!("{} (at most {limit} at a time)", names(holders)),
+        Why::WaitingBudget { holders, limit } => {
+            format!("{} (at most {limit} changing or not available)", names(holders))
+        }
         Why::WaitingBatch { holders, size } => format!("{} (a batch of {size})", names(holders)),
         Why::WaitingDomain { holders } => names(holders),
         Why::WaitingStage {

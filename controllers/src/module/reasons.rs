@@ -135,7 +135,7 @@ pub fn word(why: &Why) -> (Reason, Option<Millis>) {
         Why::WaitingBatch { .. } => (Reason::WaitingBatch, None),
         Why::Paused => (Reason::Paused, None),
         Why::Unresolved => (Reason::SourceNotReady, None),
-        Why::WaitingTurn { .. } | Why::WaitingRead => (Reason::WaitingTurn, None),
+        Why::WaitingTurn { .. } | Why::WaitingBudget { .. } | Why::WaitingRead => (Reason::WaitingTurn, None),
         Why::UpToDate => (Reason::UpToDate, None),
         Why::Excluded => (Reason::Excluded, None),
     }
@@ -313,6 +313,10 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
         Why::Unresolved => source
             .unwrap_or("the wanted version is not resolved yet")
             .to_owned(),
+        Why::WaitingBudget { holders, limit } => format!(
+            "{version} waits until fewer than {limit} are changing or not available{}",
+            named(holders)
+        ),
         Why::WaitingTurn { holders, limit } => waiting(holders, *limit, version),
         Why::WaitingRead => "it is withdrawn after the next complete read".to_owned(),
         Why::UpToDate => format!("ready at {version}"),

@@ -283,7 +283,10 @@ pub fn wishes(rollout: &api::Rollout) -> engine::Spec {
             factor: batch.factor,
             max: batch.max.unwrap_or(u32::MAX),
         }),
-        exclusive: rollout.exclusive.is_some(),
+        domains: match rollout.exclusive {
+            Some(_) => engine::Domains::EXCLUSIVE,
+            None => engine::Domains::ANY,
+        },
         stages: rollout.stages.iter().map(stage).collect(),
         on_failure: match rollout.on_failure.action {
             api::FailureAction::Halt => engine::OnFailure::Halt,
@@ -361,6 +364,7 @@ fn unit(
         eligible: eligible(cluster, &choice, rollout, obstacles),
         place: place(cluster, rollout, pinned),
         domain: None,
+        available: true,
         pinned,
     };
     (unit, choice)

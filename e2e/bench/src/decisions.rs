@@ -34,7 +34,7 @@ pub fn all() -> [(&'static str, [Taken; 4]); 2] {
     };
     let stages = Spec {
         stages: (0..8).map(stage).collect(),
-        exclusive: true,
+        domains: Domains::EXCLUSIVE,
         ..plain.clone()
     };
     let in_stages = |at| Unit {
@@ -109,6 +109,7 @@ fn unit(at: usize) -> Unit {
         eligible: Eligible::Yes,
         place: Place::Last,
         domain: None,
+        available: true,
         pinned: false,
     }
 }

@@ -82,11 +82,12 @@ impl World {
         generous.unwrap_or(self).walk(&mut state, goal, goal)
     }
 
-    /// By design a cluster keeps others back where they wait for its stage, its domain or its batch.
+    /// By design a cluster keeps others back where they wait for its stage, its domain, its batch, or for it to be available.
     fn others_go_on(&self, goal: Goal) -> bool {
         let scope = &self.scope;
-        let alone = !scope.has(Feature::Stages) && !scope.has(Feature::Domains) && scope.batch.is_none();
-        scope.absence == Absence::Skip && (goal == Goal::BesideAway || alone)
+        let apart = [Feature::Stages, Feature::Domains, Feature::Order];
+        let alone = !apart.iter().any(|feature| scope.has(*feature)) && scope.batch.is_none();
+        scope.absence == Absence::Skip && !scope.has(Feature::Budget) && (goal == Goal::BesideAway || alone)
     }
 
     /// Walks on until nothing moves. What leads to `whole` is remembered.

@@ -198,19 +198,17 @@ impl World {
         }
         match entry.fit {
             Fit::Ready if more => {
-                all.extend(
-                    self.scope
-                        .has(Feature::Away)
-                        .then_some(Happens::Fit(at, Fit::Away)),
-                );
-                all.extend(
-                    self.scope
-                        .has(Feature::Held)
-                        .then_some(Happens::Fit(at, Fit::Held)),
-                );
+                let fits = [
+                    (Feature::Away, Fit::Away),
+                    (Feature::Held, Fit::Held),
+                    (Feature::Budget, Fit::Unavailable),
+                    (Feature::Windows, Fit::Closed),
+                ];
+                let possible = fits.into_iter().filter(|(feature, _)| self.scope.has(*feature));
+                all.extend(possible.map(|(_, fit)| Happens::Fit(at, fit)));
             }
             Fit::Ready => {}
-            Fit::Away | Fit::Held => all.push(Happens::Fit(at, Fit::Ready)),
+            Fit::Away | Fit::Held | Fit::Unavailable | Fit::Closed => all.push(Happens::Fit(at, Fit::Ready)),
         }
         if self.scope.has(Feature::Withdraw) && !entry.selected {
             all.push(Happens::Select(at, true));
@@ -454,9 +452,11 @@ impl World {
     }
 
     fn fits(state: &mut State, at: usize, fit: Fit) {
-        state.clusters[at].entry.fit = fit;
-        if fit != Fit::Ready {
+        let was = std::mem::replace(&mut state.clusters[at].entry.fit, fit);
+        if !fit.is_eligible() {
             state.eye.went_away(at);
+        }
+        if !fit.is_eligible() || was.is_eligible() {
             return;
         }
         state.eye.came_back(at);

@@ -73,6 +73,13 @@ reached! {
     "charged and held": |world, state| {
         cluster(world, state, |at, charge| charge.is_some() && state.clusters[at].entry.fit == Fit::Held)
     };
+    "charged and not available": |world, state| {
+        cluster(world, state, |at, charge| charge.is_some() && state.clusters[at].entry.fit == Fit::Unavailable)
+    };
+    "charged and closed": |world, state| {
+        cluster(world, state, |at, charge| charge.is_some() && state.clusters[at].entry.fit == Fit::Closed)
+    };
+    "a change that waits for its window": |_, state| any(state, |charge| charge.unbegun);
     "more counted than the limit": |world, state| state.eye.counted.len() > world.scope.limit;
     "as many counted as the limit": |world, state| state.eye.counted.len() == world.scope.limit;
     "a mark that condemns nothing": |_, state| {

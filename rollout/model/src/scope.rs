@@ -35,6 +35,12 @@ pub enum Feature {
     Revert,
     /// Clusters of one domain change at a time.
     Domains,
+    /// Domains change one after the other, and one cluster of each at a time.
+    Order,
+    /// A change of an available cluster begins only while all others are available and none changes; clusters become unavailable.
+    Budget,
+    /// Change windows close, and open again.
+    Windows,
     /// Stages, one of which asks for an approval.
     Stages,
     /// Clusters are deselected and selected again.
@@ -53,7 +59,7 @@ pub enum Feature {
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::Leaders,
         Self::Stale,
         Self::Late,
@@ -68,6 +74,9 @@ impl Feature {
         Self::Failing,
         Self::Revert,
         Self::Domains,
+        Self::Order,
+        Self::Budget,
+        Self::Windows,
         Self::Stages,
         Self::Withdraw,
         Self::Words,

@@ -120,7 +120,7 @@ impl World {
             }
         }
         for (at, entry) in seen.entries.iter().enumerate() {
-            if entry.fit == crate::state::Fit::Ready {
+            if entry.fit.is_eligible() {
                 state.eye.unseen[at] = None;
             }
         }

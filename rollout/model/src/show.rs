@@ -40,6 +40,8 @@ impl World {
             Happens::Fit(at, Fit::Ready) => format!("{} is back", name(at)),
             Happens::Fit(at, Fit::Away) => format!("{} is away", name(at)),
             Happens::Fit(at, Fit::Held) => format!("{} is held", name(at)),
+            Happens::Fit(at, Fit::Unavailable) => format!("{} is not available", name(at)),
+            Happens::Fit(at, Fit::Closed) => format!("the window of {} closes", name(at)),
             Happens::Leaves(at) => format!("{} is gone", name(at)),
             Happens::Joins(at) => format!("another {} joins", name(at)),
             Happens::Forgotten => "the memory is lost".to_owned(),

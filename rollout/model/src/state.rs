@@ -98,6 +98,17 @@ pub enum Fit {
     Away,
     /// Nobody may.
     Held,
+    /// Yes, but it does not do its work.
+    Unavailable,
+    /// Yes, but its change window is closed.
+    Closed,
+}
+
+impl Fit {
+    /// A leader may write its row.
+    pub fn is_eligible(self) -> bool {
+        !matches!(self, Self::Away | Self::Held)
+    }
 }
 
 /// An assemblage with the module's row, and its status.

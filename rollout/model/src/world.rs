@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use muster_rollout::{
-    Control, Deadlines, Desired, Digest, Domain, Eligible, Incarnation, Ineligible, Limit, Memory, Millis,
-    Place, Revision, Says, Spec, Stage, Unit, UnitId, Withdraw,
+    Control, Deadlines, Desired, Digest, Domain, Domains, Eligible, Incarnation, Ineligible, Limit, Memory,
+    Millis, Place, Revision, Says, Spec, Stage, Unit, UnitId, Withdraw,
 };
 
 use crate::eye::{Eye, Measure};
@@ -175,7 +175,7 @@ impl World {
         Spec {
             target: Some(revision(module.target)),
             batch: scope.batch,
-            exclusive: scope.has(Feature::Domains),
+            domains: domains(scope),
             stages: if scope.has(Feature::Stages) {
                 vec![
                     stage(CANARY, None, soak(scope.beats.soak), true),
@@ -186,6 +186,7 @@ impl World {
             },
             controls: controls(module),
             limit: Limit::Count(scope.limit),
+            unavailable: scope.has(Feature::Budget).then_some(Limit::Count(1)),
             min_ready: soak(scope.beats.ready),
             on_failure: scope.on_failure,
             max_failed: Limit::Count(scope.max_failed),
@@ -239,6 +240,7 @@ impl World {
                 eligible: eligible(self.scope.absence, sheet, *entry),
                 place: self.place(at),
                 domain: self.domain(at),
+                available: entry.fit != Fit::Unavailable,
                 pinned: false,
             });
             if let (Some(unit), Some(_)) = (units.last_mut(), row) {
@@ -272,12 +274,27 @@ impl World {
     /// With domains the first two share one, the third has another, and the fourth has none.
     pub(crate) fn domain(&self, at: usize) -> Option<Domain> {
         match at {
-            _ if !self.scope.has(Feature::Domains) => None,
+            _ if !self.scope.has(Feature::Domains) && !self.scope.has(Feature::Order) => None,
             0 => Domain::nth(0),
             1 if self.scope.clusters > 2 => Domain::nth(0),
             1 | 2 => Domain::nth(1),
             _ => None,
         }
+    }
+}
+
+fn domains(scope: &Scope) -> Domains {
+    if scope.has(Feature::Order) {
+        return Domains {
+            ordered: true,
+            at_once: Some(1),
+            limit: Some(Limit::Count(1)),
+        };
+    }
+    if scope.has(Feature::Domains) {
+        Domains::EXCLUSIVE
+    } else {
+        Domains::ANY
     }
 }
 
@@ -324,8 +341,17 @@ fn eligible(absence: muster_rollout::Absence, sheet: &Sheet, entry: Entry) -> El
         _ if !entry.present => no(0, skip),
         Fit::Away => no(5, absence),
         Fit::Held => no(8, skip),
-        Fit::Ready if sheet.row.is_some() && sheet.life != entry.life => no(10, skip),
-        Fit::Ready => Eligible::Yes,
+        _ if sheet.row.is_some() && sheet.life != entry.life => no(10, skip),
+        Fit::Closed => Eligible::Closed {
+            why: Ineligible {
+                code: 26,
+                rank: 26,
+                absence: skip,
+            },
+            reverts: false,
+            withdrawals: false,
+        },
+        Fit::Ready | Fit::Unavailable => Eligible::Yes,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use muster_driver::{Plan, Rules};
 use muster_rollout::{
-    Decision, Eligible, Kind, Limit, MAX_BYTES, Memory, Millis, Revision, RunState, Spec, State, Step, Token,
-    Unit, Why, plan,
+    Decision, Domains, Eligible, Kind, Limit, MAX_BYTES, Memory, Millis, Revision, RunState, Spec, State,
+    Step, Token, Unit, Why, plan,
 };
 
 /// What is wrong.
@@ -36,8 +36,12 @@ pub enum Wrong {
     LateOverLoss,
     /// E1: one more than the limit.
     LimitAndOne,
+    /// E1: it does not matter how many are not available.
+    NoBudget,
     /// E2: the domain is forgotten.
     NoDomains,
+    /// E2: the order of domains is forgotten.
+    NoOrder,
     /// E3: what is bad is forgotten.
     NothingBad,
     /// E4: one failure condemns.
@@ -48,6 +52,8 @@ pub enum Wrong {
     NeverGood,
     /// E6: it does not matter who can be touched.
     AllEligible,
+    /// E6: closed change windows are forgotten.
+    AlwaysOpen,
     /// E6: it does not matter whether somebody paused it.
     NotPaused,
     /// E7: stages are forgotten.
@@ -123,7 +129,17 @@ impl Wrong {
                     *limit += 1;
                 }
             }
-            Self::NoDomains => spec.exclusive = false,
+            Self::NoDomains => spec.domains = Domains::ANY,
+            Self::NoOrder => spec.domains.ordered = false,
+            Self::NoBudget => spec.unavailable = None,
+            Self::AlwaysOpen => {
+                for unit in units
+                    .iter_mut()
+                    .filter(|unit| matches!(unit.eligible, Eligible::Closed { .. }))
+                {
+                    unit.eligible = Eligible::Yes;
+                }
+            }
             Self::NothingBad => {
                 memory.bad.clear();
                 if let Some(run) = memory.run.as_mut().filter(|run| run.state != RunState::Good) {

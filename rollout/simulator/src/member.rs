@@ -57,6 +57,8 @@ pub struct Member {
     pub pin: Option<Revision>,
     /// Whether it can be touched.
     pub eligible: Eligible,
+    /// It does its work.
+    pub available: bool,
     /// Nothing comes from it, and it sees nothing.
     pub away: bool,
     /// What stands written for it.
@@ -91,6 +93,7 @@ impl Member {
             values: 0,
             pin: None,
             eligible: Eligible::Yes,
+            available: true,
             away: false,
             row: None,
             echo: None,
@@ -128,6 +131,7 @@ impl Member {
             domain: unit.domain,
             pin: pinned,
             eligible: unit.eligible,
+            available: unit.available,
             away: !unit.is_eligible(),
             row: unit.assigned,
             echo: unit.observed.clone(),
@@ -153,6 +157,7 @@ impl Member {
             eligible: self.eligible,
             place: self.place,
             domain: self.domain,
+            available: self.available,
             pinned: self.pin.is_some() && self.pin != target,
         }
     }

@@ -37,6 +37,17 @@ pub enum What {
     IsHeld(Absence),
     /// Its turn may not come yet.
     IsBehind,
+    /// Its change window closes.
+    Closes {
+        /// A unit may begin to go back.
+        reverts: bool,
+        /// A withdrawal may begin.
+        withdrawals: bool,
+    },
+    /// It does its work no longer.
+    IsUnavailable,
+    /// It does.
+    IsAvailable,
     /// It can be touched.
     Returns,
     /// It joins the fleet.

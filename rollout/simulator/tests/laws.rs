@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use muster_rollout::{
-    Content, Decision, Eligible, Limit, Memory, Millis, Place, Spec, Step, Token, Unit, plan,
+    Content, Decision, Domains, Eligible, Limit, Memory, Millis, Place, Spec, Step, Token, Unit, plan,
 };
 use muster_simulator::{
     laws::{Decide, Law},
@@ -103,7 +103,7 @@ fn what_is_bad_is_forgotten() {
 fn two_domains_at_once() {
     let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
         let spec = Spec {
-            exclusive: false,
+            domains: Domains::ANY,
             ..spec.clone()
         };
         plan(&spec, memory, units, now)

@@ -336,13 +336,18 @@ impl Charge {
         !unit.is_quiet() && unit.carries().is_some() && self.sent.is_some_and(|first| unit.token() >= first)
     }
 
-    /// A change of the unit has begun on this slot and is not confirmed: its row was written, for this or an earlier intent. An intent whose
-    /// row is not written has not begun, nor has one of which only the token is new. The fence of an intent that was given up for another
+    /// A change of the unit has begun on this slot and is not done: its row was written, for this or an earlier intent, and the unit does not
+    /// report success at it. An intent whose row is not written has not begun, nor has one of which only the token is new. The fence of an intent that was given up for another
     /// reason, before a window closed, counts as written: nothing tells it from an intent with the same content.
     pub(crate) fn is_in_flight(&self, unit: &Unit) -> bool {
-        let found = self.doubtful && !unit.is_quiet() && unit.carries().is_some();
-        let earlier = !self.resumed && (self.is_counted(unit) || found);
-        !self.unbegun && (self.is_written(unit) || earlier) && !unit.has_only_a_new_token()
+        let earlier = !self.resumed && (self.is_counted(unit) || self.is_found(unit));
+        let written = self.is_written(unit) && !unit.is_quiet();
+        !self.unbegun && (written || earlier) && !unit.has_only_a_new_token()
+    }
+
+    /// It was charged out of its row, which is not confirmed: of what was given out on its slot that is the first.
+    pub(crate) fn is_found(&self, unit: &Unit) -> bool {
+        self.doubtful && !unit.is_quiet() && unit.carries().is_some()
     }
 
     /// Its intent is in the row, as far as the view tells. A report that has its token is no proof: without the row it is about one of

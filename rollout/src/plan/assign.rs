@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Pass;
 use super::order::is_ready;
+use super::stages::NAMED;
 use super::window::must_wait;
 use crate::{
     Charge, Desired, Digest, Eligible, Kind, MAX_CHARGES, OnFailure, OnJoin, Place, Revision, Unit, UnitId,
@@ -126,9 +127,6 @@ impl Pass<'_> {
     /// W5: an intent that is not written and will not be carried out leaves the window only behind a fence.
     pub(super) fn give_up(&mut self) {
         for (id, charge) in self.memory.charges.clone() {
-            if self.hold_back(&id, &charge) {
-                continue;
-            }
             let intent = charge.kind.is_assignment() && !charge.skipped;
             let Some(unit) = self.unit_of(&id, &charge).filter(|unit| unit.is_eligible()) else {
                 continue;
@@ -207,7 +205,6 @@ impl Pass<'_> {
 
     /// Some of the units that fill the window, for those who wait.
     pub(super) fn holders(&self, filling: impl Fn(&Charge) -> bool) -> Arc<[UnitId]> {
-        const NAMED: usize = 3;
         let holders = self.memory.charges.iter().filter(|(_, charge)| filling(charge));
         holders.take(NAMED).map(|(id, _)| id.clone()).collect()
     }

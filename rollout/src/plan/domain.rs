@@ -1,54 +1,125 @@
-//! Rule 13: charged units share one domain.
+//! Rule 13: which domains change at a time, how many units of each, and in which order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::Pass;
-use crate::{Domain, Unit, UnitId};
+use super::{Pass, stages::NAMED};
+use crate::{Domain, Kind, Unit, UnitId};
 
-/// Units of one domain are equal; who shares nothing is its own.
-type Key<'a> = Result<Domain, &'a UnitId>;
+/// The domain of a unit; a unit that shares nothing is its own, and those come after all others.
+pub(super) type Key<'a> = Result<Domain, &'a UnitId>;
 
-/// The domains of the units that are charged.
-pub(super) struct Domains<'a> {
-    taken: BTreeSet<Key<'a>>,
-    /// There is only to be one.
-    exclusive: bool,
-    /// Of somebody who is charged the domain is not known, as it is not in the view.
-    unknown: bool,
+/// What there is room for beside the units that are charged.
+#[derive(Default)]
+pub(super) struct DomainWindows<'a> {
+    /// How many units of each domain are charged.
+    charged: BTreeMap<Key<'a>, u32>,
+    /// Charged units that are not in the view: any of them may be of any domain.
+    unknown: u32,
+    /// How many domains may be changing.
+    at_once: Option<u32>,
+    /// How many units of each domain may be charged; empty without a limit.
+    limits: BTreeMap<Key<'a>, u32>,
+    /// The domains whose turn it is, with an order.
+    open: Option<BTreeSet<Key<'a>>>,
+    /// Some units that later domains wait for.
+    ahead: Arc<[UnitId]>,
 }
 
 impl<'a> Pass<'a> {
-    pub(super) fn domains(&self) -> Domains<'a> {
-        let mut domains = Domains {
-            taken: BTreeSet::new(),
-            exclusive: self.spec.exclusive,
-            unknown: false,
+    pub(super) fn domains(&self) -> DomainWindows<'a> {
+        let spec = self.spec.domains;
+        let mut windows = DomainWindows {
+            at_once: spec.at_once,
+            ..DomainWindows::default()
         };
-        if self.spec.exclusive {
-            for (id, charge) in self.memory.charges.iter().filter(|(_, charge)| charge.counts()) {
-                match self.unit_of(id, charge) {
-                    Some(unit) => domains.take(unit),
-                    None => domains.unknown = true,
-                }
+        if !spec.constrain() {
+            return windows;
+        }
+        for (id, charge) in self.memory.charges.iter().filter(|(_, charge)| charge.counts()) {
+            match self.unit_of(id, charge) {
+                Some(unit) => windows.take(unit),
+                None => windows.unknown += 1,
             }
         }
-        domains
+        if let Some(limit) = spec.limit {
+            let mut sizes: BTreeMap<Key<'_>, u32> = BTreeMap::new();
+            for unit in self.units.iter().filter(|unit| unit.is_base()) {
+                *sizes.entry(key(unit)).or_default() += 1;
+            }
+            windows.limits = sizes
+                .into_iter()
+                .map(|(key, size)| (key, limit.of(size)))
+                .collect();
+        }
+        if let Some(at_once) = spec.at_once.filter(|_| spec.ordered) {
+            (windows.open, windows.ahead) = self.open_domains(at_once);
+        }
+        windows
+    }
+
+    /// The first domains that are not done, and some of their units that are not confirmed. Units whose stage has not come hold up no
+    /// domain: otherwise two orders could wait for each other.
+    fn open_domains(&self, at_once: u32) -> (Option<BTreeSet<Key<'a>>>, Arc<[UnitId]>) {
+        let undone = |unit: &&&'a Unit| {
+            unit.is_needed() && !self.is_confirmed(unit) && self.is_open(unit, Kind::Assign)
+        };
+        let undone: BTreeSet<(Key<'a>, &UnitId)> = self
+            .units
+            .iter()
+            .filter(undone)
+            .map(|unit| (key(unit), &unit.id))
+            .collect();
+        let mut open: BTreeSet<Key<'a>> = undone.iter().map(|(key, _)| *key).collect();
+        if let Some(first) = open
+            .iter()
+            .nth(usize::try_from(at_once).unwrap_or(usize::MAX))
+            .copied()
+        {
+            open.split_off(&first);
+        }
+        let ahead = undone.iter().filter(|(key, _)| open.contains(key)).take(NAMED);
+        let ahead = ahead.map(|(_, id)| (*id).clone()).collect();
+        (Some(open), ahead)
+    }
+
+    /// It gets its turn by the order of domains: to get what is rolled out, not to go back, to join, or to follow its pin.
+    pub(super) fn is_in_order(&self, unit: &Unit, kind: Kind) -> bool {
+        self.spec.domains.ordered && kind == Kind::Assign && !(unit.pinned && !self.is_run_for(unit))
     }
 }
 
-impl<'a> Domains<'a> {
+impl<'a> DomainWindows<'a> {
     /// It may be charged beside those that are.
-    pub(super) fn admit(&self, unit: &Unit) -> bool {
-        !self.exclusive || !self.unknown && self.taken.iter().all(|taken| *taken == domain(unit))
+    pub(super) fn admit(&self, unit: &Unit, in_order: bool) -> bool {
+        self.is_open(unit, in_order) && self.has_room(unit)
+    }
+
+    /// Some units of the domains before its own, if its turn has not come.
+    pub(super) fn ahead(&self, unit: &Unit, in_order: bool) -> Option<Arc<[UnitId]>> {
+        (!self.is_open(unit, in_order)).then(|| self.ahead.clone())
+    }
+
+    fn is_open(&self, unit: &Unit, in_order: bool) -> bool {
+        !in_order || self.open.as_ref().is_none_or(|open| open.contains(&key(unit)))
+    }
+
+    fn has_room(&self, unit: &Unit) -> bool {
+        let key = key(unit);
+        let charged = self.charged.get(&key).copied();
+        let changing = u32::try_from(self.charged.len()).unwrap_or(u32::MAX) + u32::from(charged.is_none());
+        let at_once = self
+            .at_once
+            .is_none_or(|most| changing.saturating_add(self.unknown) <= most);
+        let limit = self.limits.get(&key);
+        at_once && limit.is_none_or(|most| charged.unwrap_or_default().saturating_add(self.unknown) < *most)
     }
 
     pub(super) fn take(&mut self, unit: &'a Unit) {
-        if self.exclusive {
-            self.taken.insert(domain(unit));
-        }
+        *self.charged.entry(key(unit)).or_default() += 1;
     }
 }
 
-fn domain(unit: &Unit) -> Key<'_> {
+pub(super) fn key(unit: &Unit) -> Key<'_> {
     unit.domain.ok_or(&unit.id)
 }

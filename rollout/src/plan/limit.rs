@@ -7,7 +7,7 @@ use crate::{Limit, Place, Strategy};
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     /// They shall have something.
-    selected: u32,
+    pub(super) selected: u32,
     /// And can be touched.
     eligible: u32,
     /// They have something, and are not given up.
@@ -22,7 +22,7 @@ impl Pass<'_> {
         for unit in &self.units {
             let included = unit.selected() && unit.place != Place::Excluded;
             counts.selected += u32::from(included);
-            counts.eligible += u32::from(included && unit.is_eligible());
+            counts.eligible += u32::from(unit.is_base());
             counts.leaving += u32::from(!unit.selected() && unit.carries().is_some());
             counts.carrying += u32::from(!unit.is_empty() && !self.gives_up(unit));
         }

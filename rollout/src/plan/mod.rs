@@ -4,6 +4,7 @@ mod abandon;
 mod adopt;
 mod assign;
 mod batch;
+mod budget;
 mod conclude;
 mod controls;
 mod domain;
@@ -49,6 +50,7 @@ pub fn plan(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Decisi
     pass.pass_stages();
     pass.retarget();
     pass.overtake();
+    pass.hold_back();
     pass.begin_batches();
     // Each may make room for the other: no unit changes sides more than once.
     while pass.admit() | pass.withdraw() {}
@@ -77,6 +79,8 @@ struct Pass<'a> {
     may_withdraw: bool,
     /// Charged units whose step does not fit into the limit at present.
     crowded: BTreeSet<UnitId>,
+    /// The same, whose step does not fit into the budget of unavailable units.
+    beyond_budget: BTreeSet<UnitId>,
     /// Verdicts reached.
     verdicts: Vec<Step>,
     /// What was said once and is taken in this pass.
@@ -102,6 +106,7 @@ impl<'a> Pass<'a> {
             held: None,
             may_withdraw: spec.complete && !memory.rebuilt,
             crowded: BTreeSet::new(),
+            beyond_budget: BTreeSet::new(),
             verdicts: Vec::new(),
             taken: Vec::new(),
         };

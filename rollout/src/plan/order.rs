@@ -3,7 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::{Pass, assign::Wanted};
+use super::{
+    Pass,
+    assign::Wanted,
+    domain::{Key, key},
+};
 use crate::{Kind, Place, State, Unit};
 
 /// Where a unit comes among its like: the smaller first.
@@ -18,8 +22,8 @@ enum Class {
 }
 
 impl<'a> Pass<'a> {
-    /// The first units of those that wait for a slot and may have one, with what they get. Stage by stage; in each by class; in
-    /// that by name, which is the order of the units. Of those who go back, whatever their stage, first who was changed last.
+    /// The first units of those that wait for a slot and may have one, with what they get. Stage by stage; in each domain by domain if
+    /// those have an order, then by class; in that by name, which is the order of the units. Of those who go back, whatever their stage, first who was changed last.
     pub(super) fn first(&self, most: usize) -> Vec<(&'a Unit, Wanted)> {
         let mut chosen = Vec::new();
         if most == 0 {
@@ -27,13 +31,16 @@ impl<'a> Pass<'a> {
         }
         let mut domains = self.domains();
         let mut stages = self.stage_windows();
+        let mut budget = self.budget();
         for (unit, wanted) in self.candidates(most) {
             if chosen.len() == most {
                 break;
             }
-            if domains.admit(unit) && stages.admit(unit) {
+            let (in_order, uses) = (self.is_in_order(unit, wanted.kind), self.uses_budget(unit));
+            if domains.admit(unit, in_order) && stages.admit(unit) && budget.admit(uses) {
                 domains.take(unit);
                 stages.take(unit);
+                budget.take(uses);
                 chosen.push((unit, wanted));
             }
         }
@@ -41,8 +48,9 @@ impl<'a> Pass<'a> {
     }
 
     fn candidates(&self, most: usize) -> impl Iterator<Item = (&'a Unit, Wanted)> {
-        let mut groups: BTreeMap<(Place, Class), Vec<(&Unit, Wanted)>> = BTreeMap::new();
-        let plain = self.spec.stages.is_empty() && !self.spec.exclusive;
+        let mut groups: BTreeMap<(Place, Option<Key<'_>>, Class), Vec<(&Unit, Wanted)>> = BTreeMap::new();
+        let spec = self.spec;
+        let plain = spec.stages.is_empty() && !spec.domains.constrain() && spec.unavailable.is_none();
         for (unit, charge) in self.with_charges() {
             let wanted = self
                 .next(unit, charge)
@@ -54,7 +62,8 @@ impl<'a> Pass<'a> {
             } else {
                 unit.place
             };
-            let group = groups.entry((place, class)).or_default();
+            let domain = self.is_in_order(unit, wanted.kind).then(|| key(unit));
+            let group = groups.entry((place, domain, class)).or_default();
             group.push((unit, wanted));
             let enough = plain && class == Class::Ready && group.len() == most;
             if enough && self.memory.refuses_nothing() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Pass, assign::waits, domain::Domains, withdraw};
+use super::{Pass, assign::waits, budget::Budget, domain::DomainWindows, withdraw};
 use crate::{
     Charge, Class, Desired, Eligible, Kind, MAX_CHARGES, Millis, Place, Revision, RunState, State, Summary,
     Unit, UnitId, Why,
@@ -20,11 +20,21 @@ struct Windows<'a> {
     stage: Option<Why>,
     /// For units of other domains.
     domain: Why,
-    domains: Domains<'a>,
+    domains: DomainWindows<'a>,
+    /// When there is a budget: how much of it is left, and what those say for whom that is not enough.
+    budget: Option<(Budget, Why)>,
     /// When the batch has no place any more.
     batch: Option<Why>,
     /// By the place of the stage, if its window is full.
     stages: Vec<Option<Why>>,
+}
+
+impl Windows<'_> {
+    /// The budget has no room for a unit that uses it.
+    fn lacks_budget(&self, uses: bool) -> Option<Why> {
+        let (budget, why) = self.budget.as_ref()?;
+        (!budget.admit(uses)).then(|| why.clone())
+    }
 }
 
 impl Pass<'_> {
@@ -44,6 +54,7 @@ impl Pass<'_> {
                 holders: self.holders(Charge::counts),
             },
             domains: self.domains(),
+            budget: self.full_budget().map(|why| (self.budget(), why)),
             batch: self.full_batch().map(|size| Why::WaitingBatch {
                 holders: self.holders(Charge::counts),
                 size,
@@ -107,7 +118,9 @@ impl Pass<'_> {
                     withdrawals: false,
                     ..
                 } => Why::Closed { reason },
-                Eligible::Closed { .. } | Eligible::No(_) | Eligible::Yes => windows.withdrawal.clone(),
+                Eligible::Closed { .. } | Eligible::No(_) | Eligible::Yes => windows
+                    .lacks_budget(self.uses_budget(unit))
+                    .unwrap_or_else(|| windows.withdrawal.clone()),
             },
         }
     }
@@ -174,6 +187,11 @@ impl Pass<'_> {
         match condemned {
             Some(why) => why,
             None if self.spec.paused => Why::Paused,
+            None if self.beyond_budget.contains(&unit.id)
+                && let Some((_, why)) = &windows.budget =>
+            {
+                why.clone()
+            }
             None if self.crowded.contains(&unit.id) => windows.change.clone(),
             None => updating(charge, None, None),
         }
@@ -227,6 +245,7 @@ impl Pass<'_> {
     /// Nothing but others is in its way.
     fn why_waiting(&self, unit: &Unit, windows: &Windows<'_>) -> Why {
         let kind = self.wanted(unit, None).map_or(Kind::Assign, |wanted| wanted.kind);
+        let in_order = self.is_in_order(unit, kind);
         let place = match unit.place {
             Place::Stage(place) => windows.stages.get(usize::from(place)).cloned().flatten(),
             Place::Last => None,
@@ -236,10 +255,11 @@ impl Pass<'_> {
             (Eligible::NotYet(reason), _) if waits(unit, kind) => Why::NotYet { reason },
             (Eligible::Closed { why: reason, .. }, _) if waits(unit, kind) => Why::Closed { reason },
             (_, Some(stage)) if !self.is_open(unit, kind) => stage.clone(),
-            _ if !windows.domains.admit(unit) => windows.domain.clone(),
+            _ if let Some(holders) = windows.domains.ahead(unit, in_order) => Why::WaitingDomain { holders },
+            _ if !windows.domains.admit(unit, in_order) => windows.domain.clone(),
             _ => windows
-                .batch
-                .clone()
+                .lacks_budget(self.uses_budget(unit))
+                .or_else(|| windows.batch.clone())
                 .or(place)
                 .unwrap_or_else(|| windows.change.clone()),
         }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// How many units are named to those who wait for them.
-const NAMED: usize = 3;
+pub(super) const NAMED: usize = 3;
 
 /// What is in the way of the stage that is open.
 enum Lack {
@@ -74,7 +74,7 @@ impl<'a> Pass<'a> {
     }
 
     /// What it shall have is what is rolled out, though the target may not be known at present.
-    fn is_run_for(&self, unit: &Unit) -> bool {
+    pub(super) fn is_run_for(&self, unit: &Unit) -> bool {
         let run = self.open_run();
         matches!(unit.desired, Desired::Content { revision, .. } if run.is_some_and(|run| run.target == revision))
     }

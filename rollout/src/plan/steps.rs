@@ -2,8 +2,10 @@
 //! token, and one that was carried out is not.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use super::Pass;
+use super::budget::is_unavailable;
 use super::limit::count;
 use super::window::is_barred;
 use crate::{Charge, Kind, Step, Token, Unit, UnitId};
@@ -49,13 +51,17 @@ impl Pass<'_> {
         crowded.extend(split_at(&mut returned, self.room_to_repeat(|_| false)));
         repeated.append(&mut returned);
         crowded.extend(self.split_fresh(&mut doubtful, &mut fresh));
+        self.split_by_budget(&mut fresh);
         fresh.append(&mut doubtful);
         self.crowded = crowded.into_iter().map(|(_, id, _)| id).collect();
         steps.extend(repeated.into_iter().map(|(_, _, step)| step));
         for (_, id, step) in fresh {
             steps.push(step);
+            let row = self.unit(&id);
             if let Some(charge) = self.memory.charges.get_mut(&id) {
-                (charge.sent, charge.doubtful) = (Some(charge.token), false);
+                let found = row.filter(|unit| charge.is_found(unit));
+                let first = found.map_or(charge.token, Unit::token);
+                (charge.sent, charge.doubtful) = (Some(first), false);
             }
         }
         steps.sort_unstable_by(|one, other| one.unit().cmp(&other.unit()));
@@ -78,6 +84,22 @@ impl Pass<'_> {
         let mut crowded = split_at(others, self.limit_less(taken));
         crowded.extend(split_at(doubtful, self.limit_less(among_themselves)));
         crowded
+    }
+
+    /// The same for the budget: others may have become unavailable since. Takes out those that do not fit, and keeps their names.
+    fn split_by_budget(&mut self, fresh: &mut Vec<Pending>) {
+        let mut budget = self.budget_of_unsent();
+        let mut beyond = BTreeSet::new();
+        fresh.retain(|(_, id, _)| {
+            let uses = !self.unit(id).is_some_and(is_unavailable);
+            let fits = budget.admit(uses);
+            budget.take(uses);
+            if !fits {
+                beyond.insert(id.clone());
+            }
+            fits
+        });
+        self.beyond_budget = beyond;
     }
 
     /// What was sent and perhaps lost is repeated only while it fits beside those that are changing already: when

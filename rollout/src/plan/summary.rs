@@ -74,6 +74,7 @@ impl Summary {
             | Why::WaitingGate { .. }
             | Why::WaitingStage { .. }
             | Why::WaitingDomain { .. }
+            | Why::WaitingBudget { .. }
             | Why::WaitingBatch { .. }
             | Why::WaitingTurn { .. }
             | Why::WaitingRead

@@ -1,44 +1,38 @@
 //! W5, of units whose change window is closed: nothing begins, and what was decided and is not written is fenced. What was written goes on.
 
 use super::{Pass, assign::waits};
-use crate::{Charge, Desired, Eligible, Kind, Unit, UnitId, Why};
+use crate::{Charge, Desired, Eligible, Kind, Unit, Why};
 
 impl Pass<'_> {
-    /// Fences an intent that is not written and may not begin now. True if it is one, fenced or waiting for room to be.
-    pub(super) fn hold_back(&mut self, id: &UnitId, charge: &Charge) -> bool {
-        let Some(unit) = self.unit_of(id, charge).filter(|unit| is_closed(unit)) else {
-            return false;
-        };
-        if charge.kind == Kind::Fence && !charge.is_written(unit) && !charge.is_in_flight(unit) {
-            let fence = Charge {
-                unbegun: true,
-                resumed: false,
-                ..*charge
+    /// Fences each intent that is not written and may not begin now, or lets it go where nothing was given out.
+    pub(super) fn hold_back(&mut self) {
+        for (id, charge) in self.memory.charges.clone() {
+            let Some(unit) = self.unit_of(&id, &charge).filter(|unit| is_closed(unit)) else {
+                continue;
             };
-            self.memory.charges.insert(id.clone(), fence);
-            return true;
+            let fenced = charge.kind == Kind::Fence && !charge.is_written(unit) && !charge.is_in_flight(unit);
+            if fenced {
+                self.memory.charges.insert(id, unbegun(charge));
+            } else if !charge.skipped && is_barred(unit, &charge) {
+                self.stop(unit, charge);
+            }
         }
-        if charge.skipped || !is_barred(unit, charge) {
-            return false;
-        }
+    }
+
+    /// The fence of a withdrawal may have to wait for a slot of the limit; the withdrawal is not repeated meanwhile.
+    fn stop(&mut self, unit: &Unit, charge: Charge) {
         let assigns = charge.kind.is_assignment();
         if assigns {
             self.free_place();
         }
         if assigns && charge.sent.is_none() && !charge.doubtful && unit.is_quiet() {
             // Nothing was given out for the slot: no late write can come.
-            self.memory.charges.remove(id);
+            self.memory.charges.remove(&unit.id);
         } else if charge.counts() || self.charged() < self.limit() {
             let token = self.issue();
-            let fence = Charge {
-                unbegun: true,
-                resumed: false,
-                ..charge.redirected(Kind::Fence, token, charge.since)
-            };
-            self.memory.charges.insert(id.clone(), fence);
+            let fence = charge.redirected(Kind::Fence, token, charge.since);
+            self.memory.charges.insert(unit.id.clone(), unbegun(fence));
         }
-        // Else the fence of a withdrawal waits for a slot of the limit; the withdrawal is not repeated.
-        true
     }
 
     /// Why a charged unit does not begin, unless a worse reason holds.
@@ -55,6 +49,14 @@ impl Pass<'_> {
         let late = charge.is_overdue(&self.spec.deadlines, self.now);
         let fails = unit.failure_at_row().is_some() || late;
         (held_back && known && !fails && !self.spec.paused).then_some(Why::Closed { reason })
+    }
+}
+
+const fn unbegun(charge: Charge) -> Charge {
+    Charge {
+        unbegun: true,
+        resumed: false,
+        ..charge
     }
 }
 

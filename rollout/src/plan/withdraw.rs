@@ -69,10 +69,16 @@ impl Pass<'_> {
         let (moving, others): (Vec<&Unit>, Vec<&Unit>) =
             leaving.into_iter().filter(may).partition(|unit| self.moves(unit));
         let others = others.into_iter().filter(|_| !held);
+        let mut budget = self.budget();
         for unit in moving.into_iter().chain(others) {
             if room == 0 {
                 return any;
             }
+            let uses = self.uses_budget(unit);
+            if !budget.admit(uses) {
+                continue;
+            }
+            budget.take(uses);
             let slot = self
                 .charge_of(unit)
                 .filter(|charge| charge.counts() && (charge.sent.is_some() || !unit.is_quiet()));

@@ -173,17 +173,16 @@ pub fn wanted() -> Vec<&'static str> {
         "a gap in mid-run",
         "held up by its surroundings",
     ];
-    let reasons = REASONS.iter().copied().filter(|reason| *reason != WINDOWS);
     states
         .into_iter()
-        .chain(reasons)
+        .chain(REASONS)
         .collect::<BTreeSet<_>>()
         .into_iter()
         .collect()
 }
 
 /// In the order of [`reason`].
-const REASONS: [&str; 29] = [
+const REASONS: [&str; 30] = [
     "why: Ineligible",
     "why: WithdrawalHeld",
     "why: Withdrawing",
@@ -212,11 +211,9 @@ const REASONS: [&str; 29] = [
     "why: WaitingDomain",
     "why: WaitingBatch",
     "why: WriteFailed",
-    WINDOWS,
+    "why: Closed",
+    "why: WaitingBudget",
 ];
-
-/// The histories have no windows; those of `windows.rs` do.
-const WINDOWS: &str = "why: Closed";
 
 fn reason(why: &Why) -> &'static str {
     REASONS[match why {
@@ -249,5 +246,6 @@ fn reason(why: &Why) -> &'static str {
         Why::WaitingBatch { .. } => 26,
         Why::WriteFailed { .. } => 27,
         Why::Closed { .. } => 28,
+        Why::WaitingBudget { .. } => 29,
     }]
 }

@@ -1,6 +1,6 @@
 //! Rule 13, E2: units that change together share one domain.
 
-use muster_rollout::{Limit, UnitId, Why};
+use muster_rollout::{Domains, Limit, UnitId, Why};
 
 use crate::world::World;
 
@@ -11,7 +11,7 @@ fn rolling(limit: u32) -> World {
 fn rolling_over(names: &[&str], limit: u32) -> World {
     let mut world = World::settled(names, "r1");
     world.spec.limit = Limit::Count(limit);
-    world.spec.exclusive = true;
+    world.spec.domains = Domains::EXCLUSIVE;
     world.domain(&["a", "c"], 0);
     world.domain(&["b", "d"], 1);
     world.aim("r2");

@@ -4,7 +4,7 @@
 //! stale, steps are lost, late and repeated, leaders die, memories are lost, nobody leads for a while; units join, leave,
 //! fail, are held up, disappear, return and begin another life; targets go and come back; settings change in mid-run.
 
-use muster_rollout::{Limit, OnFailure, OnJoin, Outcome};
+use muster_rollout::{Domains, Limit, OnFailure, OnJoin, Outcome};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
@@ -100,6 +100,8 @@ fn units() -> impl Strategy<Value = Event> {
         2 => Just(What::IsUnpinned),
         1 => Just(What::IsBehind),
         1 => Just(What::IsHeld),
+        1 => Just(What::IsClosed),
+        1 => Just(What::IsUnavailable),
     ];
     (0..NAMES.len(), what).prop_map(|(at, what)| Event::Unit(at, what))
 }
@@ -140,22 +142,34 @@ fn any_settings() -> impl Strategy<Value = Settings> {
         1 => Just(OnFailure::Continue)
     ];
     let ready = prop_oneof![Just(0u64), Just(30)];
+    let ordered = Domains {
+        ordered: true,
+        at_once: Some(2),
+        limit: Some(Limit::Count(1)),
+    };
+    let domains = prop_oneof![
+        7 => Just(Domains::ANY),
+        2 => Just(Domains::EXCLUSIVE),
+        1 => Just(ordered)
+    ];
     (
         ready,
         0..2u32,
         join,
         failure,
-        [0.2, 0.3, 0.2].map(proptest::bool::weighted),
+        domains,
+        [0.3, 0.2, 0.1].map(proptest::bool::weighted),
     )
         .prop_map(
-            |(min_ready, max_failed, on_join, on_failure, [exclusive, stages, batches])| Settings {
+            |(min_ready, max_failed, on_join, on_failure, domains, [stages, batches, budget])| Settings {
                 min_ready,
                 max_failed,
                 on_join,
                 on_failure,
-                exclusive,
+                domains,
                 stages,
                 batches,
+                budget,
             },
         )
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use muster_driver::{Facts, Recalled, Rules, Tested};
 use muster_rollout::{
-    Absence, Batch, Class, Content, Control, Decision, Domain, Echo, Eligible, Gate, GateId, Incarnation,
-    Ineligible, Limit, Memory, Millis, OnFailure, OnJoin, Outcome, Place, Reading, Refusal, Says, Spec,
-    Stage, State, Step, Unit, UnitId, Why, plan,
+    Absence, Batch, Charge, Class, Content, Control, Decision, Domain, Domains, Echo, Eligible, Gate, GateId,
+    Incarnation, Ineligible, Kind, Limit, Memory, Millis, OnFailure, OnJoin, Outcome, Place, Reading,
+    Refusal, Says, Spec, Stage, State, Step, Unit, UnitId, Why, plan,
 };
 
 use muster_simulator::laws::{self, Case, Observer, Verdicts};
@@ -73,9 +73,11 @@ pub struct Settings {
     pub max_failed: u32,
     pub on_join: OnJoin,
     pub on_failure: OnFailure,
-    pub exclusive: bool,
+    pub domains: Domains,
     pub stages: bool,
     pub batches: bool,
+    /// A change of an available unit begins only while all others are available and none changes.
+    pub budget: bool,
 }
 
 impl Settings {
@@ -84,9 +86,10 @@ impl Settings {
         max_failed: 0,
         on_join: OnJoin::LastGood,
         on_failure: OnFailure::Halt,
-        exclusive: false,
+        domains: Domains::ANY,
         stages: false,
         batches: false,
+        budget: false,
     };
 }
 
@@ -144,7 +147,8 @@ impl<'a> Play<'a> {
         world.spec.max_failed = Limit::Count(settings.max_failed);
         world.spec.on_join = settings.on_join;
         world.spec.on_failure = settings.on_failure;
-        world.spec.exclusive = settings.exclusive;
+        world.spec.domains = settings.domains;
+        world.spec.unavailable = settings.budget.then_some(Limit::Count(1));
         world.spec.batch = settings.batches.then_some(BATCH);
         if settings.stages {
             world.spec.stages = stages();
@@ -280,6 +284,7 @@ impl<'a> Play<'a> {
             }
             What::Returns => {
                 self.world.find(name);
+                self.world.member(name).available = true;
                 self.eye.came_back(&name.into(), self.views.len(), self.world.now);
             }
             What::IsReplaced => {
@@ -294,6 +299,11 @@ impl<'a> Play<'a> {
             What::IsPinned => self.world.member(name).pin = Some("r1".into()),
             What::IsUnpinned => self.world.member(name).pin = None,
             What::IsBehind => self.world.member(name).eligible = Eligible::NotYet(BEHIND),
+            What::IsClosed => {
+                self.world.member(name).eligible = CLOSED;
+                self.eye.came_back(&name.into(), self.views.len(), self.world.now);
+            }
+            What::IsUnavailable => self.world.member(name).available = false,
             What::IsHeld => {
                 self.world.member(name).eligible = Eligible::No(HELD);
                 self.eye.went_away(&name.into(), self.world.now);
@@ -479,6 +489,12 @@ impl<'a> Play<'a> {
             token: flying.write.change.token,
             message: "denied".into(),
         };
+        // A unit that was given up takes no slot once its row cannot be written, whatever it still does (rule 15).
+        let charge = self.world.memory.charges.get(&flying.unit);
+        let given_up = |charge: &Charge| charge.kind == Kind::Abandon && charge.token == refusal.token;
+        if charge.is_some_and(given_up) {
+            self.eye.is_gone(&flying.unit, self.world.now);
+        }
         self.world.spec.refused.insert(flying.unit.clone(), refusal);
         self.version += 1;
     }
@@ -613,9 +629,18 @@ pub enum What {
     IsBehind,
     /// It is not to be touched; until it returns.
     IsHeld,
+    /// Its change window is closed; until it returns.
+    IsClosed,
+    /// It does not do its work; until it returns.
+    IsUnavailable,
 }
 
 const BEHIND: Ineligible = ineligible(26, Absence::Skip);
+const CLOSED: Eligible = Eligible::Closed {
+    why: ineligible(27, Absence::Skip),
+    reverts: true,
+    withdrawals: false,
+};
 const HELD: Ineligible = ineligible(8, Absence::Wait);
 
 fn with_wish(unit: &Unit, newest: &[Unit]) -> Unit {

@@ -59,6 +59,7 @@ pub struct Member {
     pub eligible: Eligible,
     pub place: Place,
     pub domain: Option<Domain>,
+    pub available: bool,
     /// What it is pinned to.
     pub pin: Option<String>,
 }
@@ -127,6 +128,7 @@ impl World {
             eligible,
             place: Place::Last,
             domain: None,
+            available: true,
             pin: None,
         };
         self.members.insert(name.into(), member);
@@ -192,6 +194,7 @@ impl World {
             eligible: member.eligible,
             place: member.place,
             domain: member.domain,
+            available: member.available,
             pinned: member.pin.is_some() && member.pin != self.target,
         };
         self.members.iter().map(unit).collect()

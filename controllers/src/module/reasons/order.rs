@@ -50,6 +50,7 @@ each_variant! {
     WaitingStage { stage: "canary".into(), units: [].into(), until: None }
     WaitingDomain { holders: [].into() }
     WaitingBatch { holders: [].into(), size: 1 }
+    WaitingBudget { holders: [].into(), limit: 1 }
     WaitingTurn { holders: [].into(), limit: 1 }
     WaitingRead {}
     UpToDate {}

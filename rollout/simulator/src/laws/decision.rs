@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use muster_driver::Change;
 use muster_rollout::{
-    Absence, Charge, Content, Eligible, Kind, MAX_BYTES, MAX_CHARGES, Memory, Place, RunState, StageId,
-    State, Step, Unit,
+    Absence, Charge, Content, Desired, Domain, Eligible, Kind, MAX_BYTES, MAX_CHARGES, Memory, Place, Row,
+    RunState, Stage, StageId, State, Step, Unit, UnitId,
 };
 
-use super::{Broken, Case, Law, Verdict, amount, truth};
+use super::{Broken, Case, Law, Verdict, amount, disrupted, selected, truth};
 use crate::steps::{row_steps, word};
 
 /// Everything that one decision tells about itself.
@@ -39,6 +39,8 @@ pub fn examine(case: &Case<'_>) -> Verdict {
     }
     examine_memory(&decision.memory)?;
     examine_domains(case)?;
+    examine_budget(case)?;
+    examine_windows(case)?;
     examine_stages(case)?;
     examine_reasons(case)
 }
@@ -57,18 +59,12 @@ fn examine_brake(case: &Case<'_>) -> Verdict {
         let those = charges.filter(|(_, charge)| charge.kind == Kind::Withdraw && !charge.picked_up);
         those.map(|(id, _)| id.clone()).collect()
     };
-    let carries = |unit: &&Unit| {
-        matches!(
-            unit.assigned.map(|row| row.content),
-            Some(Content::Carries { .. })
-        )
-    };
     let begun = withdrawing(before);
     let leaving = view
         .iter()
         .filter(|unit| !unit.selected() && !begun.contains(&unit.id) && !spec.abandoned.contains(&unit.id))
         .filter(|unit| !spec.withdraw.moving.contains(&unit.id))
-        .filter(carries);
+        .filter(|unit| carries(unit));
     let leaving: BTreeSet<_> = leaving.map(|unit| unit.id.clone()).collect();
     let new = withdrawing(&decision.memory).intersection(&leaving).count();
     let carrying = carrying(case, view);
@@ -116,41 +112,188 @@ fn begun<'a>(case: &Case<'a>) -> Vec<(&'a Unit, Charge)> {
             .is_some_and(|was| was.kind != Kind::Withdraw || was.counts());
         let new = charge.token > before.seq && charge.token == decision.memory.seq;
         let assigned = matches!(charge.kind, Kind::Assign | Kind::Join | Kind::Revert);
-        let quiet = unit.assigned.is_none_or(|row| {
-            let Content::Carries { digest, .. } = row.content else {
-                return true;
-            };
-            let told = unit.observed.as_ref();
-            told.is_some_and(|echo| {
-                (echo.token, echo.digest, &echo.state) == (row.token, Some(digest), &State::Succeeded)
-            })
-        });
-        (charge.counts() && new && assigned && !was && quiet).then_some((unit, charge))
+        (charge.counts() && new && assigned && !was && is_quiet(unit)).then_some((unit, charge))
     };
     view.iter().filter_map(begun).collect()
 }
 
-/// E2: who is begun shares one domain with all that are charged.
+/// It has nothing, or reports success at what its row says: no change of it is found that nothing is remembered of.
+fn is_quiet(unit: &Unit) -> bool {
+    unit.assigned.is_none_or(|row| {
+        let Content::Carries { digest, .. } = row.content else {
+            return true;
+        };
+        let told = unit.observed.as_ref();
+        told.is_some_and(|echo| {
+            (echo.token, echo.digest, &echo.state) == (row.token, Some(digest), &State::Succeeded)
+        })
+    })
+}
+
+fn is_leaving(unit: &Unit) -> bool {
+    let told = |row: Row| {
+        let echo = unit.observed.as_ref();
+        echo.is_some_and(|echo| echo.token == row.token && echo.state == State::Withdrawn)
+    };
+    unit.assigned
+        .is_some_and(|row| row.content == Content::Withdraw && !told(row))
+}
+
+/// E2: beside what is begun no more domains are changing than may, and no more units of its own; and with an order its domain is one of
+/// the first that are not done.
 fn examine_domains(case: &Case<'_>) -> Verdict {
-    let decision = case.decision;
-    if !case.spec.exclusive {
-        return Ok(());
-    }
-    let domain = |unit: &Unit| unit.domain.ok_or_else(|| unit.id.clone());
-    for (unit, _) in begun(case) {
-        let charged = decision
-            .memory
-            .charges
+    let domains = case.spec.domains;
+    let charges = &case.decision.memory.charges;
+    let charged = charges.iter().filter(|(_, charge)| charge.counts());
+    let charged: Vec<Option<Key>> = charged.map(|(id, _)| case.unit(id).map(key)).collect();
+    let unknown = charged.iter().filter(|key| key.is_none()).count();
+    let known: BTreeSet<&Key> = charged.iter().flatten().collect();
+    for (unit, charge) in begun(case) {
+        let own = charged
             .iter()
-            .filter(|(_, charge)| charge.counts());
-        for (id, _) in charged {
-            let other = case.unit(id);
-            if other.is_none_or(|other| domain(other) != domain(unit)) {
-                return Err(Broken::new(Law::E2, format!("{} is begun beside {id}", unit.id)));
-            }
+            .filter(|other| other.as_ref().is_none_or(|other| *other == key(unit)));
+        let of_it = case.view.iter().filter(|other| {
+            key(other) == key(unit)
+                && other.selected()
+                && other.place != Place::Excluded
+                && other.is_eligible()
+        });
+        let of_it = u32::try_from(of_it.count()).unwrap_or(u32::MAX);
+        let wide = domains
+            .at_once
+            .is_some_and(|most| known.len() + unknown > most as usize);
+        let many = domains
+            .limit
+            .is_some_and(|limit| own.count() > amount(limit, of_it) as usize);
+        let early = charge.kind == Kind::Assign && !unit.pinned && domains.ordered && {
+            let before = domains_to_do(case)
+                .into_iter()
+                .filter(|other| *other < key(unit))
+                .count();
+            domains.at_once.is_some_and(|most| before >= most as usize)
+        };
+        if wide || many || early {
+            let what = format!(
+                "{} is begun beside {charged:?}, {:?}",
+                unit.id,
+                domains_to_do(case)
+            );
+            return Err(Broken::new(Law::E2, what));
         }
     }
     Ok(())
+}
+
+/// A domain; of a unit that shares nothing its name.
+type Key = Result<Domain, UnitId>;
+
+fn key(unit: &Unit) -> Key {
+    unit.domain.ok_or_else(|| unit.id.clone())
+}
+
+/// The domains with units whose stage has come, that are needed, and are not confirmed.
+fn domains_to_do(case: &Case<'_>) -> BTreeSet<Key> {
+    let memory = &case.decision.memory;
+    let open = memory.run.is_some_and(|run| run.state == RunState::Open);
+    let passed = |stage: &&Stage| memory.course.passed.contains(&StageId::of(&stage.name));
+    let first = case
+        .spec
+        .stages
+        .iter()
+        .position(|stage| !passed(&stage))
+        .filter(|_| open);
+    let undone = case.view.iter().filter(|unit| {
+        let needed = unit.selected() && !matches!(unit.eligible, Eligible::No(why) if why.absence != Absence::Wait);
+        let come = match (unit.place, first) {
+            (Place::Excluded, _) => false,
+            (_, None) => true,
+            (Place::Stage(at), Some(first)) => usize::from(at) <= first,
+            (Place::Last, Some(_)) => false,
+        };
+        let charge = memory.charges.get(&unit.id).filter(|charge| charge.incarnation == unit.incarnation);
+        let there = matches!(
+            (unit.desired, unit.assigned.map(|row| row.content)),
+            (Desired::Content { digest, .. }, Some(Content::Carries { digest: carried, .. })) if digest == carried
+        );
+        needed && come && (charge.is_some() || !there)
+    });
+    undone.map(key).collect()
+}
+
+/// E1: a change of an available unit begins only while the budget has room for it.
+fn examine_budget(case: &Case<'_>) -> Verdict {
+    let Some(budget) = case.spec.unavailable else {
+        return Ok(());
+    };
+    let Case { before, decision, .. } = *case;
+    let changed = |charge: &Charge| charge.counts() || charge.kind == Kind::Withdraw && !charge.skipped;
+    let uses = |unit: &Unit| {
+        let was = before
+            .charges
+            .get(&unit.id)
+            .filter(|was| was.incarnation == unit.incarnation);
+        let counted =
+            unit.selected() && unit.place != Place::Excluded && !(unit.available && unit.is_eligible());
+        // One whose withdrawal is not reported as done is in the midst of it, whether that is remembered or not.
+        !counted && !was.is_some_and(changed) && !is_leaving(unit)
+    };
+    let withdrawn = case.view.iter().filter(|unit| {
+        let is = decision.memory.charges.get(&unit.id);
+        is.is_some_and(|charge| charge.kind == Kind::Withdraw && charge.token > before.seq) && is_quiet(unit)
+    });
+    let begun = begun(case).into_iter().map(|(unit, _)| unit);
+    let new = begun.chain(withdrawn).find(|unit| uses(unit));
+    let (most, count) = (amount(budget, selected(case.view)), disrupted(case).count());
+    match new {
+        Some(unit) if count > most as usize => {
+            let what = format!(
+                "{} is begun, and {count} are changing or not available of {most}",
+                unit.id
+            );
+            Err(Broken::new(Law::E1, what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// E6: no change begins while its window is closed.
+fn examine_windows(case: &Case<'_>) -> Verdict {
+    let closed = |unit: &Unit, charge: Charge| match unit.eligible {
+        Eligible::Closed { reverts, .. } => !(reverts && charge.kind == Kind::Revert && carries(unit)),
+        _ => false,
+    };
+    let early = begun(case)
+        .into_iter()
+        .find(|(unit, charge)| closed(unit, *charge));
+    let left = case.decision.steps.iter().find_map(|step| {
+        let Step::Withdraw { unit, .. } = step else {
+            return None;
+        };
+        let shut = |unit: &&Unit| {
+            matches!(
+                unit.eligible,
+                Eligible::Closed {
+                    withdrawals: false,
+                    ..
+                }
+            )
+        };
+        case.unit(unit).filter(shut)
+    });
+    match early.map(|(unit, _)| unit).or(left) {
+        Some(unit) => Err(Broken::new(
+            Law::E6,
+            format!("{} is begun, and its window is closed", unit.id),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn carries(unit: &Unit) -> bool {
+    matches!(
+        unit.assigned.map(|row| row.content),
+        Some(Content::Carries { .. })
+    )
 }
 
 /// E7: who is begun at the target has all stages before its own behind it, and each was passed when it was done.

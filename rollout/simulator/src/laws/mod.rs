@@ -8,7 +8,7 @@ mod verdicts;
 
 use std::fmt;
 
-use muster_rollout::{Decision, Limit, Memory, Millis, Place, Spec, Strategy, Unit, UnitId};
+use muster_rollout::{Charge, Decision, Kind, Limit, Memory, Millis, Place, Spec, Strategy, Unit, UnitId};
 use thiserror::Error;
 
 pub use self::{decision::examine, observer::Observer, verdicts::Verdicts};
@@ -42,8 +42,8 @@ impl Law {
     /// What it says.
     pub const fn says(self) -> &'static str {
         match self {
-            Self::E1 => "no more units are changed at once than the limit allows",
-            Self::E2 => "units that change together share one domain",
+            Self::E1 => "no more units are changed at once than the limit and the budget allow",
+            Self::E2 => "no more domains change at once than may, and those whose turn it is",
             Self::E3 => "what is known to be bad is assigned to nobody",
             Self::E4 => "nothing is condemned but by enough units that failed on it",
             Self::E5 => "who goes back gets what was good",
@@ -121,6 +121,33 @@ impl<'a> Case<'a> {
         // A view need not be in order.
         found.or_else(|| self.view.iter().find(|unit| unit.id == *id))
     }
+}
+
+/// The units that are changing by the new memory, and the selected ones that are not available.
+fn disrupted<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a UnitId> {
+    let charges = &case.decision.memory.charges;
+    let changes = |charge: &Charge| charge.counts() || charge.kind == Kind::Withdraw && !charge.skipped;
+    let changing = charges
+        .iter()
+        .filter(move |(_, charge)| changes(charge))
+        .map(|(id, _)| id);
+    let included = |unit: &&Unit| unit.selected() && unit.place != Place::Excluded;
+    let unavailable = |unit: &&Unit| !(unit.available && unit.is_eligible());
+    let others = case
+        .view
+        .iter()
+        .filter(included)
+        .filter(unavailable)
+        .filter(move |unit| !charges.get(&unit.id).is_some_and(changes));
+    changing.chain(others.map(|unit| &unit.id))
+}
+
+/// How many units are selected, and not left out by stages.
+fn selected(view: &[Unit]) -> u32 {
+    let included = view
+        .iter()
+        .filter(|unit| unit.selected() && unit.place != Place::Excluded);
+    u32::try_from(included.count()).unwrap_or(u32::MAX)
 }
 
 /// The limit in units, worked out from what people wish: the engine's own number is what is to be judged.

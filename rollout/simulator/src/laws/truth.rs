@@ -7,7 +7,7 @@ use muster_rollout::{
     Unit, UnitId, Why,
 };
 
-use super::Case;
+use super::{Case, disrupted, selected};
 
 /// What is known about one unit.
 pub(super) struct Facts<'a> {
@@ -19,6 +19,10 @@ pub(super) struct Facts<'a> {
 /// What is worked out once for all units of a decision.
 pub(super) struct Told<'a> {
     up_to_date: BTreeSet<&'a UnitId>,
+    /// Units that are changing, and those that are selected and not available.
+    disrupted: BTreeSet<&'a UnitId>,
+    /// How many are selected, and not left out.
+    selected: u32,
     /// How many are charged, and take a slot.
     counting: usize,
     /// How many are being withdrawn from.
@@ -34,6 +38,8 @@ impl<'a> Told<'a> {
                 .filter(|(_, why)| *why == Why::UpToDate)
                 .map(|(id, _)| id)
                 .collect(),
+            disrupted: disrupted(case).collect(),
+            selected: selected(case.view),
             counting: charges().filter(|charge| charge.counts()).count(),
             withdrawing: charges().filter(|charge| withdraws(charge)).count(),
         }
@@ -138,9 +144,24 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
             open && (soaks || !it.case.spec.complete || !units.is_empty() && units.iter().all(known))
         }
         Why::WaitingDomain { holders } => {
-            it.case.spec.exclusive
-                && !holders.is_empty()
-                && it.case.decision.memory.charges.keys().any(|id| it.is_apart(id))
+            let domains = it.case.spec.domains;
+            let charges = &it.case.decision.memory.charges;
+            let apart = charges.keys().filter(|id| it.is_apart(id)).count();
+            let known = |id: &UnitId| charges.contains_key(id) || !it.told.up_to_date.contains(id);
+            let other = domains.at_once.is_some() && (apart > 0 || domains.ordered);
+            let own = domains.limit.is_some() && charges.len() > apart;
+            !holders.is_empty() && holders.iter().all(known) && (other || own)
+        }
+        Why::WaitingBudget { holders, limit } => {
+            let named = holders.iter().all(|id| it.told.disrupted.contains(id));
+            let full = it.told.disrupted.len() >= *limit as usize;
+            let uses = !it.unit.selected() || it.unit.available && it.unit.is_eligible();
+            let budget = it
+                .case
+                .spec
+                .unavailable
+                .map(|budget| super::amount(budget, it.told.selected));
+            budget == Some(*limit) && full && uses && named && (*limit == 0 || !holders.is_empty())
         }
         Why::WaitingBatch { size, holders } => {
             let open = it.course().batch;

@@ -49,6 +49,7 @@ fn mend<W: Witness>(simulation: &mut Simulation<'_, W>, ending: &Ending) {
         member.pin = None;
         member.resolved = true;
         member.trouble = None;
+        member.available = true;
     }
     for wished in [Wish::Pause(false), Wish::Limit(ending.limit)] {
         wish(simulation, wished);

@@ -75,6 +75,28 @@ fn what(random: &mut StdRng) -> What {
     }
 }
 
+/// What happens beside all that in some histories: change windows close, and units become unavailable. In no order.
+pub(super) fn disturbances(random: &mut StdRng, ids: &[UnitId], horizon: Millis) -> Vec<(Millis, Happening)> {
+    let mut happenings = Vec::new();
+    for id in ids {
+        for _ in 0..random.random_range(0..3) {
+            let at = Millis(random.random_range(0..horizon.0));
+            let later = at.plus(Millis::seconds(random.random_range(1..900)));
+            let (what, undone) = if random.random_bool(0.5) {
+                let (reverts, withdrawals) = (random.random_bool(0.5), random.random_bool(0.5));
+                (What::Closes { reverts, withdrawals }, What::Returns)
+            } else {
+                (What::IsUnavailable, What::IsAvailable)
+            };
+            for (at, what) in [(at, what), (later, undone)] {
+                happenings.push((at, Happening::To(id.clone(), what)));
+            }
+        }
+    }
+    happenings.retain(|(at, _)| *at < horizon);
+    happenings
+}
+
 /// What ends it again.
 const fn undone(what: What) -> Option<What> {
     match what {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use muster_rollout::{
-    Absence, Batch, Class, Deadlines, Domain, Gate, Incarnation, Limit, Millis, OnFailure, OnJoin, Place,
-    Revision, Spec, Stage, Strategy, UnitId, Withdraw,
+    Absence, Batch, Class, Deadlines, Domain, Domains, Gate, Incarnation, Limit, Millis, OnFailure, OnJoin,
+    Place, Revision, Spec, Stage, Strategy, UnitId, Withdraw,
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -87,10 +87,19 @@ impl Scenario {
             .collect();
         let horizon = Millis::minutes(random.random_range(5..=60));
         let ids: Vec<UnitId> = members.keys().cloned().collect();
+        let mut spec = spec(random, stages, count);
+        let mut happenings = events::all(random, &ids, horizon);
+        let surroundings = surroundings(random);
+        // Of a sequence of its own: the histories without it stay what they were.
+        let random = &mut StdRng::seed_from_u64(seed ^ 0x7769_6e64_6f77);
+        if random.random_bool(0.5) {
+            happenings.extend(events::disturbances(random, &ids, horizon));
+            constrain(random, &mut spec);
+        }
         Self {
-            spec: spec(random, stages, count),
-            happenings: events::all(random, &ids, horizon),
-            surroundings: surroundings(random),
+            spec,
+            happenings,
+            surroundings,
             members,
             newcomer,
             horizon,
@@ -158,7 +167,11 @@ fn spec(random: &mut StdRng, stages: u8, count: usize) -> Spec {
             factor: random.random_range(1..=3),
             max: random.random_range(2..=40),
         }),
-        exclusive: random.random_bool(0.2),
+        domains: if random.random_bool(0.2) {
+            Domains::EXCLUSIVE
+        } else {
+            Domains::ANY
+        },
         stages: (0..stages).map(|number| stage(random, number)).collect(),
         limit: events::limit(random, count),
         min_ready: Millis::seconds(
@@ -191,6 +204,20 @@ fn spec(random: &mut StdRng, stages: u8, count: usize) -> Spec {
             ..Withdraw::default()
         },
         ..Spec::default()
+    }
+}
+
+/// What nodes need beside: few domains at a time, in order, and few units that are not available.
+fn constrain(random: &mut StdRng, spec: &mut Spec) {
+    let mut some = |limit: Limit| random.random_bool(0.5).then_some(limit);
+    let (unavailable, of_domain) = (some(Limit::Percent(30)), some(Limit::Count(2)));
+    spec.unavailable = unavailable;
+    if random.random_bool(0.5) {
+        spec.domains = Domains {
+            ordered: random.random_bool(0.5),
+            at_once: random.random_bool(0.8).then(|| random.random_range(1..=2)),
+            limit: of_domain,
+        };
     }
 }
 
