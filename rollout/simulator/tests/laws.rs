@@ -112,6 +112,42 @@ fn two_domains_at_once() {
 }
 
 #[test]
+fn the_order_of_domains_is_nothing() {
+    let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        let mut spec = spec.clone();
+        spec.domains.ordered = false;
+        plan(&spec, memory, units, now)
+    };
+    check("the order of domains ignored", &wrong, &[Law::E2]);
+}
+
+#[test]
+fn any_number_is_unavailable() {
+    let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        let spec = Spec {
+            unavailable: None,
+            ..spec.clone()
+        };
+        plan(&spec, memory, units, now)
+    };
+    check("the budget ignored", &wrong, &[Law::E1]);
+}
+
+#[test]
+fn windows_are_nothing() {
+    let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
+        let mut open = units.to_vec();
+        for unit in &mut open {
+            if let Eligible::Closed { .. } = unit.eligible {
+                unit.eligible = Eligible::Yes;
+            }
+        }
+        plan(spec, memory, &open, now)
+    };
+    check("windows ignored", &wrong, &[Law::E6]);
+}
+
+#[test]
 fn a_hold_is_nothing() {
     let wrong = |spec: &Spec, memory: &Memory, units: &[Unit], now: Millis| {
         let free: Vec<Unit> = units

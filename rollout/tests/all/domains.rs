@@ -1,6 +1,6 @@
 //! Rule 13, E2: units that change together share one domain.
 
-use muster_rollout::{Domains, Limit, UnitId, Why};
+use muster_rollout::{Domains, Limit, Millis, Stage, UnitId, Why};
 
 use crate::world::World;
 
@@ -80,4 +80,126 @@ fn of_somebody_who_is_not_in_the_view_the_domain_is_not_known() {
     world.succeed("a");
     world.step();
     assert_eq!(world.charged(), ["b", "d"]);
+}
+
+fn domains(domains: Domains) -> World {
+    let mut world = rolling_over(&["a", "b", "c", "d", "e"], 5);
+    world.spec.domains = domains;
+    world
+}
+
+#[test]
+fn two_domains_at_once_and_one_unit_of_each() {
+    let mut world = domains(Domains {
+        ordered: false,
+        at_once: Some(2),
+        limit: Some(Limit::Count(1)),
+    });
+    world.step();
+    assert_eq!(world.charged(), ["a", "b"]);
+    let holders = ["a", "b"].map(UnitId::from).into();
+    assert_eq!(
+        world.why("c"),
+        Why::WaitingDomain { holders },
+        "its own domain has one"
+    );
+    world.succeed("b");
+    world.step();
+    assert_eq!(world.charged(), ["a", "d"], "e would be a third domain");
+}
+
+#[test]
+fn a_percentage_of_each() {
+    let mut world = domains(Domains {
+        limit: Some(Limit::Percent(60)),
+        ..Domains::ANY
+    });
+    world.domain(&["a", "b", "c", "d"], 0);
+    world.step();
+    assert_eq!(
+        world.charged(),
+        ["a", "b", "e"],
+        "60 % of four, and of one at least one"
+    );
+}
+
+/// By its number, whatever the names of its units; a unit that shares nothing comes last.
+#[test]
+fn one_after_the_other() {
+    let mut world = domains(Domains {
+        ordered: true,
+        at_once: Some(1),
+        limit: None,
+    });
+    world.domain(&["a", "c"], 1);
+    world.domain(&["b", "d"], 0);
+    world.step();
+    assert_eq!(world.charged(), ["b", "d"]);
+    world.succeed("b");
+    world.lose("d");
+    world.step();
+    let holders = ["d"].map(UnitId::from).into();
+    assert_eq!(
+        world.why("a"),
+        Why::WaitingDomain { holders },
+        "d keeps its slot for a while"
+    );
+    world.pass(world.spec.deadlines.absence);
+    world.step();
+    assert_eq!(world.charged(), ["a", "c"], "and its domain is done without it");
+    ["a", "c"].iter().for_each(|name| world.succeed(name));
+    world.step();
+    assert_eq!(world.charged(), ["e"]);
+}
+
+/// A unit whose stage has not come holds up no domain.
+#[test]
+fn stages_come_before_their_order() {
+    let mut world = domains(Domains {
+        ordered: true,
+        at_once: Some(1),
+        limit: None,
+    });
+    world.spec.stages = vec![stage("canary")];
+    world.stage(&["b"], 0);
+    world.step();
+    assert_eq!(
+        world.charged(),
+        ["b"],
+        "of the second domain, and the only one of the stage"
+    );
+    world.succeed("b");
+    world.step();
+    assert_eq!(world.charged(), ["a", "c"]);
+}
+
+/// Records of before have yes or no, and are read.
+#[test]
+fn recorded_as_yes_or_no_or_in_full() {
+    let all = [
+        (Domains::ANY, "false"),
+        (Domains::EXCLUSIVE, "true"),
+        (
+            Domains {
+                ordered: true,
+                at_once: Some(2),
+                limit: Some(Limit::Count(1)),
+            },
+            r#"{"ordered":true,"at_once":2,"limit":{"Count":1}}"#,
+        ),
+    ];
+    for (domains, text) in all {
+        assert_eq!(serde_json::to_string(&domains).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Domains>(text).unwrap(), domains);
+    }
+}
+
+fn stage(name: &str) -> Stage {
+    Stage {
+        name: name.into(),
+        limit: None,
+        soak: Millis(0),
+        approval: false,
+        gates: Vec::new(),
+    }
 }

@@ -7,6 +7,7 @@ mod abandon;
 mod abort;
 mod batches;
 mod blame;
+mod budget;
 mod charge;
 mod coverage;
 mod deadlines;
