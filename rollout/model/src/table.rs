@@ -4,8 +4,8 @@
 use muster_rollout::{Absence, Batch, OnFailure, OnJoin};
 
 use crate::scope::Feature::{
-    self, Away, Back, Crash, Domains, Failing, GivenUp, Held, Joins, Late, Leaders, Loss, Mirror, Pause,
-    Relapse, Revert, Stages, Stale, Targets, Time, Withdraw, Words,
+    self, Away, Back, Budget, Crash, Domains, Failing, GivenUp, Held, Joins, Late, Leaders, Loss, Mirror,
+    Order, Pause, Relapse, Revert, Stages, Stale, Targets, Time, Windows, Withdraw, Words,
 };
 use crate::scope::{Beats, PLAIN, Scope};
 use crate::set::Set;
@@ -396,6 +396,86 @@ pub const SCOPES: &[Scope] = &[
         fair: true,
         reaches: &["reported without a row", "a greater token is reported"],
         states: 22_584,
+        ..PLAIN
+    },
+    Scope {
+        name: "windows",
+        features: &[Late, Crash, Windows, Targets, Failing, Revert],
+        revisions: 3,
+        failing: C_FAILS,
+        on_failure: OnFailure::Revert,
+        events: 2,
+        fair: true,
+        short: true,
+        reaches: &["charged and closed", "a change that waits for its window"],
+        states: 4_534,
+        ..PLAIN
+    },
+    Scope {
+        name: "budget-and-order",
+        features: &[Late, Crash, Budget, Order, Targets],
+        clusters: 3,
+        limit: 2,
+        revisions: 3,
+        events: 2,
+        fair: true,
+        short: true,
+        reaches: &["charged and not available", "two writes on their way"],
+        states: 4_947,
+        ..PLAIN
+    },
+    Scope {
+        name: "all-rules-and-windows",
+        features: &[
+            Late, Crash, Mirror, Loss, Joins, Away, Held, Pause, Targets, Failing, Withdraw, Words, GivenUp,
+            Relapse, Domains, Order, Budget, Windows, Stages, Revert, Time, Back,
+        ],
+        failing: B_FAILS,
+        on_failure: OnFailure::Revert,
+        subjects: FIRST,
+        events: 1,
+        beats: Beats {
+            absence: Some(1),
+            soak: Some(1),
+            ..PLAIN.beats
+        },
+        fair: true,
+        reaches: &["charged and closed", "charged and not available"],
+        states: 8_868,
+        ..PLAIN
+    },
+    Scope {
+        name: "all-events-and-windows",
+        features: &[
+            Late, Crash, Mirror, Loss, Joins, Away, Held, Pause, Targets, Failing, Withdraw, Words, GivenUp,
+            Relapse, Budget, Windows,
+        ],
+        revisions: 3,
+        failing: C_FAILS,
+        subjects: FIRST,
+        events: 2,
+        fair: true,
+        reaches: &[
+            "relapsed",
+            "another life",
+            "aborted",
+            "a change that waits for its window",
+        ],
+        states: 75_360,
+        ..PLAIN
+    },
+    Scope {
+        name: "windows-of-two-leaders",
+        features: &[Leaders, Stale, Order, Budget, Windows],
+        leaders: 2,
+        subjects: FIRST,
+        events: 2,
+        reaches: &[
+            "two views behind",
+            "charged and closed",
+            "charged and not available",
+        ],
+        states: 40_015,
         ..PLAIN
     },
     Scope {

@@ -36,6 +36,8 @@ fn events_may_happen_where_they_are_named() {
         Feature::Withdraw,
         Feature::Words,
         Feature::Relapse,
+        Feature::Budget,
+        Feature::Windows,
     ];
     for (at, one) in events.iter().enumerate() {
         for other in &events[at + 1..] {

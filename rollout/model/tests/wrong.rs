@@ -7,8 +7,8 @@
 
 use muster_model::check::shortest;
 use muster_model::scope::Feature::{
-    Away, Crash, Domains, Failing, Held, Joins, Late, Leaders, Loss, Pause, Relapse, Revert, Stages, Stale,
-    Targets, Time, Withdraw, Words,
+    Away, Budget, Crash, Domains, Failing, Held, Joins, Late, Leaders, Loss, Order, Pause, Relapse, Revert,
+    Stages, Stale, Targets, Time, Windows, Withdraw, Words,
 };
 use muster_model::scope::{Beats, PLAIN, Scope};
 use muster_model::set::Set;
@@ -469,6 +469,48 @@ fn el5_nobody_is_confirmed_after_a_loss() {
         &Scope {
             features: &[Late, Crash],
             fair: true,
+            ..PLAIN
+        },
+    );
+}
+
+#[test]
+fn e1_the_budget_is_forgotten() {
+    check(
+        Wrong::NoBudget,
+        "E1",
+        2,
+        &Scope {
+            features: &[Late, Budget],
+            events: 1,
+            ..PLAIN
+        },
+    );
+}
+
+#[test]
+fn e2_the_order_of_domains_is_forgotten() {
+    check(
+        Wrong::NoOrder,
+        "E2",
+        2,
+        &Scope {
+            features: &[Late, Order, Windows],
+            events: 1,
+            ..PLAIN
+        },
+    );
+}
+
+#[test]
+fn e6_windows_are_forgotten() {
+    check(
+        Wrong::AlwaysOpen,
+        "E6",
+        2,
+        &Scope {
+            features: &[Late, Windows],
+            events: 1,
             ..PLAIN
         },
     );
