@@ -85,7 +85,8 @@ impl<'a> Pass<'a> {
 
     /// It gets its turn by the order of domains: to get what is rolled out, not to go back, to join, or to follow its pin.
     pub(super) fn is_in_order(&self, unit: &Unit, kind: Kind) -> bool {
-        self.spec.domains.ordered && kind == Kind::Assign && !(unit.pinned && !self.is_run_for(unit))
+        let of_the_run = !unit.pinned || self.is_run_for(unit);
+        self.spec.domains.ordered && kind == Kind::Assign && of_the_run
     }
 }
 

@@ -21,6 +21,9 @@ enum Class {
     Unready,
 }
 
+/// By what units come first: their stage, their domain if those have an order, and their class.
+type Turn<'a> = (Place, Option<Key<'a>>, Class);
+
 impl<'a> Pass<'a> {
     /// The first units of those that wait for a slot and may have one, with what they get. Stage by stage; in each domain by domain if
     /// those have an order, then by class; in that by name, which is the order of the units. Of those who go back, whatever their stage, first who was changed last.
@@ -48,7 +51,7 @@ impl<'a> Pass<'a> {
     }
 
     fn candidates(&self, most: usize) -> impl Iterator<Item = (&'a Unit, Wanted)> {
-        let mut groups: BTreeMap<(Place, Option<Key<'_>>, Class), Vec<(&Unit, Wanted)>> = BTreeMap::new();
+        let mut groups: BTreeMap<Turn<'_>, Vec<(&Unit, Wanted)>> = BTreeMap::new();
         let spec = self.spec;
         let plain = spec.stages.is_empty() && !spec.domains.constrain() && spec.unavailable.is_none();
         for (unit, charge) in self.with_charges() {

@@ -143,9 +143,13 @@ fn is_leaving(unit: &Unit) -> bool {
 /// the first that are not done.
 fn examine_domains(case: &Case<'_>) -> Verdict {
     let domains = case.spec.domains;
-    let charges = &case.decision.memory.charges;
-    let charged = charges.iter().filter(|(_, charge)| charge.counts());
-    let charged: Vec<Option<Key>> = charged.map(|(id, _)| case.unit(id).map(key)).collect();
+    let counting = case
+        .decision
+        .memory
+        .charges
+        .iter()
+        .filter(|(_, charge)| charge.counts());
+    let charged: Vec<Option<Key>> = counting.map(|(id, _)| case.unit(id).map(key)).collect();
     let unknown = charged.iter().filter(|key| key.is_none()).count();
     let known: BTreeSet<&Key> = charged.iter().flatten().collect();
     for (unit, charge) in begun(case) {
@@ -205,10 +209,9 @@ fn domains_to_do(case: &Case<'_>) -> BTreeSet<Key> {
     let undone = case.view.iter().filter(|unit| {
         let needed = unit.selected() && !matches!(unit.eligible, Eligible::No(why) if why.absence != Absence::Wait);
         let come = match (unit.place, first) {
-            (Place::Excluded, _) => false,
+            (Place::Excluded, _) | (Place::Last, Some(_)) => false,
             (_, None) => true,
             (Place::Stage(at), Some(first)) => usize::from(at) <= first,
-            (Place::Last, Some(_)) => false,
         };
         let charge = memory.charges.get(&unit.id).filter(|charge| charge.incarnation == unit.incarnation);
         let there = matches!(

@@ -126,10 +126,10 @@ impl<'a> Case<'a> {
 /// The units that are changing by the new memory, and the selected ones that are not available.
 fn disrupted<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a UnitId> {
     let charges = &case.decision.memory.charges;
-    let changes = |charge: &Charge| charge.counts() || charge.kind == Kind::Withdraw && !charge.skipped;
+    let is_changing = |charge: &Charge| charge.counts() || charge.kind == Kind::Withdraw && !charge.skipped;
     let changing = charges
         .iter()
-        .filter(move |(_, charge)| changes(charge))
+        .filter(move |(_, charge)| is_changing(charge))
         .map(|(id, _)| id);
     let included = |unit: &&Unit| unit.selected() && unit.place != Place::Excluded;
     let unavailable = |unit: &&Unit| !(unit.available && unit.is_eligible());
@@ -138,7 +138,7 @@ fn disrupted<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a UnitId> {
         .iter()
         .filter(included)
         .filter(unavailable)
-        .filter(move |unit| !charges.get(&unit.id).is_some_and(changes));
+        .filter(move |unit| !charges.get(&unit.id).is_some_and(is_changing));
     changing.chain(others.map(|unit| &unit.id))
 }
 

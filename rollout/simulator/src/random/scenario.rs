@@ -98,10 +98,10 @@ impl Scenario {
         }
         Self {
             spec,
-            happenings,
-            surroundings,
             members,
             newcomer,
+            surroundings,
+            happenings,
             horizon,
             ending,
         }
