@@ -84,7 +84,7 @@ pub const SCOPES: &[Scope] = &[
         fair: true,
         short: true,
         reaches: &["two views behind", "in doubt"],
-        states: 10_231,
+        states: 10_592,
         ..PLAIN
     },
     Scope {
@@ -193,7 +193,7 @@ pub const SCOPES: &[Scope] = &[
         events: 2,
         fair: true,
         reaches: &["relapsed", "another life", "aborted", "joins with the last good"],
-        states: 234_485,
+        states: 234_600,
         ..PLAIN
     },
     Scope {
@@ -244,7 +244,7 @@ pub const SCOPES: &[Scope] = &[
             ..PLAIN.beats
         },
         reaches: &["on the way back", "two views behind"],
-        states: 603,
+        states: 611,
         ..PLAIN
     },
     Scope {
@@ -255,7 +255,7 @@ pub const SCOPES: &[Scope] = &[
         subjects: FIRST,
         events: 1,
         reaches: &["another life", "the memory is lost", "two views behind"],
-        states: 208_806,
+        states: 209_485,
         ..PLAIN
     },
     Scope {
@@ -276,7 +276,7 @@ pub const SCOPES: &[Scope] = &[
         revisions: 3,
         events: 2,
         reaches: &["two views behind", "a target that came back"],
-        states: 202_263,
+        states: 209_088,
         ..PLAIN
     },
     Scope {
@@ -314,7 +314,7 @@ pub const SCOPES: &[Scope] = &[
             "charged and not selected",
             "withdrawing",
         ],
-        states: 960_268,
+        states: 971_666,
         ..PLAIN
     },
     Scope {
@@ -324,7 +324,7 @@ pub const SCOPES: &[Scope] = &[
         clusters: 1,
         events: 2,
         reaches: &["two views behind", "given up in the midst"],
-        states: 822_441,
+        states: 825_859,
         ..PLAIN
     },
     Scope {
@@ -484,7 +484,7 @@ pub const SCOPES: &[Scope] = &[
         leaders: 2,
         events: 1,
         reaches: &["two views behind", "a greater token is reported"],
-        states: 8_942,
+        states: 8_947,
         ..PLAIN
     },
 ];
