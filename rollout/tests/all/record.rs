@@ -25,6 +25,9 @@ fn case(spec: &Spec, memory: &Memory, units: &[Unit], now: Millis) -> Case {
     }
 }
 
+/// Of the fixture.
+const LINES: usize = 149;
+
 /// A recorder, and who reads along.
 struct Pair {
     recorder: Recorder,
@@ -79,6 +82,20 @@ fn every_decision_of_random_histories_is_read_and_made_again() {
     }
     println!("{lines} lines");
     assert!(lines > 1000, "{lines}");
+}
+
+/// Decisions of four histories as muster recorded them before there were change windows, budgets and orders of domains.
+#[test]
+fn a_record_of_an_older_version_is_read_and_made_again() {
+    let mut reader = Reader::default();
+    let mut lines = 0;
+    for line in include_str!("fixtures/decisions-v1.jsonl").lines() {
+        let read = reader.read(line.as_bytes()).unwrap();
+        assert!(read.units.iter().all(|unit| unit.available) && read.spec.unavailable.is_none());
+        assert_eq!(read.again(), read.decision, "{line}");
+        lines += 1;
+    }
+    assert_eq!(lines, LINES);
 }
 
 #[test]
