@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use muster_api::{
     module::ModuleKind,
     reasons::Reason,
@@ -136,7 +136,20 @@ pub fn evaluate(windows: &[Window], cluster: &Cluster<'_>, module: &Module<'_>, 
     };
     // The end of a bypass that is no longer than others would be none, but asking once too often does no harm.
     let next_change = active.iter().filter_map(|window| window.next_change(now)).min();
+    let next_change = next_change.into_iter().chain(reworded(&state, next_change, now)).min();
     Answer { state, next_change }
+}
+
+/// When a closed cluster may have another answer although no window changes: [`LONG`] before it opens, and once a day while its opening is
+/// too far ahead to be found.
+fn reworded(state: &State, next_change: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    let State::Closed(closed) = state else {
+        return None;
+    };
+    match closed.until {
+        Some(until) => until.checked_sub(LONG).ok().filter(|_| closed.is_long),
+        None => next_change.and_then(|_| now.checked_add(SignedDuration::from_hours(24)).ok()),
+    }
 }
 
 /// Some window closes it, or it would be open.

@@ -29,6 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-health",
             "muster-rollout",
             "muster-sync",
+            "muster-windows",
             "muster-zones",
         ],
     ),

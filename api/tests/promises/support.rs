@@ -10,7 +10,6 @@ use serde_json::Value;
 pub fn definitions() -> Vec<CustomResourceDefinition> {
     crds::management()
         .into_iter()
-        .chain(crds::windows())
         .chain(crds::downstream())
         .collect()
 }

@@ -40,10 +40,12 @@ use super::{
     rows::{self, AssemblageRow},
     sight::{self, Seen, Sight},
     source, status, units,
+    windows::ModuleWindows,
 };
 use crate::{
     bindings::{self, Evaluation, Kinds, ObjectId},
     registry::ClusterRow,
+    rolloutwindow::Windows,
     runtime::Key,
 };
 
@@ -58,6 +60,8 @@ pub struct Lists<'a, K: Rolled> {
     pub revisions: &'a [ModuleRevision],
     /// All modules, and how they stand.
     pub dependencies: &'a Dependencies,
+    /// All change windows.
+    pub windows: &'a Windows,
     /// Which kinds bindings may read.
     pub kinds: &'a Kinds,
     /// What was read for them so far.
@@ -168,6 +172,7 @@ fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Time
         gap: Duration::ZERO,
         reported_at: None,
         refused: BTreeMap::new(),
+        windows: ModuleWindows::new(module, lists.windows.clone(), now),
         sight: Sight::default(),
         revisions: own
             .map(|revision| (revision.name_any(), history::row(revision)))
@@ -221,6 +226,7 @@ fn clusters<K: Rolled>(
     }
     let rollout = &module.spec().rollout;
     sight.units = units::units(&sight.clusters, seen, &module.name_any(), rollout);
+    observe::apply_windows(&mut sight, seen, rollout);
     Ok(sight)
 }
 
