@@ -45,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-rollout",
             "muster-simulator",
             "muster-sync",
+            "muster-windows",
             "muster-zones",
         ],
     ),

@@ -57,7 +57,7 @@ use thiserror::Error;
 pub use self::{
     dependencies::{Dependencies, Name, Standing},
     kind::{Carrier, Rolled},
-    outlook::{Lists, Outlook, Prospect, outlook},
+    outlook::{Lists, Opening, Outlook, Prospect, outlook},
     reasons::{Explained, few, word},
     source::resolved,
     succession::Successors,
@@ -154,7 +154,9 @@ impl Retryable for Error {
     fn retry(&self) -> Retry {
         match self {
             Self::Selector(_) | Self::Encode(_) => Retry::AwaitChange,
-            Self::Overtaken { .. } | Self::Unseen { .. } | Self::UnreadWindows | Self::Status(_) => Retry::Soon,
+            Self::Overtaken { .. } | Self::Unseen { .. } | Self::UnreadWindows | Self::Status(_) => {
+                Retry::Soon
+            }
             Self::Call(error) => error.retry(),
         }
     }

@@ -40,7 +40,7 @@ use super::{
     rows::{self, AssemblageRow},
     sight::{self, Seen, Sight},
     source, status, units,
-    windows::ModuleWindows,
+    windows::{self, ModuleWindows},
 };
 use crate::{
     bindings::{self, Evaluation, Kinds, ObjectId},
@@ -98,6 +98,21 @@ pub struct Prospect {
     pub rows: BTreeMap<String, SyncRow>,
     /// What would be said of each cluster at first.
     pub told: Vec<Told>,
+    /// When clusters open that change windows close now, in this order; those that wait for nothing else.
+    pub openings: Vec<Opening>,
+}
+
+/// Clusters whose change windows open at one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// When.
+    pub at: Timestamp,
+    /// The same as people there read it: `Sun 2026-11-29 03:00 Europe/Berlin`.
+    pub local: String,
+    /// The window that is named.
+    pub window: String,
+    /// They.
+    pub clusters: Vec<String>,
 }
 
 /// What is said of one cluster.
@@ -304,6 +319,28 @@ fn prospect<K: Rolled>(module: &K, seen: Observation, now: Timestamp) -> Prospec
         spec,
         memory,
         told,
+        openings: openings(&seen.sight),
         units: seen.sight.units.all,
     }
+}
+
+fn openings(sight: &Sight) -> Vec<Opening> {
+    let mut all: BTreeMap<(Timestamp, String, String), Vec<String>> = BTreeMap::new();
+    for (cluster, unit) in sight.clusters.iter().zip(&sight.units.all) {
+        let Some(closed) = windows::closing(cluster, unit).filter(|_| cluster.not_yet.is_none()) else {
+            continue;
+        };
+        let local = closed.local_opening("%a %Y-%m-%d %H:%M");
+        if let (Some(at), Some(local)) = (closed.until, local) {
+            let together = all.entry((at, local, closed.window.clone())).or_default();
+            together.push(cluster.name.clone());
+        }
+    }
+    let opening = |((at, local, window), clusters)| Opening {
+        at,
+        local,
+        window,
+        clusters,
+    };
+    all.into_iter().map(opening).collect()
 }

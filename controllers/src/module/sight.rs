@@ -284,7 +284,7 @@ impl Sights {
 
 #[cfg(test)]
 mod tests {
-        use super::*;
+    use super::*;
     use crate::{module::observe::CarrierSeen, registry::ClusterState};
 
     fn cluster(name: &str) -> Arc<ClusterRow> {

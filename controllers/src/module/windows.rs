@@ -104,13 +104,9 @@ pub fn closed(closed: &Closed, is_behind: bool, rollout: &Rollout) -> Eligible {
 /// whose windows say so, unless a change of it is in flight; and one that waits for another module is not retargeted in flight either.
 pub fn apply(sight: &mut Sight, memory: &Memory, rollout: &Rollout) {
     for (unit, cluster) in sight.units.all.iter_mut().zip(&sight.clusters) {
-        let Some(window) = &cluster.closed else {
+        let Some(window) = closing(cluster, unit) else {
             continue;
         };
-        let code = window.reason().code();
-        if matches!(unit.eligible, Eligible::No(why) if why.code != code) {
-            continue;
-        }
         let is_behind = cluster.not_yet.is_some();
         unit.eligible = if window.while_closed == ClosedClusters::Skip && memory.may_skip(unit) {
             Eligible::No(ineligible(window.reason(), rollout))
@@ -120,6 +116,13 @@ pub fn apply(sight: &mut Sight, memory: &Memory, rollout: &Rollout) {
             closed(window, is_behind, rollout)
         };
     }
+}
+
+/// What closes a cluster that could be touched otherwise.
+pub fn closing<'a>(cluster: &'a ClusterSeen, unit: &Unit) -> Option<&'a Closed> {
+    let closed = cluster.closed.as_deref()?;
+    let hindered = matches!(unit.eligible, Eligible::No(why) if why.code != closed.reason().code());
+    (!hindered).then_some(closed)
 }
 
 fn is_in_flight(unit: &Unit, memory: &Memory) -> bool {

@@ -29,7 +29,8 @@ pub struct StoredWindow {
 impl StoredWindow {
     /// The window as it is evaluated.
     pub fn read(&self) -> Window {
-        let window = |spec: &Value| Window::read(&json!({ "metadata": { "name": self.metadata.name }, "spec": spec }));
+        let window =
+            |spec: &Value| Window::read(&json!({ "metadata": { "name": self.metadata.name }, "spec": spec }));
         isolated(|| window(&self.spec)).unwrap_or_else(|panicked| {
             panicked.log("reading a RolloutWindow");
             window(&Value::Null)
