@@ -118,12 +118,25 @@ pub async fn dst_night(ground: Ground) {
     wanted_at(&bed, "eu-2", &two, "2026-03-29T00:30:00Z").await;
     // 03:30 in summer time is an hour later, not two.
     pass_until(&bed, "2026-03-29T01:30:00Z").await;
+    bed.pass(Duration::from_secs(2)).await;
     let three = bed.roll("web", 3, Quality::Good).await;
     let message = until_group(&bed, "web", "WindowClosed", "eu-{1..2}").await;
     assert_eq!(message, "", "each of them has its own");
-    wanted_at(&bed, "eu-2", &three, "2026-03-29T23:30:00Z").await;
+    let attention = bed.module("web").await["status"]["attention"].clone();
+    let messages = [&attention[0], &attention[1]].map(|cluster| cluster["message"].as_str().unwrap());
+    assert_eq!(
+        messages,
+        [
+            "until 2026-03-30T02:15 Europe/Berlin (lost)",
+            "until 2026-03-30T01:30 Europe/Berlin (short)"
+        ]
+    );
+    bed.pass(WATCHED).await;
     assert_eq!(bed.order(&workload("web"), &two), ["eu-2"]);
-    wanted_at(&bed, "eu-1", &three, "2026-03-30T00:15:00Z").await;
+    assert_eq!(bed.order(&workload("web"), &three), [""; 0]);
+    for night in ["lost", "short"] {
+        bed.fleet().delete(kinds::ROLLOUT_WINDOW, night).await;
+    }
     bed.until_ready("web", &three).await;
     never_failed(&bed).await;
 }
@@ -139,6 +152,7 @@ async fn wanted_at(bed: &Bed, cluster: &str, version: &str, instant: &str) {
     bed.until_wanted(cluster, "web", version).await;
 }
 
+/// Lets time pass until a second before.
 async fn pass_until(bed: &Bed, instant: &str) {
     let instant: Timestamp = instant.parse().unwrap();
     let left = instant.duration_since(bed.now()) - jiff::SignedDuration::from_secs(1);
