@@ -358,7 +358,7 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
             ),
         ),
         (_, Some(Reason::WindowInvalid)) => with(
-            "correct the window, or the time zone of the cluster; to look at the window",
+            "correct the window, or the time zone of the cluster; to see its errors",
             format!(
                 "kubectl describe rolloutwindow {}",
                 shell_word(window(&cell.message))

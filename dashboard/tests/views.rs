@@ -232,7 +232,7 @@ fn why_ends_with_what_is_to_be_done() {
     check(
         "WindowInvalid",
         "with no opening in sight (typo): spec.deny[0].timeZone: time zone \"Mars/Olympus\" does not exist",
-        "to look at the window | kubectl describe rolloutwindow typo -n fleet",
+        "to see its errors | kubectl describe rolloutwindow typo -n fleet",
     );
     check("WaitingStage", "m", "nothing to do: it goes on by itself");
 }

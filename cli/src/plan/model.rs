@@ -141,7 +141,7 @@ pub enum Step {
         at: String,
         /// The RolloutWindow.
         window: String,
-        /// They.
+        /// Which clusters.
         clusters: Vec<String>,
     },
     /// Nothing is withdrawn until somebody acknowledges it.

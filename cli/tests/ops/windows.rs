@@ -101,7 +101,10 @@ async fn a_bypass_that_cannot_be_is_refused_and_one_without_effect_is_said() {
             "there is no rolloutwindow/freeze in namespace default",
         ),
         ("freeze-decembre --module web", "freeze-december"),
-        ("freeze-december --module wbe", "module/web"),
+        (
+            "freeze-december --module wbe",
+            "there is no module/wbe in namespace default",
+        ),
         (
             "../modules/web --module web",
             "cannot be the name of a RolloutWindow",

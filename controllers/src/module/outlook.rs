@@ -111,7 +111,7 @@ pub struct Opening {
     pub local: String,
     /// The window that is named.
     pub window: String,
-    /// They.
+    /// Which clusters.
     pub clusters: Vec<String>,
 }
 

@@ -86,12 +86,12 @@ fn conditions(window: &Window, selected: &[&ClusterRow], now: Timestamp) -> Cond
     Conditions::ready(
         Status::True,
         ObjectReason::Succeeded.as_str(),
-        format!("the window can be read{}", skipped(window, selected, now)),
+        readable(window, selected, now),
     )
 }
 
-/// The times that a clock change skips: the window reads as if it opened or closed then, and does not.
-fn skipped(window: &Window, selected: &[&ClusterRow], now: Timestamp) -> String {
+/// What is said of a window that can be read: also the times that a clock change skips, at which it seems to open or close, and does not.
+fn readable(window: &Window, selected: &[&ClusterRow], now: Timestamp) -> String {
     let of_clusters = selected
         .iter()
         .flat_map(|row| window.skipped(Some(&cluster(row)), now));
@@ -108,7 +108,8 @@ fn skipped(window: &Window, selected: &[&ClusterRow], now: Timestamp) -> String 
     if more > 0 {
         all.push(format!("and {more} more"));
     }
-    all.iter().map(|skipped| format!("; {skipped}")).collect()
+    all.insert(0, "the window can be read".to_owned());
+    all.join("; ")
 }
 
 fn cluster(row: &ClusterRow) -> Cluster<'_> {
