@@ -1,5 +1,5 @@
-//! Promise: `muster window bypass` adds a record with an end to the window that is named, and to nothing else; `why` says what closes a cluster, and
-//! that command.
+//! Promise: `muster window bypass` adds a record with an end to the window that is named, and to nothing else; the windows of the examples and of
+//! docs/windows.md can be read.
 
 use kube::{
     Api,
@@ -10,6 +10,7 @@ use muster_apiserver::{
     Verb,
     fault::{Failure, Fault, Match, Rule},
 };
+use muster_windows::Window;
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, create};
@@ -134,4 +135,33 @@ async fn a_bypass_that_cannot_be_is_refused_and_one_without_effect_is_said() {
         said.contains("warning: the window does not select module/base: the bypass changes nothing"),
         "{said}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_examples_and_the_page_have_windows_that_can_be_read() {
+    let bed = Bed::new().await;
+    let client = bed.management.client();
+    create(
+        &client,
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}}),
+    )
+    .await;
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let read = |file: &str| std::fs::read_to_string(format!("{root}/{file}")).unwrap();
+    let page = read("docs/windows.md");
+    let on_page = page
+        .split("```yaml\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    let examples = ["freeze", "nights", "stop"].map(|name| read(&format!("examples/windows/{name}.yaml")));
+    for (place, text) in examples.iter().map(String::as_str).chain([on_page]).enumerate() {
+        let documents = muster_sync::yaml::documents("window", text.as_bytes()).unwrap();
+        let mut window = documents[0].value().unwrap();
+        assert_eq!(Window::read(&window).errors(), [], "{window}");
+        window["metadata"]["name"] = json!(format!("window-{place}"));
+        create(&client, window).await;
+    }
 }

@@ -316,7 +316,6 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
     let key = Key::of(module);
     let deleting = module.meta().deletion_timestamp.is_some();
     let memory = memory::recall(module);
-    let windows = modules.windows.current().ok_or(Error::UnreadWindows)?;
     let ties = modules.dependencies.look(module);
     let insecure = modules.context.options.gates.insecure;
     let (controls, invalid) = said(module, &ties, insecure, modules.context.clock.now());
@@ -334,6 +333,8 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
         }
         _ => None,
     };
+    // After the source was read, which may take a while: a window that was closed meanwhile counts.
+    let windows = modules.windows.current().ok_or(Error::UnreadWindows)?;
     let mut seen = Observation {
         invalid,
         deleting,
