@@ -448,7 +448,7 @@ mod tests {
         check(&|before, _, _| before.places[3].fleeting = true, these(&[3]));
         let change = |seconds: i64| {
             move |before: &mut Sight, _: &mut Clusters, _: &mut Assemblages| {
-                before.clusters[1].window_change = Some(at(seconds));
+                before.clusters[2].window_change = Some(at(seconds));
             }
         };
         check(&change(10), these(&[]));
