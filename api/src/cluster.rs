@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::{
     labels::{KUBECONFIG_SUFFIX, annotation},
     reasons::Reason,
+    rolloutwindow::MAX_TIME_ZONE,
 };
 
 /// The API group of Cluster API.
@@ -128,7 +129,8 @@ pub struct Facts {
     pub uid: String,
     /// The labels, which selectors and bindings read.
     pub labels: BTreeMap<String, String>,
-    /// The annotations of muster (`fleet.muster.dev/...`).
+    /// The annotations of muster (`fleet.muster.dev/...`), and those of others that are short enough to name a time zone: a RolloutWindow
+    /// may refer to any of them.
     pub annotations: BTreeMap<String, String>,
     /// A deletionTimestamp is set.
     pub deleting: bool,
@@ -153,7 +155,7 @@ impl Facts {
             control_plane: is_true(version.control_plane_field()),
             annotations: annotations
                 .into_iter()
-                .filter(|(key, _)| key.starts_with(OUR_PREFIX))
+                .filter(|(key, value)| key.starts_with(OUR_PREFIX) || value.len() <= MAX_TIME_ZONE)
                 .collect(),
         }
     }

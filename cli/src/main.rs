@@ -7,6 +7,7 @@
 //!                ├─► dashboard                   (the same view models ─► pages, for a browser)
 //!                ├─► build, diff                (a folder on disk ─► objects ─► text)
 //!                ├─► hold, release, pin, unpin  (a person's will ─► an annotation that git does not own)
+//!                ├─► window bypass              (an exception on record in a RolloutWindow)
 //!                ├─► plan                       (manifests, what stands there ─► decisions ─► what a commit would do)
 //!                ├─► simulate                   (a fleet file ─► decisions ─► a picture)
 //!                ├─► enroll, unenroll           (a context of a kubeconfig ─► a cluster of the fleet)
@@ -68,6 +69,7 @@ mod uninstall;
 mod verdicts;
 mod version;
 mod why;
+mod window;
 mod zonerollout;
 mod zones;
 
@@ -168,6 +170,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Release(flags) => level::release(&cluster, &flags).await,
         Verb::Pin(flags) => level::pin(&cluster, &flags).await,
         Verb::Unpin(flags) => level::unpin(&cluster, &flags).await,
+        Verb::Window(flags) => window::run(&cluster, &flags).await,
         Verb::Reconcile(flags) => reconcile::run(&cluster, &flags).await,
         Verb::Completion(flags) => completion::run(&flags),
         Verb::Man(flags) => man::run(&flags),

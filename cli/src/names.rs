@@ -10,6 +10,7 @@ use kube::{
     config::Kubeconfig,
     core::{ApiResource, DynamicObject},
 };
+use muster_api::RolloutWindow;
 use muster_controllers::runtime::Api;
 
 use crate::{
@@ -42,6 +43,8 @@ enum Names {
     Held,
     /// Of the kind that is listed.
     Listed,
+    /// `freeze-december`.
+    Windows,
     /// Contexts of the kubeconfig.
     Contexts,
 }
@@ -89,6 +92,7 @@ fn names(verb: &str, arg: &Arg) -> Option<Names> {
         ("get", "name") => Some(Names::Listed),
         ("unenroll", "name") | ("hold" | "release", "clusters") | (_, "cluster") => Some(Names::Clusters),
         (_, "module") => Some(Names::Modules),
+        ("bypass", "window") => Some(Names::Windows),
         (_, "rollout") => Some(Names::Rollouts),
         (_, "context" | "downstream_context") => Some(Names::Contexts),
         _ => None,
@@ -148,6 +152,10 @@ impl Typed {
                 let clusters = named_objects(&client, &namespace, &kind).await?;
                 found.extend(clusters.into_iter().map(|name| format!("{before}{name}")));
             }
+        }
+        if let Names::Windows = names {
+            let kind = ApiResource::erase::<RolloutWindow>(&());
+            found.extend(named_objects(&client, &namespace, &kind).await?);
         }
         if let (Names::Listed, Some(what)) = (names, self.what) {
             for kind in get::kinds(&client, what).await? {

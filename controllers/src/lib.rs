@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   management cluster: module ─► proxyassemblage ══ registry ══► Assemblage      downstream: assemblage ─► expand
-//!                       module ─► remoteassemblage ─► expand                                              │
+//!     rolloutwindow ──► module ─► remoteassemblage ─► expand                                              │
 //!                                                       └─► gitrepository, kustomization ◄────────────────┘
 //!   a cluster with zones: StatefulSets, pods ─► zones ◄─ admission ◄══ API server (reviews)
 //!   under all of them: runtime (clock, watches, rows, scheduling, status, events), bindings; on top: process (the wiring), lease (who acts), metrics, health,
@@ -31,6 +31,7 @@ pub mod proxyassemblage;
 pub mod record;
 pub mod registry;
 pub mod remoteassemblage;
+pub mod rolloutwindow;
 pub mod runtime;
 mod targeted;
 pub mod zones;

@@ -36,6 +36,7 @@ use crate::{
     record::{self, Decisions},
     registry::{self, Connect, Registry},
     remoteassemblage,
+    rolloutwindow::{self, WatchedWindows},
     runtime::{Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
     zones::PreflightError,
 };
@@ -104,12 +105,16 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
             let decisions = decisions(&context, tasks);
             let dependencies = Arc::<module::Dependencies>::default();
             tasks.spawn("dependencies", Arc::clone(&dependencies).run(context.clone()));
+            let windows = Arc::<WatchedWindows>::default();
+            tasks.spawn("windows", Arc::clone(&windows).run(context.clone()));
+            tasks.control("rolloutwindow", rolloutwindow::run(context.clone()));
             tasks.control(
                 "module",
                 module::run::<muster_api::Module>(
                     context.clone(),
                     Arc::clone(&objects),
                     Arc::clone(&dependencies),
+                    Arc::clone(&windows),
                     Arc::clone(&gates),
                     decisions.clone(),
                 ),
@@ -120,6 +125,7 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
                     context.clone(),
                     Arc::clone(&objects),
                     dependencies,
+                    windows,
                     gates,
                     decisions,
                 ),

@@ -257,7 +257,9 @@ fn remedy_rank(cell: &Cell) -> u8 {
                 | Reason::Aborted
                 | Reason::SourceNotReady
                 | Reason::WithdrawalHeld
-                | Reason::DependencyBehind,
+                | Reason::DependencyBehind
+                | Reason::WindowInvalid
+                | Reason::WindowClosed,
             ),
         ) => 1,
         (Shape::Held, _) => 2,
@@ -276,6 +278,12 @@ fn resume(module: &ModuleView) -> (String, Option<String>) {
         shell_word(&module.namespace)
     );
     ("the rollout is paused; to go on".to_owned(), Some(command))
+}
+
+/// The window that a message names first in parentheses: `until 2026-12-01T02:00 Europe/Berlin (freeze-december)`.
+fn window(message: &str) -> &str {
+    let (_, after) = message.split_once('(').unwrap_or_default();
+    after.split_once(')').map_or("NAME", |(name, _)| name)
 }
 
 /// What to do about it, and the command for that; none if there is nothing to be done.
@@ -341,6 +349,20 @@ fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
             cell.message
                 .rsplit_once("next: ")
                 .map_or_else(|| format!("muster why {said}"), |(_, command)| command.to_owned()),
+        ),
+        (_, Some(Reason::WindowClosed)) => with(
+            "nothing to do: it begins when the window opens. To let this module through before",
+            format!(
+                "muster window bypass {} --module {said} --reason TEXT --for 1h",
+                shell_word(window(&cell.message))
+            ),
+        ),
+        (_, Some(Reason::WindowInvalid)) => with(
+            "correct the window, or the time zone of the cluster; to see its errors",
+            format!(
+                "kubectl describe rolloutwindow {}",
+                shell_word(window(&cell.message))
+            ),
         ),
         (_, Some(Reason::SourceNotReady)) => without(format!(
             "see that {} is in the repository, or name another version; it is looked for again by itself",

@@ -224,6 +224,16 @@ fn why_ends_with_what_is_to_be_done() {
         "moves to module/webapp, not confirmed here; next: muster why module/webapp --cluster eu-1",
         "the module that takes over | muster why module/webapp --cluster eu-1 -n fleet",
     );
+    check(
+        "WindowClosed",
+        "until 2026-12-01T02:00 Europe/Berlin (freeze-december): the audit (and more)",
+        "through before | muster window bypass freeze-december --module module/web --reason TEXT --for 1h -n fleet",
+    );
+    check(
+        "WindowInvalid",
+        "with no opening in sight (typo): spec.deny[0].timeZone: time zone \"Mars/Olympus\" does not exist",
+        "to see its errors | kubectl describe rolloutwindow typo -n fleet",
+    );
     check("WaitingStage", "m", "nothing to do: it goes on by itself");
 }
 

@@ -53,6 +53,7 @@ promises! {
         crash { in_the_middle, told_to_end }
         bad_input { refused_at_the_door }
         will { paused, deselected, deleted }
+        windows { freeze_in_mid_run, stop_the_line, bypass }
         old_bugs { what_leaves_a_version_leaves_the_clusters }
         identity { leads_elsewhere }
         removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }
@@ -74,6 +75,7 @@ promises! {
         bootstrap { needs_no_agent, flux_objects_come_back }
         crash { in_the_middle, told_to_end }
         will { paused, deselected, deleted }
+        windows { freeze_in_mid_run, stop_the_line, bypass }
         old_bugs { what_leaves_a_version_leaves_the_clusters }
         identity { leads_elsewhere }
         removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }

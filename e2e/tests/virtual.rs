@@ -25,6 +25,7 @@ promises! {
     infra { secret_gone, api_down, source_away, webhook_late, checking_again }
     crash { in_the_middle, anywhere, told_to_end }
     will { paused, deselected, deleted }
+    windows { freeze_in_mid_run, stop_the_line, bypass, dst_night }
     bad_input { refused_at_the_door, nothing_moves, stops_at_the_first_cluster, kubeconfigs }
     classes { as_the_table_says, clusters_away }
     removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }

@@ -25,4 +25,5 @@ promises! {
     bad_input { refused_at_the_door }
     rules { gates_hold_back }
     plan { comes_true }
+    windows { freeze_in_mid_run, stop_the_line, bypass }
 }

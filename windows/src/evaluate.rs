@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use muster_api::{
     module::ModuleKind,
     reasons::Reason,
@@ -81,6 +81,13 @@ pub struct Closed {
 }
 
 impl Closed {
+    /// When the cluster opens, as people there read it, after this format: `2026-12-01 02:00 Europe/Berlin`.
+    pub fn local_opening(&self, format: &str) -> Option<String> {
+        let local = self.time_zone.to_datetime(self.until?);
+        let zone = self.time_zone.iana_name().unwrap_or("UTC");
+        Some(format!("{} {zone}", local.strftime(format)))
+    }
+
     /// The reason of the cluster: `WindowInvalid` if the window cannot be read, else `WindowClosed`.
     pub const fn reason(&self) -> Reason {
         if self.error.is_some() {
@@ -94,12 +101,8 @@ impl Closed {
 impl fmt::Display for Closed {
     /// What follows the reason: `until 2026-12-01T02:00 Europe/Berlin (freeze-december): no changes before the audit`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.until {
-            Some(until) => {
-                let local = self.time_zone.to_datetime(until).strftime("%Y-%m-%dT%H:%M");
-                let zone = self.time_zone.iana_name().unwrap_or("UTC");
-                write!(f, "until {local} {zone} ({})", self.window)?;
-            }
+        match self.local_opening("%Y-%m-%dT%H:%M") {
+            Some(opening) => write!(f, "until {opening} ({})", self.window)?,
             None => write!(f, "with no opening in sight ({})", self.window)?,
         }
         if self.is_long && self.until.is_some() {
@@ -136,7 +139,23 @@ pub fn evaluate(windows: &[Window], cluster: &Cluster<'_>, module: &Module<'_>, 
     };
     // The end of a bypass that is no longer than others would be none, but asking once too often does no harm.
     let next_change = active.iter().filter_map(|window| window.next_change(now)).min();
+    let next_change = next_change
+        .into_iter()
+        .chain(reworded(&state, next_change, now))
+        .min();
     Answer { state, next_change }
+}
+
+/// When a closed cluster may have another answer although no window changes: [`LONG`] before it opens, and once a day while its opening is
+/// too far ahead to be found.
+fn reworded(state: &State, next_change: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    let State::Closed(closed) = state else {
+        return None;
+    };
+    match closed.until {
+        Some(until) => until.checked_sub(LONG).ok().filter(|_| closed.is_long),
+        None => next_change.and_then(|_| now.checked_add(SignedDuration::from_hours(24)).ok()),
+    }
 }
 
 /// Some window closes it, or it would be open.

@@ -156,6 +156,11 @@ impl Window {
         }
     }
 
+    /// Why it is closed in this cluster: it cannot be read, or the cluster's time zone cannot.
+    pub fn error_in(&self, cluster: &Cluster<'_>) -> Option<WindowError> {
+        self.entries_for(Some(cluster)).err()
+    }
+
     /// Its entries with the time zones that they have for this cluster; or why it is closed there.
     pub(crate) fn entries_for(&self, cluster: Option<&Cluster<'_>>) -> Result<Entries<'_>, WindowError> {
         if let Some(error) = self.errors.first() {

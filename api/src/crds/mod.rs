@@ -44,12 +44,8 @@ pub fn management() -> Vec<CustomResourceDefinition> {
         ProxyAssemblage::crd(),
         RemoteAssemblage::crd(),
         ModuleRevision::crd(),
+        RolloutWindow::crd(),
     ]
-}
-
-/// Change windows. No installation has the kind until the controllers read it: a freeze that is ignored is worse than none.
-pub fn windows() -> Vec<CustomResourceDefinition> {
-    vec![RolloutWindow::crd()]
 }
 
 /// The kinds of muster in a downstream cluster.
@@ -108,7 +104,6 @@ pub fn are_ours(labels: &BTreeMap<String, String>) -> bool {
 pub fn generated() -> Vec<(String, String)> {
     let definitions = management()
         .into_iter()
-        .chain(windows())
         .chain(downstream())
         .chain(zones())
         .chain(flux())

@@ -37,7 +37,6 @@ fn committed_files_equal_the_types() {
 fn the_files_read_back_as_the_definitions() {
     let all = crds::management()
         .into_iter()
-        .chain(crds::windows())
         .chain(crds::downstream())
         .chain(crds::flux())
         .chain(crds::rollout_operator());

@@ -8,11 +8,7 @@ use serde_json::Value;
 
 /// Our definitions for fleets.
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    crds::management()
-        .into_iter()
-        .chain(crds::windows())
-        .chain(crds::downstream())
-        .collect()
+    crds::management().into_iter().chain(crds::downstream()).collect()
 }
 
 /// The schema of a definition as JSON.

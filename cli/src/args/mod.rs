@@ -41,6 +41,7 @@ use crate::{
     unenroll::{self, UnenrollFlags},
     uninstall::{self, UninstallFlags},
     version, why,
+    window::WindowFlags,
     zones::{self, ZonesFlags},
 };
 
@@ -295,6 +296,8 @@ pub enum Verb {
     /// Exit codes: 0 not pinned any more, 1 the module itself still pins it, 2 could not be done.
     #[command(before_help = level::UNPIN_EXAMPLES)]
     Unpin(UnpinFlags),
+    /// Let a module through a change window
+    Window(WindowFlags),
     /// Reconcile a module now instead of at its next interval
     ///
     /// Exit codes: 0 looked at, 1 not within the time, 2 no such module, or could not find out.

@@ -50,6 +50,7 @@ const FLEET: &[(&str, &str)] = &[
     ("fleet.muster.dev/v1alpha1", "Module"),
     ("fleet.muster.dev/v1alpha1", "BootstrapModule"),
     ("fleet.muster.dev/v1alpha1", "ModuleRevision"),
+    ("fleet.muster.dev/v1alpha1", "RolloutWindow"),
     ("fleet.muster.dev/v1alpha1", "ProxyAssemblage"),
     ("fleet.muster.dev/v1alpha1", "RemoteAssemblage"),
     ("fleet.muster.dev/v1alpha1", "Assemblage"),

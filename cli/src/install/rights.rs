@@ -78,6 +78,7 @@ fn in_namespace(role: Role, notify: bool) -> Vec<Value> {
                 &["modulerevisions"],
                 &["get", "list", "watch", "create", "delete"],
             ),
+            rule(ours, &["rolloutwindows"], &["list", "watch"]),
             rule(
                 ours,
                 &[
@@ -86,6 +87,7 @@ fn in_namespace(role: Role, notify: bool) -> Vec<Value> {
                     "proxyassemblages/status",
                     "remoteassemblages/status",
                     "modulerevisions/status",
+                    "rolloutwindows/status",
                 ],
                 STATUS,
             ),

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use kube::Resource as _;
 use muster_api::{
-    BootstrapModule, Module, cluster, crds,
+    BootstrapModule, Module, RolloutWindow, cluster, crds,
     kind::GROUP,
     labels::{annotation, label},
     module::{ModuleKind, ModuleObject, ModuleSpec},
@@ -12,6 +13,7 @@ use muster_api::{
 use muster_apiserver::schema::Schema;
 use muster_health::Expressions;
 use muster_sync::{health::evidence::is_custom, yaml::Document};
+use muster_windows::Window;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -210,6 +212,13 @@ impl Lens {
                 .map(|cause| finding(Code::Definition, &cause.field, cause.to_string())),
         );
         let is_allowed = causes.is_empty();
+        if is_allowed && gvk.1 == RolloutWindow::kind(&()) {
+            let window = Window::read(&value);
+            let errors = window.errors().iter().filter(|error| is_known(&error.field));
+            findings.extend(
+                errors.map(|error| finding(Code::Impossible, &error.field, error.problem.to_string())),
+            );
+        }
         let module = match gvk.1.as_str() {
             "Module" => parsed::<Module>(&value),
             "BootstrapModule" => parsed::<BootstrapModule>(&value),

@@ -90,6 +90,11 @@ fn one_object_by_itself() {
         &module("web").replace("tag: v1", "tag: refs/tags/v1"),
         &[("MST0104", 9)],
     );
+    let window = "apiVersion: fleet.muster.dev/v1alpha1\nkind: RolloutWindow\nmetadata: {name: night, namespace: fleet}\nspec:\n  selector: {}\n  \
+                  deny:\n  - {from: \"01:00\", to: \"02:00\", timeZone: Europe/Berlin}\n";
+    check(window, &[]);
+    check(&window.replace("Berlin", "Nowhere"), &[("MST0104", 7)]);
+    check(&window.replace("\"02:00\"", "\"01:00\""), &[("MST0103", 7)]);
     check(&module("web").replace("https:", "http:"), &[("MST0304", 9)]);
     check(
         "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: {password: hunter2}\n",

@@ -172,7 +172,7 @@ fn skipped(
     rollout: &Rollout,
     selected: &BTreeSet<String>,
 ) -> Vec<Skipped> {
-    let mut all: BTreeMap<Reason, Skipped> = BTreeMap::new();
+    let mut all: BTreeMap<(Reason, String), Skipped> = BTreeMap::new();
     for (cluster, reason) in &course.finally {
         let left_out = *reason == Reason::Excluded && selected.contains(cluster);
         if *reason == Reason::UpToDate || *reason == Reason::Excluded && !left_out {
@@ -180,10 +180,14 @@ fn skipped(
         }
         let told = prospect.told.iter().find(|told| told.cluster == *cluster);
         let told = told.filter(|told| told.reason == *reason && !left_out);
-        let skipped = all.entry(*reason).or_insert_with(|| Skipped {
+        let message = told.map_or_else(String::new, |told| told.message.clone());
+        // Clusters of several windows, or time zones, do not open together.
+        let by_window = matches!(reason, Reason::WindowClosed | Reason::WindowInvalid);
+        let apart = if by_window { message.clone() } else { String::new() };
+        let skipped = all.entry((*reason, apart)).or_insert_with(|| Skipped {
             reason: *reason,
             outcome: outcome(*reason, rollout),
-            message: told.map_or_else(String::new, |told| told.message.clone()),
+            message,
             clusters: Vec::new(),
         });
         skipped.clusters.push(cluster.clone());

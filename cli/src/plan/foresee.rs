@@ -245,6 +245,12 @@ impl Foresight {
                     .to_owned(),
             );
         }
+        if self.live.windows.is_none() {
+            notes.push(
+                "RolloutWindows may not be listed: clusters whose change window is closed are shown as if it were open"
+                    .to_owned(),
+            );
+        }
         notes
     }
 
@@ -348,12 +354,14 @@ impl Foresight {
         around: &mut Surroundings,
     ) -> anyhow::Result<Prospect> {
         let objects = Objects::new(self.client.clone(), &*self.live.namespace, self.kinds.clone());
+        let windows = self.live.windows.clone().unwrap_or_default();
         for _round in 0..ROUNDS {
             let lists = Lists {
                 clusters: &around.clusters,
                 assemblages,
                 revisions: &self.live.revisions,
                 dependencies,
+                windows: &windows,
                 kinds: &self.kinds,
                 objects: &around.known,
                 insecure: InsecureSources::Allowed,

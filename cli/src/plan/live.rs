@@ -11,16 +11,20 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Client, ResourceExt,
     api::ListParams,
-    core::{DynamicObject, object::HasStatus},
+    core::{ApiResource, DynamicObject, object::HasStatus},
 };
 use muster_api::{
-    BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage,
+    BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, RolloutWindow,
     cluster::{Facts, NotReady, Version, cluster_of_secret},
     conditions::READY,
     module::ModuleStatus,
 };
-use muster_controllers::registry::{self, ClusterRow};
-use muster_controllers::runtime::Api;
+use muster_controllers::{
+    registry::{self, ClusterRow},
+    rolloutwindow::Windows,
+    runtime::Api,
+};
+use muster_windows::Window;
 use serde_json::Value;
 
 use crate::fleet;
@@ -40,6 +44,8 @@ pub struct Live {
     pub remotes: Vec<RemoteAssemblage>,
     /// ModuleRevisions.
     pub revisions: Vec<ModuleRevision>,
+    /// Change windows; none if they may not be listed.
+    pub windows: Option<Windows>,
     /// Clusters, of the version that is served.
     pub clusters: Vec<DynamicObject>,
     /// That version; none without Cluster API.
@@ -51,12 +57,13 @@ pub struct Live {
 /// Reads them.
 pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Live> {
     let version = fleet::served(client).await?;
-    let (modules, bootstrap_modules, proxies, remotes, revisions, clusters, enrolled) = tokio::try_join!(
+    let (modules, bootstrap_modules, proxies, remotes, revisions, windows, clusters, enrolled) = tokio::try_join!(
         fleet::all::<Module>(client, namespace),
         fleet::all::<BootstrapModule>(client, namespace),
         fleet::all::<ProxyAssemblage>(client, namespace),
         fleet::all::<RemoteAssemblage>(client, namespace),
         fleet::all::<ModuleRevision>(client, namespace),
+        windows(client, namespace),
         fleet::clusters(client, namespace, version),
         enrolled(client, namespace),
     )?;
@@ -67,10 +74,26 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Live> {
         proxies,
         remotes,
         revisions,
+        windows,
         clusters,
         version,
         enrolled,
     })
+}
+
+/// The change windows, as they are stored. A management cluster of a version before them has none.
+async fn windows(client: &Client, namespace: &str) -> anyhow::Result<Option<Windows>> {
+    let kind = ApiResource::erase::<RolloutWindow>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
+    let list = match api.list(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        Err(kube::Error::Api(status)) if status.is_forbidden() => return Ok(None),
+        Err(error) => return Err(error).context("listing RolloutWindows"),
+    };
+    let read = |window: DynamicObject| Ok(Window::read(&serde_json::to_value(window)?));
+    let all: serde_json::Result<Vec<Window>> = list.into_iter().map(read).collect();
+    Ok(Some(Windows::of(all.context("reading RolloutWindows")?)))
 }
 
 /// The clusters that have a Secret, by names only; none if that may not be known.

@@ -135,6 +135,15 @@ pub enum Step {
         /// Somebody has to approve.
         approval: bool,
     },
+    /// The change windows of these clusters are closed, and open then: nothing of what follows comes before.
+    Open {
+        /// When, as people there read it: `Sun 2026-11-29 03:00 Europe/Berlin`.
+        at: String,
+        /// The RolloutWindow.
+        window: String,
+        /// Which clusters.
+        clusters: Vec<String>,
+    },
     /// Nothing is withdrawn until somebody acknowledges it.
     Acknowledge {
         /// What the acknowledgement names.

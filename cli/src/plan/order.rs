@@ -6,12 +6,12 @@ use muster_api::{
     reasons::Reason,
     rollout::{Approval, Rollout},
 };
-use muster_controllers::module::{self, Prospect};
+use muster_controllers::module::{self, Opening, Prospect};
 use muster_rollout::{
     Class, Content, Desired, Millis, Place, Revision, StageId, State, Unit, UnitId, Why, plan,
 };
 use muster_simulator::{
-    Fault, Happening, Member, Pace, Rest, Simulation, Surroundings, Wish, Witness,
+    Fault, Happening, Member, Pace, Rest, Simulation, Surroundings, What, Wish, Witness,
     laws::{Broken, Case, Verdict},
 };
 use thiserror::Error;
@@ -66,12 +66,13 @@ impl Course {
 pub fn touched(steps: &[Step]) -> BTreeSet<&str> {
     let clusters = steps.iter().flat_map(|step| match step {
         Step::Change { clusters, .. } => &clusters[..],
-        Step::Pass { .. } | Step::Acknowledge { .. } => &[],
+        Step::Pass { .. } | Step::Open { .. } | Step::Acknowledge { .. } => &[],
     });
     clusters.map(String::as_str).collect()
 }
 
-/// Plays it to the end: everything that is begun succeeds, approvals and acknowledgements come at once, gates hold.
+/// Plays it to the end: everything that is begun succeeds, approvals and acknowledgements come at once, gates hold, and change windows open
+/// in their turn.
 pub fn foretell(
     module: &str,
     prospect: &Prospect,
@@ -81,6 +82,8 @@ pub fn foretell(
     let mut spec = prospect.spec.clone();
     // A pause is told beside the order; what comes after it is what is asked for.
     spec.paused = false;
+    // Windows open below, one after the other.
+    spec.window_change = None;
     let last_good = prospect.memory.last_good;
     let members = prospect
         .units
@@ -109,6 +112,14 @@ pub fn foretell(
         simulation.plan_for(at, Happening::Wish(Wish::Acknowledge));
         settle(&mut simulation, module, most)?;
     }
+    for opening in &prospect.openings {
+        open(&mut simulation, opening);
+        settle(&mut simulation, module, most)?;
+        if matches!(simulation.witness.steps.last(), Some(Step::Open { .. })) {
+            // Nothing waited for it.
+            simulation.witness.steps.pop();
+        }
+    }
     let Watcher {
         mut steps, finally, ..
     } = simulation.witness;
@@ -119,11 +130,31 @@ pub fn foretell(
     Ok(Course { steps, finally })
 }
 
+/// The change windows of some clusters open, and stay open.
+fn open(simulation: &mut Simulation<'_, Watcher>, opening: &Opening) {
+    let Opening {
+        at,
+        local,
+        window,
+        clusters,
+    } = opening;
+    simulation.witness.steps.push(Step::Open {
+        at: local.clone(),
+        window: window.clone(),
+        clusters: clusters.clone(),
+    });
+    let at = Millis(u64::try_from(at.as_millisecond()).unwrap_or(0)).max(simulation.now());
+    for cluster in clusters {
+        let unit = UnitId::from(cluster.as_str());
+        simulation.plan_for(at, Happening::To(unit, What::Returns));
+    }
+}
+
 /// A cluster gets a version.
 const fn is_update(step: &Step) -> bool {
     match step {
         Step::Change { gives, .. } => !matches!(gives, Gives::Withdrawal | Gives::Move),
-        Step::Pass { .. } | Step::Acknowledge { .. } => false,
+        Step::Pass { .. } | Step::Open { .. } | Step::Acknowledge { .. } => false,
     }
 }
 
@@ -259,7 +290,7 @@ impl Witness for Watcher {
                     approval,
                     ..
                 } => soak.is_some() || *gates > 0 || *approval,
-                Step::Change { .. } | Step::Acknowledge { .. } => false,
+                Step::Change { .. } | Step::Open { .. } | Step::Acknowledge { .. } => false,
             };
             if is_new && stops(pass) {
                 self.steps.push(pass.clone());

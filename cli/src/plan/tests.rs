@@ -8,9 +8,10 @@ use muster_api::{
     module::ModuleSpec,
 };
 use muster_apiserver::ApiServer;
-use muster_controllers::bindings::Kinds;
+use muster_controllers::{bindings::Kinds, rolloutwindow::Windows};
 use muster_rollout::{Memory, Millis, Revision, Run, RunState};
 use muster_sync::source::{File, Files};
+use muster_windows::Window;
 use serde_json::{Value, json};
 
 use super::{
@@ -83,6 +84,7 @@ impl World {
             namespace: NS.to_owned(),
             clusters: clusters.into(),
             version: Some(Version::V1Beta2),
+            windows: Some(Windows::default()),
             enrolled: Some(FLEET.map(|(name, ..)| name.to_owned()).into()),
             ..Live::default()
         };
@@ -663,6 +665,40 @@ async fn what_the_other_needs_comes_first() {
         drawn.contains("in each cluster it comes after module/web"),
         "{drawn}"
     );
+}
+
+#[tokio::test]
+async fn clusters_behind_closed_windows_come_when_those_open() {
+    let mut world = World::new(&["web"]);
+    world.rolls(
+        "web",
+        NEW,
+        &json!({"stages": [{"name": "eu", "selector": {"matchLabels": {"region": "eu"}}}]}),
+    );
+    let window = |name: &str, selector: Value, deny: Value| {
+        let spec = json!({"selector": {"matchExpressions": [selector]}, "deny": [deny]});
+        Window::read(&json!({"metadata": {"name": name}, "spec": spec}))
+    };
+    let region = |region: &str| json!({"key": "region", "operator": "In", "values": [region]});
+    let night = json!({"from": "04:00", "to": "05:00", "timeZone": "Europe/Berlin"});
+    world.live.windows = Some(Windows::of(vec![
+        window("night", region("eu"), night),
+        window("stop", region("us"), json!({})),
+    ]));
+    assert_eq!(
+        world.orders().await,
+        [
+            "module/web: ⏸ dev-1, eu-{1..3} (3) not before Fri 2026-01-02 05:00 Europe/Berlin (night) → eu: dev-1 → eu-1 → eu-2 → eu-3 | us-1, us-2 WindowClosed"
+        ]
+    );
+    let drawn = text::draw(&world.plan().await, 200);
+    assert!(
+        drawn.contains("us-1, us-2 WindowClosed: waits: with no opening in sight (stop)"),
+        "{drawn}"
+    );
+    world.live.windows = None;
+    let drawn = text::draw(&world.plan().await, 200);
+    assert!(drawn.contains("RolloutWindows may not be listed"), "{drawn}");
 }
 
 #[tokio::test]

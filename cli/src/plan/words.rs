@@ -146,7 +146,7 @@ pub fn order(steps: &[Step]) -> Vec<String> {
 fn kind(step: &Step) -> Option<(&Option<String>, Gives)> {
     match step {
         Step::Change { stage, gives, .. } => Some((stage, *gives)),
-        Step::Pass { .. } | Step::Acknowledge { .. } => None,
+        Step::Pass { .. } | Step::Open { .. } | Step::Acknowledge { .. } => None,
     }
 }
 
@@ -155,7 +155,7 @@ fn batches(run: &[Step], gives: Gives) -> Vec<String> {
         .iter()
         .filter_map(|step| match step {
             Step::Change { clusters, .. } => Some(clusters),
-            Step::Pass { .. } | Step::Acknowledge { .. } => None,
+            Step::Pass { .. } | Step::Open { .. } | Step::Acknowledge { .. } => None,
         })
         .collect();
     let word = |clusters: &&Vec<String>| batch(clusters, gives);
@@ -213,6 +213,7 @@ fn stop(step: &Step) -> String {
             let parts: Vec<String> = soak.into_iter().chain(gates).chain(approval).collect();
             format!("⏸ {stage}: {}", parts.join(", "))
         }
+        Step::Open { at, window, clusters } => format!("⏸ {} not before {at} ({window})", who(clusters)),
         Step::Acknowledge { clusters, .. } => {
             let withdrawals = counted(
                 usize::try_from(*clusters).unwrap_or(usize::MAX),
@@ -240,7 +241,7 @@ pub fn commands(module: &ModulePlan) -> Vec<String> {
             "muster rollout withdraw {} --acknowledge -n {}",
             module.module, module.namespace
         )),
-        Step::Pass { .. } | Step::Change { .. } => None,
+        Step::Pass { .. } | Step::Open { .. } | Step::Change { .. } => None,
     });
     approvals.collect()
 }

@@ -19,4 +19,5 @@ mod said;
 mod trouble;
 mod unenroll;
 mod uninstall;
+mod windows;
 mod zones;

@@ -146,6 +146,8 @@ fn orphan(cluster: &str, row: &Arc<SeenRow>) -> ClusterSeen {
         domain: None,
         obstacle: Some((Reason::Deleting, message)),
         not_yet: None,
+        closed: None,
+        window_change: None,
         moves: false,
         held_until: None,
         pinned: None,
@@ -291,10 +293,13 @@ pub fn seen<K: Rolled>(
         let error = pin.hindrance(selected)?;
         Some((Reason::Pinned, pin.problem(&cluster.name, &error)))
     });
+    let (closed, window_change) = seen.windows.of_cluster(&cluster);
     ClusterSeen {
         name: cluster.name.clone(),
         uid: cluster.uid.clone(),
         selected,
+        closed,
+        window_change,
         not_yet: seen.ties.not_yet(&cluster.name, &cluster.labels, selected),
         moves: seen.ties.moves(&cluster.labels),
         held_until: ends.into_iter().flatten().min(),

@@ -24,7 +24,7 @@ use super::{
     reasons::{self, Background, Explained},
     refusals,
     rows::{Asks, SeenRow},
-    status, units,
+    status, units, windows,
 };
 use crate::{gates::Question, runtime::Event};
 
@@ -459,7 +459,9 @@ fn wake_at(
         .map(|refused| refused.again)
         .filter(|at| *at > now)
         .min();
-    [decided, retry, seen.controls.end(now), released, again]
+    // The engine takes a change that is over for one that is known to it.
+    let window = windows::next_change(seen.clusters());
+    [decided, retry, seen.controls.end(now), released, again, window]
         .into_iter()
         .flatten()
         .min()

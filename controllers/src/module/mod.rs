@@ -6,7 +6,8 @@
 //!   assemblages as rows ─────────┼─► observe ─► decide ─► act ─► rows of assemblages, each with a test
 //!   ModuleRevisions as rows ─────┤   (reads)    (pure)   └─► revisions, events
 //!   tag, objects of bindings ────┤
-//!   modules that it depends on ──┘            └─► record, if it is wanted
+//!   modules that it depends on ──┤            └─► record, if it is wanted
+//!   change windows ──────────────┘
 //! ```
 //!
 //! Invariant: nothing of a revision is assigned before its content is on record and the memory names the intent (W2).
@@ -42,6 +43,7 @@ mod status;
 mod succession;
 mod units;
 mod unseen;
+mod windows;
 mod writers;
 
 use std::{sync::Arc, time::Duration};
@@ -55,7 +57,7 @@ use thiserror::Error;
 pub use self::{
     dependencies::{Dependencies, Name, Standing},
     kind::{Carrier, Rolled},
-    outlook::{Lists, Outlook, Prospect, outlook},
+    outlook::{Lists, Opening, Outlook, Prospect, outlook},
     reasons::{Explained, few, word},
     source::resolved,
     succession::Successors,
@@ -76,6 +78,7 @@ use crate::{
     bindings::Objects,
     gates::{Evaluator, Readings},
     record::Decisions,
+    rolloutwindow::WatchedWindows,
     runtime::{Action, CallError, Context, Index, Key, Retry, Retryable, Runner, status::StatusError},
 };
 
@@ -90,6 +93,7 @@ pub struct Modules<K: Rolled> {
     context: Context,
     bindings: Arc<Objects>,
     dependencies: Arc<Dependencies>,
+    windows: Arc<WatchedWindows>,
     rows: Arc<Index<K::Assemblage, Arc<AssemblageRow>>>,
     sights: Sights,
     history: History,
@@ -125,6 +129,9 @@ pub enum Error {
         /// Its name.
         cluster: String,
     },
+    /// The change windows were not read yet: a cluster that no known window closes may be closed.
+    #[error("the change windows were not read yet, and nothing is decided before")]
+    UnreadWindows,
     /// A status could not be written.
     #[error(transparent)]
     Status(#[from] StatusError),
@@ -147,7 +154,9 @@ impl Retryable for Error {
     fn retry(&self) -> Retry {
         match self {
             Self::Selector(_) | Self::Encode(_) => Retry::AwaitChange,
-            Self::Overtaken { .. } | Self::Unseen { .. } | Self::Status(_) => Retry::Soon,
+            Self::Overtaken { .. } | Self::Unseen { .. } | Self::UnreadWindows | Self::Status(_) => {
+                Retry::Soon
+            }
             Self::Call(error) => error.retry(),
         }
     }
@@ -158,12 +167,14 @@ pub async fn run<K: Rolled>(
     context: Context,
     bindings: Arc<Objects>,
     dependencies: Arc<Dependencies>,
+    windows: Arc<WatchedWindows>,
     gates: Arc<Evaluator>,
     decisions: Decisions,
 ) {
     let modules = Arc::new(Modules::<K> {
         bindings: Arc::clone(&bindings),
         dependencies: Arc::clone(&dependencies),
+        windows: Arc::clone(&windows),
         rows: Arc::new(rows::index()),
         sights: Sights::default(),
         history: History::of::<K>(),
@@ -186,7 +197,7 @@ pub async fn run<K: Rolled>(
             .map(|module| Key::of(&**module))
             .collect::<Vec<Key>>()
     };
-    let (of_clusters, of_bindings) = (everyone.clone(), everyone);
+    let (of_clusters, of_bindings, of_windows) = (everyone.clone(), everyone.clone(), everyone);
     let registry = Arc::clone(&context.registry);
     let clusters = registry
         .subscribe()
@@ -194,8 +205,13 @@ pub async fn run<K: Rolled>(
     let objects = bindings
         .changes()
         .flat_map(move |()| futures::stream::iter(of_bindings()));
+    let changed = windows
+        .changes()
+        .flat_map(move |()| futures::stream::iter(of_windows()));
     runner
         .after(async move { registry.synced().await })
+        .after(windows.synced())
+        .on(changed)
         .on(dependencies.changes(K::KIND))
         .after(dependencies.synced())
         .rows(Arc::clone(&modules.rows))

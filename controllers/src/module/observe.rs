@@ -24,11 +24,13 @@ use muster_api::{
 
 use muster_health::Expressions;
 use muster_rollout::{self as engine, RunState, UnitId};
+use muster_windows::Closed;
 
 use super::{
     Error, Modules,
     concern::{self, Candidate, Concern, Concerns, Found, Said},
     controls::{Address, Controls},
+    decide,
     dependencies::Ties,
     gates::{self, Answers},
     history::RevisionRow,
@@ -38,6 +40,7 @@ use super::{
     rows::{self, AssemblageRow, SeenRow},
     sight::{self, Again, Moved, Pair, Seen, Sight},
     source, status, units, unseen,
+    windows::{self, ModuleWindows},
 };
 use crate::runtime::Api;
 use crate::{
@@ -155,6 +158,10 @@ pub struct ClusterSeen {
     pub obstacle: Option<(Reason, String)>,
     /// Why its turn has not come yet, where that is for another module's sake.
     pub not_yet: Option<String>,
+    /// Why no change may begin in it now: its change windows are closed.
+    pub closed: Option<Box<Closed>>,
+    /// When what its change windows say is to be read again.
+    pub window_change: Option<Timestamp>,
     /// The module is being deleted, and another one takes over what it has here.
     pub moves: bool,
     /// When a person's wish to keep it as it is, or at a revision, ends by itself.
@@ -268,6 +275,8 @@ pub struct Observation {
     pub reported_at: Option<Timestamp>,
     /// The rows that could not be written.
     pub refused: refusals::Rows,
+    /// The change windows.
+    pub windows: ModuleWindows,
     /// The clusters.
     pub sight: Sight,
     /// The module's revisions, by name of the ModuleRevision.
@@ -324,6 +333,8 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
         }
         _ => None,
     };
+    // After the source was read, which may take a while: a window that was closed meanwhile counts.
+    let windows = modules.windows.current().ok_or(Error::UnreadWindows)?;
     let mut seen = Observation {
         invalid,
         deleting,
@@ -336,6 +347,7 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
         refused: modules.refusals.of(&key),
         gates: gates::current(module, &memory.memory, modules.gates.of(&key)),
         memory,
+        windows: ModuleWindows::new(module, windows, modules.context.clock.now()),
         sight: Sight::default(),
         revisions: modules.history.about(&key),
     };
@@ -455,10 +467,11 @@ async fn clusters<K: Rolled>(
     };
     let rollout = &module.spec().rollout;
     let charged = seen.memory.memory.charges.keys().map(UnitId::as_str);
-    if let Again::These(places) = sight.again(&pairs, &new, charged)
+    if let Again::These(places) = sight.again(&pairs, &new, charged, seen.windows.now)
         && let Ok(changed) = onlooker.look_again(&mut sight, &pairs, &places).await?
     {
         units::again(&mut sight, &changed, seen, &key.name, rollout);
+        apply_windows(&mut sight, seen, rollout);
         if cfg!(debug_assertions) {
             let anew = onlooker.look_anew(new, pairs, rollout).await?;
             assert!(
@@ -469,6 +482,14 @@ async fn clusters<K: Rolled>(
         return Ok(sight);
     }
     onlooker.look_anew(new, pairs, rollout).await
+}
+
+/// Makes of closed windows what they mean for the units. A lost memory is rebuilt for it, as for the decision.
+pub(super) fn apply_windows(sight: &mut Sight, seen: &Observation, rollout: &Rollout) {
+    if sight.clusters.iter().any(|cluster| cluster.closed.is_some()) {
+        let memory = decide::remembered(seen, &sight.units.all, decide::millis(seen.windows.now));
+        windows::apply(sight, &memory, rollout);
+    }
 }
 
 /// Who looks at clusters for a module.
@@ -510,6 +531,7 @@ impl<K: Rolled> Onlooker<'_, K> {
             sight.push(pair, seen);
         }
         sight.units = units::units(&sight.clusters, self.seen, &self.key.name, rollout);
+        apply_windows(&mut sight, self.seen, rollout);
         Ok(sight)
     }
 

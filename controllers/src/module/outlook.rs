@@ -40,10 +40,12 @@ use super::{
     rows::{self, AssemblageRow},
     sight::{self, Seen, Sight},
     source, status, units,
+    windows::{self, ModuleWindows},
 };
 use crate::{
     bindings::{self, Evaluation, Kinds, ObjectId},
     registry::ClusterRow,
+    rolloutwindow::Windows,
     runtime::Key,
 };
 
@@ -58,6 +60,8 @@ pub struct Lists<'a, K: Rolled> {
     pub revisions: &'a [ModuleRevision],
     /// All modules, and how they stand.
     pub dependencies: &'a Dependencies,
+    /// All change windows.
+    pub windows: &'a Windows,
     /// Which kinds bindings may read.
     pub kinds: &'a Kinds,
     /// What was read for them so far.
@@ -94,6 +98,21 @@ pub struct Prospect {
     pub rows: BTreeMap<String, SyncRow>,
     /// What would be said of each cluster at first.
     pub told: Vec<Told>,
+    /// When clusters open that change windows close now, in this order; those that wait for nothing else.
+    pub openings: Vec<Opening>,
+}
+
+/// Clusters whose change windows open at one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// When.
+    pub at: Timestamp,
+    /// The same as people there read it: `Sun 2026-11-29 03:00 Europe/Berlin`.
+    pub local: String,
+    /// The window that is named.
+    pub window: String,
+    /// Which clusters.
+    pub clusters: Vec<String>,
 }
 
 /// What is said of one cluster.
@@ -168,6 +187,7 @@ fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Time
         gap: Duration::ZERO,
         reported_at: None,
         refused: BTreeMap::new(),
+        windows: ModuleWindows::new(module, lists.windows.clone(), now),
         sight: Sight::default(),
         revisions: own
             .map(|revision| (revision.name_any(), history::row(revision)))
@@ -221,6 +241,7 @@ fn clusters<K: Rolled>(
     }
     let rollout = &module.spec().rollout;
     sight.units = units::units(&sight.clusters, seen, &module.name_any(), rollout);
+    observe::apply_windows(&mut sight, seen, rollout);
     Ok(sight)
 }
 
@@ -298,6 +319,28 @@ fn prospect<K: Rolled>(module: &K, seen: Observation, now: Timestamp) -> Prospec
         spec,
         memory,
         told,
+        openings: openings(&seen.sight),
         units: seen.sight.units.all,
     }
+}
+
+fn openings(sight: &Sight) -> Vec<Opening> {
+    let mut all: BTreeMap<(Timestamp, String, String), Vec<String>> = BTreeMap::new();
+    for (cluster, unit) in sight.clusters.iter().zip(&sight.units.all) {
+        let Some(closed) = windows::closing(cluster, unit).filter(|_| cluster.not_yet.is_none()) else {
+            continue;
+        };
+        let local = closed.local_opening("%a %Y-%m-%d %H:%M");
+        if let (Some(at), Some(local)) = (closed.until, local) {
+            let together = all.entry((at, local, closed.window.clone())).or_default();
+            together.push(cluster.name.clone());
+        }
+    }
+    let opening = |((at, local, window), clusters)| Opening {
+        at,
+        local,
+        window,
+        clusters,
+    };
+    all.into_iter().map(opening).collect()
 }

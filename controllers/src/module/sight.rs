@@ -11,6 +11,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::module::ModuleObject;
 use muster_rollout::Unit;
@@ -20,6 +21,7 @@ use super::{
     observe::{ClusterSeen, Definition, Observation},
     rows::AssemblageRow,
     units::Units,
+    windows,
 };
 use crate::{registry::ClusterRow, runtime::Key};
 
@@ -32,6 +34,7 @@ struct Basis {
     uid: Option<String>,
     generation: Option<i64>,
     annotations: BTreeMap<String, String>,
+    windows: windows::Version,
     deleting: bool,
     target: Option<Definition>,
     last_good: Option<Definition>,
@@ -151,13 +154,21 @@ impl Sight {
     }
 
     /// Which of these pairs must be looked at, if this is to become the sight of them on the basis of `new`, while these clusters are
-    /// being changed.
-    pub fn again<'a>(&self, pairs: &[Pair], new: &Self, charged: impl Iterator<Item = &'a str>) -> Again {
+    /// being changed, and the windows are asked at this instant.
+    pub fn again<'a>(
+        &self,
+        pairs: &[Pair],
+        new: &Self,
+        charged: impl Iterator<Item = &'a str>,
+        now: Timestamp,
+    ) -> Again {
         if self.basis.is_none() || self.basis != new.basis || self.places.len() != pairs.len() {
             return Again::All;
         }
         let both = self.places.iter().zip(pairs).enumerate();
-        let differ = both.filter(|(_, (place, pair))| place.fleeting || !place.pair.is(pair));
+        let differ = both.filter(|(_, (place, pair))| {
+            place.fleeting || !place.pair.is(pair) || self.has_window_change(place, now)
+        });
         let mut again: Vec<usize> = differ.map(|(place, _)| place).collect();
         if self.clusters.len() < pairs.len() {
             // Who is being changed comes in sight, though nothing else tells of it.
@@ -168,6 +179,13 @@ impl Sight {
             again.dedup();
         }
         Again::These(again)
+    }
+
+    /// What its windows say may be something else by now.
+    fn has_window_change(&self, place: &Place, now: Timestamp) -> bool {
+        let cluster = place.cluster.and_then(|cluster| self.clusters.get(cluster));
+        let change = cluster.and_then(|cluster| cluster.window_change);
+        change.is_some_and(|at| at <= now)
     }
 
     /// Adds the next pair.
@@ -226,6 +244,7 @@ fn basis<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Basis> {
         uid: module.uid(),
         generation: module.meta().generation,
         annotations: module.annotations().clone(),
+        windows: seen.windows.version(),
         deleting: seen.deleting,
         target: seen.target.definition().cloned(),
         last_good: seen.last_good.clone(),
@@ -265,8 +284,6 @@ impl Sights {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-
     use super::*;
     use crate::{module::observe::CarrierSeen, registry::ClusterState};
 
@@ -283,6 +300,10 @@ mod tests {
             identity: None,
             leads_elsewhere: false,
         })
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
     }
 
     fn assemblage(name: &str) -> Arc<AssemblageRow> {
@@ -308,6 +329,8 @@ mod tests {
                 domain: None,
                 obstacle: None,
                 not_yet: None,
+                closed: None,
+                window_change: None,
                 moves: false,
                 held_until: None,
                 pinned: None,
@@ -335,6 +358,7 @@ mod tests {
             uid: None,
             generation: Some(generation),
             annotations: BTreeMap::new(),
+            windows: windows::Version::default(),
             deleting: false,
             target: None,
             last_good: None,
@@ -403,7 +427,7 @@ mod tests {
                 basis: Some(basis(1)),
                 ..Sight::default()
             };
-            assert_eq!(before.again(&pairs, &new, [].into_iter()), expect);
+            assert_eq!(before.again(&pairs, &new, [].into_iter(), at(9)), expect);
         };
         let these = |places: &[usize]| Again::These(places.to_vec());
         check(&|_, _, _| (), these(&[]));
@@ -422,6 +446,13 @@ mod tests {
             these(&[1]),
         );
         check(&|before, _, _| before.places[3].fleeting = true, these(&[3]));
+        let change = |seconds: i64| {
+            move |before: &mut Sight, _: &mut Clusters, _: &mut Assemblages| {
+                before.clusters[2].window_change = Some(at(seconds));
+            }
+        };
+        check(&change(10), these(&[]));
+        check(&change(9), these(&[3]));
         check(&|_, clusters, _| clusters.push(cluster("zeta")), Again::All);
         check(&|_, clusters, _| drop(clusters.remove(1)), Again::All);
         check(&|before, _, _| before.basis = Some(basis(2)), Again::All);
@@ -433,7 +464,7 @@ mod tests {
         let (clusters, assemblages) = fleet();
         let before = sight((clusters.clone(), assemblages.clone()));
         let pairs = pairs(clusters, assemblages, &before);
-        let again = before.again(&pairs, &before, ["eu", "us", "unknown"].into_iter());
+        let again = before.again(&pairs, &before, ["eu", "us", "unknown"].into_iter(), at(0));
         assert_eq!(again, Again::These(vec![1, 3]));
     }
 

@@ -18,11 +18,13 @@ use muster_api::{
 use muster_rollout as engine;
 
 use super::{
+    decide::millis,
     gates,
     observe::{ClusterSeen, Definition, Observation, Values},
     reasons, refusals,
     rows::{self, Print, SeenRow},
     sight::Sight,
+    windows,
 };
 
 /// What a row is to hold, without its token.
@@ -259,6 +261,7 @@ pub fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::
         paused: !deleting && (wishes.paused || seen.controls.paused(now).is_some()),
         abandoned: seen.controls.given_up(now),
         refused: refusals::of_engine(&seen.refused),
+        window_change: windows::next_change(seen.clusters()).map(millis),
         ..wishes
     }
 }
@@ -456,6 +459,10 @@ fn eligible(
         obstacles.insert(cluster.name.clone(), cluster.carrier.refusal(&missing));
         return no(Reason::SyncUnsupported);
     }
+    if let Some(closed) = &cluster.closed {
+        obstacles.insert(cluster.name.clone(), closed.to_string());
+        return windows::closed(closed, cluster.not_yet.is_some(), rollout);
+    }
     match &cluster.not_yet {
         Some(message) => {
             obstacles.insert(cluster.name.clone(), message.clone());
@@ -465,7 +472,8 @@ fn eligible(
     }
 }
 
-fn ineligible(reason: Reason, rollout: &api::Rollout) -> engine::Ineligible {
+/// Why a unit cannot be touched, as the engine carries it.
+pub(super) fn ineligible(reason: Reason, rollout: &api::Rollout) -> engine::Ineligible {
     engine::Ineligible {
         code: reason.code(),
         rank: reasons::precedence(reason),

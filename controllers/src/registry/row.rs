@@ -52,7 +52,7 @@ pub struct ClusterRow {
     pub uid: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations `fleet.muster.dev/...`.
+    /// Its annotations as [`muster_api::cluster::Facts`] has them.
     pub annotations: BTreeMap<String, String>,
     /// The state, all rows of the table: what a Module looks at.
     pub state: ClusterState,

@@ -25,6 +25,7 @@ use muster_controllers::{
     process::{ProcessError, Setup, agent, controller},
     record::Decisions,
     registry::{self, Access, Connect, ConnectError, Registry},
+    rolloutwindow::WatchedWindows,
     runtime::{Clock, Context, Events, GateOptions, Jitter, Options, Shutdown},
 };
 use muster_sync::source::MemorySource;
@@ -227,7 +228,9 @@ impl Bed {
             client: self.management.client_as(&format!("{client}-dependencies")),
             ..context.clone()
         };
+        let windows = Arc::<WatchedWindows>::default();
         let tasks = [
+            tokio::spawn(Arc::clone(&windows).run(context.clone())),
             tokio::spawn(registry.run(shutdown.clone())),
             tokio::spawn(Arc::clone(&objects).run(shutdown)),
             tokio::spawn(Arc::clone(&dependencies).run(knowing)),
@@ -235,6 +238,7 @@ impl Bed {
                 context.clone(),
                 Arc::clone(&objects),
                 dependencies,
+                windows,
                 gates,
                 Decisions::default(),
             )),

@@ -31,4 +31,6 @@ mod renamed;
 mod stopped;
 mod swept;
 mod unseen;
+mod window_status;
+mod windows;
 mod writes;

@@ -15,6 +15,7 @@ use muster_controllers::{
     module,
     record::Decisions,
     registry::{self, Registry},
+    rolloutwindow::WatchedWindows,
     runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
 };
 use muster_sync::source::{self, MemorySource};
@@ -67,16 +68,19 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
         shutdown: Shutdown::new(),
     };
     let dependencies = Arc::<module::Dependencies>::default();
+    let windows = Arc::<WatchedWindows>::default();
     println!("ready");
     let shutdown = context.shutdown.clone();
     let tasks = [
         tokio::spawn(registry.run(shutdown.clone())),
         tokio::spawn(Arc::clone(&objects).run(shutdown)),
         tokio::spawn(Arc::clone(&dependencies).run(context.clone())),
+        tokio::spawn(Arc::clone(&windows).run(context.clone())),
         tokio::spawn(module::run::<Module>(
             context.clone(),
             objects,
             dependencies,
+            windows,
             gates,
             Decisions::default(),
         )),

@@ -22,6 +22,7 @@ mod server;
 mod strangers;
 mod trouble;
 mod wait;
+mod windows;
 mod world;
 mod zones;
 
@@ -124,14 +125,24 @@ impl Bed {
         Self::seeded(ground, 1, None).await
     }
 
+    /// The same at another time, which only paused time can begin at.
+    pub async fn starting_at(ground: Ground, instant: &str) -> Self {
+        assert_eq!(ground, Ground::Virtual);
+        Self::at(ground, 1, None, instant.parse().unwrap()).await
+    }
+
     /// The same with a seed for all that is random in muster, and a lease that lasts so long.
     pub async fn seeded(ground: Ground, seed: u64, lease: Option<Duration>) -> Self {
-        // The providers differ between libraries; a second call finds it set.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let epoch = match ground {
             Ground::Virtual => "2026-01-01T00:00:00Z".parse().unwrap(),
             Ground::Wire | Ground::Real | Ground::Flux => Timestamp::now(),
         };
+        Self::at(ground, seed, lease, epoch).await
+    }
+
+    async fn at(ground: Ground, seed: u64, lease: Option<Duration>, epoch: Timestamp) -> Self {
+        // The providers differ between libraries; a second call finds it set.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let planes = match ground {
             Ground::Virtual | Ground::Wire => None,
             Ground::Real | Ground::Flux => Some(real::Planes::new(ground == Ground::Flux).await),

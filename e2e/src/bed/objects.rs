@@ -68,6 +68,8 @@ pub mod kinds {
         "ModuleRevision",
         "modulerevisions",
     );
+    /// RolloutWindow.
+    pub const ROLLOUT_WINDOW: Kind = kind("fleet.muster.dev", "v1alpha1", "RolloutWindow", "rolloutwindows");
     /// Assemblage.
     pub const ASSEMBLAGE: Kind = kind("fleet.muster.dev", "v1alpha1", "Assemblage", "assemblages");
     /// Cluster API's Cluster.

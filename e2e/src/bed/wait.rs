@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{Bed, Ground};
@@ -34,6 +35,11 @@ impl Bed {
     /// Lets time pass. Only for what is said of a time span; everything else waits for a condition.
     pub async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;
+    }
+
+    /// The time as muster's processes have it.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// The bed's time since it was made.

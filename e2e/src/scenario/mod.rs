@@ -31,6 +31,7 @@ pub mod stopped_leader;
 pub mod surprises;
 pub mod third_party;
 pub mod will;
+pub mod windows;
 pub mod zones;
 
 /// The clusters of most scenarios.

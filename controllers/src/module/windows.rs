@@ -1,0 +1,133 @@
+//! Change windows as one module has them: which clusters are closed for it, and what that means for each. Pure.
+//!
+//! ```text
+//!   Windows ─┐
+//!   cluster ─┼─► ModuleWindows::of_cluster ─► ClusterSeen { closed, window_change } ─► closed, apply ─► Unit { eligible }
+//!   now ─────┘                                                     memory ─────────────────────┘
+//! ```
+//!
+//! Invariant: a cluster that is closed is never open to the engine: at most it leaves the count of its stage, untouched.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use muster_api::{
+    module::{ModuleKind, ModuleObject},
+    reasons::Reason,
+    rollout::Rollout,
+    rolloutwindow::{ClosedClusters, WhileClosed},
+};
+use muster_rollout::{Eligible, Memory, Unit};
+use muster_windows::{Closed, Cluster, Module, State};
+
+use super::{observe::ClusterSeen, sight::Sight, units::ineligible};
+use crate::{registry::ClusterRow, rolloutwindow::Windows};
+
+/// The windows of a namespace, asked for one module at one instant.
+#[derive(Clone, Debug)]
+pub struct ModuleWindows {
+    windows: Windows,
+    kind: ModuleKind,
+    name: String,
+    labels: BTreeMap<String, String>,
+    /// The instant.
+    pub now: Timestamp,
+}
+
+/// What answers about the windows of a module rest on, apart from the cluster and the time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Version {
+    windows: u64,
+    labels: BTreeMap<String, String>,
+}
+
+impl ModuleWindows {
+    /// Of a module.
+    pub fn new<K: ModuleObject>(module: &K, windows: Windows, now: Timestamp) -> Self {
+        Self {
+            windows,
+            kind: K::KIND,
+            name: module.name_any(),
+            labels: module.labels().clone(),
+            now,
+        }
+    }
+
+    /// Answers of another version say nothing about this one.
+    pub fn version(&self) -> Version {
+        Version {
+            windows: self.windows.version(),
+            labels: self.labels.clone(),
+        }
+    }
+
+    /// Why no change may begin in a cluster, and when that answer may change. Nothing is evaluated where there are no windows.
+    pub fn of_cluster(&self, row: &ClusterRow) -> (Option<Box<Closed>>, Option<Timestamp>) {
+        if self.windows.all().is_empty() {
+            return (None, None);
+        }
+        let cluster = Cluster {
+            labels: &row.labels,
+            annotations: &row.annotations,
+        };
+        let module = Module {
+            kind: self.kind,
+            name: &self.name,
+            labels: &self.labels,
+        };
+        let answer = muster_windows::evaluate(self.windows.all(), &cluster, &module, self.now);
+        let closed = match answer.state {
+            State::Open { .. } => None,
+            State::Closed(closed) => Some(Box::new(closed)),
+        };
+        (closed, answer.next_change)
+    }
+}
+
+/// When the first window of a cluster opens or closes, or another answer about it changes.
+pub fn next_change(clusters: &[ClusterSeen]) -> Option<Timestamp> {
+    clusters.iter().filter_map(|cluster| cluster.window_change).min()
+}
+
+/// Why no change begins in a unit that could be touched otherwise.
+pub fn closed(closed: &Closed, is_behind: bool, rollout: &Rollout) -> Eligible {
+    Eligible::Closed {
+        why: ineligible(closed.reason(), rollout),
+        reverts: closed.reverts == WhileClosed::Allow,
+        // What other modules still need is not left either.
+        withdrawals: closed.withdrawals == WhileClosed::Allow && !is_behind,
+    }
+}
+
+/// What rests on the memory, and so is made for each decision anew, whether units were kept or not: stages go on without a closed cluster
+/// whose windows say so, unless a change of it is in flight; and one that waits for another module is not retargeted in flight either.
+pub fn apply(sight: &mut Sight, memory: &Memory, rollout: &Rollout) {
+    for (unit, cluster) in sight.units.all.iter_mut().zip(&sight.clusters) {
+        let Some(window) = closing(cluster, unit) else {
+            continue;
+        };
+        let is_behind = cluster.not_yet.is_some();
+        unit.eligible = if window.while_closed == ClosedClusters::Skip && memory.may_skip(unit) {
+            Eligible::No(ineligible(window.reason(), rollout))
+        } else if is_behind && is_in_flight(unit, memory) {
+            Eligible::NotYet(ineligible(Reason::DependencyBehind, rollout))
+        } else {
+            closed(window, is_behind, rollout)
+        };
+    }
+}
+
+/// What closes a cluster that could be touched otherwise.
+pub fn closing<'a>(cluster: &'a ClusterSeen, unit: &Unit) -> Option<&'a Closed> {
+    let closed = cluster.closed.as_deref()?;
+    let hindered = matches!(unit.eligible, Eligible::No(why) if why.code != closed.reason().code());
+    (!hindered).then_some(closed)
+}
+
+fn is_in_flight(unit: &Unit, memory: &Memory) -> bool {
+    memory.charges.get(&unit.id).is_some_and(|charge| {
+        let counts = charge.incarnation == unit.incarnation && !charge.skipped && !charge.unbegun;
+        counts && unit.token() >= charge.token
+    })
+}
