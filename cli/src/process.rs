@@ -12,9 +12,7 @@ use muster_controllers::{
     notify,
     process::{self, ProcessError, Setup},
     registry,
-    runtime::{
-        BindingKind, Clock, GateOptions, Jitter, Options, Shutdown, SyncMode, call::explain, sendable,
-    },
+    runtime::{BindingKind, Clock, Jitter, Options, Shutdown, SyncMode, call::explain, sendable},
 };
 use muster_sync::source::{self, GitOptions, GitSource};
 use tokio::{
@@ -121,22 +119,22 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
             },
             proxy_poll_interval,
             binding_kinds: kinds?,
-            gates: GateOptions {
-                hosts: gate_hosts.into_iter().collect(),
-                insecure: if allow_insecure_sources {
-                    InsecureSources::Allowed
-                } else {
-                    InsecureSources::Refused
-                },
-            },
             record_decisions,
-            notify: notify_config.map(|file| receivers(&file)).transpose()?,
         },
         clock,
         jitter: Jitter::from_system(),
         source: Arc::new(GitSource::new(git, source::Clock::new(move || now.now()))?),
         connect: Arc::new(registry::connect_over_network),
-        gates: Arc::new(gates::Web::default()),
+        gates: gates::Access {
+            hosts: gate_hosts.into_iter().collect(),
+            insecure: if allow_insecure_sources {
+                InsecureSources::Allowed
+            } else {
+                InsecureSources::Refused
+            },
+            ..gates::Access::default()
+        },
+        notify: notify_config.map(|file| receivers(&file)).transpose()?,
         instance: std::env::var("HOSTNAME").unwrap_or_else(|_unset| std::process::id().to_string()),
         lease,
         door: open(metrics_addr).await?,

@@ -26,7 +26,7 @@ use self::{outgoing::Outgoing, tasks::Tasks};
 use crate::{
     assemblage,
     bindings::{Kinds, Objects},
-    gates::{self, Evaluator, Fetch},
+    gates::{self, Evaluator},
     gitrepository,
     health::Health,
     kustomization,
@@ -57,8 +57,10 @@ pub struct Setup {
     pub source: Arc<dyn Source>,
     /// How an accepted kubeconfig becomes a client.
     pub connect: Connect,
-    /// How gates ask hosts.
-    pub gates: Arc<dyn Fetch>,
+    /// What gates may ask, and how.
+    pub gates: gates::Access,
+    /// Where rollouts are reported, if anywhere (`--notify-config`).
+    pub notify: Option<Arc<notify::Config>>,
     /// Which of several replicas this is: shown in events, and as the holder of the lease.
     pub instance: String,
     /// Without it this process acts at once, and must be the only one.
@@ -97,6 +99,7 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
              context,
              objects,
              gates,
+             notify,
          },
          tasks| {
             let shutdown = &context.shutdown;
@@ -138,7 +141,7 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
                 "remoteassemblage",
                 remoteassemblage::run(context.clone(), objects),
             );
-            if let Some(config) = context.options.notify.clone() {
+            if let Some(config) = notify {
                 tasks.control("notify", notify::run(context.clone(), config));
             }
             // A cluster that was not asked yet is not away: nothing is said of it before.
@@ -269,6 +272,7 @@ struct Parts {
     context: Context,
     objects: Arc<Objects>,
     gates: Arc<Evaluator>,
+    notify: Option<Arc<notify::Config>>,
 }
 
 fn parts(setup: Setup, name: &str, gap: Duration, outgoing: &Outgoing) -> Parts {
@@ -280,7 +284,8 @@ fn parts(setup: Setup, name: &str, gap: Duration, outgoing: &Outgoing) -> Parts 
         jitter,
         source,
         connect,
-        gates: fetch,
+        gates: access,
+        notify,
         instance,
         lease: _,
         door: _,
@@ -306,9 +311,7 @@ fn parts(setup: Setup, name: &str, gap: Duration, outgoing: &Outgoing) -> Parts 
         client: client.clone(),
         namespace: namespace.clone(),
         objects: Arc::clone(&objects),
-        hosts: options.gates.hosts.clone(),
-        insecure: options.gates.insecure,
-        fetch,
+        access,
         clock: clock.clone(),
     });
     let context = Context {
@@ -329,5 +332,6 @@ fn parts(setup: Setup, name: &str, gap: Duration, outgoing: &Outgoing) -> Parts 
         context,
         objects,
         gates,
+        notify,
     }
 }

@@ -14,7 +14,7 @@ use muster_rollout::Outcome;
 use reqwest::Url;
 
 use super::{
-    Ask, Credentials, Fetch, GateError, Hosts, Question, Reading, condition,
+    Ask, Credentials, Fetch, GateError, Hosts, Question, Reading, Web, condition,
     judge::{self, Judged},
     turns::Turns,
 };
@@ -27,6 +27,27 @@ use crate::{
 /// What a reading says at most: half of what a message has room for.
 const MAX_SAID: usize = MAX_MESSAGE / 2;
 
+/// Which hosts gates may ask, and how. The default asks none.
+#[derive(Clone)]
+pub struct Access {
+    /// The hosts (`--gate-hosts`).
+    pub hosts: Hosts,
+    /// Whether they may be asked over http (`--allow-insecure-sources`).
+    pub insecure: InsecureSources,
+    /// How they are asked.
+    pub fetch: Arc<dyn Fetch>,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self {
+            hosts: Hosts::default(),
+            insecure: InsecureSources::default(),
+            fetch: Arc::new(Web::default()),
+        }
+    }
+}
+
 /// What an evaluator is made of.
 pub struct Setup {
     /// The API server of Secrets.
@@ -35,12 +56,8 @@ pub struct Setup {
     pub namespace: String,
     /// Objects that have conditions.
     pub objects: Arc<Objects>,
-    /// The hosts that may be asked.
-    pub hosts: Hosts,
-    /// Whether they may be asked over http.
-    pub insecure: InsecureSources,
-    /// How they are asked.
-    pub fetch: Arc<dyn Fetch>,
+    /// What gates may ask, and how.
+    pub access: Access,
     /// The only source of `now`.
     pub clock: Clock,
 }
@@ -58,6 +75,11 @@ impl Evaluator {
             setup,
             turns: Turns::default(),
         })
+    }
+
+    /// Whether hosts may be asked over http.
+    pub(super) fn insecure(&self) -> InsecureSources {
+        self.setup.access.insecure
     }
 
     /// The time.
@@ -104,7 +126,7 @@ impl Evaluator {
             return Err(GateError::Readable);
         }
         let ask = Ask { url, credentials };
-        let answer = self.setup.fetch.get(&ask).await?;
+        let answer = self.setup.access.fetch.get(&ask).await?;
         let hide = |text: &str| ask.credentials.hide_in(text);
         match judge::judge(&answer, gate) {
             Ok(Judged { holds, said }) => Ok(Judged {
@@ -122,8 +144,8 @@ impl Evaluator {
 
     /// The address of a gate, if the process was started so that it may be asked.
     fn admitted(&self, gate: &HttpGate) -> Result<Url, GateError> {
-        git::gate_url(&gate.url, self.setup.insecure)?;
-        self.setup.hosts.admit(&gate.url)
+        git::gate_url(&gate.url, self.insecure())?;
+        self.setup.access.hosts.admit(&gate.url)
     }
 
     /// Read anew for each evaluation, and forgotten after it.
@@ -169,7 +191,7 @@ fn is_readable_by_others(url: &Url) -> bool {
 impl std::fmt::Debug for Evaluator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Evaluator")
-            .field("hosts", &self.setup.hosts)
+            .field("hosts", &self.setup.access.hosts)
             .finish_non_exhaustive()
     }
 }

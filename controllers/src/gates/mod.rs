@@ -30,7 +30,7 @@ use muster_rollout::{GateId, Outcome, Revision};
 pub use self::{
     credentials::{Credentials, Login},
     error::GateError,
-    evaluator::{Evaluator, Setup},
+    evaluator::{Access, Evaluator, Setup},
     fetch::{Ask, Fetch, FetchError, MAX_ANSWER, Web},
     hosts::{GateHost, Hosts, NoHost},
     readings::Readings,

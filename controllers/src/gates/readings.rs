@@ -6,6 +6,7 @@ use std::{
 };
 
 use futures::Stream;
+use muster_api::validate::InsecureSources;
 use muster_rollout::{GateId, Outcome};
 use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
@@ -42,6 +43,11 @@ impl Readings {
             evaluator,
             answers: Arc::default(),
         }
+    }
+
+    /// Whether gates may ask over http.
+    pub fn insecure(&self) -> InsecureSources {
+        self.evaluator.insecure()
     }
 
     /// The modules of which a gate was read.
@@ -134,7 +140,6 @@ mod tests {
     use async_trait::async_trait;
     use bytes::Bytes;
     use futures::{FutureExt, StreamExt};
-    use muster_api::validate::InsecureSources;
     use muster_apiserver::ApiServer;
     use muster_rollout::Revision;
     use serde_json::json;
@@ -142,7 +147,7 @@ mod tests {
     use super::*;
     use crate::{
         bindings::{Kinds, Objects},
-        gates::{Ask, Fetch, FetchError, Setup},
+        gates::{Access, Ask, Fetch, FetchError, Setup},
         runtime::Clock,
     };
 
@@ -173,9 +178,11 @@ mod tests {
             objects: Objects::new(client.clone(), "fleet", Kinds::default()),
             client,
             namespace: "fleet".to_owned(),
-            hosts: ["a.test".parse().unwrap()].into_iter().collect(),
-            insecure: InsecureSources::Refused,
-            fetch: host,
+            access: Access {
+                hosts: ["a.test".parse().unwrap()].into_iter().collect(),
+                insecure: InsecureSources::Refused,
+                fetch: host,
+            },
             clock: Clock::starting_at(jiff::Timestamp::UNIX_EPOCH),
         }))
     }

@@ -317,7 +317,7 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
     let deleting = module.meta().deletion_timestamp.is_some();
     let memory = memory::recall(module);
     let ties = modules.dependencies.look(module);
-    let insecure = modules.context.options.gates.insecure;
+    let insecure = modules.gates.insecure();
     let (controls, invalid) = said(module, &ties, insecure, modules.context.clock.now());
     let (selector, target) = match &invalid {
         Some(_) => (None, Target::Nothing),

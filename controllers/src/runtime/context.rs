@@ -3,14 +3,11 @@
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use kube::Client;
-use muster_api::validate::InsecureSources;
 use muster_sync::source::Source;
 
 use super::{Clock, Events, Jitter, Shutdown};
 use crate::{
-    gates::Hosts,
     metrics::Metrics,
-    notify,
     registry::{Registry, RemoteClients},
 };
 
@@ -51,21 +48,8 @@ pub struct Options {
     pub proxy_poll_interval: Duration,
     /// What bindings, and conditions of gates, may read.
     pub binding_kinds: BTreeSet<BindingKind>,
-    /// What gates may ask.
-    pub gates: GateOptions,
     /// Where decisions of modules are put on record, if anywhere.
     pub record_decisions: Option<PathBuf>,
-    /// Who is told of rollouts, if anybody (`--notify-config`).
-    pub notify: Option<Arc<notify::Config>>,
-}
-
-/// What gates of rollouts may ask.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GateOptions {
-    /// The hosts (`--gate-hosts`).
-    pub hosts: Hosts,
-    /// Whether over http (`--allow-insecure-sources`).
-    pub insecure: InsecureSources,
 }
 
 impl Default for Options {
@@ -74,9 +58,7 @@ impl Default for Options {
             sync: SyncMode::Builtin,
             proxy_poll_interval: Duration::from_secs(20),
             binding_kinds: BTreeSet::new(),
-            gates: GateOptions::default(),
             record_decisions: None,
-            notify: None,
         }
     }
 }

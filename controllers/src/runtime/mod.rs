@@ -34,7 +34,7 @@ pub use api::Api;
 pub use call::{CallError, call, call_within};
 pub use changes::Changes;
 pub use clock::Clock;
-pub use context::{Base, BindingKind, Context, GateOptions, Options, SyncMode};
+pub use context::{Base, BindingKind, Context, Options, SyncMode};
 pub use controller::Runner;
 pub use events::{Event, EventType, Events};
 pub use guard::Guard;

@@ -43,7 +43,8 @@ async fn a_repository_and_a_kustomization_are_enough() {
                 problem: "there is no other cluster".to_owned(),
             })
         }),
-        gates: Arc::new(muster_controllers::gates::Web::default()),
+        gates: muster_controllers::gates::Access::default(),
+        notify: None,
         instance: "test".to_owned(),
         lease: None,
         door: None,

@@ -70,7 +70,8 @@ fn setup(bed: &Bed, name: &str) -> (Setup, Shutdown) {
             clock.now()
         }))),
         connect: Arc::new(|_| unreachable!("there are no clusters")),
-        gates: Arc::new(muster_controllers::gates::Web::default()),
+        gates: muster_controllers::gates::Access::default(),
+        notify: None,
         instance: name.to_owned(),
         lease: Some(Election {
             client: bed.api.client_as(&format!("{name}-lease")),

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use muster_controllers::{notify::Config, runtime::Options};
+use muster_controllers::notify::Config;
 use tempfile::TempDir;
 
 use super::{host::Host, scrape::Bed};
@@ -16,11 +16,7 @@ async fn a_rollout_is_told_of_and_counted() {
     );
     let folder = TempDir::new().unwrap();
     let config = Config::parse(&text, folder.path()).unwrap();
-    let bed = Bed::with(Options {
-        notify: Some(Arc::new(config)),
-        ..Options::default()
-    })
-    .await;
+    let bed = Bed::notifying(Some(Arc::new(config))).await;
     bed.enrol("eu-1").await;
     bed.give_kubeconfig("eu-1").await;
     bed.create_module().await;

@@ -19,6 +19,7 @@ use muster_api::{Module, cluster::Version, crds};
 use muster_apiserver::ApiServer;
 use muster_controllers::{
     metrics::Metrics,
+    notify::Config,
     process::{Setup, agent, controller},
     registry::Connect,
     runtime::{Clock, Jitter, Options, Shutdown},
@@ -59,11 +60,11 @@ pub struct Bed {
 
 impl Bed {
     pub async fn new() -> Self {
-        Self::with(Options::default()).await
+        Self::notifying(None).await
     }
 
-    /// With these flags of the controller.
-    pub async fn with(options: Options) -> Self {
+    /// Whose controller reports rollouts there.
+    pub async fn notifying(notify: Option<Arc<Config>>) -> Self {
         let (management, cluster) = (server(), server());
         let upstream = crds::management()
             .into_iter()
@@ -91,12 +92,13 @@ impl Bed {
         let setup = |api: &ApiServer, name: &str, namespace: &str| Setup {
             client: api.client_as(name),
             namespace: namespace.to_owned(),
-            options: options.clone(),
+            options: Options::default(),
             clock: start(),
             jitter: Jitter::seeded(1),
             source: source.clone(),
             connect: connect.clone(),
-            gates: Arc::new(muster_controllers::gates::Web::default()),
+            gates: muster_controllers::gates::Access::default(),
+            notify: notify.clone(),
             instance: "0".to_owned(),
             lease: None,
             door: None,

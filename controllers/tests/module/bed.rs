@@ -26,7 +26,7 @@ use muster_controllers::{
     record::Decisions,
     registry::{self, Access, Connect, ConnectError, Registry},
     rolloutwindow::WatchedWindows,
-    runtime::{Clock, Context, Events, GateOptions, Jitter, Options, Shutdown},
+    runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
 };
 use muster_sync::source::MemorySource;
 use serde::{Serialize, de::DeserializeOwned};
@@ -48,8 +48,7 @@ pub struct Bed {
     pub source: Arc<MemorySource>,
     pub clock: Clock,
     /// What gates may ask, and how.
-    pub gates: GateOptions,
-    pub fetch: Arc<dyn Fetch>,
+    pub gates: gates::Access,
     /// What all processes count into.
     metrics: Metrics,
     agents: BTreeMap<String, Process>,
@@ -112,8 +111,7 @@ impl Bed {
                 now.now()
             }))),
             clock,
-            gates: GateOptions::default(),
-            fetch: Arc::new(Web::default()),
+            gates: gates::Access::default(),
             metrics: Metrics::default(),
             agents: BTreeMap::new(),
             controller: None,
@@ -165,15 +163,13 @@ impl Bed {
         Setup {
             client: server.client_as(client),
             namespace: namespace.to_owned(),
-            options: Options {
-                gates: self.gates.clone(),
-                ..Options::default()
-            },
+            options: Options::default(),
             clock: self.clock.clone(),
             jitter: Jitter::seeded(1),
             source: self.source.clone(),
             connect: connect(&self.clusters),
-            gates: Arc::clone(&self.fetch),
+            gates: self.gates.clone(),
+            notify: None,
             instance: "test".to_owned(),
             lease: None,
             door: None,
@@ -202,9 +198,10 @@ impl Bed {
             client: setup.client.clone(),
             namespace: NS.to_owned(),
             objects: Arc::clone(&objects),
-            hosts: Hosts::default(),
-            insecure: InsecureSources::Refused,
-            fetch: setup.gates,
+            access: gates::Access {
+                hosts: Hosts::default(),
+                ..setup.gates
+            },
             clock: setup.clock.clone(),
         });
         let context = Context {

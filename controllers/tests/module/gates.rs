@@ -24,9 +24,8 @@ use k8s_openapi::api::core::v1::Secret;
 use muster_api::{Module, validate::InsecureSources};
 use muster_apiserver::{ApiServer, Login};
 use muster_controllers::{
-    gates::{Ask, Fetch, FetchError, Hosts, Web},
+    gates::{Access, Ask, Fetch, FetchError, Hosts, Web},
     registry::kubeconfig,
-    runtime::GateOptions,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -44,11 +43,11 @@ async fn bed(hosts: &[&str], fetch: Arc<dyn Fetch>) -> Bed {
     let mut bed = Bed::without_controller(&["eu-1", "eu-2"]).await;
     bed.patch_cluster("eu-1", json!({"metadata": {"labels": {"canary": "yes"}}}))
         .await;
-    bed.gates = GateOptions {
+    bed.gates = Access {
         hosts: hosts.iter().map(|host| host.parse().unwrap()).collect::<Hosts>(),
         insecure: InsecureSources::Allowed,
+        fetch,
     };
-    bed.fetch = fetch;
     bed.start_controller();
     bed
 }

@@ -12,11 +12,11 @@ use std::{
 
 use muster_apiserver::{ApiServer, InProcess, Login};
 use muster_controllers::{
-    gates::{Fetch, GateHost},
+    gates::{self, Fetch, GateHost},
     lease::{Election, LeaseDuration},
     process::{self, ProcessError, Setup},
     registry::{Access, ConnectError},
-    runtime::{Clock, GateOptions, Jitter, Options, Shutdown},
+    runtime::{Clock, Jitter, Options, Shutdown},
 };
 use muster_sync::source::Source;
 use parking_lot::Mutex;
@@ -206,18 +206,17 @@ impl Body {
         Setup {
             client,
             namespace: self.namespace.clone(),
-            options: Options {
-                gates: GateOptions {
-                    hosts: [self.world.gate_host.clone()].into_iter().collect(),
-                    ..GateOptions::default()
-                },
-                ..Options::default()
-            },
+            options: Options::default(),
             clock: self.world.clock.clone(),
             jitter: Jitter::seeded(seed_of(&self.instance).wrapping_add(self.world.seed)),
             source: Arc::clone(&self.world.source),
             connect: Arc::new(connect),
-            gates: Arc::clone(&self.world.gates),
+            gates: gates::Access {
+                hosts: [self.world.gate_host.clone()].into_iter().collect(),
+                fetch: Arc::clone(&self.world.gates),
+                ..gates::Access::default()
+            },
+            notify: None,
             instance: self.instance.clone(),
             lease,
             door: None,
