@@ -6,11 +6,11 @@ use std::{path::Path, sync::Arc, time::Duration};
 use futures::future;
 use http_body_util::{BodyExt, Full};
 use kube::{Client, client::Body};
-use muster_api::{Module, crds, labels::SYSTEM_NAMESPACE, validate::InsecureSources};
+use muster_api::{Module, crds, labels::SYSTEM_NAMESPACE};
 use muster_apiserver::{ApiServer, InProcess};
 use muster_controllers::{
     bindings::{Kinds, Objects},
-    gates::{self, Evaluator, Hosts, Web},
+    gates::{self, Evaluator},
     metrics::Metrics,
     module,
     record::Decisions,
@@ -48,9 +48,7 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
         client: client.clone(),
         namespace: namespace.to_owned(),
         objects: Arc::clone(&objects),
-        hosts: Hosts::default(),
-        insecure: InsecureSources::Refused,
-        fetch: Arc::new(Web::default()),
+        access: gates::Access::default(),
         clock: clock.clone(),
     });
     let context = Context {

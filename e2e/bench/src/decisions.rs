@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use muster_rollout::{
-    Content, Desired, Digest, Domain, Echo, Eligible, Incarnation, Limit, Memory, Millis, Place, Revision,
-    Row, Spec, Stage, State, Step, Unit, plan,
+    Content, Desired, Digest, Domain, Domains, Echo, Eligible, Incarnation, Limit, Memory, Millis, Place,
+    Revision, Row, Spec, Stage, State, Step, Unit, plan,
 };
 
 /// Units of each decision.
