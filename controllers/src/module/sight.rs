@@ -14,7 +14,6 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::module::ModuleObject;
-use muster_rollout::Unit;
 use parking_lot::Mutex;
 
 use super::{
@@ -212,24 +211,6 @@ impl Sight {
         place.pair = pair;
         place.fleeting = seen.fleeting;
         Ok(place.cluster)
-    }
-}
-
-/// For tests, and for whoever runs what is not optimized: a sight is never wrong, whatever it was kept from.
-impl Sight {
-    /// Whether both are the same, but for what rests on more than was compared.
-    pub fn agrees(&self, anew: &Self) -> bool {
-        let both = self.places.iter().zip(&anew.places);
-        let lasting = both.filter(|(old, new)| !old.fleeting && !new.fleeting);
-        self.places.len() == anew.places.len()
-            && lasting
-                .map(|(old, new)| (self.at(old.cluster), anew.at(new.cluster)))
-                .all(|(old, new)| old == new)
-    }
-
-    fn at(&self, place: Option<usize>) -> Option<(&ClusterSeen, &Unit)> {
-        let place = place?;
-        self.clusters.get(place).zip(self.units.all.get(place))
     }
 }
 

@@ -15,11 +15,11 @@ use kube::{
     api::{DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
-use muster_api::{Module, ProxyAssemblage, cluster::Version, crds, validate::InsecureSources};
+use muster_api::{Module, ProxyAssemblage, cluster::Version, crds};
 use muster_apiserver::{ApiServer, ChangeKind, record::EventRecord};
 use muster_controllers::{
     bindings::{Kinds, Objects},
-    gates::{self, Evaluator, Fetch, Hosts, Web},
+    gates::{self, Evaluator, Hosts},
     metrics::Metrics,
     module,
     process::{ProcessError, Setup, agent, controller},

@@ -21,6 +21,7 @@ mod gap;
 mod gates;
 mod hand;
 mod hostile;
+mod kept;
 mod mixture;
 mod namesake;
 mod pinned;
