@@ -128,6 +128,46 @@ fn a_change_in_flight_is_retargeted() {
     assert!(row_steps(&world.step()).is_empty(), "that would be a beginning");
 }
 
+/// It did what its row says; what it gets next would be another change.
+#[test]
+fn a_unit_that_soaks_is_not_retargeted() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.spec.min_ready = Millis::seconds(30);
+    world.aim("r2");
+    world.step();
+    world.succeed("a");
+    world.close(&["a", "b"]);
+    world.aim("r3");
+    assert!(row_steps(&world.step()).is_empty());
+    assert_eq!(world.charged(), ["a"], "it soaks at what it has");
+    world.pass(Millis::seconds(30));
+    world.step();
+    assert_eq!(world.words(), "a:Closed b:Closed");
+    assert_eq!(world.on("r2"), ["a"]);
+}
+
+/// Its row tells that the change was written, whatever was remembered of it.
+#[test]
+fn a_change_that_is_found_in_flight_is_retargeted_and_stays_in_flight() {
+    let mut world = World::settled(&["a", "b"], "r1");
+    world.aim("r2");
+    world.step();
+    world.memory = Memory::rebuild(&world.view(), Some(rev("r1")), BTreeMap::new(), world.now);
+    world.close(&["a", "b"]);
+    world.step();
+    world.aim("r3");
+    let (first, again) = (world.remember(), world.remember());
+    assert!(
+        matches!(row_steps(&first)[..], [Step::Assign { .. }]),
+        "{first:?}"
+    );
+    assert_eq!(
+        row_steps(&again),
+        row_steps(&first),
+        "the write of the first was lost"
+    );
+}
+
 #[test]
 fn what_is_not_written_is_fenced() {
     let (mut world, late) = decided_and_not_written();

@@ -268,6 +268,15 @@ fn examine_windows(case: &Case<'_>) -> Verdict {
     let early = begun(case)
         .into_iter()
         .find(|(unit, charge)| closed(unit, *charge));
+    // What did all that its row says is in the midst of no change.
+    let assigned = case.decision.steps.iter().find_map(|step| {
+        let Step::Assign { unit, .. } = step else {
+            return None;
+        };
+        let charge = *case.decision.memory.charges.get(unit)?;
+        case.unit(unit)
+            .filter(|unit| is_quiet(unit) && closed(unit, charge))
+    });
     let left = case.decision.steps.iter().find_map(|step| {
         let Step::Withdraw { unit, .. } = step else {
             return None;
@@ -283,7 +292,7 @@ fn examine_windows(case: &Case<'_>) -> Verdict {
         };
         case.unit(unit).filter(shut)
     });
-    match early.map(|(unit, _)| unit).or(left) {
+    match early.map(|(unit, _)| unit).or(assigned).or(left) {
         Some(unit) => Err(Broken::new(
             Law::E6,
             format!("{} is begun, and its window is closed", unit.id),
