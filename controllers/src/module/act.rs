@@ -29,7 +29,7 @@ use super::{
     history,
     intent::{Rows, Write},
     kind::Rolled,
-    observe::Observation,
+    observation::Observation,
     rows::{AssemblageRow, SeenRow},
     status,
 };

@@ -14,11 +14,12 @@ use muster_api::{
 use muster_rollout::{self as engine, Memory};
 
 use super::{
-    controls::Address,
+    command::Address,
+    facts::{CarrierSeen, ClusterSeen, Definition, Pinned, Values},
     heard,
     holds::{self, Hold},
     kind::Rolled,
-    observe::{CarrierSeen, ClusterSeen, Definition, Observation, Pinned, Values},
+    observation::Observation,
     pins::{self, Known, Pin},
     reasons,
     rows::{Asks, AssemblageRow, SeenRow},
@@ -179,7 +180,7 @@ impl Said {
             memory: &seen.memory.memory,
         };
         let hold = holds::of(cluster, module, &seen.controls, now);
-        let pin = pins::of(cluster, module, &seen.controls, known, now).filter(|_| !seen.deleting);
+        let pin = pins::of(cluster, module, seen.controls.pinned(now), known, now).filter(|_| !seen.deleting);
         let pinned = pins::annotated(cluster, module);
         Self {
             heard: heard::of_cluster(cluster, pinned, hold.as_ref(), pin.as_ref(), now),

@@ -18,7 +18,7 @@ use muster_api::{
 use muster_rollout::{Revision, Says, UnitId};
 
 use super::{
-    observe::Invalid,
+    facts::Invalid,
     pins::{self, Entries, SHORTEST},
 };
 
@@ -262,37 +262,6 @@ fn once(annotations: &BTreeMap<String, String>) -> Result<Vec<Once>, Invalid> {
         }
     }
     Ok(all)
-}
-
-/// The command that writes a control so that Flux leaves it alone; without a value, the one that removes it.
-pub fn command(address: &Address<'_>, key: &str, value: Option<&str>) -> String {
-    let Address { namespace, module } = address;
-    let begin = format!(
-        "kubectl annotate --namespace {namespace} --field-manager={} {module}",
-        manager::CLI
-    );
-    match value {
-        Some(value) => format!("{begin} --overwrite {key}={}", quoted(value)),
-        None => format!("{begin} {key}-"),
-    }
-}
-
-/// A module as kubectl takes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address<'a> {
-    /// Its namespace.
-    pub namespace: &'a str,
-    /// Kind and name: `module/web`.
-    pub module: &'a str,
-}
-
-/// As a shell takes it for one word.
-fn quoted(value: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._,:/@".contains(&byte);
-    if !value.is_empty() && value.bytes().all(plain) {
-        return value.to_owned();
-    }
-    format!("'{}'", value.replace('\'', r"'\''"))
 }
 
 /// The manager by which a control was written, if Flux applies the object and will take the control away from that manager.

@@ -17,10 +17,12 @@ use muster_rollout::{self as engine, Memory, Millis, Why, record::Case};
 use super::{
     dependencies::Standing,
     events,
+    facts::{CarrierSeen, ClusterSeen, Target},
     gates::{self, Gates},
     heard, history,
+    instants::{millis, timestamp},
     intent::Rows,
-    observe::{CarrierSeen, ClusterSeen, Observation, Target},
+    observation::Observation,
     reasons::{self, Background, Explained},
     refusals,
     rows::{Asks, SeenRow},
@@ -465,16 +467,6 @@ fn wake_at(
         .into_iter()
         .flatten()
         .min()
-}
-
-pub(super) fn millis(at: Timestamp) -> Millis {
-    // Only a host whose clock stands before 1970 gives a negative number.
-    Millis(u64::try_from(at.as_millisecond()).unwrap_or(0))
-}
-
-fn timestamp(at: Millis) -> Timestamp {
-    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
-    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

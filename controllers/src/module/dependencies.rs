@@ -29,7 +29,7 @@ use muster_api::{
 use parking_lot::Mutex;
 
 use super::{
-    observe::Invalid,
+    facts::{Invalid, Standing},
     succession::{Content, Successor, Successors},
 };
 use crate::runtime::{Api, CallError, Changes, Context, Index, Key, call, watch};
@@ -52,19 +52,6 @@ struct Node {
     content: Arc<Content>,
     /// None: it is invalid.
     selector: Option<Matcher>,
-}
-
-/// How a module stands, by its last decision.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// The generation of the spec that was decided on.
-    pub generation: Option<i64>,
-    /// The clusters that are confirmed at what they shall have.
-    pub confirmed: BTreeSet<String>,
-    /// The clusters that have something of it, or are about to.
-    pub present: BTreeSet<String>,
-    /// The clusters where its objects are recorded, and all that it waits for is another module that holds some of them.
-    pub shared: BTreeSet<String>,
 }
 
 /// The modules in one page of a list of their metadata.

@@ -13,6 +13,8 @@ use muster_rollout::{Decision, Memory, RunState, UnitId};
 
 use super::{
     controls::Controls,
+    gates::{self, Answers},
+    instants::millis,
     reasons::{self, Explained},
 };
 use crate::runtime::Event;
@@ -35,6 +37,29 @@ pub fn between(
     events.extend(ended(memory, &decision.memory, told, status, aborted));
     events.extend(conditions(status, before));
     events
+}
+
+/// A gate that did hold, or was not read yet, and does not hold or cannot be told now.
+pub fn of_gates(before: &Memory, after: &Memory, answers: &Answers) -> Vec<Event> {
+    let told = answers.iter().filter_map(|(place, (about, reading))| {
+        let at = usize::from(place.gate);
+        let last = |memory: &Memory| memory.course.gates.get(at).and_then(|gate| gate.last);
+        let counted = last(after).filter(|(at, _)| *at == millis(reading.at))?;
+        let known = last(before).filter(|_| before.run.map(|run| run.id) == Some(about.run));
+        let is_news = known.is_none_or(|(_, outcome)| outcome != reading.outcome);
+        if !is_news || counted.1 == Outcome::Pass {
+            return None;
+        }
+        let note = format!(
+            "gate {} of stage {} {}: {}",
+            at + 1,
+            about.stage,
+            gates::failing(reading.outcome),
+            reading.said
+        );
+        Some(warning(EventReason::GateNotPassed, note))
+    });
+    told.collect()
 }
 
 fn version(status: &ModuleStatus) -> &str {

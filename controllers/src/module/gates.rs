@@ -10,7 +10,7 @@ use muster_api::{
 use muster_rollout::{self as engine, Decision, GateId, Memory, Millis, Outcome, Step};
 use reqwest::Url;
 
-use super::{decide::millis, events, reasons::instant};
+use super::instants::{instant, millis};
 use crate::{
     gates::{self, Question, Reading, Subject},
     runtime::Event,
@@ -84,30 +84,7 @@ fn gate(stages: &[api::Stage], place: GateId) -> Option<&api::Gate> {
     stage.gates.get(usize::from(place.gate))
 }
 
-/// A gate that did hold, or was not read yet, and does not hold or cannot be told now.
-pub fn events(before: &Memory, after: &Memory, answers: &Answers) -> Vec<Event> {
-    let told = answers.iter().filter_map(|(place, (about, reading))| {
-        let at = usize::from(place.gate);
-        let last = |memory: &Memory| memory.course.gates.get(at).and_then(|gate| gate.last);
-        let counted = last(after).filter(|(at, _)| *at == millis(reading.at))?;
-        let known = last(before).filter(|_| before.run.map(|run| run.id) == Some(about.run));
-        let is_news = known.is_none_or(|(_, outcome)| outcome != reading.outcome);
-        if !is_news || counted.1 == Outcome::Pass {
-            return None;
-        }
-        let note = format!(
-            "gate {} of stage {} {}: {}",
-            at + 1,
-            about.stage,
-            failing(reading.outcome),
-            reading.said
-        );
-        Some(events::warning(EventReason::GateNotPassed, note))
-    });
-    told.collect()
-}
-
-const fn failing(outcome: Outcome) -> &'static str {
+pub const fn failing(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Pass => "holds",
         Outcome::Fail => "does not hold",

@@ -15,8 +15,8 @@ use muster_api::{
 
 use super::{
     controls::Controls,
+    facts::ClusterSeen,
     holds::Hold,
-    observe::ClusterSeen,
     pins::{self, Pin},
 };
 use crate::{registry::ClusterRow, runtime::Event};

@@ -33,27 +33,12 @@ use parking_lot::Mutex;
 use super::{
     Error,
     controls::Controls,
-    observe::{Definition, revision_name},
+    facts::{Definition, RevisionRow},
 };
 use crate::runtime::{Api, Context, Index, Key, call, status::patch_if_changed};
 
 /// Condemned revisions of one module that are kept, whatever `historyLimit` says: as many as that may be at most.
 const MOST_BAD: usize = 100;
-
-/// A ModuleRevision as a row.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RevisionRow {
-    /// The name of its module.
-    pub module: String,
-    /// The hash.
-    pub revision: String,
-    /// Its uid: a delete means this one.
-    pub uid: String,
-    /// When it was made.
-    pub created: Option<Timestamp>,
-    /// Its story.
-    pub status: ModuleRevisionStatus,
-}
 
 /// The revisions of all modules of one kind.
 pub struct History {
@@ -457,6 +442,16 @@ pub async fn forget(namespace: &str, name: &str, row: &RevisionRow, context: &Co
 fn time(at: Millis) -> Time {
     let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
     Time(Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
+}
+
+/// The name of the ModuleRevision of a revision of this module.
+pub fn revision_name<K: ModuleObject>(module: &K, revision: &str) -> String {
+    names::module_revision(
+        K::KIND,
+        &module.namespace().unwrap_or_default(),
+        &module.name_any(),
+        revision,
+    )
 }
 
 #[cfg(test)]

@@ -7,7 +7,10 @@ use muster_api::{
     reasons::Reason,
 };
 
-use super::controls::{Address, Controls, command};
+use super::{
+    command::{Address, command},
+    controls::Controls,
+};
 use crate::registry::ClusterRow;
 
 /// Why a cluster is kept, and when that ends by itself.

@@ -12,7 +12,7 @@ use muster_driver::{Change, Planned, Then};
 use muster_rollout::{Digest, How, Token, UnitId};
 use serde_json::{Value, json};
 
-use super::{observe::Observation, rows::SeenRow, units::Content};
+use super::{contents::Content, observation::Observation, rows::SeenRow};
 
 /// How a change is carried out on what was seen.
 #[derive(Clone, Debug, PartialEq)]

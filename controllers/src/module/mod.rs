@@ -17,19 +17,24 @@
 //! Invariant: a lost memory is rebuilt from a list of all rows, not from what a watch has shown so far (W7).
 
 mod act;
+mod command;
 mod concern;
+mod contents;
 mod controls;
 mod decide;
 mod dependencies;
 mod events;
+mod facts;
 mod gates;
 mod groups;
 mod heard;
 mod history;
 mod holds;
+mod instants;
 mod intent;
 mod kind;
 mod memory;
+mod observation;
 mod observe;
 mod outlook;
 mod pins;
@@ -55,24 +60,18 @@ use muster_api::{labels::finalizer, reasons::Reason, selector::SelectorError};
 use thiserror::Error;
 
 pub use self::{
-    dependencies::{Dependencies, Name, Standing},
+    dependencies::{Dependencies, Name},
+    facts::Standing,
     kind::{Carrier, Rolled},
     outlook::{Lists, Opening, Outlook, Prospect, outlook},
-    reasons::{Explained, few, word},
+    reasons::{Explained, absence, few, word},
     source::resolved,
     succession::Successors,
-    units::{absence, wishes},
+    units::wishes,
 };
 use self::{
-    history::History,
-    memory::Gaps,
-    observe::{ClusterSeen, Observation},
-    refusals::Refusals,
-    reports::Reports,
-    rows::AssemblageRow,
-    sight::Sights,
-    source::Tags,
-    writers::Writers,
+    facts::ClusterSeen, history::History, memory::Gaps, observation::Observation, refusals::Refusals,
+    reports::Reports, rows::AssemblageRow, sight::Sights, source::Tags, writers::Writers,
 };
 use crate::{
     bindings::Objects,

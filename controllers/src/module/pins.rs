@@ -15,8 +15,8 @@ use muster_rollout::{Memory, Revision};
 use thiserror::Error;
 
 use super::{
-    controls::{Address, Controls, command},
-    history::RevisionRow,
+    command::{Address, command},
+    facts::RevisionRow,
 };
 use crate::registry::ClusterRow;
 
@@ -171,11 +171,11 @@ pub fn entries(control: &Control) -> Result<Entries, String> {
 pub fn of(
     cluster: &ClusterRow,
     module: &Address<'_>,
-    controls: &Controls,
+    said: Option<(&Control, &Entries)>,
     known: Known<'_>,
     now: Timestamp,
 ) -> Option<Pin> {
-    let by_module = by_module(&cluster.name, module, controls, known, now);
+    let by_module = by_module(&cluster.name, module, said, known);
     let Some(mut pin) = by_cluster(cluster, module, known, now) else {
         return by_module;
     };
@@ -222,11 +222,10 @@ fn by_cluster(cluster: &ClusterRow, module: &Address<'_>, known: Known<'_>, now:
 fn by_module(
     cluster: &str,
     module: &Address<'_>,
-    controls: &Controls,
+    said: Option<(&Control, &Entries)>,
     known: Known<'_>,
-    now: Timestamp,
 ) -> Option<Pin> {
-    let (control, entries) = controls.pinned(now)?;
+    let (control, entries) = said?;
     let said = entries.get(cluster)?;
     let others = entries.iter().filter(|(name, _)| *name != cluster);
     let others: Vec<String> = others
@@ -381,7 +380,7 @@ mod tests {
         of(
             &cluster(&annotations),
             &MODULE,
-            &controls,
+            controls.pinned(now),
             known,
             Timestamp::from_second(60).unwrap(),
         )

@@ -7,10 +7,24 @@ use muster_api::{cluster::NotReady, evidence::Progress, labels::annotation, reas
 use muster_rollout::{Class, Evidence, Ineligible, Millis, Revision, UnitId, Why};
 
 use super::{
-    controls::{Address, command},
+    command::{Address, command},
     gates::Gates,
-    status::Pause,
 };
+
+/// Who paused a rollout, and how that ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Who, why, since and until when, as far as that is said.
+    pub told: String,
+    /// What ends it.
+    pub resume: String,
+}
+
+impl fmt::Display for Pause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.told, self.resume)
+    }
+}
 
 /// Why one cluster is where it is. The words for people are made when they are asked for: of a large fleet few are told.
 #[derive(Clone, Copy, Debug)]
@@ -393,10 +407,22 @@ fn tail(message: Option<&str>) -> String {
     message.map_or_else(String::new, |message| format!(": {message}"))
 }
 
-/// An instant of the engine, in whole seconds: what people read.
-pub fn instant(at: Millis) -> Timestamp {
-    let seconds = i64::try_from(at.0 / 1000).unwrap_or(i64::MAX);
-    Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
+/// Why a unit cannot be touched, as the engine carries it.
+pub fn ineligible(reason: Reason, rollout: &Rollout) -> Ineligible {
+    Ineligible {
+        code: reason.code(),
+        rank: precedence(reason),
+        absence: absence(reason, rollout.on_unreachable),
+    }
+}
+
+/// What people wish for clusters that do not answer, or do not let us in. All others are skipped.
+pub fn absence(reason: Reason, wish: OnUnreachable) -> Absence {
+    match (reason, wish) {
+        (Reason::Unreachable | Reason::CredentialsRejected, OnUnreachable::Wait) => Absence::Wait,
+        (Reason::Unreachable | Reason::CredentialsRejected, OnUnreachable::Fail) => Absence::Fail,
+        _ => Absence::Skip,
+    }
 }
 
 #[cfg(test)]

@@ -17,9 +17,9 @@ use muster_api::module::ModuleObject;
 use parking_lot::Mutex;
 
 use super::{
-    observe::{ClusterSeen, Definition, Observation},
+    contents::Units,
+    facts::{ClusterSeen, Definition},
     rows::AssemblageRow,
-    units::Units,
     windows,
 };
 use crate::{registry::ClusterRow, runtime::Key};
@@ -29,14 +29,14 @@ const MAX_KEPT: usize = 50_000;
 
 /// What the sight of every cluster rests on, besides its own rows.
 #[derive(Clone, Debug, PartialEq)]
-struct Basis {
-    uid: Option<String>,
-    generation: Option<i64>,
-    annotations: BTreeMap<String, String>,
-    windows: windows::Version,
-    deleting: bool,
-    target: Option<Definition>,
-    last_good: Option<Definition>,
+pub struct Basis {
+    pub uid: Option<String>,
+    pub generation: Option<i64>,
+    pub annotations: BTreeMap<String, String>,
+    pub windows: windows::Version,
+    pub deleting: bool,
+    pub target: Option<Definition>,
+    pub last_good: Option<Definition>,
 }
 
 /// A cluster and the assemblage of its name; one of them may be missing.
@@ -144,10 +144,10 @@ pub enum Again {
 }
 
 impl Sight {
-    /// An empty one, for what `seen` rests on.
-    pub fn new<K: ModuleObject>(module: &K, seen: &Observation) -> Self {
+    /// An empty one.
+    pub fn new(basis: Option<Basis>) -> Self {
         Self {
-            basis: basis(module, seen),
+            basis,
             ..Self::default()
         }
     }
@@ -217,20 +217,6 @@ impl Sight {
 /// The places are not the same any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved;
-
-/// None: what is seen rests on how other modules stand, or on rows that no watch keeps.
-fn basis<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Basis> {
-    let lasts = !seen.ties.any() && !seen.memory.lost;
-    lasts.then(|| Basis {
-        uid: module.uid(),
-        generation: module.meta().generation,
-        annotations: module.annotations().clone(),
-        windows: seen.windows.version(),
-        deleting: seen.deleting,
-        target: seen.target.definition().cloned(),
-        last_good: seen.last_good.clone(),
-    })
-}
 
 /// The sights of modules that decided lately, the latest last.
 #[derive(Debug, Default)]

@@ -16,8 +16,8 @@ use thiserror::Error;
 
 use super::{
     Modules,
+    facts::{Definition, Target},
     kind::Rolled,
-    observe::{Definition, Target},
 };
 use crate::runtime::{Api, CallError, Key, call, call::explain};
 

@@ -16,10 +16,11 @@ use muster_api::{
 use muster_rollout::{self as engine, Phase};
 
 use super::{
-    controls::{Address, command},
+    command::{Address, command},
+    facts::Target,
     groups::groups,
     heard, memory,
-    observe::{Observation, Target},
+    observation::Observation,
     reasons::Explained,
 };
 
@@ -27,21 +28,6 @@ use super::{
 const MAX_NAMED: usize = 20;
 /// Clusters whose trouble a condition tells.
 const MAX_TOLD: usize = 3;
-
-/// Who paused a rollout, and how that ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pause {
-    /// Who, why, since and until when, as far as that is said.
-    pub told: String,
-    /// What ends it.
-    pub resume: String,
-}
-
-impl fmt::Display for Pause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.told, self.resume)
-    }
-}
 
 /// The status while nothing can be decided: suspended, or a spec that cannot be acted on. Everything else stays as it was.
 pub fn idle<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> ModuleStatus {

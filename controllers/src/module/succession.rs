@@ -18,7 +18,7 @@ use muster_api::{
     sync::{Binding, LocalReference},
 };
 
-use super::dependencies::Standing;
+use super::facts::Standing;
 
 /// What decides whether two modules apply the same objects: everything but the version and the way of applying.
 #[derive(Clone, Debug, PartialEq, Eq)]

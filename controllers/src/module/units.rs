@@ -18,67 +18,16 @@ use muster_api::{
 use muster_rollout as engine;
 
 use super::{
-    decide::millis,
+    contents::{Choice, Content, Contents, Made, Units},
+    facts::{ClusterSeen, Definition, Values},
     gates,
-    observe::{ClusterSeen, Definition, Observation, Values},
+    instants::millis,
+    observation::Observation,
     reasons, refusals,
     rows::{self, Print, SeenRow},
     sight::Sight,
     windows,
 };
-
-/// What a row is to hold, without its token.
-#[derive(Debug)]
-pub struct Content {
-    /// The row.
-    pub row: SyncRow,
-    revision: engine::Revision,
-    digest: engine::Digest,
-    print: Print,
-}
-
-/// The contents that rows may get: an entry for each cluster, in the order of their names.
-#[derive(Clone, Debug, Default)]
-pub struct Contents(Vec<Choice>);
-
-/// What one cluster's row may hold.
-#[derive(Clone, Debug)]
-struct Choice {
-    unit: engine::UnitId,
-    /// What it shall have.
-    wanted: Option<Arc<Content>>,
-    /// What it would go back to.
-    last_good: Option<Arc<Content>>,
-}
-
-impl Contents {
-    fn put(&mut self, place: usize, choice: Choice) {
-        match self.0.get_mut(place) {
-            Some(old) => *old = choice,
-            None => self.0.push(choice),
-        }
-    }
-
-    /// What a cluster's row is to hold for a digest.
-    pub fn get(&self, cluster: &str, digest: engine::Digest) -> Option<&Content> {
-        let place = self
-            .0
-            .binary_search_by(|choice| choice.unit.as_str().cmp(cluster));
-        self.0.get(place.ok()?)?.get(digest)
-    }
-}
-
-impl Choice {
-    /// What it goes back to may be what it shall have, under another name of the version.
-    fn get(&self, digest: engine::Digest) -> Option<&Content> {
-        let all = [&self.last_good, &self.wanted].into_iter().flatten();
-        all.map(|content| &**content)
-            .find(|content| content.digest == digest)
-    }
-}
-
-/// Contents of one definition by the values that they were made for.
-type Made = BTreeMap<Values, Result<Option<Arc<Content>>, String>>;
 
 /// Makes contents of one definition, each once: most clusters have the same values, or none.
 struct Recipe<'a> {
@@ -142,19 +91,6 @@ impl<'a> Recipe<'a> {
 struct Recipes<'a> {
     target: Option<Recipe<'a>>,
     last_good: Option<Recipe<'a>>,
-}
-
-/// The clusters as units, and the contents that rows may get.
-#[derive(Clone, Debug, Default)]
-pub struct Units {
-    /// One for each cluster that was seen.
-    pub all: Vec<engine::Unit>,
-    /// What their rows may hold.
-    pub contents: Contents,
-    /// Why a cluster cannot be touched, for people.
-    pub obstacles: BTreeMap<String, String>,
-    /// The contents that were made so far of the target, and of what clusters would go back to.
-    made: [Made; 2],
 }
 
 /// A unit for each cluster, with the contents that it may get.
@@ -472,28 +408,6 @@ fn eligible(
     }
 }
 
-/// Why a unit cannot be touched, as the engine carries it.
-pub(super) fn ineligible(reason: Reason, rollout: &api::Rollout) -> engine::Ineligible {
-    engine::Ineligible {
-        code: reason.code(),
-        rank: reasons::precedence(reason),
-        absence: absence(reason, rollout.on_unreachable),
-    }
-}
-
-/// What people wish for clusters that do not answer, or do not let us in. All others are skipped.
-pub fn absence(reason: Reason, wish: api::OnUnreachable) -> engine::Absence {
-    match (reason, wish) {
-        (Reason::Unreachable | Reason::CredentialsRejected, api::OnUnreachable::Wait) => {
-            engine::Absence::Wait
-        }
-        (Reason::Unreachable | Reason::CredentialsRejected, api::OnUnreachable::Fail) => {
-            engine::Absence::Fail
-        }
-        _ => engine::Absence::Skip,
-    }
-}
-
 /// What a row holds in truth: if it is not what belongs to its digest, somebody has edited it, and it is another assignment than ours.
 fn assigned(row: &SeenRow, choice: &Choice) -> engine::Row {
     let engine::Content::Carries { revision, digest } = row.assigned.content else {
@@ -515,4 +429,29 @@ fn assigned(row: &SeenRow, choice: &Choice) -> engine::Row {
         content,
         ..row.assigned
     }
+}
+
+/// What rests on the memory, and so is made for each decision anew, whether units were kept or not: stages go on without a closed cluster
+/// whose windows say so, unless a change of it is in flight; and one that waits for another module is not retargeted in flight either.
+pub fn apply_windows(sight: &mut Sight, memory: &engine::Memory, rollout: &api::Rollout) {
+    for (unit, cluster) in sight.units.all.iter_mut().zip(&sight.clusters) {
+        let Some(window) = windows::closing(cluster, unit) else {
+            continue;
+        };
+        let is_behind = cluster.not_yet.is_some();
+        unit.eligible = if window.while_closed == ClosedClusters::Skip && memory.may_skip(unit) {
+            engine::Eligible::No(ineligible(window.reason(), rollout))
+        } else if is_behind && is_in_flight(unit, memory) {
+            engine::Eligible::NotYet(ineligible(Reason::DependencyBehind, rollout))
+        } else {
+            windows::closed(window, is_behind, rollout)
+        };
+    }
+}
+
+fn is_in_flight(unit: &engine::Unit, memory: &engine::Memory) -> bool {
+    memory.charges.get(&unit.id).is_some_and(|charge| {
+        let counts = charge.incarnation == unit.incarnation && !charge.skipped && !charge.unbegun;
+        counts && unit.token() >= charge.token
+    })
 }

@@ -21,7 +21,7 @@ use muster_api::{
 use muster_rollout::{Eligible, Memory, Unit};
 use muster_windows::{Closed, Cluster, Module, State};
 
-use super::{observe::ClusterSeen, sight::Sight, units::ineligible};
+use super::{facts::ClusterSeen, reasons::ineligible};
 use crate::{registry::ClusterRow, rolloutwindow::Windows};
 
 /// The windows of a namespace, asked for one module at one instant.
@@ -100,34 +100,9 @@ pub fn closed(closed: &Closed, is_behind: bool, rollout: &Rollout) -> Eligible {
     }
 }
 
-/// What rests on the memory, and so is made for each decision anew, whether units were kept or not: stages go on without a closed cluster
-/// whose windows say so, unless a change of it is in flight; and one that waits for another module is not retargeted in flight either.
-pub fn apply(sight: &mut Sight, memory: &Memory, rollout: &Rollout) {
-    for (unit, cluster) in sight.units.all.iter_mut().zip(&sight.clusters) {
-        let Some(window) = closing(cluster, unit) else {
-            continue;
-        };
-        let is_behind = cluster.not_yet.is_some();
-        unit.eligible = if window.while_closed == ClosedClusters::Skip && memory.may_skip(unit) {
-            Eligible::No(ineligible(window.reason(), rollout))
-        } else if is_behind && is_in_flight(unit, memory) {
-            Eligible::NotYet(ineligible(Reason::DependencyBehind, rollout))
-        } else {
-            closed(window, is_behind, rollout)
-        };
-    }
-}
-
 /// What closes a cluster that could be touched otherwise.
 pub fn closing<'a>(cluster: &'a ClusterSeen, unit: &Unit) -> Option<&'a Closed> {
     let closed = cluster.closed.as_deref()?;
     let hindered = matches!(unit.eligible, Eligible::No(why) if why.code != closed.reason().code());
     (!hindered).then_some(closed)
-}
-
-fn is_in_flight(unit: &Unit, memory: &Memory) -> bool {
-    memory.charges.get(&unit.id).is_some_and(|charge| {
-        let counts = charge.incarnation == unit.incarnation && !charge.skipped && !charge.unbegun;
-        counts && unit.token() >= charge.token
-    })
 }
