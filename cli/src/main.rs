@@ -156,7 +156,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Build(flags) => build::run(flags).await,
         Verb::Diff(flags) => diff::run(&cluster, flags).await,
         Verb::Lint(flags) => lint::run(&flags),
-        Verb::Plan(flags) => plan::run(&cluster, &flags).await,
+        Verb::Plan(flags) => Box::pin(plan::run(&cluster, &flags)).await,
         Verb::Simulate(flags) => simulate::run(&flags),
         Verb::Replay(flags) => replay::run(&flags),
         Verb::Get(flags) => get::run(&cluster, &flags).await,

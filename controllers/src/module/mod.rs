@@ -153,7 +153,7 @@ impl Retryable for Error {
     fn retry(&self) -> Retry {
         match self {
             Self::Selector(_) | Self::Encode(_) => Retry::AwaitChange,
-            Self::Overtaken { .. } | Self::Unseen { .. } | Self::UnreadWindows | Self::Status(_) => {
+            Self::Overtaken { .. } | Self::Unseen { .. } | Self::Status(_) | Self::UnreadWindows => {
                 Retry::Soon
             }
             Self::Call(error) => error.retry(),
