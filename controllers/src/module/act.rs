@@ -23,7 +23,9 @@ use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 use super::{
-    Error, Modules, controls,
+    Error, Modules,
+    command::{Address, command},
+    controls,
     decide::Plan,
     dependencies::Name,
     history,
@@ -316,15 +318,15 @@ async fn warn_of_flux<K: Rolled>(module: &K, control: &str, modules: &Modules<K>
         return Ok(());
     };
     let (namespace, address) = (live.namespace().unwrap_or_default(), status::address(&live));
-    let address = controls::Address {
+    let address = Address {
         namespace: &namespace,
         module: &address,
     };
     let note = format!(
         "{control} was written by {manager}, and Flux takes away what that writes: write it as {}: {} && {}",
         manager::CLI,
-        controls::command(&address, control, None),
-        controls::command(&address, control, Some(value))
+        command(&address, control, None),
+        command(&address, control, Some(value))
     );
     let event = Event::warning(EventReason::ControlAtRisk, "Control", note);
     modules.context.events.publish(module, event).await;

@@ -32,3 +32,28 @@ fn quoted(value: &str) -> String {
     }
     format!("'{}'", value.replace('\'', r"'\''"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_one_that_a_shell_takes() {
+        let address = Address {
+            namespace: "fleet",
+            module: "module/web",
+        };
+        let check = |value: Option<&str>, expect: &str| {
+            let expect =
+                format!("kubectl annotate --namespace fleet --field-manager=muster-cli module/web {expect}");
+            assert_eq!(command(&address, "k", value), expect);
+        };
+        check(None, "k-");
+        check(Some("eu-1,eu-2"), "--overwrite k=eu-1,eu-2");
+        check(Some(""), "--overwrite k=''");
+        check(
+            Some("{\"by\": \"o'neil $(x)\"}"),
+            r#"--overwrite k='{"by": "o'\''neil $(x)"}'"#,
+        );
+    }
+}

@@ -396,26 +396,6 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_one_that_a_shell_takes() {
-        let address = Address {
-            namespace: "fleet",
-            module: "module/web",
-        };
-        let check = |value: Option<&str>, expect: &str| {
-            let expect =
-                format!("kubectl annotate --namespace fleet --field-manager=muster-cli module/web {expect}");
-            assert_eq!(command(&address, "k", value), expect);
-        };
-        check(None, "k-");
-        check(Some("eu-1,eu-2"), "--overwrite k=eu-1,eu-2");
-        check(Some(""), "--overwrite k=''");
-        check(
-            Some("{\"by\": \"o'neil $(x)\"}"),
-            r#"--overwrite k='{"by": "o'\''neil $(x)"}'"#,
-        );
-    }
-
-    #[test]
     fn only_what_kubectl_wrote_on_what_flux_applies_is_at_risk() {
         let entry = |manager: &str, annotation: &str| -> ManagedFieldsEntry {
             let fields = json!({"f:metadata": {"f:annotations": {format!("f:{annotation}"): {}}}});

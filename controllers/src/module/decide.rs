@@ -15,9 +15,8 @@ use muster_driver::{Change, Decided, Facts, Planned, Rules, Then};
 use muster_rollout::{self as engine, Memory, Millis, Why, record::Case};
 
 use super::{
-    dependencies::Standing,
     events,
-    facts::{CarrierSeen, ClusterSeen, Target},
+    facts::{CarrierSeen, ClusterSeen, Standing, Target},
     gates::{self, Gates},
     heard, history,
     instants::{millis, timestamp},
@@ -109,7 +108,7 @@ pub fn decide<K: ModuleObject>(
     }
     let name = module.name_any();
     let units = &seen.sight.units;
-    let memory = remembered(seen, &units.all, millis(now));
+    let memory = seen.remembered(&units.all, millis(now));
     let spec = units::spec(module.spec(), seen, now);
     let facts = Facts {
         spec: &spec,
@@ -136,7 +135,7 @@ pub fn decide<K: ModuleObject>(
         module.status(),
         &background.aborted,
     );
-    events.extend(gates::events(before, &decision.memory, &seen.gates));
+    events.extend(events::of_gates(before, &decision.memory, &seen.gates));
     let mut applied = events::applied(&seen.controls, before, decision, &status, module.status(), now);
     for (control, event) in heard::news(&status.controls, module.status()) {
         match control {
@@ -240,20 +239,6 @@ impl Plan {
             && !self.release;
         nothing_else && status::differs_by_clusters_only(before, &self.status)
     }
-}
-
-/// The memory; a lost one is rebuilt from the rows and from the verdicts of ModuleRevisions (W7).
-pub(super) fn remembered(seen: &Observation, units: &[engine::Unit], now: Millis) -> Memory {
-    let found = &seen.memory;
-    let recalled = if found.lost {
-        muster_driver::Recalled::Lost(history::verdicts(&seen.revisions))
-    } else {
-        muster_driver::Recalled::Kept {
-            memory: &found.memory,
-            gap: seen.gap.into(),
-        }
-    };
-    recalled.believed(units, now).into_owned()
 }
 
 /// Clusters that wait for the report of an agent that has nothing to report on.

@@ -9,7 +9,7 @@ use muster_api::{
     module::ModuleStatus,
     reasons::{Bucket, EventReason, ObjectReason, Reason},
 };
-use muster_rollout::{Decision, Memory, RunState, UnitId};
+use muster_rollout::{Decision, Memory, Outcome, RunState, UnitId};
 
 use super::{
     controls::Controls,

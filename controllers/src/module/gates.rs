@@ -4,17 +4,13 @@ use std::collections::BTreeMap;
 
 use muster_api::{
     module::ModuleObject,
-    reasons::EventReason,
     rollout::{self as api, OnNoData},
 };
 use muster_rollout::{self as engine, Decision, GateId, Memory, Millis, Outcome, Step};
 use reqwest::Url;
 
 use super::instants::{instant, millis};
-use crate::{
-    gates::{self, Question, Reading, Subject},
-    runtime::Event,
-};
+use crate::gates::{self, Question, Reading, Subject};
 
 /// What gates said last, each of what is asked now.
 pub type Answers = BTreeMap<GateId, (Subject, Reading)>;

@@ -446,7 +446,7 @@ fn time(at: Millis) -> Time {
 
 /// The name of the ModuleRevision of a revision of this module.
 pub fn revision_name<K: ModuleObject>(module: &K, revision: &str) -> String {
-    names::module_revision(
+    muster_api::names::module_revision(
         K::KIND,
         &module.namespace().unwrap_or_default(),
         &module.name_any(),

@@ -5,12 +5,14 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::module::ModuleObject;
+use muster_rollout::{Memory, Millis, Unit};
 
 use super::{
     controls::Controls,
     dependencies::Ties,
     facts::{ClusterSeen, Definition, Invalid, Pinned, RevisionRow, Target},
     gates::Answers,
+    history,
     memory::Recalled,
     refusals,
     sight::{Basis, Sight},
@@ -86,5 +88,19 @@ impl Observation {
             target: self.target.definition().cloned(),
             last_good: self.last_good.clone(),
         })
+    }
+
+    /// The memory; a lost one is rebuilt from the rows and from the verdicts of ModuleRevisions (W7).
+    pub fn remembered(&self, units: &[Unit], now: Millis) -> Memory {
+        let found = &self.memory;
+        let recalled = if found.lost {
+            muster_driver::Recalled::Lost(history::verdicts(&self.revisions))
+        } else {
+            muster_driver::Recalled::Kept {
+                memory: &found.memory,
+                gap: self.gap.into(),
+            }
+        };
+        recalled.believed(units, now).into_owned()
     }
 }

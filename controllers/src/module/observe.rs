@@ -3,44 +3,38 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
 use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt, api::ListParams};
 use muster_api::{
-    assemblage::{Agent, SyncRow},
-    control_status::ControlStatus,
-    features,
-    module::{ModuleObject, SourceStatus},
-    names,
-    reasons::{ObjectReason, Reason},
-    revision::ModuleRevisionSpec,
+    module::ModuleObject,
+    reasons::ObjectReason,
     rollout::Rollout,
     selector::Matcher,
-    sync::{Binding, HealthExpression, Sync},
+    sync::HealthExpression,
     validate::{self, InsecureSources},
 };
 
 use muster_health::Expressions;
-use muster_rollout::{self as engine, RunState, UnitId};
-use muster_windows::Closed;
+use muster_rollout::{RunState, UnitId};
 
 use super::{
     Error, Modules,
     command::Address,
     concern::{self, Candidate, Concern, Concerns, Found, Said},
     controls::Controls,
-    decide,
     dependencies::Ties,
-    gates::{self, Answers},
+    facts::{Definition, Invalid, Target, Values},
+    gates,
+    instants::millis,
     kind::Rolled,
-    memory::{self, Recalled},
-    refusals,
-    rows::{self, AssemblageRow, SeenRow},
+    memory,
+    observation::Observation,
+    rows::{self, AssemblageRow},
     sight::{self, Again, Moved, Pair, Seen, Sight},
     source, status, units, unseen,
-    windows::{self, ModuleWindows},
+    windows::ModuleWindows,
 };
 use crate::runtime::Api;
 use crate::{
@@ -199,7 +193,7 @@ async fn clusters<K: Rolled>(
     unseen::look(&key.name, &seen.memory, &rows, &registered, modules).await?;
     let mut sight = modules.sights.take(&key);
     let pairs = sight::pairs(registered, rows, &sight);
-    let new = Sight::new(module, seen);
+    let new = Sight::new(seen.basis(module));
     let onlooker = Onlooker {
         concerns: Concerns::of(module, selector, &seen.memory.memory)?,
         key: &key,
@@ -222,8 +216,8 @@ async fn clusters<K: Rolled>(
 /// Makes of closed windows what they mean for the units. A lost memory is rebuilt for it, as for the decision.
 pub(super) fn apply_windows(sight: &mut Sight, seen: &Observation, rollout: &Rollout) {
     if sight.clusters.iter().any(|cluster| cluster.closed.is_some()) {
-        let memory = decide::remembered(seen, &sight.units.all, decide::millis(seen.windows.now));
-        windows::apply(sight, &memory, rollout);
+        let memory = seen.remembered(&sight.units.all, millis(seen.windows.now));
+        units::apply_windows(sight, &memory, rollout);
     }
 }
 

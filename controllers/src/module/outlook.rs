@@ -27,13 +27,14 @@ use muster_api::{
 use muster_rollout as engine;
 
 use super::{
+    command::Address,
     concern::{self, Candidate, Concern, Concerns, Found, Said},
-    controls::Address,
     decide,
     dependencies::Dependencies,
     facts::{ClusterSeen, Definition, RevisionRow, Target, Values},
     gates::Answers,
     history,
+    instants::millis,
     kind::Rolled,
     memory,
     observation::Observation,
@@ -231,7 +232,7 @@ fn clusters<K: Rolled>(
         .then(|| Matcher::new(module.spec().selector.as_ref()))
         .transpose()?;
     let concerns = Concerns::of(module, selector.as_ref(), &seen.memory.memory)?;
-    let mut sight = Sight::new(module, seen);
+    let mut sight = Sight::new(seen.basis(module));
     for pair in sight::pairs(lists.clusters.to_vec(), rows.into_values().collect(), &sight) {
         let cluster = match concerns.about(&pair) {
             Concern::None => None,
@@ -297,9 +298,9 @@ fn evaluated<K: Rolled>(
 
 fn prospect<K: Rolled>(module: &K, seen: Observation, now: Timestamp) -> Prospect {
     let units = &seen.sight.units;
-    let memory = decide::remembered(&seen, &units.all, decide::millis(now));
+    let memory = seen.remembered(&units.all, millis(now));
     let spec = units::spec(module.spec(), &seen, now);
-    let decision = engine::plan(&spec, &memory, &units.all, decide::millis(now));
+    let decision = engine::plan(&spec, &memory, &units.all, millis(now));
     let background = decide::background(module, &seen, &decision, now);
     let told = decide::explain(&decision, &background)
         .iter()

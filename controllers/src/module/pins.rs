@@ -301,6 +301,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::module::controls::Controls;
     use crate::registry::ClusterState;
 
     const MODULE: Address<'_> = Address {
@@ -372,18 +373,13 @@ mod tests {
             Value::Null => json!({}),
             text => json!({"fleet.muster.dev/pin.web": text, "fleet.muster.dev/pin.other": "cccccccc"}),
         };
+        let now = Timestamp::from_second(60).unwrap();
         let controls = if of_module.is_null() {
             Controls::default()
         } else {
             controls(of_module)
         };
-        of(
-            &cluster(&annotations),
-            &MODULE,
-            controls.pinned(now),
-            known,
-            Timestamp::from_second(60).unwrap(),
-        )
+        of(&cluster(&annotations), &MODULE, controls.pinned(now), known, now)
     }
 
     fn check(of_cluster: &Value, of_module: &Value, expect: Option<Result<&str, &str>>) {

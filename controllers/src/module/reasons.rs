@@ -1,14 +1,21 @@
 //! From the engine's reasons to the public ones, with the words for people: what, who, since when, until when, what to do next.
 
-use std::{borrow::Borrow, collections::BTreeMap};
+use std::{borrow::Borrow, collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
-use muster_api::{cluster::NotReady, evidence::Progress, labels::annotation, reasons::Reason};
-use muster_rollout::{Class, Evidence, Ineligible, Millis, Revision, UnitId, Why};
+use muster_api::{
+    cluster::NotReady,
+    evidence::Progress,
+    labels::annotation,
+    reasons::Reason,
+    rollout::{OnUnreachable, Rollout},
+};
+use muster_rollout::{Absence, Class, Evidence, Ineligible, Millis, Revision, UnitId, Why};
 
 use super::{
     command::{Address, command},
     gates::Gates,
+    instants::instant,
 };
 
 /// Who paused a rollout, and how that ends.
@@ -125,7 +132,7 @@ impl Explained<'_> {
 /// The public word, and since when it holds.
 pub fn word(why: &Why) -> (Reason, Option<Millis>) {
     match why {
-        Why::Ineligible { reason, since } => (ineligible(*reason), *since),
+        Why::Ineligible { reason, since } => (carried(*reason), *since),
         Why::WithdrawalHeld { .. } => (Reason::WithdrawalHeld, None),
         Why::Withdrawing { since, .. } => (Reason::Withdrawing, Some(*since)),
         Why::WriteFailed { since, .. } => (Reason::WriteFailed, Some(*since)),
@@ -141,7 +148,7 @@ pub fn word(why: &Why) -> (Reason, Option<Millis>) {
         Why::Pinned { .. } => (Reason::Pinned, None),
         Why::Reverting { since, .. } => (Reason::Reverting, Some(*since)),
         Why::Aborted { .. } => (Reason::Aborted, None),
-        Why::NotYet { reason } | Why::Closed { reason } => (ineligible(*reason), None),
+        Why::NotYet { reason } | Why::Closed { reason } => (carried(*reason), None),
         Why::WaitingApproval { .. } => (Reason::WaitingApproval, None),
         Why::WaitingGate { .. } => (Reason::WaitingGate, None),
         Why::WaitingStage { .. } => (Reason::WaitingStage, None),
@@ -156,7 +163,7 @@ pub fn word(why: &Why) -> (Reason, Option<Millis>) {
 }
 
 /// The engine carries our word through; what is none of ours counts as the first that stops everything.
-fn ineligible(reason: Ineligible) -> Reason {
+fn carried(reason: Ineligible) -> Reason {
     Reason::of_code(reason.code).unwrap_or(Reason::Deleting)
 }
 

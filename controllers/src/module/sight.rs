@@ -12,8 +12,6 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
-use kube::ResourceExt;
-use muster_api::module::ModuleObject;
 use parking_lot::Mutex;
 
 use super::{
@@ -252,7 +250,7 @@ impl Sights {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{module::observe::CarrierSeen, registry::ClusterState};
+    use crate::{module::facts::CarrierSeen, registry::ClusterState};
 
     fn cluster(name: &str) -> Arc<ClusterRow> {
         Arc::new(ClusterRow {

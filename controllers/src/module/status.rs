@@ -1,7 +1,5 @@
 //! A module's status: what was observed and decided, for people, for tools, and as the engine's memory. Pure.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::ResourceExt;
@@ -21,7 +19,7 @@ use super::{
     groups::groups,
     heard, memory,
     observation::Observation,
-    reasons::Explained,
+    reasons::{Explained, Pause},
 };
 
 /// Clusters that one command names, so that it fits a terminal.

@@ -13,18 +13,20 @@ use muster_api::{
     module::{ModuleSpec, OnDelete},
     reasons::Reason,
     rollout as api,
+    rolloutwindow::ClosedClusters,
     schema::MAX_ROW,
 };
 use muster_rollout as engine;
 
 use super::{
-    contents::{Choice, Content, Contents, Made, Units},
+    contents::{Choice, Content, Made, Units},
     facts::{ClusterSeen, Definition, Values},
     gates,
     instants::millis,
     observation::Observation,
-    reasons, refusals,
-    rows::{self, Print, SeenRow},
+    reasons::ineligible,
+    refusals,
+    rows::{self, SeenRow},
     sight::Sight,
     windows,
 };

@@ -14,11 +14,10 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
     module::{ModuleKind, ModuleObject},
-    reasons::Reason,
     rollout::Rollout,
-    rolloutwindow::{ClosedClusters, WhileClosed},
+    rolloutwindow::WhileClosed,
 };
-use muster_rollout::{Eligible, Memory, Unit};
+use muster_rollout::{Eligible, Unit};
 use muster_windows::{Closed, Cluster, Module, State};
 
 use super::{facts::ClusterSeen, reasons::ineligible};
