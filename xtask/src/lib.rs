@@ -6,6 +6,7 @@
 pub mod arrows;
 pub mod bench;
 pub mod browser;
+pub mod circles;
 pub mod conformance;
 pub mod deploy;
 pub mod fixtures;

@@ -5,8 +5,8 @@ use std::process::{Command, ExitCode};
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use xtask::{
-    Problems, arrows, bench, browser, conformance, deploy, fixtures, fuzz, generated, house, links, long,
-    model, mutate, real, rulebook, simulate, tree,
+    Problems, arrows, bench, browser, circles, conformance, deploy, fixtures, fuzz, generated, house, links,
+    long, model, mutate, real, rulebook, simulate, tree,
 };
 
 #[derive(Parser)]
@@ -24,7 +24,7 @@ enum Chore {
     Browser(browser::Browser),
     /// Build Helm, and compare what it makes of deploy/charts with what muster install --export prints (needs Go)
     Charts,
-    /// Formatting, lints, licences and bans, arrows, generated files, links, rules of the engine, house rules
+    /// Formatting, lints, licences and bans, arrows, circles, generated files, links, rules of the engine, house rules
     Check,
     /// Run the test cases of the systems that muster replaces on its functions
     Conformance(conformance::Conformance),
@@ -109,6 +109,7 @@ fn check() -> anyhow::Result<ExitCode> {
     let mut good = true;
     for (name, problems) in [
         ("arrows", arrows::check()?),
+        ("circles", circles::check()?),
         ("reasons of dependencies", arrows::unexplained()?),
         ("generated files", generated::check()?),
         ("links", links::check()?),

@@ -10,6 +10,15 @@
 //!   change windows ──────────────┘
 //! ```
 //!
+//! Files stand in layers, and none uses one above it:
+//!
+//! ```text
+//!   steps         observe (gathers) ─► decide ─► act, writers
+//!   reading       concern, source, units ─► status, events, intent
+//!   observation   observation ─► sight, windows, dependencies, gates, controls, memory, history
+//!   words         facts, contents, rows, reasons, command, instants
+//! ```
+//!
 //! Invariant: nothing of a revision is assigned before its content is on record and the memory names the intent (W2).
 //! Invariant: a row is written only by a patch that tests what was seen of it, and its token never falls (W3).
 //! Invariant: a pinned tag is never resolved again for a rollout; a tag that moves is reported.
