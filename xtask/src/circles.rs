@@ -89,10 +89,10 @@ fn first_word(text: &str) -> String {
 /// The files that are left when those are taken away, again and again, that use none of the others or that none of the others uses.
 fn circle(mut uses: Uses) -> BTreeSet<String> {
     loop {
-        let used: BTreeSet<String> = uses.values().flatten().cloned().collect();
+        let needed: BTreeSet<String> = uses.values().flatten().cloned().collect();
         let free: Vec<String> = uses
             .iter()
-            .filter(|(name, of)| of.is_empty() || !used.contains(*name))
+            .filter(|(name, of)| of.is_empty() || !needed.contains(*name))
             .map(|(name, _)| name.clone())
             .collect();
         if free.is_empty() {
