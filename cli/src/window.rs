@@ -33,6 +33,9 @@ use crate::{
     near,
 };
 
+pub const EXAMPLES: &str = "\
+Examples:
+  muster window bypass freeze-december --module podinfo --reason 'CVE-2026-1234' --for 1h";
 pub const BYPASS_EXAMPLES: &str = "\
 Examples:
   muster window bypass freeze-december --module podinfo --reason 'CVE-2026-1234' --for 1h

@@ -162,7 +162,7 @@ fn what_is_installed_is_printed_with_definitions_only_if_asked() {
         "--crds",
         "--cluster-api",
     ]);
-    assert_eq!(kinds(&whole).len(), 9 + 5 + 2 + 1);
+    assert_eq!(kinds(&whole).len(), 9 + 6 + 2 + 1);
     assert_eq!(
         whole,
         printed(&[

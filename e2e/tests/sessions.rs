@@ -108,6 +108,17 @@ const BY_HAND: &[&[&str]] = &[
     &["hold", "eu-1", "--reason", "hardware", "--dry-run=server"],
     &["release", "eu-1"],
     &[
+        "window",
+        "bypass",
+        "freeze-december",
+        "--module",
+        "podinfo",
+        "--reason",
+        "CVE-2026-1234",
+        "--for",
+        "1h",
+    ],
+    &[
         "pin",
         "eu-1",
         "--module",

@@ -41,7 +41,7 @@ use crate::{
     unenroll::{self, UnenrollFlags},
     uninstall::{self, UninstallFlags},
     version, why,
-    window::WindowFlags,
+    window::{self, WindowFlags},
     zones::{self, ZonesFlags},
 };
 
@@ -297,6 +297,7 @@ pub enum Verb {
     #[command(before_help = level::UNPIN_EXAMPLES)]
     Unpin(UnpinFlags),
     /// Let a module through a change window
+    #[command(before_help = window::EXAMPLES)]
     Window(WindowFlags),
     /// Reconcile a module now instead of at its next interval
     ///
