@@ -120,9 +120,9 @@ pub enum Limit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "WireDomains", into = "WireDomains")]
 pub struct Domains {
-    /// What is rolled out comes to a domain only when those of smaller numbers are done, but for the last `at_once` of them: its needed
-    /// units, as far as their stage has come, are confirmed. Units that share nothing come last. Of effect together with `at_once`; a unit
-    /// that goes back, joins with the last good revision, or follows its pin waits for no order.
+    /// Domains begin in the order of their numbers; units that share nothing come last. A domain gets what is rolled out only while fewer
+    /// than `at_once` domains before it are not done: their needed units, as far as their stage has come, are not all confirmed. A unit that
+    /// goes back, joins with the last good revision, or follows its pin waits for no order. Of no effect without `at_once`.
     pub ordered: bool,
     /// The most domains with charged units. None: any number.
     pub at_once: Option<u32>,
@@ -151,8 +151,9 @@ impl Domains {
 }
 
 /// As it is recorded: whether there is only to be one domain, or all of it.
+// A field that is not known would be left out, and something else decided: it is an error.
 #[derive(Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 enum WireDomains {
     Exclusive(bool),
     All {
@@ -188,7 +189,7 @@ impl From<WireDomains> for Domains {
     fn from(wire: WireDomains) -> Self {
         match wire {
             WireDomains::Exclusive(true) => Self::EXCLUSIVE,
-            WireDomains::Exclusive(false) => Self::default(),
+            WireDomains::Exclusive(false) => Self::ANY,
             WireDomains::All {
                 ordered,
                 at_once,

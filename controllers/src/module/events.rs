@@ -39,7 +39,7 @@ pub fn between(
     events
 }
 
-/// A gate that did hold, or was not read yet, and does not hold or cannot be told now.
+/// A gate that did hold, or was not read yet, and that does not hold now or gives no data.
 pub fn of_gates(before: &Memory, after: &Memory, answers: &Answers) -> Vec<Event> {
     let told = answers.iter().filter_map(|(place, (about, reading))| {
         let at = usize::from(place.gate);

@@ -337,8 +337,9 @@ impl Charge {
     }
 
     /// A change of the unit has begun on this slot and is not done: its row was written, for this or an earlier intent, and the unit does not
-    /// report success at it. An intent whose row is not written has not begun, nor has one of which only the token is new. The fence of an intent that was given up for another
-    /// reason, before a window closed, counts as written: nothing tells it from an intent with the same content.
+    /// report success at it. An intent whose row is not written has not begun, nor has one of which only the token is new. The fence of an
+    /// intent that was given up for another reason, before a window closed, counts as written: nothing tells it from an intent with the same
+    /// content.
     pub(crate) fn is_in_flight(&self, unit: &Unit) -> bool {
         let earlier = !self.resumed && (self.is_counted(unit) || self.is_found(unit));
         let written = self.is_written(unit) && !unit.is_quiet();

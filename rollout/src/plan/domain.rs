@@ -53,14 +53,15 @@ impl<'a> Pass<'a> {
                 .collect();
         }
         if let Some(at_once) = spec.at_once.filter(|_| spec.ordered) {
-            (windows.open, windows.ahead) = self.open_domains(at_once);
+            let (open, ahead) = self.open_domains(at_once);
+            (windows.open, windows.ahead) = (Some(open), ahead);
         }
         windows
     }
 
     /// The first domains that are not done, and some of their units that are not confirmed. Units whose stage has not come hold up no
     /// domain: otherwise two orders could wait for each other.
-    fn open_domains(&self, at_once: u32) -> (Option<BTreeSet<Key<'a>>>, Arc<[UnitId]>) {
+    fn open_domains(&self, at_once: u32) -> (BTreeSet<Key<'a>>, Arc<[UnitId]>) {
         let undone = |unit: &&&'a Unit| {
             unit.is_needed() && !self.is_confirmed(unit) && self.is_open(unit, Kind::Assign)
         };
@@ -80,7 +81,7 @@ impl<'a> Pass<'a> {
         }
         let ahead = undone.iter().filter(|(key, _)| open.contains(key)).take(NAMED);
         let ahead = ahead.map(|(_, id)| (*id).clone()).collect();
-        (Some(open), ahead)
+        (open, ahead)
     }
 
     /// It gets its turn by the order of domains: to get what is rolled out, not to go back, to join, or to follow its pin.

@@ -30,10 +30,10 @@ struct Windows<'a> {
 }
 
 impl Windows<'_> {
-    /// The budget has no room for a unit that uses it.
-    fn lacks_budget(&self, uses: bool) -> Option<Why> {
+    /// The budget has no room for a unit that uses it. Where there is no budget nothing is asked of the unit.
+    fn lacks_budget(&self, uses: impl Fn() -> bool) -> Option<Why> {
         let (budget, why) = self.budget.as_ref()?;
-        (!budget.admit(uses)).then(|| why.clone())
+        (!budget.admit(uses())).then(|| why.clone())
     }
 }
 
@@ -119,7 +119,7 @@ impl Pass<'_> {
                     ..
                 } => Why::Closed { reason },
                 Eligible::Closed { .. } | Eligible::No(_) | Eligible::Yes => windows
-                    .lacks_budget(self.uses_budget(unit))
+                    .lacks_budget(|| self.uses_budget(unit))
                     .unwrap_or_else(|| windows.withdrawal.clone()),
             },
         }
@@ -258,7 +258,7 @@ impl Pass<'_> {
             _ if let Some(holders) = windows.domains.ahead(unit, in_order) => Why::WaitingDomain { holders },
             _ if !windows.domains.admit(unit, in_order) => windows.domain.clone(),
             _ => windows
-                .lacks_budget(self.uses_budget(unit))
+                .lacks_budget(|| self.uses_budget(unit))
                 .or_else(|| windows.batch.clone())
                 .or(place)
                 .unwrap_or_else(|| windows.change.clone()),

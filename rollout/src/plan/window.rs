@@ -6,13 +6,15 @@ use crate::{Charge, Desired, Eligible, Kind, Unit, Why};
 impl Pass<'_> {
     /// Fences each intent that is not written and may not begin now, or lets it go where nothing was given out.
     pub(super) fn hold_back(&mut self) {
-        for (id, charge) in self.memory.charges.clone() {
-            let Some(unit) = self.unit_of(&id, &charge).filter(|unit| is_closed(unit)) else {
-                continue;
-            };
+        let charges = self.memory.charges.iter();
+        let closed: Vec<(&Unit, Charge)> = charges
+            .filter_map(|(id, charge)| Some((self.unit_of(id, charge)?, *charge)))
+            .filter(|(unit, _)| is_closed(unit))
+            .collect();
+        for (unit, charge) in closed {
             let fenced = charge.kind == Kind::Fence && !charge.is_written(unit) && !charge.is_in_flight(unit);
             if fenced {
-                self.memory.charges.insert(id, unbegun(charge));
+                self.memory.charges.insert(unit.id.clone(), unbegun(charge));
             } else if !charge.skipped && is_barred(unit, &charge) {
                 self.stop(unit, charge);
             }

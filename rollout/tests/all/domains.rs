@@ -1,7 +1,8 @@
 //! Rule 13, E2: units that change together share one domain.
 
-use muster_rollout::{Domains, Limit, Millis, Stage, UnitId, Why};
+use muster_rollout::{Domains, Limit, UnitId, Why};
 
+use crate::stages::stage;
 use crate::world::World;
 
 fn rolling(limit: u32) -> World {
@@ -192,14 +193,6 @@ fn recorded_as_yes_or_no_or_in_full() {
         assert_eq!(serde_json::to_string(&domains).unwrap(), text);
         assert_eq!(serde_json::from_str::<Domains>(text).unwrap(), domains);
     }
-}
-
-fn stage(name: &str) -> Stage {
-    Stage {
-        name: name.into(),
-        limit: None,
-        soak: Millis(0),
-        approval: false,
-        gates: Vec::new(),
-    }
+    // What a later version may add is not left out.
+    assert!(serde_json::from_str::<Domains>(r#"{"at_once":2,"spread":true}"#).is_err());
 }
