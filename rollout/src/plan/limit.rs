@@ -22,7 +22,7 @@ impl Pass<'_> {
         for unit in &self.units {
             let included = unit.selected() && unit.place != Place::Excluded;
             counts.selected += u32::from(included);
-            counts.eligible += u32::from(unit.is_base());
+            counts.eligible += u32::from(included && unit.is_eligible());
             counts.leaving += u32::from(!unit.selected() && unit.carries().is_some());
             counts.carrying += u32::from(!unit.is_empty() && !self.gives_up(unit));
         }

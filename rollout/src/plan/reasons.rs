@@ -31,9 +31,9 @@ struct Windows<'a> {
 
 impl Windows<'_> {
     /// The budget has no room for a unit that uses it. Where there is no budget nothing is asked of the unit.
-    fn lacks_budget(&self, uses: impl Fn() -> bool) -> Option<Why> {
+    fn lacks_budget(&self, uses: impl Fn() -> bool) -> Option<&Why> {
         let (budget, why) = self.budget.as_ref()?;
-        (!budget.admit(uses())).then(|| why.clone())
+        (!budget.admit(uses())).then_some(why)
     }
 }
 
@@ -120,7 +120,8 @@ impl Pass<'_> {
                 } => Why::Closed { reason },
                 Eligible::Closed { .. } | Eligible::No(_) | Eligible::Yes => windows
                     .lacks_budget(|| self.uses_budget(unit))
-                    .unwrap_or_else(|| windows.withdrawal.clone()),
+                    .unwrap_or(&windows.withdrawal)
+                    .clone(),
             },
         }
     }
@@ -257,9 +258,10 @@ impl Pass<'_> {
             (_, Some(stage)) if !self.is_open(unit, kind) => stage.clone(),
             _ if let Some(holders) = windows.domains.ahead(unit, in_order) => Why::WaitingDomain { holders },
             _ if !windows.domains.admit(unit, in_order) => windows.domain.clone(),
+            _ if let Some(why) = windows.lacks_budget(|| self.uses_budget(unit)) => why.clone(),
             _ => windows
-                .lacks_budget(|| self.uses_budget(unit))
-                .or_else(|| windows.batch.clone())
+                .batch
+                .clone()
                 .or(place)
                 .unwrap_or_else(|| windows.change.clone()),
         }
