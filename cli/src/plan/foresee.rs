@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use jiff::Timestamp;
 use kube::{Client, ResourceExt};
 use muster_api::{
@@ -16,7 +16,7 @@ use muster_api::{
 };
 use muster_controllers::{
     bindings::{Kinds, Known, ObjectId, Objects},
-    module::{self, Carrier, Dependencies, Lists, Name, Outlook, Prospect, Rolled, Standing, Successors},
+    module::{Carrier, Dependencies, Lists, Name, Prospect, Rolled, Standing, Successors},
     registry::ClusterRow,
     runtime::BindingKind,
 };
@@ -36,8 +36,6 @@ use super::{
     versions::Versions,
 };
 
-/// How many rounds of reading bindings may take: each needs an object whose name came from the one before.
-const ROUNDS: usize = 8;
 /// In place of a commit that nobody knows: the order of a new revision does not depend on what it is.
 const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
 
@@ -277,7 +275,7 @@ impl Foresight {
         };
         let commit = after.as_deref().unwrap_or(NO_COMMIT);
         let dependencies = ground.dependencies;
-        let prospect = self.outlook(&subject.after, commit, assemblages, dependencies, ground.after);
+        let prospect = self.prospect(&subject.after, commit, assemblages, dependencies, ground.after);
         let prospect = prospect.await?;
         if !removed {
             ground.take(&read::address(K::KIND, &subject.after.name_any()), &prospect.rows);
@@ -299,8 +297,8 @@ impl Foresight {
         // What is read elsewhere may give other values.
         let rows_before = match (&subject.before, subject.change, moves_around) {
             (Some(module), None, true) => {
-                let outlook = self.outlook(module, commit, assemblages, dependencies, ground.before);
-                Some(outlook.await?.rows)
+                let prospect = self.prospect(module, commit, assemblages, dependencies, ground.before);
+                Some(prospect.await?.rows)
             }
             _ => None,
         };
@@ -344,8 +342,8 @@ impl Foresight {
         order::foretell(&address, prospect, &module.spec().rollout, millis(self.now))
     }
 
-    /// What a decision would rest on; reads what bindings need.
-    async fn outlook<K: Rolled>(
+    /// What a decision would rest on. An object that bindings need is read once.
+    async fn prospect<K: Rolled>(
         &self,
         module: &K,
         commit: &str,
@@ -355,33 +353,33 @@ impl Foresight {
     ) -> anyhow::Result<Prospect> {
         let objects = Objects::new(self.client.clone(), &*self.live.namespace, self.kinds.clone());
         let windows = self.live.windows.clone().unwrap_or_default();
-        for _round in 0..ROUNDS {
-            let lists = Lists {
-                clusters: &around.clusters,
-                assemblages,
-                revisions: &self.live.revisions,
-                dependencies,
-                windows: &windows,
-                kinds: &self.kinds,
-                objects: &around.known,
-                insecure: InsecureSources::Allowed,
-            };
-            let needs = match module::outlook(module, commit, &lists, self.now)? {
-                Outlook::Seen(prospect) => return Ok(*prospect),
-                Outlook::Needs(needs) => needs,
-            };
-            for id in needs {
-                let value = match around.written.get(&id) {
-                    Some(written) => Some(written.clone()),
-                    None => objects.look(&id).await?,
-                };
-                around.known.insert(id, value.map(Arc::new));
+        let Surroundings {
+            clusters,
+            written,
+            known,
+        } = around;
+        let lists = Lists {
+            clusters,
+            assemblages,
+            revisions: &self.live.revisions,
+            dependencies,
+            windows: &windows,
+            kinds: &self.kinds,
+            insecure: InsecureSources::Allowed,
+        };
+        let read = async |id: &ObjectId| -> anyhow::Result<_> {
+            if let Some(value) = known.get(id) {
+                return Ok(value.clone());
             }
-        }
-        bail!(
-            "the bindings of {} need objects whose names come from other objects, more than {ROUNDS} deep",
-            module.name_any()
-        )
+            let value = match written.get(id) {
+                Some(written) => Some(written.clone()),
+                None => objects.look(id).await?,
+            };
+            let value = value.map(Arc::new);
+            known.insert(id.clone(), value.clone());
+            Ok(value)
+        };
+        Prospect::of(module, commit, &lists, read, self.now).await
     }
 }
 

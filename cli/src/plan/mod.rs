@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   folder, or both sides of a range ─► read ──► change: modules on both sides ─┐
-//!   management cluster ─────────────► live ────────────────────────────────────┼─► module::outlook (controllers)
+//!   management cluster ─────────────► live ────────────────────────────────────┼─► module::Prospect (controllers)
 //!   tag ─► versions: commit ───────────────────────────────────────────────────┘        │
 //!                      plan (the shipped decision) in the simulator ◄── order ◄─────────┘
 //!                                                                         └─► assemble ─► Plan ─► text, markdown, JSON

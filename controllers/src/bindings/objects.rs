@@ -117,7 +117,8 @@ impl Objects {
         }
     }
 
-    async fn get(&self, object: &ObjectId) -> Result<Option<Arc<Value>>, CallError> {
+    /// An object as it is kept, or as it is now. From then on [`Objects::changes`] reports changes of it.
+    pub async fn get(&self, object: &ObjectId) -> Result<Option<Arc<Value>>, CallError> {
         let kind = (object.api_version.clone(), object.kind.clone());
         let before = {
             let mut state = self.state.lock();

@@ -26,7 +26,6 @@ use super::{
     sight::Pair,
 };
 use crate::{
-    bindings,
     registry::{ClusterRow, ClusterState},
     runtime::Key,
 };
@@ -225,39 +224,6 @@ pub struct Found {
     pub last_good_values: Option<Result<Values, String>>,
 }
 
-impl Found {
-    /// Without looking anything up: of most clusters of most fleets, which have no pin, and get what reads no object.
-    pub fn at_hand(candidate: &Candidate, said: &Said, seen: &Observation) -> Option<Self> {
-        let Candidate {
-            cluster, selected, ..
-        } = candidate;
-        let values = |definition: Option<&Definition>| match definition.filter(|_| *selected) {
-            None => Some(None),
-            Some(definition) if definition.control_plane_bindings.is_empty() => {
-                Some(Some(Ok(own(cluster, definition))))
-            }
-            Some(_) => None,
-        };
-        if said.pinned_to(*selected).is_some() {
-            return None;
-        }
-        Some(Self {
-            pinned: None,
-            values: values(seen.shall_have(None))?,
-            last_good_values: values(seen.comes_from(None))?,
-        })
-    }
-}
-
-/// What a definition without bindings uses of a cluster.
-fn own(cluster: &ClusterRow, definition: &Definition) -> Values {
-    if definition.given.is_empty() {
-        return Values::new();
-    }
-    let given = bindings::given(&cluster.name, &cluster.labels);
-    with_given(Values::new(), given, definition)
-}
-
 /// One cluster as the module sees it.
 pub fn seen<K: Rolled>(
     candidate: Candidate,
@@ -323,17 +289,6 @@ pub fn seen<K: Rolled>(
         last_good_values,
         pinned,
     }
-}
-
-/// The values that a cluster's row holds: those of the bindings, and what the package uses of the variables that are given, so that
-/// a changed label is rolled like any other change.
-pub fn with_given(mut values: Values, given: Values, definition: &Definition) -> Values {
-    values.extend(
-        given
-            .into_iter()
-            .filter(|(name, _)| definition.given.contains(name)),
-    );
-    values
 }
 
 /// Why the registry says that a cluster cannot be touched.

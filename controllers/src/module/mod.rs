@@ -14,7 +14,7 @@
 //!
 //! ```text
 //!   steps         observe (gathers) ─► decide ─► act, writers
-//!   reading       concern, source, units ─► status, events, intent
+//!   reading       reading ─► concern, source, units, status, events, intent   (`prospect`: the same, for `muster plan`)
 //!   observation   observation ─► sight, windows, dependencies, gates, controls, memory, history
 //!   words         facts, contents, rows, reasons, command, instants
 //! ```
@@ -45,8 +45,9 @@ mod kind;
 mod memory;
 mod observation;
 mod observe;
-mod outlook;
 mod pins;
+mod prospect;
+mod reading;
 mod reasons;
 mod refusals;
 mod reports;
@@ -72,8 +73,8 @@ pub use self::{
     dependencies::{Dependencies, Name},
     facts::Standing,
     kind::{Carrier, Rolled},
-    outlook::{Lists, Opening, Outlook, Prospect, outlook},
-    reasons::{Explained, absence, few, word},
+    prospect::{Lists, Opening, Prospect},
+    reasons::{Explained, absence, few, ineligible, word},
     source::resolved,
     succession::Successors,
     units::wishes,

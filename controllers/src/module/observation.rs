@@ -59,6 +59,11 @@ impl Observation {
         pinned.or_else(|| self.target.definition())
     }
 
+    /// A version is wanted: the module is neither invalid nor being deleted.
+    pub const fn has_target(&self) -> bool {
+        self.invalid.is_none() && !self.deleting
+    }
+
     /// The clusters, by name.
     pub fn clusters(&self) -> &[ClusterSeen] {
         &self.sight.clusters

@@ -1,0 +1,341 @@
+//! What is read out of what was gathered about one module. Pure: `observe` gathers for the controller, `prospect` from lists.
+//!
+//! ```text
+//!   module, memory, controls, windows ─► observation ─┐
+//!   a cluster, its assemblage ────────────────────────┼─► Reader::cluster ─┬─► Sighted ─► Reader::units
+//!   Known (revisions, objects of bindings) ───────────┘                    └─► Needs: gather these, and read again
+//! ```
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    marker::PhantomData,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use muster_api::{
+    module::ModuleObject,
+    reasons::ObjectReason,
+    rollout::Rollout,
+    selector::{Matcher, SelectorError},
+    sync::HealthExpression,
+    validate::{self, InsecureSources},
+};
+use muster_health::Expressions;
+use muster_rollout::RunState;
+
+use super::{
+    command::Address,
+    concern::{self, Concern, Concerns, Found, Said},
+    controls::Controls,
+    dependencies::Ties,
+    facts::{Definition, Invalid, Pinned, Target, Values},
+    gates::Answers,
+    instants::millis,
+    kind::Rolled,
+    memory,
+    observation::Observation,
+    refusals,
+    sight::{Pair, Seen, Sight},
+    status, units,
+    windows::ModuleWindows,
+};
+use crate::{
+    bindings::{self, BindingError, Evaluation, Kinds, ObjectId},
+    registry::ClusterRow,
+    rolloutwindow::Windows,
+    runtime::Key,
+};
+
+/// How often the bindings of one cluster may ask for more objects: each time needs one whose name came from the one before.
+const ROUNDS: usize = 8;
+
+/// What was gathered for single clusters.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Revisions of the module by what names them; none: not on record.
+    pub revisions: BTreeMap<String, Option<Definition>>,
+    /// Objects of bindings.
+    pub objects: bindings::Known,
+    /// Those that could not be read, and why.
+    pub unreadable: BTreeMap<ObjectId, String>,
+    /// How often something was gathered.
+    pub rounds: usize,
+}
+
+/// What must be gathered before a cluster can be read. More may follow from it.
+#[derive(Clone, Debug, Default)]
+pub struct Needs {
+    /// Revisions of the module.
+    pub revisions: BTreeSet<String>,
+    /// Objects that bindings read.
+    pub objects: BTreeSet<ObjectId>,
+}
+
+impl Needs {
+    /// Nothing.
+    pub fn is_empty(&self) -> bool {
+        self.revisions.is_empty() && self.objects.is_empty()
+    }
+}
+
+/// What the module alone says: everything but its target, the last good revision, and the clusters.
+pub fn observation<K: ModuleObject>(
+    module: &K,
+    ties: Ties,
+    windows: Windows,
+    insecure: InsecureSources,
+    now: Timestamp,
+) -> Observation {
+    let (controls, invalid) = controls(module, &ties, insecure, now);
+    Observation {
+        invalid,
+        deleting: module.meta().deletion_timestamp.is_some(),
+        controls,
+        target: Target::Nothing,
+        last_good: None,
+        ties,
+        memory: memory::recall(module),
+        gap: Duration::ZERO,
+        reported_at: None,
+        refused: refusals::Rows::new(),
+        windows: ModuleWindows::new(module, windows, now),
+        sight: Sight::default(),
+        revisions: BTreeMap::new(),
+        gates: Answers::new(),
+    }
+}
+
+/// The annotations of the module, and what must change before anything can be decided.
+fn controls<K: ModuleObject>(
+    module: &K,
+    ties: &Ties,
+    insecure: InsecureSources,
+    now: Timestamp,
+) -> (Controls, Option<Invalid>) {
+    match Controls::read(module) {
+        Ok(controls) if module.meta().deletion_timestamp.is_some() => (controls, None),
+        Ok(controls) => {
+            let invalid = controls.too_long(now).or_else(|| invalid(module, insecure));
+            (controls, invalid.or_else(|| ties.wrong.clone()))
+        }
+        Err(unreadable) => (Controls::default(), Some(unreadable)),
+    }
+}
+
+fn invalid<K: ModuleObject>(module: &K, insecure: InsecureSources) -> Option<Invalid> {
+    // Whether an insecure source is allowed is decided where it is read: the source knows its options.
+    let mut problems = validate::module(&module.name_any(), module.spec(), InsecureSources::Allowed);
+    if problems.is_empty() {
+        problems = validate::gates(module.spec(), insecure);
+    }
+    if problems.is_empty()
+        && let Some(message) = unreadable_expression(&module.spec().sync.package.health_expressions)
+    {
+        return Some(Invalid {
+            reason: ObjectReason::InvalidSpec,
+            message,
+        });
+    }
+    (!problems.is_empty()).then(|| Invalid {
+        reason: ObjectReason::InvalidSpec,
+        message: validate::message(&problems),
+    })
+}
+
+/// The first expression of health that no agent could evaluate.
+fn unreadable_expression(each: &[HealthExpression]) -> Option<String> {
+    each.iter().enumerate().find_map(|(index, of)| {
+        let parsed = Expressions::parse(&of.current, of.in_progress.as_deref(), of.failed.as_deref());
+        let error = parsed.err()?;
+        Some(format!(
+            "spec.sync.package.healthExpressions[{index}]: {} {}: {error}",
+            of.api_version, of.kind
+        ))
+    })
+}
+
+/// A stage without clusters guards nothing: most likely its selector, or a label, is wrong. It does not matter once the rollout is done.
+pub fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Invalid> {
+    let target = seen.target.definition()?;
+    let done = seen.memory.memory.run.is_some_and(|run| {
+        run.state == RunState::Good && target.revision.starts_with(&run.target.to_string())
+    });
+    let mut selected = seen
+        .clusters()
+        .iter()
+        .filter(|cluster| cluster.selected)
+        .peekable();
+    // A module that selects no cluster is at rest: no stage is wrong.
+    selected.peek()?;
+    let used: BTreeSet<usize> = selected.filter_map(|cluster| cluster.stage).collect();
+    let mut stages = module.spec().rollout.stages.iter().enumerate();
+    let (index, stage) = stages
+        .find(|(index, _)| !used.contains(index))
+        .filter(|_| !done)?;
+    let message = format!(
+        "spec.rollout.stages[{index}]: no selected cluster is of stage {}: mend its selector, label a cluster, or remove the stage; nothing moves until then",
+        stage.name
+    );
+    Some(Invalid {
+        reason: ObjectReason::InvalidSpec,
+        message,
+    })
+}
+
+/// Reads clusters for one module.
+pub struct Reader<'a, K: Rolled> {
+    concerns: Concerns<'a>,
+    key: Key,
+    address: String,
+    rollout: &'a Rollout,
+    kinds: &'a Kinds,
+    seen: &'a Observation,
+    kind: PhantomData<K>,
+}
+
+impl<'a, K: Rolled> Reader<'a, K> {
+    /// A reader that lets bindings read objects of these kinds.
+    pub fn new(
+        module: &'a K,
+        selector: Option<&'a Matcher>,
+        seen: &'a Observation,
+        kinds: &'a Kinds,
+    ) -> Result<Self, SelectorError> {
+        Ok(Self {
+            concerns: Concerns::of(module, selector, &seen.memory.memory)?,
+            key: Key::of(module),
+            address: status::address(module),
+            rollout: &module.spec().rollout,
+            kinds,
+            seen,
+            kind: PhantomData,
+        })
+    }
+
+    /// One cluster, or what must be gathered first.
+    pub fn cluster(&self, pair: &Pair, known: &Known) -> Result<Seen, Needs> {
+        let candidate = match self.concerns.about(pair) {
+            Concern::None => {
+                return Ok(Seen {
+                    cluster: None,
+                    fleeting: false,
+                });
+            }
+            Concern::Orphan(orphan) => {
+                return Ok(Seen {
+                    cluster: Some(*orphan),
+                    fleeting: false,
+                });
+            }
+            Concern::Candidate(candidate) => candidate,
+        };
+        let address = Address {
+            namespace: &self.key.namespace,
+            module: &self.address,
+        };
+        let selected = candidate.selected;
+        let said = Said::of(&candidate, &address, self.seen, self.seen.windows.now);
+        let pinned = pinned(&said, selected, known)?;
+        let definitions = [
+            self.seen.shall_have(pinned.as_ref()),
+            self.seen.comes_from(pinned.as_ref()),
+        ]
+        .map(|definition| definition.filter(|_| selected));
+        let mut gotten = definitions.iter().flatten();
+        let reads_objects = gotten.any(|definition| !definition.control_plane_bindings.is_empty());
+        // A cluster that is only being changed is not read any more once its change is over.
+        let lasts = selected || candidate.row.is_some();
+        let fleeting = said.is_fleeting() || reads_objects || !lasts;
+        let [values, last_good_values] = self.values(&candidate.cluster, definitions, known)?;
+        let found = Found {
+            pinned,
+            values,
+            last_good_values,
+        };
+        Ok(Seen {
+            cluster: Some(concern::seen::<K>(*candidate, said, found, &self.key, self.seen)),
+            fleeting,
+        })
+    }
+
+    /// The values of a cluster for each of the definitions that its row may get.
+    fn values<const N: usize>(
+        &self,
+        cluster: &ClusterRow,
+        definitions: [Option<&Definition>; N],
+        known: &Known,
+    ) -> Result<[Option<Result<Values, String>>; N], Needs> {
+        let mut needs = Needs::default();
+        let values = definitions.map(|definition| {
+            definition.map(|definition| self.evaluated(cluster, definition, known, &mut needs.objects))
+        });
+        if needs.is_empty() { Ok(values) } else { Err(needs) }
+    }
+
+    /// The values of bindings, and of the given variables that the package uses, so that a changed label is rolled like any other
+    /// change.
+    fn evaluated(
+        &self,
+        cluster: &ClusterRow,
+        definition: &Definition,
+        known: &Known,
+        needs: &mut BTreeSet<ObjectId>,
+    ) -> Result<Values, String> {
+        let bindings = &definition.control_plane_bindings;
+        if bindings.is_empty() && definition.given.is_empty() {
+            return Ok(Values::new());
+        }
+        let given = bindings::given(&cluster.name, &cluster.labels);
+        let evaluation = bindings::evaluate(bindings, &given, self.kinds, &known.objects);
+        match evaluation.map_err(|error| error.to_string())? {
+            Evaluation::Values(mut values) => {
+                let used = given
+                    .into_iter()
+                    .filter(|(name, _)| definition.given.contains(name));
+                values.extend(used);
+                Ok(values)
+            }
+            Evaluation::Needs(objects) => {
+                if let Some(error) = objects.iter().find_map(|object| known.unreadable.get(object)) {
+                    return Err(error.clone());
+                }
+                if known.rounds >= ROUNDS {
+                    return Err(BindingError::TooDeep(ROUNDS).to_string());
+                }
+                needs.extend(objects);
+                Ok(Values::new())
+            }
+        }
+    }
+
+    /// Makes units of the clusters: of all, or of those at these places. Closed windows are applied to all of them; a lost memory is
+    /// rebuilt for that, as for the decision.
+    pub fn units(&self, sight: &mut Sight, changed: Option<&[usize]>) {
+        match changed {
+            Some(places) => units::again(sight, places, self.seen, &self.key.name, self.rollout),
+            None => sight.units = units::units(&sight.clusters, self.seen, &self.key.name, self.rollout),
+        }
+        if sight.clusters.iter().any(|cluster| cluster.closed.is_some()) {
+            let memory = self
+                .seen
+                .remembered(&sight.units.all, millis(self.seen.windows.now));
+            units::apply_windows(sight, &memory, self.rollout);
+        }
+    }
+}
+
+/// What a cluster is pinned to.
+fn pinned(said: &Said, selected: bool, known: &Known) -> Result<Option<Pinned>, Needs> {
+    let Some(revision) = said.pinned_to(selected) else {
+        return Ok(None);
+    };
+    match known.revisions.get(revision) {
+        Some(definition) => Ok(said.pinned(definition.clone())),
+        None => Err(Needs {
+            revisions: BTreeSet::from([revision.to_owned()]),
+            objects: BTreeSet::new(),
+        }),
+    }
+}
