@@ -190,3 +190,56 @@ fn what_is_wrong_is_told_with_its_place_and_nothing_is_drawn() {
     let absent = simulate(&["absent.yaml"]);
     assert_eq!(absent.status.code(), Some(2));
 }
+
+/// The version comes on Friday at 23:00 in Berlin; each cluster changes in the night of its own time zone.
+#[test]
+fn change_windows_open_by_the_calendar() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fleet.yaml");
+    let fleet = "
+clusters:
+- {name: dev-1, labels: {tier: dev}}
+- {name: 'eu-{1..4}', labels: {tier: most}, annotations: {zone: Europe/Berlin}}
+- {name: in-1, labels: {tier: most}, annotations: {zone: Asia/Kolkata}}
+rollout:
+  maxUnreadyClusters: 2
+start: 2026-11-27T22:00:00Z
+module: {name: web}
+windows:
+  nights:
+    selector: {matchLabels: {tier: most}}
+    allow: [{days: [Sun], from: '03:00', to: '05:00', timeZoneFrom: {annotation: zone}}]
+";
+    std::fs::write(&file, fleet).unwrap();
+    let path = file.to_str().unwrap();
+    insta::assert_snapshot!(drawn(&[path, "--width", "100"]));
+    let story: serde_json::Value = serde_json::from_str(&drawn(&[path, "-o", "json"])).unwrap();
+    let began = |cluster: &str| {
+        let mut all = story["clusters"].as_array().unwrap().iter();
+        let track = all.find(|track| track["name"] == cluster).unwrap();
+        let mut changes = track["changes"].as_array().unwrap().iter();
+        let updating = changes.find(|change| change["reason"] == "Updating").unwrap();
+        updating["seconds"].as_f64().unwrap() / 3600.0
+    };
+    // Sunday 03:00 in Kolkata is Saturday 21:30 UTC, in Berlin Sunday 02:00 UTC.
+    let hours = ["dev-1", "in-1", "eu-1"].map(|cluster| began(cluster).floor());
+    assert_eq!(hours, [0.0, 23.0, 28.0]);
+    // Closed without an end: it waits, and nothing fails.
+    std::fs::write(
+        &file,
+        fleet.replace(
+            "allow: [{days: [Sun], from: '03:00', to: '05:00', timeZoneFrom: {annotation: zone}}]",
+            "deny: [{}]",
+        ),
+    )
+    .unwrap();
+    let text = drawn(&[path]);
+    assert!(
+        text.contains("not done") && text.contains("WindowClosed"),
+        "{text}"
+    );
+    assert!(
+        text.contains("1 of 6 clusters are ready") && text.contains("failed on 0"),
+        "{text}"
+    );
+}

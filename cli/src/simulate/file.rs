@@ -2,8 +2,13 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use muster_api::{Duration, ranges, rollout::Rollout, selector::Matcher, validate::names};
+use jiff::Timestamp;
+use muster_api::{
+    Duration, module::ModuleKind, ranges, rollout::Rollout, rolloutwindow::RolloutWindowSpec,
+    selector::Matcher, validate::names,
+};
 use muster_sync::yaml::{self, Document};
+use muster_windows::{Answer, Window};
 use serde::Deserialize;
 
 use super::fault::{FleetError, Key, position, written};
@@ -24,6 +29,24 @@ pub struct Fleet {
     pub stages: Vec<Matcher>,
     /// How long things take.
     pub durations: Durations,
+    /// When the version comes.
+    pub start: Timestamp,
+    /// What the windows select by.
+    pub module: Module,
+    /// The change windows.
+    pub windows: Vec<Window>,
+}
+
+/// The module that rolls, as change windows select it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Module {
+    /// Module or BootstrapModule.
+    kind: ModuleKind,
+    /// Its name.
+    name: String,
+    /// Its labels.
+    labels: BTreeMap<String, String>,
 }
 
 /// One cluster.
@@ -31,6 +54,8 @@ pub struct Fleet {
 pub struct Cluster {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// Its annotations: change windows may take the time zone from one.
+    pub annotations: BTreeMap<String, String>,
     /// The version fails on it.
     pub fails: bool,
     /// How long it takes to be ready, if it is not as the others.
@@ -47,6 +72,11 @@ struct File {
     rollout: Rollout,
     #[serde(default)]
     durations: Durations,
+    start: Option<Timestamp>,
+    #[serde(default)]
+    module: Module,
+    #[serde(default)]
+    windows: BTreeMap<String, RolloutWindowSpec>,
     #[serde(default)]
     fail: Vec<String>,
     #[serde(default)]
@@ -61,6 +91,8 @@ struct Line {
     name: String,
     #[serde(default)]
     labels: BTreeMap<String, String>,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
 }
 
 /// How long things take.
@@ -184,8 +216,11 @@ impl Fleet {
         let mut fleet = Self {
             clusters: clusters(&source, &file.clusters)?,
             stages: stages(&source, &file.rollout)?,
+            windows: windows(&source, file.start, &file.windows)?,
             rollout: file.rollout,
             durations: file.durations,
+            start: file.start.unwrap_or_default(),
+            module: file.module,
         };
         fleet.check_stages(&source)?;
         let missing = |key: Key, list: &str| {
@@ -227,6 +262,20 @@ impl Fleet {
         self.stages
             .iter()
             .position(|stage| stage.matches(&cluster.labels))
+    }
+
+    /// What the change windows say of a cluster at an instant.
+    pub fn windows(&self, cluster: &Cluster, now: Timestamp) -> Answer {
+        let cluster = muster_windows::Cluster {
+            labels: &cluster.labels,
+            annotations: &cluster.annotations,
+        };
+        let module = muster_windows::Module {
+            kind: self.module.kind,
+            name: &self.module.name,
+            labels: &self.module.labels,
+        };
+        muster_windows::evaluate(&self.windows, &cluster, &module, now)
     }
 
     fn each(&mut self, name: &str, mut change: impl FnMut(&mut Cluster)) -> Option<()> {
@@ -289,6 +338,34 @@ fn stages(source: &Source, rollout: &Rollout) -> Result<Vec<Matcher>, FleetError
     matchers.collect()
 }
 
+/// A window that cannot be read would close what it selects: here it is refused.
+fn windows(
+    source: &Source,
+    start: Option<Timestamp>,
+    specs: &BTreeMap<String, RolloutWindowSpec>,
+) -> Result<Vec<Window>, FleetError> {
+    if start.is_none() && !specs.is_empty() {
+        let what = "windows open and close by the calendar, and start is not set";
+        let mend = "say when the version comes, such as start: 2026-11-27T22:00:00Z";
+        return Err(source.wrong(&["windows".into()], what, mend));
+    }
+    let window = |(name, spec): (&String, &RolloutWindowSpec)| {
+        let window = Window::new(name, spec);
+        match window.errors().first() {
+            None => Ok(window),
+            Some(error) => {
+                let path = ["windows".into(), name.as_str().into()];
+                Err(source.wrong(
+                    &path,
+                    error.to_string(),
+                    "docs/windows.md has the fields of a window",
+                ))
+            }
+        }
+    };
+    specs.iter().map(window).collect()
+}
+
 fn clusters(source: &Source, lines: &[Line]) -> Result<BTreeMap<String, Cluster>, FleetError> {
     let mut clusters = BTreeMap::new();
     for (index, line) in lines.iter().enumerate() {
@@ -310,6 +387,7 @@ fn clusters(source: &Source, lines: &[Line]) -> Result<BTreeMap<String, Cluster>
             })?;
             let cluster = Cluster {
                 labels: line.labels.clone(),
+                annotations: line.annotations.clone(),
                 ..Cluster::default()
             };
             if clusters.insert(name.clone(), cluster).is_some() {
@@ -393,6 +471,14 @@ mod tests {
         check(
             "clusters:\n- name: a-{3..1}\n",
             "fleet.yaml:2:9: clusters[0].name: \"a-{3..1}\" is no name of clusters; write a name, or several as eu-{1..40}, at most 5000 in all",
+        );
+        check(
+            "clusters:\n- name: a\nwindows:\n  nights: {selector: {}, deny: [{}]}\n",
+            "fleet.yaml:4:3: windows: windows open and close by the calendar, and start is not set; say when the version comes, such as start: 2026-11-27T22:00:00Z",
+        );
+        check(
+            "clusters:\n- name: a\nstart: 2026-11-27T22:00:00Z\nwindows:\n  nights: {selector: {}, deny: [{from: '22:00'}]}\n",
+            "fleet.yaml:5:11: windows.nights: spec.deny[0].to: set both from and to, or neither for the whole day; docs/windows.md has the fields of a window",
         );
         check(
             "clusters:\n- name: a\nfail: [b]\n",

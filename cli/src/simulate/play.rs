@@ -2,17 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_api::{Duration, amount::Amount, reasons::Reason, rollout::Unmatched};
-use muster_controllers::module;
+use jiff::{SignedDuration, Timestamp};
+use muster_api::{
+    Duration,
+    amount::Amount,
+    reasons::Reason,
+    rollout::Unmatched,
+    rolloutwindow::{ClosedClusters, WhileClosed},
+};
+use muster_controllers::module::{self, Opening};
 use muster_rollout::{
     Class, Content, Domain, Echo, Incarnation, Memory, Millis, Place, Revision, Row, Run, RunState, State,
     Step, Token, UnitId, plan,
 };
 use muster_simulator::{
-    Fault, Happening, Member, Pace, Rest, Simulation, Surroundings, What, Witness,
+    Closure, Fault, Happening, Member, Pace, Rest, Simulation, Surroundings, What, Witness,
     laws::{Case, Verdict},
     revision,
 };
+use muster_windows::{self as windows, Answer};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::{
@@ -25,6 +33,9 @@ use super::{
 const THINK: Millis = Millis::seconds(1);
 /// So many events are enough for a cluster: it is written, picks up, is ready, is decided on, and may go back.
 const EVENTS: u64 = 500;
+
+/// How long change windows are played: a cluster that does not open within this time is left waiting.
+const DAYS: u64 = 30;
 
 /// Plays it to the end.
 pub fn play(fleet: &Fleet, seed: u64) -> Result<Story, FleetError> {
@@ -42,6 +53,7 @@ pub fn play(fleet: &Fleet, seed: u64) -> Result<Story, FleetError> {
             let mut member = settled(name, old, pace(fleet, cluster, random));
             member.place = place(fleet, cluster);
             member.domain = shared.and_then(|value| domains.get(value.as_str())).copied();
+            member.closed = closure(fleet, &fleet.windows(cluster, fleet.start));
             member.faults = cluster.fails.then_some((new, CONDEMNED)).into_iter().collect();
             (name.as_str().into(), member)
         })
@@ -65,6 +77,7 @@ pub fn play(fleet: &Fleet, seed: u64) -> Result<Story, FleetError> {
         ..Surroundings::FAIR
     };
     befall(&mut simulation, fleet);
+    open_and_close(&mut simulation, fleet);
     let most = EVENTS.saturating_mul(
         u64::try_from(fleet.clusters.len())
             .unwrap_or(u64::MAX)
@@ -161,7 +174,7 @@ fn pace(fleet: &Fleet, cluster: &Cluster, random: &mut StdRng) -> Pace {
     }
 }
 
-fn befall(simulation: &mut Simulation<'_, Watcher>, fleet: &Fleet) {
+fn befall(simulation: &mut Simulation<'_, Watcher<'_>>, fleet: &Fleet) {
     let absence = module::absence(Reason::Unreachable, fleet.rollout.on_unreachable);
     for (name, cluster) in &fleet.clusters {
         let Some(away) = cluster.away else { continue };
@@ -175,18 +188,57 @@ fn befall(simulation: &mut Simulation<'_, Watcher>, fleet: &Fleet) {
     }
 }
 
+/// Plans for what the change windows do in the first [`DAYS`] days.
+fn open_and_close(simulation: &mut Simulation<'_, Watcher<'_>>, fleet: &Fleet) {
+    let end = instant(fleet, Millis::seconds(DAYS * 24 * 60 * 60));
+    for (name, cluster) in &fleet.clusters {
+        let mut answer = fleet.windows(cluster, fleet.start);
+        while let Some(now) = answer.next_change.filter(|next| *next < end) {
+            let before = closure(fleet, &answer);
+            answer = fleet.windows(cluster, now);
+            let after = closure(fleet, &answer);
+            if before != after {
+                let since = now.as_millisecond().abs_diff(fleet.start.as_millisecond());
+                let what = after.map_or(What::Opens, What::Closes);
+                simulation.plan_for(Millis(since), Happening::To(name.as_str().into(), what));
+            }
+        }
+    }
+}
+
+fn closure(fleet: &Fleet, answer: &Answer) -> Option<Closure> {
+    match &answer.state {
+        windows::State::Open { .. } => None,
+        windows::State::Closed(closed) => Some(Closure {
+            why: module::ineligible(closed.reason(), &fleet.rollout),
+            reverts: closed.reverts == WhileClosed::Allow,
+            withdrawals: closed.withdrawals == WhileClosed::Allow,
+            skips: closed.while_closed == ClosedClusters::Skip,
+        }),
+    }
+}
+
+/// The instant so long after the version came.
+fn instant(fleet: &Fleet, since: Millis) -> Timestamp {
+    let since = SignedDuration::from_millis(i64::try_from(since.0).unwrap_or(i64::MAX));
+    fleet.start.checked_add(since).unwrap_or(Timestamp::MAX)
+}
+
 /// Writes down what is decided.
-struct Watcher {
+struct Watcher<'a> {
+    fleet: &'a Fleet,
     target: Revision,
     tracks: BTreeMap<UnitId, Track>,
     began: BTreeSet<UnitId>,
     batches: BTreeSet<Millis>,
+    /// When clusters that waited for their change window open, and which window: by the instant.
+    openings: BTreeMap<(Timestamp, String, String), BTreeSet<String>>,
     /// When it was last decided, and something was told that was not told before.
     last: Millis,
 }
 
-impl Watcher {
-    fn new(fleet: &Fleet, target: Revision) -> Self {
+impl<'a> Watcher<'a> {
+    fn new(fleet: &'a Fleet, target: Revision) -> Self {
         let tracks = fleet.clusters.iter().map(|(name, cluster)| {
             let place = fleet.stage(cluster);
             let stage = place.and_then(|place| fleet.rollout.stages.get(place));
@@ -199,16 +251,34 @@ impl Watcher {
             (name.as_str().into(), track)
         });
         Self {
+            fleet,
             target,
             tracks: tracks.collect(),
             began: BTreeSet::new(),
             batches: BTreeSet::new(),
+            openings: BTreeMap::new(),
             last: Millis(0),
         }
     }
 }
 
-impl Witness for Watcher {
+impl Watcher<'_> {
+    /// A cluster waits for its change window.
+    fn waits(&mut self, cluster: &str, now: Millis) {
+        let Some(of) = self.fleet.clusters.get(cluster) else {
+            return;
+        };
+        let windows::State::Closed(closed) = self.fleet.windows(of, instant(self.fleet, now)).state else {
+            return;
+        };
+        if let (Some(at), Some(local)) = (closed.until, closed.local_opening(Opening::FORMAT)) {
+            let together = self.openings.entry((at, local, closed.window)).or_default();
+            together.insert(cluster.to_owned());
+        }
+    }
+}
+
+impl Witness for Watcher<'_> {
     fn decided(&mut self, case: &Case<'_>, _view: usize) -> Verdict {
         for (unit, why) in &case.decision.reasons {
             let (reason, _) = module::word(why);
@@ -216,6 +286,9 @@ impl Witness for Watcher {
                 && track.tell(case.now, reason)
             {
                 self.last = case.now;
+                if reason == Reason::WindowClosed {
+                    self.waits(unit.as_str(), case.now);
+                }
             }
         }
         for step in &case.decision.steps {
@@ -230,7 +303,7 @@ impl Witness for Watcher {
     }
 }
 
-fn told(simulation: Simulation<'_, Watcher>, new: Revision) -> Story {
+fn told(simulation: Simulation<'_, Watcher<'_>>, new: Revision) -> Story {
     let carrying = simulation.carrying(new);
     let memory = &simulation.memory;
     let evidence = memory
@@ -249,9 +322,18 @@ fn told(simulation: Simulation<'_, Watcher>, new: Revision) -> Story {
     let Watcher {
         tracks,
         batches,
+        openings,
         last,
         ..
     } = simulation.witness;
+    let openings = openings
+        .into_iter()
+        .map(|((at, local, window), clusters)| Opening {
+            at,
+            local,
+            window,
+            clusters: clusters.into_iter().collect(),
+        });
     let failed = tracks.values().filter(|track| track.has_failed()).count();
     Story {
         clusters: tracks.into_values().collect(),
@@ -259,6 +341,7 @@ fn told(simulation: Simulation<'_, Watcher>, new: Revision) -> Story {
         batches: batches.len(),
         carrying,
         failed,
+        openings: openings.collect(),
         end,
     }
 }

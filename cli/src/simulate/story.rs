@@ -1,7 +1,9 @@
 //! What happened in a simulation: every change of every cluster, and how it ended.
 
+use jiff::Timestamp;
 use muster_api::{Duration, reasons::Reason};
-use muster_dashboard::Shape;
+use muster_controllers::module::Opening;
+use muster_dashboard::{Shape, fold_names};
 use muster_rollout::Millis;
 use serde::Serialize;
 
@@ -18,6 +20,8 @@ pub struct Story {
     pub carrying: usize,
     /// On how many it failed.
     pub failed: usize,
+    /// When clusters that waited for their change window could be changed.
+    pub openings: Vec<Opening>,
     /// How it ended.
     pub end: End,
 }
@@ -59,7 +63,16 @@ struct Printed<'a> {
     batches: usize,
     carrying: usize,
     failed: usize,
+    openings: Vec<PrintedOpening<'a>>,
     clusters: Vec<PrintedTrack<'a>>,
+}
+
+#[derive(Serialize)]
+struct PrintedOpening<'a> {
+    at: Timestamp,
+    local: &'a str,
+    window: &'a str,
+    clusters: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -138,6 +151,15 @@ impl Story {
         format!("{} batch{plural}, failed on {}", self.batches, self.failed)
     }
 
+    /// When clusters could be changed that waited for their change window, one line for each opening.
+    pub fn openings(&self) -> Vec<String> {
+        let line = |opening: &Opening| {
+            let clusters = fold_names(opening.clusters.iter().map(String::as_str)).join(", ");
+            format!("{clusters} not before {} ({})", opening.local, opening.window)
+        };
+        self.openings.iter().map(line).collect()
+    }
+
     fn hindrance(&self) -> String {
         let behind = self.clusters.iter().filter(|track| track.last() != Shape::Ready);
         let first = behind
@@ -170,6 +192,12 @@ impl Story {
                 })
                 .collect(),
         });
+        let openings = self.openings.iter().map(|opening| PrintedOpening {
+            at: opening.at,
+            local: &opening.local,
+            window: &opening.window,
+            clusters: &opening.clusters,
+        });
         let printed = Printed {
             schema: "simulate/v1",
             verdict,
@@ -178,6 +206,7 @@ impl Story {
             batches: self.batches,
             carrying: self.carrying,
             failed: self.failed,
+            openings: openings.collect(),
             clusters: clusters.collect(),
         };
         // Text and numbers always go into JSON.

@@ -46,7 +46,9 @@ pub fn draw(story: &Story) -> String {
     let headings = picture.rows.iter().filter(|row| row.heading.is_some()).count();
     let bottom = TOP + (picture.rows.len() + headings) * LINE;
     let verdict = output::wrapped(&story.verdict(), CHARACTERS);
-    let height = bottom + LINE * (verdict.len() + 3);
+    let mut notes = vec![story.totals()];
+    notes.extend(story.openings());
+    let height = bottom + LINE * (verdict.len() + notes.len() + 2);
     let mut document = Document::new()
         .set("viewBox", (0, 0, WIDTH, height))
         .set("width", WIDTH)
@@ -68,8 +70,10 @@ pub fn draw(story: &Story) -> String {
     for (number, words) in verdict.iter().enumerate() {
         document.append(label(EDGE, bottom + LINE * (number + 2) + 16, "heading", words));
     }
-    let last = bottom + LINE * (verdict.len() + 2) + 12;
-    document.append(label(EDGE, last, "quiet", &story.totals()));
+    for (number, words) in notes.iter().enumerate() {
+        let y = bottom + LINE * (verdict.len() + number + 2) + 12;
+        document.append(label(EDGE, y, "quiet", words));
+    }
     format!("{document}\n")
 }
 

@@ -39,6 +39,9 @@ pub fn draw(story: &Story, width: usize) -> String {
     lines.push(legend.join("  "));
     lines.extend(output::wrapped(&story.verdict(), width));
     lines.push(story.totals());
+    for opening in story.openings() {
+        lines.extend(output::wrapped(&opening, width));
+    }
     let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
     lines.join("\n") + "\n"
 }

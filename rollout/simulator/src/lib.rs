@@ -24,7 +24,7 @@ mod wish;
 mod witness;
 
 pub use content::{digest, revision};
-pub use member::{Fault, Member, Pace, Trouble};
+pub use member::{Closure, Fault, Member, Pace, Trouble};
 pub use simulation::{Rest, Simulation, Surroundings, Tally};
 pub use wish::{Happening, What, Wish};
 pub use witness::{Laws, Witness};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use muster_rollout::{
-    Class, Content, Desired, Digest, Domain, Echo, Eligible, Incarnation, Memory, Millis, Place, Revision,
-    Row, State, Token, Unit, UnitId,
+    Class, Content, Desired, Digest, Domain, Echo, Eligible, Incarnation, Ineligible, Memory, Millis, Place,
+    Revision, Row, State, Token, Unit, UnitId,
 };
 
 use crate::digest;
@@ -38,6 +38,19 @@ pub struct Fault {
     pub terminal: bool,
 }
 
+/// A closed change window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closure {
+    /// The reason that is given.
+    pub why: Ineligible,
+    /// A unit may begin to go back.
+    pub reverts: bool,
+    /// A withdrawal may begin.
+    pub withdrawals: bool,
+    /// Stages go on without the unit, unless it is being changed.
+    pub skips: bool,
+}
+
 /// One simulated unit.
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -57,6 +70,8 @@ pub struct Member {
     pub pin: Option<Revision>,
     /// Whether it can be touched.
     pub eligible: Eligible,
+    /// The change window that closes it.
+    pub closed: Option<Closure>,
     /// It does its work.
     pub available: bool,
     /// Nothing comes from it, and it sees nothing.
@@ -93,6 +108,7 @@ impl Member {
             values: 0,
             pin: None,
             eligible: Eligible::Yes,
+            closed: None,
             available: true,
             away: false,
             row: None,
@@ -148,7 +164,7 @@ impl Member {
 
     /// As it is seen.
     pub(crate) fn unit(&self, id: &UnitId, target: Option<Revision>, memory: &Memory) -> Unit {
-        Unit {
+        let unit = Unit {
             id: id.clone(),
             incarnation: self.incarnation,
             desired: self.desired(target, memory),
@@ -159,7 +175,20 @@ impl Member {
             domain: self.domain,
             available: self.available,
             pinned: self.pin.is_some() && self.pin != target,
-        }
+        };
+        let Some(closed) = self.closed.filter(|_| self.eligible == Eligible::Yes) else {
+            return unit;
+        };
+        let eligible = if closed.skips && memory.may_skip(&unit) {
+            Eligible::No(closed.why)
+        } else {
+            Eligible::Closed {
+                why: closed.why,
+                reverts: closed.reverts,
+                withdrawals: closed.withdrawals,
+            }
+        };
+        Unit { eligible, ..unit }
     }
 
     fn desired(&self, target: Option<Revision>, memory: &Memory) -> Desired {

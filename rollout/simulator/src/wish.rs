@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use muster_rollout::{Absence, Limit, Millis, Revision, Says, UnitId};
 
-use crate::{Pace, Trouble};
+use crate::{Closure, Pace, Trouble};
 
 /// Something that happens at some instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,12 +38,9 @@ pub enum What {
     /// Its turn may not come yet.
     IsBehind,
     /// Its change window closes.
-    Closes {
-        /// A unit may begin to go back.
-        reverts: bool,
-        /// A withdrawal may begin.
-        withdrawals: bool,
-    },
+    Closes(Closure),
+    /// It opens again.
+    Opens,
     /// It does its work no longer.
     IsUnavailable,
     /// It does.

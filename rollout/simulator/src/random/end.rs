@@ -50,6 +50,7 @@ fn mend<W: Witness>(simulation: &mut Simulation<'_, W>, ending: &Ending) {
         member.resolved = true;
         member.trouble = None;
         member.available = true;
+        member.closed = None;
     }
     for wished in [Wish::Pause(false), Wish::Limit(ending.limit)] {
         wish(simulation, wished);

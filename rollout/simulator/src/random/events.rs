@@ -1,16 +1,23 @@
 //! What happens in a history, and when.
 
-use muster_rollout::{Class, Limit, Millis, Revision, Says, UnitId};
+use muster_rollout::{Absence, Class, Ineligible, Limit, Millis, Revision, Says, UnitId};
 use rand::{RngExt as _, rngs::StdRng};
 
 use super::scenario::absence;
-use crate::{Happening, Pace, Trouble, What, Wish, revision};
+use crate::{Closure, Happening, Pace, Trouble, What, Wish, revision};
 
 /// The numbers of revisions that fail everywhere.
 pub(super) const BAD: u64 = 3;
 pub(super) const WORSE: u64 = 5;
 /// Revisions that people wish for: few, so that each comes back.
 const TARGETS: u64 = 6;
+
+/// The reason of closed windows, as some caller numbers it.
+const CLOSED: Ineligible = Ineligible {
+    code: 27,
+    rank: 27,
+    absence: Absence::Skip,
+};
 
 /// The happenings of a history, in no order.
 pub(super) fn all(random: &mut StdRng, ids: &[UnitId], horizon: Millis) -> Vec<(Millis, Happening)> {
@@ -83,8 +90,13 @@ pub(super) fn disturbances(random: &mut StdRng, ids: &[UnitId], horizon: Millis)
             let at = Millis(random.random_range(0..horizon.0));
             let later = at.plus(Millis::seconds(random.random_range(1..900)));
             let (what, undone) = if random.random_bool(0.5) {
-                let (reverts, withdrawals) = (random.random_bool(0.5), random.random_bool(0.5));
-                (What::Closes { reverts, withdrawals }, What::Returns)
+                let closure = Closure {
+                    why: CLOSED,
+                    reverts: random.random_bool(0.5),
+                    withdrawals: random.random_bool(0.5),
+                    skips: random.random_bool(0.3),
+                };
+                (What::Closes(closure), What::Opens)
             } else {
                 (What::IsUnavailable, What::IsAvailable)
             };

@@ -13,7 +13,6 @@ use crate::{Happening, Member, What, Wish, Witness};
 const UNREACHABLE: u8 = 5;
 const HELD: u8 = 8;
 const BEHIND: u8 = 26;
-const CLOSED: u8 = 27;
 
 const fn because(code: u8, absence: Absence) -> Ineligible {
     Ineligible {
@@ -71,15 +70,8 @@ impl<W: Witness> Simulation<'_, W> {
                 member.away = false;
                 self.witness.came_back(id, view, now);
             }
-            What::Closes { reverts, withdrawals } => {
-                member.eligible = Eligible::Closed {
-                    why: because(CLOSED, Absence::Skip),
-                    reverts,
-                    withdrawals,
-                };
-                member.away = false;
-                self.witness.came_back(id, view, now);
-            }
+            What::Closes(closure) => member.closed = Some(closure),
+            What::Opens => member.closed = None,
             What::IsUnavailable => member.available = false,
             What::IsAvailable => member.available = true,
             What::Returns => {
@@ -106,9 +98,7 @@ impl<W: Witness> Simulation<'_, W> {
     /// When it looks again by itself.
     fn will_look(&mut self, id: &UnitId, what: What) {
         let after = match what {
-            What::Breaks(_) | What::Recovers | What::Returns | What::IsBehind | What::Closes { .. } => {
-                Millis(0)
-            }
+            What::Breaks(_) | What::Recovers | What::Returns | What::IsBehind => Millis(0),
             What::IsForgotten | What::Lies => self.surroundings.resync,
             _ => return,
         };
