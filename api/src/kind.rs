@@ -9,9 +9,11 @@ pub const API_VERSION: &str = "fleet.muster.dev/v1alpha1";
 
 /// A root object with `metadata`, `spec` and `status`, and its `kube::Resource`, `HasSpec` and `HasStatus`.
 ///
+/// A kind that ends with `, cluster` has no namespace.
+///
 /// kube's derive hangs the root on the spec type, which allows one kind per spec; `Module` and `BootstrapModule` share theirs.
 macro_rules! kind {
-    ($(#[doc = $doc:expr])* $(#[schemars($($schema:tt)*)])? $root:ident, $plural:literal, $short:literal, $columns:path, $spec:ty, $status:ty) => {
+    ($(#[doc = $doc:expr])* $(#[schemars($($schema:tt)*)])? $root:ident, $plural:literal, $short:literal, $columns:path, $spec:ty, $status:ty $(, $scope:ident)?) => {
         $(#[doc = $doc])*
         #[derive(Clone, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
         #[serde(rename_all = "camelCase")]
@@ -60,7 +62,7 @@ macro_rules! kind {
 
         impl kube::Resource for $root {
             type DynamicType = ();
-            type Scope = k8s_openapi::NamespaceResourceScope;
+            type Scope = $crate::kind::scope!(type $($scope)?);
 
             fn kind((): &()) -> std::borrow::Cow<'_, str> {
                 stringify!($root).into()
@@ -89,7 +91,7 @@ macro_rules! kind {
 
         impl kube::CustomResourceExt for $root {
             fn crd() -> k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition {
-                $crate::crds::definition::<Self>($short, $columns())
+                $crate::crds::definition::<Self>($short, $crate::kind::scope!(name $($scope)?), $columns())
             }
 
             fn crd_name() -> &'static str {
@@ -131,4 +133,20 @@ macro_rules! kind {
     };
 }
 
-pub(crate) use kind;
+/// Kinds have a namespace unless they are `cluster`.
+macro_rules! scope {
+    (type) => {
+        k8s_openapi::NamespaceResourceScope
+    };
+    (type cluster) => {
+        k8s_openapi::ClusterResourceScope
+    };
+    (name) => {
+        "Namespaced"
+    };
+    (name cluster) => {
+        "Cluster"
+    };
+}
+
+pub(crate) use {kind, scope};

@@ -5,6 +5,7 @@
 //!                 │ one row per sync                        RolloutWindow: when changes may begin
 //!   ProxyAssemblage, RemoteAssemblage ═══ Assemblage             the syncs of one cluster
 //!                 │ names, content addresses
+//!   NodeModule, NodeRevision, NodeAssemblage, NodeBudget         files of the nodes of a cluster (`node`)
 //!      GitRepository, Kustomization (Flux)    Cluster (CAPI)     as far as muster writes and reads them
 //! ```
 //!
@@ -30,6 +31,7 @@ pub mod kind;
 pub mod labels;
 pub mod module;
 pub mod names;
+pub mod node;
 pub mod path;
 pub mod ranges;
 pub mod reasons;
@@ -40,6 +42,7 @@ pub mod rolloutwindow;
 pub mod schema;
 pub mod selector;
 pub mod sync;
+pub mod template;
 pub mod validate;
 pub mod zonerollout;
 

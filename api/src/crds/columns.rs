@@ -207,6 +207,106 @@ fn wide(name: &str, type_: &str, path: &str, description: &str) -> CustomResourc
     }
 }
 
+/// Of NodeModule.
+pub fn node_module() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column(
+            "Updated",
+            "string",
+            ".status.summary.nodes",
+            "Nodes that are confirmed at the target, of all selected ones.",
+        ),
+        column(
+            "Ready",
+            "integer",
+            ".status.summary.ready",
+            "Nodes that are confirmed at whatever revision they have.",
+        ),
+        column(
+            "Failed",
+            "integer",
+            ".status.summary.failed",
+            "Nodes that failed.",
+        ),
+        column(
+            "Status",
+            "string",
+            ".status.state",
+            "The reason of Ready; and Paused, Held or Pinned while that is so.",
+        ),
+        age(),
+        wide("Revision", "string", ".status.revision", "The targeted revision."),
+        wide(
+            "Skipped",
+            "integer",
+            ".status.summary.skipped",
+            "Nodes that cannot be changed now.",
+        ),
+        wide("Message", "string", READY_MESSAGE, "The message of Ready."),
+    ]
+}
+
+/// Of NodeRevision.
+pub fn node_revision() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column(
+            "NodeModule",
+            "string",
+            ".spec.module",
+            "What it is a revision of.",
+        ),
+        column("Revision", "string", ".spec.revision", "The hash of the content."),
+        column("Verdict", "string", ".status.verdict", "What became of it."),
+        age(),
+    ]
+}
+
+/// Of NodeAssemblage.
+pub fn node_assemblage() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column(
+            "Ready",
+            "string",
+            READY_STATUS,
+            "Whether every row is carried out.",
+        ),
+        column("Status", "string", READY_REASON, "The reason of Ready."),
+        column(
+            "Agent",
+            "string",
+            ".status.agent.version",
+            "The version of the agent of the node.",
+        ),
+        age(),
+        wide("Message", "string", READY_MESSAGE, "The message of Ready."),
+    ]
+}
+
+/// Of NodeBudget.
+pub fn node_budget() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column(
+            "Control-Plane",
+            "string",
+            ".spec.controlPlane",
+            "Nodes of the control plane that may be changing or not ready.",
+        ),
+        column(
+            "Workers",
+            "string",
+            ".spec.workers",
+            "Other nodes that may be changing or not ready.",
+        ),
+        column(
+            "Changing",
+            "string",
+            ".status.claims[*].node",
+            "The nodes that are being changed.",
+        ),
+        age(),
+    ]
+}
+
 fn column(name: &str, type_: &str, path: &str, description: &str) -> CustomResourceColumnDefinition {
     CustomResourceColumnDefinition {
         name: name.to_owned(),

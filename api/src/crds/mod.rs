@@ -25,6 +25,7 @@ use crate::{
     kind::{GROUP, VERSION},
     labels,
     module::{BootstrapModule, Module},
+    node::{NodeAssemblage, NodeBudget, NodeModule, NodeRevision},
     revision::ModuleRevision,
     rollout_operator::{ReplicaTemplate, ZoneAwarePodDisruptionBudget},
     rolloutwindow::RolloutWindow,
@@ -56,6 +57,16 @@ pub fn downstream() -> Vec<CustomResourceDefinition> {
 /// The kinds of muster in a cluster whose zones it rolls.
 pub fn zones() -> Vec<CustomResourceDefinition> {
     vec![ZoneRollout::crd()]
+}
+
+/// The kinds of muster in a cluster whose nodes it configures.
+pub fn nodes() -> Vec<CustomResourceDefinition> {
+    vec![
+        NodeModule::crd(),
+        NodeRevision::crd(),
+        NodeAssemblage::crd(),
+        NodeBudget::crd(),
+    ]
 }
 
 /// Flux's kinds as far as muster carries them out, labelled as ours, for clusters without Flux.
@@ -106,6 +117,7 @@ pub fn generated() -> Vec<(String, String)> {
         .into_iter()
         .chain(downstream())
         .chain(zones())
+        .chain(nodes())
         .chain(flux())
         .chain(rollout_operator())
         .chain([cluster_api()]);
@@ -124,6 +136,7 @@ pub fn yaml(definition: &CustomResourceDefinition) -> String {
 /// The definition of one of our kinds. Called by the `kind!` macro.
 pub(crate) fn definition<K>(
     short_name: &str,
+    scope: &str,
     columns: Vec<CustomResourceColumnDefinition>,
 ) -> CustomResourceDefinition
 where
@@ -160,7 +173,7 @@ where
                 kind,
                 plural,
             },
-            scope: "Namespaced".to_owned(),
+            scope: scope.to_owned(),
             versions: vec![version],
             ..Default::default()
         },

@@ -71,7 +71,8 @@ fn every_kind_is_found_by_its_names_and_the_category() {
         .map(|definition| {
             let names = &definition.spec.names;
             assert_eq!(definition.spec.group, kind::GROUP);
-            assert_eq!(definition.spec.scope, "Namespaced");
+            let of_nodes = names.kind.starts_with("Node");
+            assert_eq!(definition.spec.scope == "Cluster", of_nodes, "{}", names.kind);
             assert_eq!(
                 names.categories.as_deref(),
                 Some(["muster".to_owned()].as_slice())
@@ -98,6 +99,10 @@ fn every_kind_is_found_by_its_names_and_the_category() {
     ModuleRevision modulerevisions mrev
     RolloutWindow rolloutwindows rwin
     Assemblage assemblages asm
+    NodeModule nodemodules nmod
+    NodeRevision noderevisions nrev
+    NodeAssemblage nodeassemblages nasm
+    NodeBudget nodebudgets nbud
     ");
 }
 

@@ -15,6 +15,7 @@ mod defaults;
 mod digests;
 mod examples;
 mod names;
+mod nodes;
 mod quantities;
 mod reasons;
 mod rules;

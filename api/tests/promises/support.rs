@@ -6,9 +6,10 @@ use muster_api::crds;
 use muster_apiserver::schema::Schema;
 use serde_json::Value;
 
-/// Our definitions for fleets.
+/// Our definitions for fleets and nodes.
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    crds::management().into_iter().chain(crds::downstream()).collect()
+    let all = [crds::management(), crds::downstream(), crds::nodes()];
+    all.into_iter().flatten().collect()
 }
 
 /// The schema of a definition as JSON.

@@ -9,14 +9,11 @@ use std::{
 use muster_api::{
     schema::MAX_VALUE,
     sync::{Binding, ObjectFieldRef},
+    template::{self, Part},
 };
 use serde_json::Value;
 
-use super::{
-    BindingError, Kinds, Values,
-    error::Place,
-    template::{self, Part},
-};
+use super::{BindingError, Kinds, Values, error::Place};
 
 /// An object of the namespace, by what a binding says of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -14,7 +14,6 @@ mod evaluate;
 mod kinds;
 mod objects;
 mod package;
-mod template;
 
 use std::collections::BTreeMap;
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use muster_api::sync::{Binding, HealthCheck, Package};
-
-use super::{
-    BindingError, Values, evaluate,
+use muster_api::{
+    sync::{Binding, HealthCheck, Package},
     template::{self, Part},
 };
+
+use super::{BindingError, Values, evaluate};
 
 /// The package with the variables of its texts replaced.
 pub fn substitute_package(package: &Package, values: &Values) -> Result<Package, BindingError> {

@@ -2,7 +2,7 @@
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part<'a> {
+pub enum Part<'a> {
     /// Characters as they are.
     Text(&'a str),
     /// A variable by name.
@@ -11,10 +11,10 @@ pub(super) enum Part<'a> {
 
 /// `$(` that is not followed by a name and `)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unterminated;
+pub struct Unterminated;
 
 /// Takes a text apart. A `$` that begins neither form is a character as any other.
-pub(super) fn parts(text: &str) -> Result<Vec<Part<'_>>, Unterminated> {
+pub fn parts(text: &str) -> Result<Vec<Part<'_>>, Unterminated> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("$(") {

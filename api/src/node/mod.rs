@@ -1,0 +1,27 @@
+//! The kinds of node configuration: files of the nodes of a cluster, rolled node by node.
+//!
+//! ```text
+//!   NodeModule ── what people write: files, checks, how they roll over nodes
+//!      │ content, by hash                         NodeBudget: how many nodes may be changing at once, over all NodeModules
+//!   NodeRevision ── what a revision was, whole
+//!      │ row: revision, parts, values, digest, token
+//!   NodeAssemblage ── the rows of one node, and what its agent reports
+//!      │ render
+//!   Rendered ── the files of this node; secrets are filled in on the node
+//! ```
+//!
+//! Invariant: what a node gets is a pure function of NodeRevision, parts and values (`render`), and the digest is of that.
+
+pub mod assemblage;
+pub mod budget;
+pub mod content;
+pub mod module;
+pub mod render;
+pub mod revision;
+pub mod rollout;
+pub mod validate;
+
+pub use assemblage::NodeAssemblage;
+pub use budget::NodeBudget;
+pub use module::NodeModule;
+pub use revision::NodeRevision;

@@ -1,0 +1,253 @@
+//! What one node gets of a NodeModule: parts that select it, merged, with their variables replaced. Pure; the controller and the agent of the
+//! node do the same, and compare digests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use thiserror::Error;
+
+use super::content::{FileState, NodeChecks, NodeContent, NodeFile};
+use crate::{
+    digest,
+    duration::Duration,
+    selector::{Matcher, SelectorError},
+    template::{self, Part},
+};
+
+/// The node's name, as a variable.
+pub const NODE_NAME: &str = "NODE_NAME";
+/// Before the key of a label of the node, as a variable.
+pub const NODE_LABEL: &str = "NODE_LABEL_";
+/// Before the name of a secret of the node, as a variable.
+pub const SECRET: &str = "SECRET_";
+
+/// Names of variables and their values.
+pub type Values = BTreeMap<String, String>;
+
+/// Why a node cannot be given what is written.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RenderError {
+    /// A file uses a variable that there is not.
+    #[error("{path} uses $({name}), which is neither given nor a binding{}", .known.as_deref().map(|known| format!("; there are {known}")).unwrap_or_default())]
+    UnknownVariable {
+        /// The file.
+        path: String,
+        /// The variable.
+        name: String,
+        /// Some that there are.
+        known: Option<String>,
+    },
+    /// `$(` without an end.
+    #[error("{path} has $( without a name and ): write $$( for the characters $(")]
+    Unterminated {
+        /// The file.
+        path: String,
+    },
+    /// A file without content.
+    #[error("{path} is to be present and has no content")]
+    NoContent {
+        /// The file.
+        path: String,
+    },
+    /// The row names a part that the revision does not have.
+    #[error("there is no part {0} in this revision")]
+    NoPart(u32),
+}
+
+/// What one node gets, but for secrets, which it fills in itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rendered {
+    /// The files, in the order of the parts.
+    pub files: Vec<RenderedFile>,
+    /// What is reloaded.
+    pub reload: Vec<String>,
+    /// What must hold.
+    pub checks: NodeChecks,
+    /// How long after the reload the first check counts.
+    pub settle: Duration,
+    /// How long the checks must hold.
+    pub hold_for: Duration,
+    /// Within which time the change must be confirmed.
+    pub confirm_within: Duration,
+    /// How often it was tried again; 0 is not written.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attempt: u32,
+}
+
+/// One file of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RenderedFile {
+    /// The absolute path.
+    pub path: String,
+    /// The permissions, in octal digits.
+    pub mode: String,
+    /// The user.
+    pub owner: String,
+    /// The group.
+    pub group: String,
+    /// The content; none: there is to be no file.
+    pub content: Option<Vec<Piece>>,
+}
+
+/// A piece of a content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Piece {
+    /// Text as it is.
+    Text(String),
+    /// The secret of this name, filled in on the node.
+    Secret(String),
+}
+
+/// The parts whose selector matches these labels of a node, by number.
+pub fn parts(
+    content: &NodeContent,
+    labels: &BTreeMap<String, String>,
+) -> Result<BTreeSet<u32>, SelectorError> {
+    let mut selected = BTreeSet::new();
+    for (number, part) in (0..).zip(&content.parts) {
+        let matches = match &part.selector {
+            None => true,
+            Some(selector) => Matcher::new(Some(selector))?.matches(labels),
+        };
+        if matches {
+            selected.insert(number);
+        }
+    }
+    Ok(selected)
+}
+
+/// What is given for a node: its name, and each of its labels by key.
+pub fn given(node: &str, labels: &BTreeMap<String, String>) -> Values {
+    let labels = labels
+        .iter()
+        .map(|(key, value)| (format!("{NODE_LABEL}{key}"), value.clone()));
+    std::iter::once((NODE_NAME.to_owned(), node.to_owned()))
+        .chain(labels)
+        .collect()
+}
+
+/// The files of these parts in their order; of a path in several parts the last one counts, in the order of the first.
+pub fn merged<'a>(content: &'a NodeContent, parts: &BTreeSet<u32>) -> Result<Vec<&'a NodeFile>, RenderError> {
+    let mut files: Vec<&NodeFile> = Vec::new();
+    for number in parts {
+        let part = usize::try_from(*number)
+            .ok()
+            .and_then(|number| content.parts.get(number)); // no such number
+        for file in &part.ok_or(RenderError::NoPart(*number))?.files {
+            match files.iter_mut().find(|known| known.path == file.path) {
+                Some(known) => *known = file,
+                None => files.push(file),
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// The variables that files of these parts use, without secrets: what a row must have values for.
+pub fn used(content: &NodeContent, parts: &BTreeSet<u32>) -> Result<BTreeSet<String>, RenderError> {
+    let mut names = BTreeSet::new();
+    for file in merged(content, parts)? {
+        for part in template_parts(file)? {
+            if let Part::Name(name) = part
+                && !name.starts_with(SECRET)
+            {
+                names.insert(name.to_owned());
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// What a node gets of these parts with these values.
+pub fn render(
+    content: &NodeContent,
+    parts: &BTreeSet<u32>,
+    values: &Values,
+    attempt: u32,
+) -> Result<Rendered, RenderError> {
+    let files = merged(content, parts)?.into_iter();
+    Ok(Rendered {
+        files: files
+            .map(|file| rendered(file, values))
+            .collect::<Result<_, _>>()?,
+        reload: content.reload.clone(),
+        checks: content.checks.clone(),
+        settle: content.settle,
+        hold_for: content.hold_for,
+        confirm_within: content.confirm_within,
+        attempt,
+    })
+}
+
+impl Rendered {
+    /// The identity of what a node gets: `sha256:` and the hash of all of it.
+    pub fn digest(&self) -> String {
+        let hash = digest::sha256_hex(&[&digest::canonical(&json!(self))]);
+        format!("{}{hash}", digest::DIGEST_PREFIX)
+    }
+}
+
+fn template_parts(file: &NodeFile) -> Result<Vec<Part<'_>>, RenderError> {
+    match (&file.state, &file.content) {
+        (FileState::Absent, _) => Ok(Vec::new()),
+        (FileState::Present, None) => Err(RenderError::NoContent {
+            path: file.path.clone(),
+        }),
+        (FileState::Present, Some(content)) => {
+            template::parts(content).map_err(|_| RenderError::Unterminated {
+                path: file.path.clone(),
+            })
+        }
+    }
+}
+
+fn rendered(file: &NodeFile, values: &Values) -> Result<RenderedFile, RenderError> {
+    let mut pieces = Vec::new();
+    for part in template_parts(file)? {
+        match part {
+            Part::Text(text) => push(&mut pieces, text),
+            Part::Name(name) => match (name.strip_prefix(SECRET), values.get(name)) {
+                (Some(secret), _) => pieces.push(Piece::Secret(secret.to_owned())),
+                (None, Some(value)) => push(&mut pieces, value),
+                (None, None) => {
+                    return Err(RenderError::UnknownVariable {
+                        path: file.path.clone(),
+                        name: name.to_owned(),
+                        known: some(values),
+                    });
+                }
+            },
+        }
+    }
+    Ok(RenderedFile {
+        path: file.path.clone(),
+        mode: file.mode.clone(),
+        owner: file.owner.clone(),
+        group: file.group.clone(),
+        content: (file.state == FileState::Present).then_some(pieces),
+    })
+}
+
+/// Texts that follow each other are one: how a content is written says nothing.
+fn push(pieces: &mut Vec<Piece>, text: &str) {
+    match pieces.last_mut() {
+        Some(Piece::Text(last)) => last.push_str(text),
+        _ if text.is_empty() => {}
+        _ => pieces.push(Piece::Text(text.to_owned())),
+    }
+}
+
+/// A few of the names, for an error.
+fn some(values: &Values) -> Option<String> {
+    const SHOWN: usize = 5;
+    let names: Vec<&str> = values.keys().take(SHOWN).map(String::as_str).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}

@@ -1,0 +1,148 @@
+//! The `rollout` settings of a NodeModule.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    amount::Amount,
+    duration::Duration,
+    rollout::{Approval, Batch, Deadlines, OnFailure, OnJoin, OnUnreachable, Unmatched, WithdrawLimits},
+    schema,
+};
+
+/// How a NodeModule's revision rolls over its nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeRollout {
+    /// How many nodes may be changing or not ready: a count, or a percentage of the selected nodes (rounded down, at least 1 when above 0). 0 moves nothing. A node that is not ready already may be changed without using more of it.
+    pub max_unready_nodes: Amount,
+    /// How long, in seconds, a node must have been confirmed by its agent before it counts.
+    #[schemars(range(max = 86_400))]
+    pub min_ready_seconds: u32,
+    /// Growing batches instead of one node after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<Batch>,
+    /// Racks, zones or the like, one after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domains: Option<NodeDomains>,
+    /// Stages, one after the other; a node belongs to the first whose selector matches it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub stages: Vec<NodeStage>,
+    /// What becomes of nodes that no stage selects: Last (after all stages) or Exclude.
+    pub unmatched: Unmatched,
+    /// What happens when nodes fail.
+    #[schemars(extend("default" = {}))]
+    pub on_failure: OnFailure,
+    /// How long a node may take.
+    #[schemars(extend("default" = {}))]
+    pub deadlines: Deadlines,
+    /// What a node means that vanishes during its change: Wait (it keeps its slot, and the rollout does not end before it is back, its Node is deleted, or it is released), Skip (its slot is free after deadlines.absence) or Fail (it counts as failed).
+    #[serde(default = "wait")]
+    #[schemars(extend("default" = "Wait"))]
+    pub on_unreachable: OnUnreachable,
+    /// What a node that joins during a rollout gets first: LastGood or Target.
+    pub on_join: OnJoin,
+    /// How nodes that are no longer selected are left.
+    #[schemars(extend("default" = {}))]
+    pub withdraw: WithdrawLimits,
+    /// Start nothing new; what has begun may finish.
+    pub paused: bool,
+    /// How many NodeRevisions are kept.
+    #[schemars(range(min = 1, max = 100))]
+    pub history_limit: u32,
+}
+
+impl Default for NodeRollout {
+    fn default() -> Self {
+        Self {
+            max_unready_nodes: Amount::Count(1),
+            min_ready_seconds: 0,
+            batch: None,
+            domains: None,
+            stages: Vec::new(),
+            unmatched: Unmatched::Last,
+            on_failure: OnFailure::default(),
+            deadlines: Deadlines::default(),
+            on_unreachable: wait(),
+            on_join: OnJoin::LastGood,
+            withdraw: WithdrawLimits::default(),
+            paused: false,
+            history_limit: 10,
+        }
+    }
+}
+
+/// Nodes that share the value of a label, such as a rack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeDomains {
+    /// The label's key. Nodes without it are a domain of their own.
+    #[schemars(length(min = 1, max = schema::MAX_LABEL_KEY))]
+    pub key: String,
+    /// In which order domains are changed: None (as they come), Name, or Listed (as in values; others after them by name).
+    #[serde(default)]
+    pub order: DomainOrder,
+    /// The order where it is listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "values", extend("x-kubernetes-list-type" = "set"))]
+    pub values: Vec<String>,
+    /// How many domains may be changing at once.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1_000))]
+    pub at_once: u32,
+    /// How many nodes of a domain may be changing at once; absent: as many as maxUnreadyNodes allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub limit: Option<u32>,
+}
+
+/// In which order domains are changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DomainOrder {
+    /// As their nodes come.
+    #[default]
+    None,
+    /// By the values of the label.
+    Name,
+    /// As they are listed.
+    Listed,
+}
+
+/// Nodes that are done together, before the next stage begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeStage {
+    /// The stage's name, for statuses and approvals.
+    #[schemars(length(min = 1, max = schema::MAX_LABEL), regex(pattern = schema::DNS_LABEL))]
+    pub name: String,
+    /// Which nodes belong to the stage.
+    #[schemars(schema_with = "schema::label_selector")]
+    pub selector: LabelSelector,
+    /// A narrower limit within this stage; it never widens that of the NodeModule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_unready_nodes: Option<Amount>,
+    /// How long the stage is watched after its last node was confirmed.
+    #[serde(default)]
+    pub soak: Duration,
+    /// Whether a person must approve before the next stage.
+    #[serde(default)]
+    pub approval: Approval,
+}
+
+fn values(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "maxItems": 1_000,
+        "items": { "type": "string", "maxLength": schema::MAX_LABEL },
+    })
+}
+
+const fn wait() -> OnUnreachable {
+    OnUnreachable::Wait
+}
+
+const fn one() -> u32 {
+    1
+}
