@@ -246,7 +246,7 @@ fn what_is_wrong_is_named_field_by_field() {
     );
     check(
         &|spec| {
-            spec["parts"][0]["selector"] = json!({"matchExpressions": [{"key": "a", "operator": "Near"}]})
+            spec["parts"][0]["selector"] = json!({"matchExpressions": [{"key": "a", "operator": "Near"}]});
         },
         &[
             "spec.parts[0].selector: operator \"Near\" of key \"a\" does not exist: use In, NotIn, Exists or DoesNotExist",
@@ -322,13 +322,8 @@ fn admission() {
         ("/spec/drift", json!("Correct"), "drift"),
     ] {
         let mut wrong = object.clone();
-        match wrong.pointer_mut(pointer) {
-            Some(field) => *field = value,
-            None => {
-                let (parent, field) = pointer.rsplit_once('/').unwrap();
-                wrong.pointer_mut(parent).unwrap()[field] = value;
-            }
-        }
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
+        wrong.pointer_mut(parent).unwrap()[field] = value;
         let causes = admit(&wrong, None).expect_err(pointer).join("\n");
         assert!(causes.contains(expect), "{pointer}: {causes}");
     }
