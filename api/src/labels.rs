@@ -58,6 +58,8 @@ pub mod annotation {
     pub const ACKNOWLEDGE_WITHDRAWAL: &str = "fleet.muster.dev/acknowledge-withdrawal";
     /// Control of a module that is being deleted: clusters that are given up.
     pub const ABANDON: &str = "fleet.muster.dev/abandon";
+    /// On a NodeModule: nodes that vanished in their change are waited for no more.
+    pub const RELEASE: &str = "fleet.muster.dev/release";
     /// On a module: the empty selector, which selects all clusters, is meant.
     pub const SELECT_ALL: &str = "fleet.muster.dev/select-all";
     /// On an `Assemblage`: `<uid of the management cluster's kube-system>/<namespace>/<name>` of its ProxyAssemblage.

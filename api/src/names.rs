@@ -24,6 +24,11 @@ pub fn module_revision(kind: ModuleKind, namespace: &str, module: &str, revision
     hashed(module, &[kind.as_str(), namespace, module, revision])
 }
 
+/// The name of the `NodeRevision` of a NodeModule's revision; one that was made again has others.
+pub fn node_revision(module: &str, uid: &str, revision: &str) -> String {
+    hashed(module, &["NodeModule", module, uid, revision])
+}
+
 /// The name of the ConfigMap that records which cluster the Secret of a Cluster, by its uid, leads to.
 pub fn cluster_identity(namespace: &str, cluster: &str, uid: &str) -> String {
     hashed(cluster, &["identity", namespace, uid])

@@ -54,7 +54,8 @@ macro_rules! words {
 }
 
 words! {
-    /// Why a cluster is where it is. Every selected cluster has exactly one; of several the first in this order wins.
+    /// Why a unit (a cluster of a Module, a node of a NodeModule) is where it is. Every selected one has exactly one; of several the first in
+    /// this order wins.
     Reason {
         /// The Cluster is being deleted, or is gone.
         Deleting,
@@ -74,6 +75,18 @@ words! {
         KindMissing,
         /// Its agent does not report that it can do what the row asks for.
         SyncUnsupported,
+        /// The node vanished after it had begun its change: it keeps its slot.
+        LostInChange,
+        /// The Node is not Ready, or is being deleted.
+        NodeNotReady,
+        /// The node does not run Linux, or has no systemd.
+        NodeUnsupported,
+        /// No agent of the node renews its Lease.
+        AgentMissing,
+        /// The agent of the node does not report that it can do what the row asks for.
+        AgentTooOld,
+        /// A person holds the node, on the node itself.
+        HeldLocally,
         /// A person holds it, or another manager suspended it.
         Held,
         /// A person pinned it to another revision.
@@ -118,6 +131,10 @@ words! {
         WindowClosed,
         /// A module that this one needs is not confirmed there.
         DependencyBehind,
+        /// Another NodeModule is changing the node.
+        BusyWith,
+        /// As many nodes as the NodeBudget allows are changing or not ready.
+        BudgetFull,
         /// The source cannot be read.
         SourceNotReady,
         /// The stage waits for an approval.
@@ -164,6 +181,10 @@ words! {
         UnknownDependency,
         /// The spec says something that cannot be done.
         InvalidSpec,
+        /// Two NodeModules write one path, or one below the other, on the same node.
+        PathConflict,
+        /// The NodeModule selects no node.
+        NoNodes,
         /// The object is suspended.
         Suspended,
         /// The object is being deleted and waits for its withdrawal.
@@ -296,6 +317,14 @@ const CODES: &[Reason] = &[
     Reason::SyncUnsupported,
     Reason::WindowInvalid,
     Reason::WindowClosed,
+    Reason::LostInChange,
+    Reason::NodeNotReady,
+    Reason::NodeUnsupported,
+    Reason::AgentMissing,
+    Reason::AgentTooOld,
+    Reason::HeldLocally,
+    Reason::BusyWith,
+    Reason::BudgetFull,
 ];
 
 impl Reason {
@@ -332,9 +361,14 @@ impl Reason {
             | Self::CredentialsRejected
             | Self::KindMissing
             | Self::SyncUnsupported
+            | Self::LostInChange
+            | Self::NodeNotReady
+            | Self::NodeUnsupported
+            | Self::AgentMissing
+            | Self::AgentTooOld
             | Self::NameConflict
             | Self::BindingFailed => Bucket::Skipped,
-            Self::Held | Self::Pinned => Bucket::Held,
+            Self::Held | Self::HeldLocally | Self::Pinned => Bucket::Held,
             Self::WithdrawalHeld | Self::Withdrawing => Bucket::Withdrawing,
             Self::WriteFailed | Self::Failed | Self::Overdue | Self::NotPickedUp | Self::Relapsed => {
                 Bucket::Failed
@@ -347,6 +381,8 @@ impl Reason {
             | Self::WindowInvalid
             | Self::WindowClosed
             | Self::DependencyBehind
+            | Self::BusyWith
+            | Self::BudgetFull
             | Self::SourceNotReady
             | Self::WaitingApproval
             | Self::WaitingGate

@@ -25,6 +25,7 @@ pub mod kustomization;
 pub mod lease;
 pub mod metrics;
 pub mod module;
+pub mod node;
 pub mod notify;
 pub mod process;
 pub mod proxyassemblage;

@@ -62,6 +62,7 @@ fn id(kind: &str, name: &str) -> ObjectId {
     ObjectId {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
+        namespace: None,
         name: name.to_owned(),
     }
 }

@@ -56,9 +56,11 @@ pub struct NodeRow {
     /// Grows with each decision about the node, never falls; echoed in status.
     #[schemars(range(max = schema::MAX_TOKEN))]
     pub token: u64,
-    /// How often the revision was tried again on this node by muster rollout retry.
+    /// The rollout in which this is tried, by when it began, in milliseconds. The agent does not take up again what failed on the node,
+    /// unless it is asked to in another rollout, as after muster rollout retry.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub attempt: u32,
+    #[schemars(range(max = schema::MAX_TOKEN))]
+    pub attempt: u64,
     /// The NodeModule is to be withdrawn: Orphan leaves its files, Restore gives back what the node had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withdraw: Option<NodeOnDelete>,
@@ -150,6 +152,10 @@ pub struct NodeRowState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
+    /// The digest of what the node carries: of the last change that was confirmed there. After a restore it is that of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 71))]
+    pub confirmed: Option<String>,
     /// Files that are not as this revision wrote them; the first 20, by path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "paths")]
@@ -186,7 +192,7 @@ fn readable_rows<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NodeR
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-const fn is_zero(number: &u32) -> bool {
+const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 

@@ -71,9 +71,6 @@ pub struct Rendered {
     pub hold_for: Duration,
     /// Within which time the change must be confirmed.
     pub confirm_within: Duration,
-    /// How often it was tried again; 0 is not written.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub attempt: u32,
 }
 
 /// One file of a node.
@@ -166,7 +163,6 @@ pub fn render(
     content: &NodeContent,
     parts: &BTreeSet<u32>,
     values: &Values,
-    attempt: u32,
 ) -> Result<Rendered, RenderError> {
     let files = merged(content, parts)?.into_iter();
     Ok(Rendered {
@@ -178,7 +174,6 @@ pub fn render(
         settle: content.settle,
         hold_for: content.hold_for,
         confirm_within: content.confirm_within,
-        attempt,
     })
 }
 
@@ -245,9 +240,4 @@ fn some(values: &Values) -> Option<String> {
     const SHOWN: usize = 5;
     let names: Vec<&str> = values.keys().take(SHOWN).map(String::as_str).collect();
     (!names.is_empty()).then(|| names.join(", "))
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-const fn is_zero(number: &u32) -> bool {
-    *number == 0
 }

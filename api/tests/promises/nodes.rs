@@ -37,7 +37,7 @@ fn rendered(
 ) -> Result<Rendered, RenderError> {
     let node_labels = labels(node_labels);
     let parts = render::parts(content, &node_labels).unwrap();
-    render::render(content, &parts, &render::given(node, &node_labels), 0)
+    render::render(content, &parts, &render::given(node, &node_labels))
 }
 
 fn text(rendered: &Rendered, path: &str) -> Option<Vec<Piece>> {
@@ -78,7 +78,7 @@ fn secrets_stay_names_and_no_value_becomes_a_variable() {
         file("/etc/a", "$$(X) $(V)$(SECRET_key) $(SECRET_key)$(NODE_NAME)"),
     ]}]}));
     let values = labels(&[("V", "$$(SECRET_other)"), ("NODE_NAME", "n1")]);
-    let rendered = render::render(&content, &BTreeSet::from([0]), &values, 0).unwrap();
+    let rendered = render::render(&content, &BTreeSet::from([0]), &values).unwrap();
     let expect = [
         Piece::Text("$(X) $$(SECRET_other)".to_owned()),
         Piece::Secret("key".to_owned()),
@@ -105,9 +105,9 @@ fn a_digest_is_about_what_the_node_gets() {
         edit(&mut value);
         content(value)
     };
-    let digest = |content: &NodeContent, attempt: u32| {
+    let digest = |content: &NodeContent| {
         let parts = render::parts(content, &BTreeMap::new()).unwrap();
-        render::render(content, &parts, &labels(&[("NODE_NAME", "n1")]), attempt)
+        render::render(content, &parts, &labels(&[("NODE_NAME", "n1")]))
             .unwrap()
             .digest()
     };
@@ -125,11 +125,11 @@ fn a_digest_is_about_what_the_node_gets() {
         ("/holdFor", json!("16s")),
         ("/confirmWithin", json!("3m")),
     ];
-    let mut digests = BTreeSet::from([digest(&same, 0), digest(&same, 1)]);
+    let mut digests = BTreeSet::from([digest(&same)]);
     let mut revisions = BTreeSet::from([revision::revision(&same)]);
     for (pointer, value) in &edits {
         let changed = with(&|of| *of.pointer_mut(pointer).unwrap() = value.clone());
-        assert!(digests.insert(digest(&changed, 0)), "{pointer}");
+        assert!(digests.insert(digest(&changed)), "{pointer}");
         assert!(revisions.insert(revision::revision(&changed)), "{pointer}");
     }
     // Written otherwise, it is the same.
@@ -144,7 +144,7 @@ fn a_digest_is_about_what_the_node_gets() {
         let part = json!({"selector": {"matchLabels": {"rack": "r9"}}, "files": [file("/etc/z", "z")]});
         of["parts"].as_array_mut().unwrap().push(part);
     });
-    assert_eq!(digest(&elsewhere, 0), digest(&same, 0));
+    assert_eq!(digest(&elsewhere), digest(&same));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_node_that_cannot_be_rendered_says_why() {
     );
     let empty = content(json!({"parts": []}));
     assert_eq!(
-        render::render(&empty, &BTreeSet::from([3]), &BTreeMap::new(), 0),
+        render::render(&empty, &BTreeSet::from([3]), &BTreeMap::new()),
         Err(RenderError::NoPart(3))
     );
 }

@@ -6,10 +6,10 @@ use muster_api::reasons::{Bucket, EventReason, ObjectReason, Reason};
 
 /// Copied from the contract; `|` separates its groups.
 const PAGE: &str = "Deleting ClusterPaused ControlPlaneNotReady NoKubeconfig KubeconfigRejected Unreachable \
-    CredentialsRejected KindMissing SyncUnsupported Held Pinned NameConflict BindingFailed | WithdrawalHeld Withdrawing | \
+    CredentialsRejected KindMissing SyncUnsupported LostInChange NodeNotReady NodeUnsupported AgentMissing AgentTooOld HeldLocally Held Pinned NameConflict BindingFailed | WithdrawalHeld Withdrawing | \
     WriteFailed Failed \
     Overdue NotPickedUp AlreadyUnready Relapsed Updating Soaking Reverting | KnownBad Halted Aborted Paused \
-    WindowInvalid WindowClosed DependencyBehind SourceNotReady WaitingApproval WaitingGate WaitingStage WaitingDomain WaitingBatch WaitingTurn | \
+    WindowInvalid WindowClosed DependencyBehind BusyWith BudgetFull SourceNotReady WaitingApproval WaitingGate WaitingStage WaitingDomain WaitingBatch WaitingTurn | \
     UpToDate Excluded";
 
 fn groups() -> Vec<Vec<&'static str>> {
@@ -51,6 +51,14 @@ fn codes_are_stable() {
         (37, "SyncUnsupported"),
         (38, "WindowInvalid"),
         (39, "WindowClosed"),
+        (40, "LostInChange"),
+        (41, "NodeNotReady"),
+        (42, "NodeUnsupported"),
+        (43, "AgentMissing"),
+        (44, "AgentTooOld"),
+        (45, "HeldLocally"),
+        (46, "BusyWith"),
+        (47, "BudgetFull"),
     ];
     for (code, word) in known.into_iter().chain(appended) {
         assert_eq!(of(code), word);
@@ -75,7 +83,7 @@ fn each_reason_is_counted_once() {
         let all = Reason::ALL.iter().filter(move |reason| reason.bucket() == bucket);
         all.map(|reason| reason.as_str()).collect::<Vec<_>>()
     };
-    assert_eq!(of(Bucket::Held), ["Held", "Pinned"]);
+    assert_eq!(of(Bucket::Held), ["HeldLocally", "Held", "Pinned"]);
     assert_eq!(of(Bucket::Withdrawing), groups()[1]);
     assert_eq!(
         of(Bucket::Failed),

@@ -305,6 +305,7 @@ pub fn folder(
             }
             _ => {
                 let id = ObjectId {
+                    namespace: None,
                     api_version: gvk.api_version(),
                     kind: gvk.kind.clone(),
                     name: manifest.name().to_owned(),

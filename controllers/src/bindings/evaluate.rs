@@ -7,28 +7,34 @@ use std::{
 };
 
 use muster_api::{
+    node::content::NodeBinding,
     schema::MAX_VALUE,
-    sync::{Binding, ObjectFieldRef},
+    sync::Binding,
     template::{self, Part},
 };
 use serde_json::Value;
 
 use super::{BindingError, Kinds, Values, error::Place};
 
-/// An object of the namespace, by what a binding says of it.
+/// An object, by what a binding says of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectId {
     /// `v1`, `cluster.x-k8s.io/v1beta2`, ...
     pub api_version: String,
     /// The kind.
     pub kind: String,
+    /// The namespace; none: that of the module.
+    pub namespace: Option<String>,
     /// The name.
     pub name: String,
 }
 
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind, self.name)
+        match &self.namespace {
+            Some(namespace) => write!(f, "{} {namespace}/{}", self.kind, self.name),
+            None => write!(f, "{} {}", self.kind, self.name),
+        }
     }
 }
 
@@ -44,17 +50,73 @@ pub enum Evaluation {
     Needs(BTreeSet<ObjectId>),
 }
 
+/// A binding of any kind of module.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable<'a> {
+    name: &'a str,
+    value: Option<&'a str>,
+    field: Option<Field<'a>>,
+}
+
+/// A field of an object.
+#[derive(Clone, Copy, Debug)]
+struct Field<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    namespace: Option<&'a str>,
+    name: &'a str,
+    pointer: &'a str,
+}
+
+impl<'a> From<&'a Binding> for Variable<'a> {
+    fn from(binding: &'a Binding) -> Self {
+        let field = binding.object_field_ref.as_ref().map(|reference| Field {
+            api_version: &reference.api_version,
+            kind: &reference.kind,
+            namespace: None,
+            name: &reference.name,
+            pointer: &reference.field_path,
+        });
+        Self {
+            name: &binding.name,
+            value: binding.value.as_deref(),
+            field,
+        }
+    }
+}
+
+impl<'a> From<&'a NodeBinding> for Variable<'a> {
+    fn from(binding: &'a NodeBinding) -> Self {
+        let field = binding.object_field_ref.as_ref().map(|reference| Field {
+            api_version: &reference.api_version,
+            kind: &reference.kind,
+            namespace: Some(&reference.namespace),
+            name: &reference.name,
+            pointer: &reference.field_path,
+        });
+        Self {
+            name: &binding.name,
+            value: binding.value.as_deref(),
+            field,
+        }
+    }
+}
+
 /// Evaluates bindings with what is given and with the objects known so far.
-pub fn evaluate(
-    bindings: &[Binding],
+pub fn evaluate<'a, B>(
+    bindings: &'a [B],
     given: &Values,
     kinds: &Kinds,
     known: &Known,
-) -> Result<Evaluation, BindingError> {
+) -> Result<Evaluation, BindingError>
+where
+    Variable<'a>: From<&'a B>,
+{
+    let bindings: Vec<Variable<'a>> = bindings.iter().map(Variable::from).collect();
     let mut by_name = BTreeMap::new();
-    for binding in bindings {
-        if given.contains_key(&binding.name) || by_name.insert(binding.name.as_str(), binding).is_some() {
-            return Err(BindingError::Duplicate(binding.name.clone()));
+    for binding in &bindings {
+        if given.contains_key(binding.name) || by_name.insert(binding.name, *binding).is_some() {
+            return Err(BindingError::Duplicate(binding.name.to_owned()));
         }
     }
     let mut run = Run {
@@ -89,7 +151,7 @@ pub(super) fn replace(text: &str, place: &str, values: &Values) -> Result<String
 
 /// One evaluation.
 struct Run<'a> {
-    by_name: BTreeMap<&'a str, &'a Binding>,
+    by_name: BTreeMap<&'a str, Variable<'a>>,
     given: &'a Values,
     kinds: &'a Kinds,
     known: &'a Known,
@@ -103,31 +165,34 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// The value of a binding; `None`: it waits for an object.
-    fn value(&mut self, binding: &Binding) -> Result<Option<String>, BindingError> {
-        if let Some(value) = self.values.get(&binding.name) {
+    fn value(&mut self, binding: Variable<'_>) -> Result<Option<String>, BindingError> {
+        if let Some(value) = self.values.get(binding.name) {
             return Ok(Some(value.clone()));
         }
-        if self.waiting.contains(&binding.name) {
+        if self.waiting.contains(binding.name) {
             return Ok(None);
         }
-        if let Some(start) = self.path.iter().position(|name| *name == binding.name) {
-            let cycle = self.path[start..].iter().cloned().chain([binding.name.clone()]);
+        if let Some(start) = self.path.iter().position(|name| name == binding.name) {
+            let cycle = self.path[start..]
+                .iter()
+                .cloned()
+                .chain([binding.name.to_owned()]);
             return Err(BindingError::Cycle(cycle.collect()));
         }
-        self.path.push(binding.name.clone());
+        self.path.push(binding.name.to_owned());
         let place = format!("binding {}", binding.name);
-        let value = match (&binding.value, &binding.object_field_ref) {
+        let value = match (binding.value, binding.field) {
             (Some(text), None) => self.expand(text, &place)?,
-            (None, Some(reference)) => self.field(binding, reference, &place)?,
-            (Some(_), Some(_)) | (None, None) => return Err(BindingError::Form(binding.name.clone())),
+            (None, Some(field)) => self.field(binding.name, field, &place)?,
+            (Some(_), Some(_)) | (None, None) => return Err(BindingError::Form(binding.name.to_owned())),
         };
         self.path.pop();
         let Some(value) = value else {
-            self.waiting.insert(binding.name.clone());
+            self.waiting.insert(binding.name.to_owned());
             return Ok(None);
         };
         let value = bounded(value, &place)?;
-        self.values.insert(binding.name.clone(), value.clone());
+        self.values.insert(binding.name.to_owned(), value.clone());
         Ok(Some(value))
     }
 
@@ -147,25 +212,25 @@ impl Run<'_> {
 
     fn field(
         &mut self,
-        binding: &Binding,
-        reference: &ObjectFieldRef,
+        binding: &str,
+        field: Field<'_>,
         place: &str,
     ) -> Result<Option<String>, BindingError> {
-        let ObjectFieldRef {
-            api_version,
-            kind,
-            name,
-            field_path,
-        } = reference;
-        let (api_version, kind) = (self.expand(api_version, place)?, self.expand(kind, place)?);
-        let (name, pointer) = (self.expand(name, place)?, self.expand(field_path, place)?);
+        let (api_version, kind) = (
+            self.expand(field.api_version, place)?,
+            self.expand(field.kind, place)?,
+        );
+        let (name, pointer) = (
+            self.expand(field.name, place)?,
+            self.expand(field.pointer, place)?,
+        );
         let (Some(api_version), Some(kind), Some(name), Some(pointer)) = (api_version, kind, name, pointer)
         else {
             return Ok(None);
         };
         if !self.kinds.allow(&api_version, &kind) {
             return Err(BindingError::KindRefused {
-                binding: binding.name.clone(),
+                binding: binding.to_owned(),
                 kind,
                 api_version,
                 allowed: self.kinds.names(),
@@ -174,6 +239,7 @@ impl Run<'_> {
         let object = ObjectId {
             api_version,
             kind,
+            namespace: field.namespace.map(str::to_owned),
             name,
         };
         let Some(known) = self.known.get(&object) else {
@@ -181,10 +247,10 @@ impl Run<'_> {
             return Ok(None);
         };
         let value = known.as_ref().ok_or_else(|| BindingError::ObjectMissing {
-            binding: binding.name.clone(),
+            binding: binding.to_owned(),
             object: object.clone(),
         })?;
-        let binding = binding.name.clone();
+        let binding = binding.to_owned();
         scalar(
             value,
             Place {

@@ -99,7 +99,7 @@ impl Objects {
     /// An object as it is now, whatever its kind: neither kept nor watched.
     pub async fn look(&self, object: &ObjectId) -> Result<Option<Value>, CallError> {
         let kind = (object.api_version.clone(), object.kind.clone());
-        self.read(&kind, &object.name).await
+        self.read(&kind, object).await
     }
 
     /// Says each time that an object that was ever needed changed, came or went. Several changes may be said as one.
@@ -128,7 +128,7 @@ impl Objects {
             *state.wanted.entry(object.clone()).or_default()
         };
         self.needed.send_if_modified(|needed| needed.insert(kind.clone()));
-        let value = self.read(&kind, &object.name).await?.map(Arc::new);
+        let value = self.read(&kind, object).await?.map(Arc::new);
         let mut state = self.state.lock();
         let unchanged = state.wanted.get(object) == Some(&before);
         if unchanged && state.watched.contains(&kind) && state.kept.len() < KEPT_MAX {
@@ -137,16 +137,17 @@ impl Objects {
         Ok(value)
     }
 
-    async fn read(&self, kind: &Kind, name: &str) -> Result<Option<Value>, CallError> {
+    async fn read(&self, kind: &Kind, object: &ObjectId) -> Result<Option<Value>, CallError> {
+        let name = &object.name;
+        let namespace = object.namespace.as_ref().unwrap_or(&self.namespace);
         let resource = match self.resource(kind).await {
             Ok(resource) => resource,
             // A kind that is not served has no objects.
             Err(error) if error.is_not_found() || error.is_unknown_kind() => return Ok(None),
             Err(error) => return Err(error),
         };
-        let objects: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
-        let what = format!("reading {} {}/{name}", kind.1, self.namespace);
+        let objects: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
+        let what = format!("reading {} {namespace}/{name}", kind.1);
         let object = call(what, objects.get_opt(name)).await?;
         // An object came from JSON: it goes back to it.
         Ok(object.and_then(|object| serde_json::to_value(object).ok()))

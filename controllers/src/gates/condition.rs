@@ -11,6 +11,7 @@ pub(super) fn object(gate: &ConditionGate) -> ObjectId {
     ObjectId {
         api_version: gate.api_version.clone(),
         kind: gate.kind.clone(),
+        namespace: None,
         name: gate.name.clone(),
     }
 }
@@ -33,7 +34,7 @@ pub(super) fn judge(found: Option<&Value>, gate: &ConditionGate) -> Result<Judge
         && observed < current
     {
         return Err(GateError::Outdated {
-            object: id,
+            object: Box::new(id),
             type_,
             observed,
             current,

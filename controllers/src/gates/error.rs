@@ -109,7 +109,7 @@ pub enum GateError {
     #[error("condition {type_} of {object} is about generation {observed}, the object is at {current}")]
     Outdated {
         /// The object.
-        object: ObjectId,
+        object: Box<ObjectId>,
         /// The condition's type.
         type_: String,
         /// What it is about.

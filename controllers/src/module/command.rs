@@ -5,8 +5,13 @@ use muster_api::labels::manager;
 /// The command that writes a control so that Flux leaves it alone; without a value, the one that removes it.
 pub fn command(address: &Address<'_>, key: &str, value: Option<&str>) -> String {
     let Address { namespace, module } = address;
+    let within = if namespace.is_empty() {
+        String::new()
+    } else {
+        format!(" --namespace {namespace}")
+    };
     let begin = format!(
-        "kubectl annotate --namespace {namespace} --field-manager={} {module}",
+        "kubectl annotate{within} --field-manager={} {module}",
         manager::CLI
     );
     match value {
@@ -18,7 +23,7 @@ pub fn command(address: &Address<'_>, key: &str, value: Option<&str>) -> String 
 /// A module as kubectl takes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address<'a> {
-    /// Its namespace.
+    /// Its namespace; empty of a kind that has none.
     pub namespace: &'a str,
     /// Kind and name: `module/web`.
     pub module: &'a str,

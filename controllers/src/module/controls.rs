@@ -6,13 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use kube::ResourceExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use muster_api::{
     control::Control,
     digest,
     labels::{annotation, manager},
-    module::ModuleObject,
     reasons::ObjectReason,
 };
 use muster_rollout::{Revision, Says, UnitId};
@@ -84,6 +82,7 @@ pub struct Controls {
     paused: Option<Control>,
     acknowledged: Option<Control>,
     abandoned: Option<Control>,
+    released: Option<Control>,
     held: Option<Control>,
     pinned: Option<(Control, Entries)>,
     once: Vec<Once>,
@@ -92,9 +91,10 @@ pub struct Controls {
 impl Controls {
     /// Reads the annotations of a module. What is being deleted is withdrawn from, paused or not: then only what concerns
     /// withdrawals is read.
-    pub fn read<K: ModuleObject>(module: &K) -> Result<Self, Invalid> {
-        let deleting = module.meta().deletion_timestamp.is_some();
-        let annotations = module.annotations();
+    pub fn read(meta: &ObjectMeta) -> Result<Self, Invalid> {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        let deleting = meta.deletion_timestamp.is_some();
+        let annotations = meta.annotations.as_ref().unwrap_or(&NONE);
         let control = |key: &str| parse(annotations, key);
         Ok(Self {
             paused: if deleting {
@@ -104,6 +104,7 @@ impl Controls {
             },
             acknowledged: control(annotation::ACKNOWLEDGE_WITHDRAWAL)?,
             abandoned: control(annotation::ABANDON)?,
+            released: control(annotation::RELEASE)?,
             held: if deleting {
                 None
             } else {
@@ -182,6 +183,12 @@ impl Controls {
             .flat_map(Control::names)
             .map(UnitId::from)
             .collect()
+    }
+
+    /// Whether this unit, which vanished in its change, is waited for no more.
+    pub fn is_released(&self, unit: &str, now: Timestamp) -> bool {
+        let released = self.released.as_ref().filter(|control| control.holds(now));
+        released.is_some_and(|control| control.names().contains(unit))
     }
 
     /// When the first of them ends by itself.
@@ -285,7 +292,6 @@ pub fn at_risk<'a>(managed: &'a [ManagedFieldsEntry], key: &str) -> Option<&'a s
 
 #[cfg(test)]
 mod tests {
-    use muster_api::Module;
     use serde_json::{Value, json};
 
     use super::*;
@@ -294,20 +300,17 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn module(annotations: &Value, deleting: bool) -> Module {
-        let mut module = json!({
-            "metadata": {"name": "web", "namespace": "fleet", "annotations": annotations},
-            "spec": {"sync": {"source": {"git": {"url": "https://git.test/r", "version": {"tag": "v1"}}}}},
-        });
+    fn meta(annotations: &Value, deleting: bool) -> ObjectMeta {
+        let mut meta = json!({"name": "web", "namespace": "fleet", "annotations": annotations});
         if deleting {
-            module["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            meta["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
-        serde_json::from_value(module).unwrap()
+        serde_json::from_value(meta).unwrap()
     }
 
     #[test]
     fn what_holds_at_an_instant() {
-        let controls = Controls::read(&module(
+        let controls = Controls::read(&meta(
             &json!({
                 "fleet.muster.dev/paused": r#"{"by": "ann", "until": "1970-01-01T00:01:00Z"}"#,
                 "fleet.muster.dev/acknowledge-withdrawal": "0a1b",
@@ -334,7 +337,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_or_is_not_built_is_named() {
         let check = |annotations: Value, deleting: bool, reason: ObjectReason, says: &str| {
-            let invalid = Controls::read(&module(&annotations, deleting)).unwrap_err();
+            let invalid = Controls::read(&meta(&annotations, deleting)).unwrap_err();
             assert_eq!(invalid.reason, reason, "{}", invalid.message);
             assert!(invalid.message.starts_with(says), "{}", invalid.message);
         };
@@ -366,7 +369,7 @@ mod tests {
             check(pin, false, ObjectReason::InvalidControl, &says);
         }
         let deleted = json!({"fleet.muster.dev/paused": "{", "fleet.muster.dev/pin": ""});
-        assert_eq!(Controls::read(&module(&deleted, true)), Ok(Controls::default()));
+        assert_eq!(Controls::read(&meta(&deleted, true)), Ok(Controls::default()));
         check(
             json!({"fleet.muster.dev/abandon": "{"}),
             true,
@@ -381,7 +384,7 @@ mod tests {
             let key = format!("fleet.muster.dev/{key}");
             let until = |until: &str| json!({&key: json!({"for": what, "until": until}).to_string()});
             let check = |until_: &str, says: Option<&str>| {
-                let controls = Controls::read(&module(&until(until_), false)).unwrap();
+                let controls = Controls::read(&meta(&until(until_), false)).unwrap();
                 let invalid = controls.too_long(at(0)).map(|invalid| invalid.message);
                 assert_eq!(invalid.is_some(), says.is_some(), "{invalid:?}");
                 assert!(invalid.unwrap_or_default().starts_with(says.unwrap_or_default()));

@@ -22,7 +22,7 @@ use super::{
     instants::{millis, timestamp},
     intent::Rows,
     observation::Observation,
-    reasons::{self, Background, Explained},
+    reasons::{self, Background, Explained, Words},
     refusals,
     rows::{Asks, SeenRow},
     status, units, windows,
@@ -262,6 +262,7 @@ pub(super) fn background<'a, K: ModuleObject>(
     now: Timestamp,
 ) -> Background<'a> {
     Background {
+        words: &Words::CLUSTERS,
         namespace: module.namespace().unwrap_or_default(),
         module: status::address(module),
         pause: status::pause(module, seen, now),
@@ -365,7 +366,7 @@ fn pins(seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, Str
         if u32::try_from(holders.len()).is_ok_and(|held| held < limit) {
             return "its turn has not come yet".to_owned();
         }
-        reasons::waiting(&holders, limit, "it")
+        reasons::waiting(&Words::CLUSTERS, &holders, limit, "it")
     };
     let turn = LazyCell::new(turn);
     let pins = seen.clusters().iter().filter_map(|cluster| {

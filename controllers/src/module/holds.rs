@@ -1,11 +1,7 @@
-//! What people want kept as it is: a Cluster for all modules, by its annotation, or some clusters for one module, by that one's. Pure.
+//! What is kept as it is: a Cluster or a Node for all modules, by its annotation, or some of them for one module, by that one's. Pure.
 
 use jiff::Timestamp;
-use muster_api::{
-    control::Control,
-    labels::{annotation, manager},
-    reasons::Reason,
-};
+use muster_api::{control::Control, labels::annotation, reasons::Reason};
 
 use super::{
     command::{Address, command},
@@ -26,19 +22,39 @@ pub struct Hold {
 
 /// The hold of a cluster for a module.
 pub fn of(cluster: &ClusterRow, module: &Address<'_>, controls: &Controls, now: Timestamp) -> Option<Hold> {
-    let of_cluster = cluster.annotations.get(annotation::HOLD);
-    of_cluster
-        .and_then(|text| by_cluster(&cluster.name, module.namespace, text, now))
-        .or_else(|| by_module(&cluster.name, module, controls.held(now)?))
+    let unit = Unit {
+        kind: "Cluster",
+        name: &cluster.name,
+        text: cluster.annotations.get(annotation::HOLD).map(String::as_str),
+    };
+    of_unit(&unit, module, controls, now)
 }
 
-fn by_cluster(cluster: &str, namespace: &str, text: &str, now: Timestamp) -> Option<Hold> {
-    let release = format!(
-        "kubectl annotate --namespace {namespace} --field-manager={} cluster/{cluster} {}-",
-        manager::CLI,
-        annotation::HOLD
-    );
-    let (message, until) = match Control::parse(text).and_then(|control| control.meant(now)) {
+/// An object that may be held by an annotation of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Unit<'a> {
+    /// Cluster or Node.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: &'a str,
+    /// The annotation.
+    pub text: Option<&'a str>,
+}
+
+/// The hold of a unit for a module.
+pub fn of_unit(unit: &Unit<'_>, module: &Address<'_>, controls: &Controls, now: Timestamp) -> Option<Hold> {
+    by_unit(unit, module.namespace, now).or_else(|| by_module(unit.name, module, controls.held(now)?))
+}
+
+fn by_unit(unit: &Unit<'_>, namespace: &str, now: Timestamp) -> Option<Hold> {
+    let Unit { kind, name, text } = unit;
+    let object = format!("{}/{name}", kind.to_lowercase());
+    let address = Address {
+        namespace,
+        module: &object,
+    };
+    let release = command(&address, annotation::HOLD, None);
+    let (message, until) = match Control::parse((*text)?).and_then(|control| control.meant(now)) {
         Ok(control) if control.holds(now) => (
             format!("held for all modules{}; to release it: {release}", control.told()),
             control.until,
@@ -46,7 +62,7 @@ fn by_cluster(cluster: &str, namespace: &str, text: &str, now: Timestamp) -> Opt
         Ok(_) => return None,
         Err(error) => {
             let message = format!(
-                "annotation {} on Cluster {cluster} cannot be read: {error}; nothing is changed there until it is fixed or removed: {release}",
+                "annotation {} on {kind} {name} cannot be read: {error}; nothing is changed there until it is fixed or removed: {release}",
                 annotation::HOLD
             );
             (message, None)

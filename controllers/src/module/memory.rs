@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use muster_api::module::{ModuleObject, RolloutStatus};
+use muster_api::module::RolloutStatus;
 use muster_rollout::Memory;
 use parking_lot::Mutex;
 
@@ -25,10 +25,8 @@ pub struct Recalled {
     pub lost: bool,
 }
 
-/// Reads the memory out of a module's status.
-pub fn recall<K: ModuleObject>(module: &K) -> Recalled {
-    let uid = module.meta().uid.as_deref();
-    let stored = module.status().and_then(|status| status.rollout.as_ref());
+/// Reads the memory out of the status of the module with this uid.
+pub fn recall(stored: Option<&RolloutStatus>, uid: Option<&str>) -> Recalled {
     let own = stored.filter(|stored| stored.version == VERSION && stored.uid.as_deref() == uid);
     // What cannot be decoded is as good as lost, and treated so.
     match own.and_then(|own| serde_json::from_str(&own.memory).ok()) {
@@ -68,8 +66,7 @@ impl Gaps {
     }
 
     /// How long nobody led since the memory was written that stands in the module's status.
-    pub fn before<K: ModuleObject>(&self, key: &Key, module: &K) -> Duration {
-        let stored = module.status().and_then(|status| status.rollout.as_ref());
+    pub fn before(&self, key: &Key, stored: Option<&RolloutStatus>) -> Duration {
         let now = stored.map(|stored| fingerprint(&stored.memory));
         let left = *self.left.lock().entry(key.clone()).or_insert(now);
         if now.is_some() && now == left {
@@ -94,26 +91,19 @@ fn fingerprint(memory: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use muster_api::Module;
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn a_gap_is_added_to_what_the_leader_before_left_and_to_nothing_else() {
-        let module = |memory: Option<&str>| -> Module {
-            let rollout = memory.map(|memory| json!({"version": VERSION, "memory": memory}));
-            serde_json::from_value(json!({
-                "metadata": {"name": "web", "namespace": "fleet"},
-                "spec": {"sync": {"source": {"git": {"url": "https://git.test/r", "version": {"tag": "v1"}}}}},
-                "status": {"rollout": rollout},
-            }))
-            .unwrap()
+        let stored = |memory: &str| RolloutStatus {
+            version: VERSION,
+            uid: None,
+            memory: memory.to_owned(),
         };
         let minute = Duration::from_mins(1);
         let check = |gaps: &Gaps, name: &str, memory: Option<&str>, expect: Duration| {
             assert_eq!(
-                gaps.before(&Key::new("fleet", name), &module(memory)),
+                gaps.before(&Key::new("fleet", name), memory.map(stored).as_ref()),
                 expect,
                 "{name} {memory:?}"
             );

@@ -13,7 +13,7 @@ use super::{
     reading::{self, Known, Needs, Reader},
     rows::{self, AssemblageRow},
     sight::{self, Again, Moved, Pair, Seen, Sight},
-    source, unseen,
+    source, status, unseen,
     windows::ModuleWindows,
 };
 use crate::{
@@ -47,7 +47,7 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
     }
     // After the source was read, which may take a while: a window that was closed meanwhile counts.
     seen.windows = ModuleWindows::new(module, windows()?, now());
-    seen.gap = modules.gaps.before(&key, module);
+    seen.gap = modules.gaps.before(&key, status::stored(module));
     seen.reported_at = modules.reports.last(&key);
     seen.refused = modules.refusals.of(&key);
     seen.gates = gates::current(module, &seen.memory.memory, modules.gates.of(&key));

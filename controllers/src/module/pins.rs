@@ -348,7 +348,7 @@ mod tests {
             "spec": {"sync": {"source": {"git": {"url": "https://git.test/r", "version": {"tag": "v1"}}}}},
         });
         let module: Module = serde_json::from_value(module).unwrap();
-        Controls::read(&module).unwrap()
+        Controls::read(&module.metadata).unwrap()
     }
 
     fn pin_of(of_cluster: &Value, of_module: &Value) -> Option<Pin> {

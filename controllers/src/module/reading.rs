@@ -96,7 +96,7 @@ pub fn observation<K: ModuleObject>(
         target: Target::Nothing,
         last_good: None,
         ties,
-        memory: memory::recall(module),
+        memory: memory::recall(status::stored(module), module.meta().uid.as_deref()),
         gap: Duration::ZERO,
         reported_at: None,
         refused: refusals::Rows::new(),
@@ -114,7 +114,7 @@ fn controls<K: ModuleObject>(
     insecure: InsecureSources,
     now: Timestamp,
 ) -> (Controls, Option<Invalid>) {
-    match Controls::read(module) {
+    match Controls::read(module.meta()) {
         Ok(controls) if module.meta().deletion_timestamp.is_some() => (controls, None),
         Ok(controls) => {
             let invalid = controls.too_long(now).or_else(|| invalid(module, insecure));

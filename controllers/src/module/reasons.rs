@@ -7,7 +7,7 @@ use muster_api::{
     cluster::NotReady,
     evidence::Progress,
     labels::annotation,
-    reasons::Reason,
+    reasons::{ObjectReason, Reason},
     rollout::{OnUnreachable, Rollout},
 };
 use muster_rollout::{Absence, Class, Evidence, Ineligible, Millis, Revision, UnitId, Why};
@@ -46,9 +46,65 @@ pub struct Explained<'a> {
     background: &'a Background<'a>,
 }
 
+/// How messages name the units of a rollout.
+#[derive(Clone, Copy, Debug)]
+pub struct Words {
+    /// One of them.
+    pub unit: &'static str,
+    /// Several.
+    pub units: &'static str,
+    /// Where all of them are.
+    pub home: &'static str,
+    /// The reason of a module that selects none.
+    pub none: ObjectReason,
+    /// The field of the limit.
+    pub limit: &'static str,
+    /// The field of what changing units share.
+    pub domain: &'static str,
+    /// What happens to what they have when they are withdrawn from.
+    pub removing: &'static str,
+    /// What carries rows out there, as a question.
+    pub agent: &'static str,
+    /// The API server that takes rows.
+    pub server: &'static str,
+    /// What follows a version that failed.
+    pub fix: &'static str,
+}
+
+impl Words {
+    /// The clusters of a Module.
+    pub const CLUSTERS: Self = Self {
+        unit: "cluster",
+        units: "clusters",
+        home: "namespace",
+        none: ObjectReason::NoClusters,
+        limit: "rollout.maxUnreadyClusters",
+        domain: "rollout.exclusive",
+        removing: "its objects are being removed",
+        agent: "is muster agent running in the cluster?",
+        server: "the API server of the management cluster",
+        fix: "commit a fixed version under a new tag",
+    };
+    /// The nodes of a NodeModule.
+    pub const NODES: Self = Self {
+        unit: "node",
+        units: "nodes",
+        home: "cluster",
+        none: ObjectReason::NoNodes,
+        limit: "rollout.maxUnreadyNodes",
+        domain: "rollout.domains.key",
+        removing: "what it had before is being restored",
+        agent: "is muster-node running on the node?",
+        server: "the API server",
+        fix: "apply a fixed NodeModule",
+    };
+}
+
 /// What messages speak of besides the engine's reasons.
 #[derive(Clone, Debug)]
 pub struct Background<'a> {
+    /// How the units are named.
+    pub words: &'static Words,
     /// The namespace of the module.
     pub namespace: String,
     /// Its kind and name, as kubectl takes them.
@@ -172,8 +228,16 @@ fn carried(reason: Ineligible) -> Reason {
 pub fn precedence(reason: Reason) -> u8 {
     match reason {
         Reason::WriteFailed => Reason::Failed.code(),
-        Reason::SyncUnsupported => Reason::KindMissing.code(),
-        Reason::WindowInvalid | Reason::WindowClosed => Reason::DependencyBehind.code(),
+        Reason::SyncUnsupported
+        | Reason::LostInChange
+        | Reason::NodeNotReady
+        | Reason::NodeUnsupported
+        | Reason::AgentMissing
+        | Reason::AgentTooOld => Reason::KindMissing.code(),
+        Reason::HeldLocally => Reason::Held.code(),
+        Reason::WindowInvalid | Reason::WindowClosed | Reason::BusyWith | Reason::BudgetFull => {
+            Reason::DependencyBehind.code()
+        }
         known => known.code(),
     }
 }
@@ -195,6 +259,7 @@ pub const fn not_ready(reason: NotReady) -> Reason {
 #[expect(clippy::too_many_lines, reason = "a table is as long as its cases")]
 fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
     let Background {
+        words,
         namespace: _,
         module: _,
         pause,
@@ -219,7 +284,8 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             format!("{obstacle}{kept}")
         }
         Why::WithdrawalHeld { acknowledge, units } => format!(
-            "{units} clusters would be withdrawn at once, more than rollout.withdraw.brake allows; nothing is withdrawn until this is acknowledged: {}",
+            "{units} {} would be withdrawn at once, more than rollout.withdraw.brake allows; nothing is withdrawn until this is acknowledged: {}",
+            words.units,
             command(
                 &background.address(),
                 annotation::ACKNOWLEDGE_WITHDRAWAL,
@@ -227,23 +293,25 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             )
         ),
         Why::Withdrawing { message, .. } => {
-            format!("its objects are being removed{}", tail(message.as_deref()))
+            format!("{}{}", words.removing, tail(message.as_deref()))
         }
         Why::WriteFailed { message, .. } => format!(
-            "its row cannot be written: {message}; it is written as soon as the API server of the management cluster takes it"
+            "its row cannot be written: {message}; it is written as soon as {} takes it",
+            words.server
         ),
         Why::Failed {
             class,
             message,
             until,
             ..
-        } => failed(*class, message, *until),
+        } => failed(words, *class, message, *until),
         Why::Overdue { .. } => {
             format!("{version} was picked up but did not become ready within rollout.deadlines.progress")
         }
         Why::NotPickedUp { .. } => {
             format!(
-                "{version} was not picked up within rollout.deadlines.pickup; is muster agent running in the cluster?"
+                "{version} was not picked up within rollout.deadlines.pickup; {}",
+                words.agent
             )
         }
         Why::AlreadyUnready { message, .. } => format!(
@@ -318,7 +386,9 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             None => format!("{version} waits for stage {stage}{}", named(units)),
         },
         Why::WaitingDomain { holders } => format!(
-            "{version} waits for clusters with another value of the label in rollout.exclusive{}",
+            "{version} waits for {} with another value of the label in {}{}",
+            words.units,
+            words.domain,
             named(holders)
         ),
         Why::WaitingBatch { holders, size } => {
@@ -338,20 +408,23 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             "{version} waits until fewer than {limit} are changing or not available{}",
             named(holders)
         ),
-        Why::WaitingTurn { holders, limit } => waiting(holders, *limit, version),
+        Why::WaitingTurn { holders, limit } => waiting(words, holders, *limit, version),
         Why::WaitingRead => "it is withdrawn after the next complete read".to_owned(),
         Why::UpToDate => format!("ready at {version}"),
         Why::Excluded => "not selected".to_owned(),
     }
 }
 
-fn failed(class: Class, message: &str, until: Option<Millis>) -> String {
+fn failed(words: &Words, class: Class, message: &str, until: Option<Millis>) -> String {
     match (class, until) {
         (Class::Revision, None) => {
-            format!("{message}; next: commit a fixed version under a new tag")
+            format!("{message}; next: {}", words.fix)
         }
         (Class::Unit, None) => {
-            format!("{message}; next: fix the cluster, or commit a version that needs less of it")
+            format!(
+                "{message}; next: fix the {}, or commit a version that needs less of it",
+                words.unit
+            )
         }
         (Class::Infra, None) => message.to_owned(),
         (_, Some(until)) => format!("{message}; fails if not ready by {}", instant(until)),
@@ -366,8 +439,8 @@ fn bad(what: &str, background: &Background<'_>, revision: Revision, evidence: &E
         ""
     };
     format!(
-        "{} (revision {revision}) {what}: {}{stuck}; next: commit a fixed version under a new tag",
-        background.version, evidence.message
+        "{} (revision {revision}) {what}: {}{stuck}; next: {}",
+        background.version, evidence.message, background.words.fix
     )
 }
 
@@ -392,9 +465,12 @@ pub fn few<T: Borrow<str>>(clusters: &[T]) -> String {
 }
 
 /// Whom it waits for.
-pub fn waiting(holders: &[UnitId], limit: u32, what: &str) -> String {
+pub fn waiting(words: &Words, holders: &[UnitId], limit: u32, what: &str) -> String {
     if limit == 0 {
-        return format!("{what} waits: rollout.maxUnreadyClusters is 0, so no cluster is updated");
+        return format!(
+            "{what} waits: {} is 0, so no {} is updated",
+            words.limit, words.unit
+        );
     }
     let who = if holders.is_empty() {
         "a slot".to_owned()
@@ -438,6 +514,7 @@ impl<'a> Background<'a> {
     pub fn plain(obstacles: &'a BTreeMap<String, String>) -> Self {
         static UNREAD: super::gates::Answers = BTreeMap::new();
         Self {
+            words: &Words::CLUSTERS,
             namespace: "fleet".to_owned(),
             module: "module/web".to_owned(),
             pause: None,

@@ -7,7 +7,7 @@ use muster_api::{
     conditions::{self, Conditions, Status, bounded},
     control::Control,
     labels::annotation,
-    module::{Attention, ModuleObject, ModuleStatus, Summary},
+    module::{Attention, ModuleObject, ModuleStatus, RolloutStatus, Summary},
     reasons::{Bucket, ObjectReason, Reason},
     schema::{MAX_ATTENTION, MAX_MESSAGE},
 };
@@ -19,7 +19,7 @@ use super::{
     groups::groups,
     heard, memory,
     observation::Observation,
-    reasons::{Explained, Pause},
+    reasons::{Explained, Pause, Words},
 };
 
 /// Clusters that one command names, so that it fits a terminal.
@@ -134,7 +134,7 @@ pub fn differs_by_clusters_only(old: &ModuleStatus, new: &ModuleStatus) -> bool 
 }
 
 /// How a module stands, in one word for a table: a pause and holds are said beside a success, too.
-fn state(conditions: &[Condition], told: &[Explained<'_>]) -> Option<String> {
+pub fn state(conditions: &[Condition], told: &[Explained<'_>]) -> Option<String> {
     let ready = conditions::find(conditions, conditions::READY)?;
     let is = |reason: Reason| match reason {
         Reason::Paused => conditions::is_true(conditions, conditions::PAUSED),
@@ -197,6 +197,11 @@ pub fn version<K: ModuleObject>(module: &K, target: &Target) -> String {
     wanted.tag.clone().unwrap_or_else(short)
 }
 
+/// The memory of the engine as it stands in the status.
+pub fn stored<K: ModuleObject>(module: &K) -> Option<&RolloutStatus> {
+    module.status()?.rollout.as_ref()
+}
+
 fn requested_at<K: ModuleObject>(module: &K) -> Option<String> {
     module
         .annotations()
@@ -213,7 +218,8 @@ fn merged<K: ModuleObject>(
     said.merge(before, module.meta().generation.unwrap_or_default(), now)
 }
 
-fn summary(units: &[engine::Unit], decision: &engine::Decision, told: &[Explained<'_>]) -> Summary {
+/// The units in numbers.
+pub fn summary(units: &[engine::Unit], decision: &engine::Decision, told: &[Explained<'_>]) -> Summary {
     let counted = |bucket: Bucket| count(told.iter().filter(|told| told.reason.bucket() == bucket));
     let engine::Summary { total, updated, .. } = decision.summary;
     Summary {
@@ -246,7 +252,7 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
 }
 
 /// The clusters that are not as they shall be, worst first. `since` of a reason that the engine gives no time for is when it was first told.
-fn attention(told: &[Explained<'_>], before: &[Attention], now: Timestamp) -> Vec<Attention> {
+pub fn attention(told: &[Explained<'_>], before: &[Attention], now: Timestamp) -> Vec<Attention> {
     let mut worst: Vec<&Explained<'_>> = told
         .iter()
         .filter(|told| !matches!(told.reason, Reason::UpToDate | Reason::Excluded))
@@ -301,16 +307,7 @@ fn conditions<K: ModuleObject>(
     summary: &Summary,
 ) -> Conditions {
     let mut said = ready(module, seen, decision, told, open, summary);
-    if let Some(halt) = told
-        .iter()
-        .find(|told| matches!(told.reason, Reason::Halted | Reason::KnownBad | Reason::Aborted))
-        .filter(|_| {
-            matches!(
-                decision.summary.phase,
-                Phase::Halted | Phase::Aborted | Phase::Reverting
-            )
-        })
-    {
+    if let Some(halt) = halt(decision, told) {
         said = said.with(conditions::HALTED, Status::True, halt.reason, halt.message());
     }
     let everything = module
@@ -351,6 +348,16 @@ fn conditions<K: ModuleObject>(
     said
 }
 
+/// What stopped the rollout, if something did.
+pub fn halt<'a>(decision: &engine::Decision, told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
+    let stopped = matches!(
+        decision.summary.phase,
+        Phase::Halted | Phase::Aborted | Phase::Reverting
+    );
+    let mut told = told.iter().filter(|_| stopped);
+    told.find(|told| matches!(told.reason, Reason::Halted | Reason::KnownBad | Reason::Aborted))
+}
+
 fn ready<K: ModuleObject>(
     module: &K,
     seen: &Observation,
@@ -364,11 +371,13 @@ fn ready<K: ModuleObject>(
         return Conditions::ready(Status::False, Reason::SourceNotReady, &**message)
             .reconciling(Reason::SourceNotReady, &**message);
     }
-    standing(&version, decision.summary.phase, told, open, summary)
+    let phase = decision.summary.phase;
+    standing(&Words::CLUSTERS, &version, phase, told, open, summary)
 }
 
-/// The conditions of a module whose version is known, by the reasons of its clusters.
-fn standing(
+/// The conditions of a module whose version is known, by the reasons of its units.
+pub fn standing(
+    words: &Words,
     version: &str,
     phase: Phase,
     told: &[Explained<'_>],
@@ -377,7 +386,8 @@ fn standing(
 ) -> Conditions {
     let about = |told: &Explained<'_>| {
         let (clusters, cluster) = (&summary.clusters, told.cluster);
-        format!("{version} on {clusters} clusters: {cluster}: {}", told.message())
+        let units = words.units;
+        format!("{version} on {clusters} {units}: {cluster}: {}", told.message())
     };
     let Some(worst) = worst(told) else {
         return match fault(told) {
@@ -385,7 +395,7 @@ fn standing(
                 let message = about(fault);
                 Conditions::ready(Status::False, fault.reason, &*message).stalled(fault.reason, message)
             }
-            None => at_rest(version, open, summary, told),
+            None => at_rest(words, version, open, summary, told),
         };
     };
     let message = about(worst);
@@ -422,28 +432,34 @@ fn fault<'a>(told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
     faults.min_by_key(|told| (told.reason.rank(), told.cluster))
 }
 
-fn at_rest(version: &str, open: Option<&str>, summary: &Summary, told: &[Explained<'_>]) -> Conditions {
-    let Summary { total, updated, .. } = summary;
+fn at_rest(
+    words: &Words,
+    version: &str,
+    open: Option<&str>,
+    summary: &Summary,
+    told: &[Explained<'_>],
+) -> Conditions {
+    let (Summary { total, updated, .. }, units) = (summary, words.units);
     if *total == 0 {
         return Conditions::ready(
             Status::True,
-            ObjectReason::NoClusters,
-            "spec.selector selects no cluster of this namespace",
+            words.none,
+            format!("spec.selector selects no {} of this {}", words.unit, words.home),
         );
     }
     // Who cannot be touched, or is held, has it all the same, but is not known to be ready now.
     let ready = count(told.iter().filter(|told| told.reason == Reason::UpToDate));
     let where_ = if ready == *updated {
-        format!("ready on {updated} of {total} clusters")
+        format!("ready on {updated} of {total} {units}")
     } else {
-        format!("on {updated} of {total} clusters, ready on {ready}")
+        format!("on {updated} of {total} {units}, ready on {ready}")
     };
     let apart = apart(told, Bucket::Skipped, "skipped") + &apart(told, Bucket::Held, "held");
     if ready == 0 {
         return Conditions::ready(
             Status::Unknown,
             ObjectReason::AllSkipped,
-            format!("{version} is confirmed on none of {total} clusters{apart}"),
+            format!("{version} is confirmed on none of {total} {units}{apart}"),
         );
     }
     let open = open.map_or_else(String::new, |open| {
@@ -616,8 +632,11 @@ mod tests {
             total,
             ..Summary::default()
         };
-        let conditions =
-            standing("v2", Phase::Done, &told, None, &summary).merge(&[], 1, Timestamp::UNIX_EPOCH);
+        let conditions = standing(&Words::CLUSTERS, "v2", Phase::Done, &told, None, &summary).merge(
+            &[],
+            1,
+            Timestamp::UNIX_EPOCH,
+        );
         let ready = conditions::find(&conditions, conditions::READY).unwrap().clone();
         (
             ready.status,

@@ -84,10 +84,14 @@ fn all() -> Vec<Why> {
     let unread = Why::Closed {
         reason: carried(Reason::WindowInvalid),
     };
+    let behind = [Reason::BusyWith, Reason::BudgetFull].map(|reason| Why::NotYet {
+        reason: carried(reason),
+    });
     each_variant()
         .into_iter()
         .chain(obstacles)
         .chain([unread])
+        .chain(behind)
         .collect()
 }
 
@@ -102,9 +106,17 @@ fn the_engine_and_the_public_table_order_every_reason_alike() {
         Reason::ALL,
         "every public reason has one rank in the engine"
     );
-    // No unit has both of these, so that it does not matter which wins.
+    // No unit has both of these, or the caller gives the first that holds, so that it does not matter which wins.
     let shared = BTreeSet::from([
         (Reason::KindMissing, Reason::SyncUnsupported),
+        (Reason::SyncUnsupported, Reason::LostInChange),
+        (Reason::LostInChange, Reason::NodeNotReady),
+        (Reason::NodeNotReady, Reason::NodeUnsupported),
+        (Reason::NodeUnsupported, Reason::AgentMissing),
+        (Reason::AgentMissing, Reason::AgentTooOld),
+        (Reason::HeldLocally, Reason::Held),
+        (Reason::DependencyBehind, Reason::BusyWith),
+        (Reason::BusyWith, Reason::BudgetFull),
         (Reason::WriteFailed, Reason::Failed),
         (Reason::WindowInvalid, Reason::WindowClosed),
         (Reason::WindowClosed, Reason::DependencyBehind),

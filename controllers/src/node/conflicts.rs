@@ -1,0 +1,169 @@
+//! Paths that two NodeModules write on one node. Pure.
+//!
+//! Invariant: of two NodeModules in conflict, neither assigns anything: which of them is right is not known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use muster_api::{
+    node::{content::NodeContent, render, validate::parents},
+    selector::SelectorError,
+};
+
+/// A NodeModule, and the nodes that it selects.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimant<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What it asks of nodes.
+    pub content: &'a NodeContent,
+    /// The labels of the nodes that it selects, by name.
+    pub nodes: &'a BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// A path of one NodeModule that another one writes too, or writes below.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The path of this NodeModule.
+    pub path: String,
+    /// That of the other one: the same, one above it, or one below it.
+    pub other_path: String,
+    /// The other one.
+    pub other: String,
+    /// The first node that both select.
+    pub node: String,
+}
+
+/// The first conflict of a NodeModule with others, in the order of their names.
+pub fn first(module: Claimant<'_>, others: &[Claimant<'_>]) -> Result<Option<Conflict>, SelectorError> {
+    for other in others.iter().filter(|other| other.name != module.name) {
+        // Parts with one set of labels are the same for all nodes that have them: most fleets have few such sets.
+        let mut checked = BTreeSet::new();
+        for (node, labels) in module.nodes {
+            if !other.nodes.contains_key(node) {
+                continue;
+            }
+            let own = render::parts(module.content, labels)?;
+            let theirs = render::parts(other.content, labels)?;
+            if !checked.insert((own.clone(), theirs.clone())) {
+                continue;
+            }
+            let (own, theirs) = (paths(module.content, &own), paths(other.content, &theirs));
+            if let Some((path, other_path)) = meeting(&own, &theirs) {
+                return Ok(Some(Conflict {
+                    path: path.to_owned(),
+                    other_path: other_path.to_owned(),
+                    other: other.name.to_owned(),
+                    node: node.clone(),
+                }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn paths<'a>(content: &'a NodeContent, parts: &BTreeSet<u32>) -> BTreeSet<&'a str> {
+    // Every part that selects a node is one of the content.
+    let files = render::merged(content, parts).unwrap_or_default();
+    files.iter().map(|file| file.path.as_str()).collect()
+}
+
+/// The first path of `own` that is in `theirs`, above one of them, or below one of them.
+fn meeting<'a>(own: &BTreeSet<&'a str>, theirs: &BTreeSet<&'a str>) -> Option<(&'a str, &'a str)> {
+    for path in own {
+        let above = std::iter::once(*path).chain(parents(path));
+        if let Some(found) = above.into_iter().find_map(|at| theirs.get(at)) {
+            return Some((path, found));
+        }
+    }
+    let below = |path: &&'a str| parents(path).find_map(|at| own.get(at)).map(|own| (*own, *path));
+    theirs.iter().find_map(below)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    type Part<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
+    fn content(parts: &[Part<'_>]) -> NodeContent {
+        let parts = parts.iter().map(|(labels, paths)| {
+            let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
+            let files = paths.iter().map(|path| json!({"path": path, "content": ""}));
+            json!({"selector": {"matchLabels": labels}, "files": files.collect::<Vec<_>>()})
+        });
+        serde_json::from_value(json!({"parts": parts.collect::<Vec<_>>()})).unwrap()
+    }
+
+    fn nodes(names: &[(&str, &str)]) -> BTreeMap<String, BTreeMap<String, String>> {
+        let names = names.iter();
+        names
+            .map(|(name, rack)| {
+                (
+                    (*name).to_owned(),
+                    BTreeMap::from([("rack".to_owned(), (*rack).to_owned())]),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn one_path_of_one_node_is_of_one_node_module() {
+        let check = |own: &NodeContent, theirs: &NodeContent, expect: Option<(&str, &str, &str)>| {
+            let (here, there) = (
+                nodes(&[("n1", "a"), ("n2", "b")]),
+                nodes(&[("n2", "b"), ("n3", "b")]),
+            );
+            let module = Claimant {
+                name: "fabric",
+                content: own,
+                nodes: &here,
+            };
+            let other = Claimant {
+                name: "sysctl",
+                content: theirs,
+                nodes: &there,
+            };
+            let found = first(module, &[module, other]).unwrap();
+            let found = found.as_ref().map(|found| {
+                assert_eq!(found.other, "sysctl");
+                (
+                    found.path.as_str(),
+                    found.other_path.as_str(),
+                    found.node.as_str(),
+                )
+            });
+            assert_eq!(found, expect);
+        };
+        let of = |paths: &[&str]| content(&[(&[], paths)]);
+        check(&of(&["/etc/a"]), &of(&["/etc/b"]), None);
+        check(&of(&["/etc/a"]), &of(&["/etc/ab"]), None);
+        check(
+            &of(&["/etc/x", "/etc/a"]),
+            &of(&["/etc/a"]),
+            Some(("/etc/a", "/etc/a", "n2")),
+        );
+        check(
+            &of(&["/etc/a/b"]),
+            &of(&["/etc/a"]),
+            Some(("/etc/a/b", "/etc/a", "n2")),
+        );
+        check(
+            &of(&["/etc/a"]),
+            &of(&["/etc/a/b/c"]),
+            Some(("/etc/a", "/etc/a/b/c", "n2")),
+        );
+        // Only nodes of rack a would get it, and the other one selects none of them.
+        check(
+            &content(&[(&[("rack", "a")], &["/etc/a"])]),
+            &of(&["/etc/a"]),
+            None,
+        );
+        check(
+            &content(&[(&[("rack", "b")], &["/etc/a"])]),
+            &of(&["/etc/a"]),
+            Some(("/etc/a", "/etc/a", "n2")),
+        );
+    }
+}

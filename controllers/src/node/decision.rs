@@ -1,0 +1,217 @@
+//! The pure step: from what was observed of a NodeModule to what is to be written. Claims on the NodeBudget come first: see [`wanted`].
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use muster_api::node::{
+    NodeModule,
+    assemblage::NodeRow,
+    module::{NodeModuleStatus, NodeOnDelete},
+};
+use muster_driver::{Change, Decided, Facts, Planned, Rules, Then};
+use muster_rollout::{self as engine, How, Memory, UnitId};
+
+use super::{observation::Observation, settings, status};
+use crate::module::instants::{millis, timestamp};
+
+/// What is to be written about one NodeModule, in this order: the NodeRevision, the claims, the status with the memory, then rows.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The target is to be put on record before anything of it is assigned.
+    pub records: bool,
+    /// Status and memory: written by compare-and-swap before any row (W2).
+    pub status: Box<NodeModuleStatus>,
+    /// What was decided. `None`: nothing moves.
+    pub decided: Option<Decided>,
+    /// Nothing of a NodeModule that is being deleted is left on any node.
+    pub release: bool,
+    /// When time alone changes something.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// Decides about one NodeModule.
+pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result<Plan, serde_json::Error> {
+    if seen.invalid.is_some() || (module.spec.suspend && !seen.deleting) {
+        return Ok(Plan {
+            records: false,
+            status: Box::new(status::idle(module, seen, now)),
+            decided: None,
+            release: false,
+            wake_at: None,
+        });
+    }
+    let (decided, memory) = decided(module, seen, now);
+    let decision = decided.decision();
+    let on_record = |target: &super::facts::Definition| {
+        seen.revisions
+            .iter()
+            .any(|known| known.definition.revision == target.revision)
+    };
+    let assigns = decided
+        .planned(&rows(module, seen, &decision.memory))
+        .iter()
+        .any(assigns);
+    let named = assigns || decision.memory != memory;
+    let wakes = decision
+        .wake_at
+        .map(timestamp)
+        .into_iter()
+        .chain(seen.controls.end(now));
+    Ok(Plan {
+        records: seen
+            .target
+            .as_ref()
+            .is_some_and(|target| named && !on_record(target)),
+        status: Box::new(status::rolling(module, seen, decision, now)?),
+        release: seen.deleting && seen.nodes.iter().all(|node| is_left(module, node)),
+        wake_at: wakes.min(),
+        decided: Some(decided),
+    })
+}
+
+fn decided(module: &NodeModule, seen: &Observation, now: Timestamp) -> (Decided, Memory) {
+    let memory = seen.remembered(millis(now));
+    let spec = settings::spec(&module.spec, seen, now);
+    let facts = Facts {
+        spec: &spec,
+        memory: &memory,
+        units: &seen.units,
+        now: millis(now),
+    };
+    (muster_driver::decide(facts, &Rules::shipped()), memory)
+}
+
+/// The nodes that a decision without a budget would begin to change, each with the token that its row has: on these a NodeModule needs
+/// a claim first. In the order in which they would begin.
+pub fn wanted(module: &NodeModule, seen: &Observation, now: Timestamp) -> Vec<(UnitId, u64)> {
+    let (decided, memory) = decided(module, seen, now);
+    let begins = |(unit, change): (&UnitId, Change)| {
+        let begins = matches!(change.then, Then::Assigned { .. } | Then::Withdrawn(_));
+        let charged = memory.charges.contains_key(unit);
+        let token = seen
+            .units
+            .iter()
+            .find(|known| known.id == *unit)
+            .map_or(0, |known| known.token().0);
+        (begins && !charged).then(|| (unit.clone(), token))
+    };
+    decided
+        .decision()
+        .steps
+        .iter()
+        .filter_map(Change::of)
+        .filter_map(begins)
+        .collect()
+}
+
+/// The nodes on which a NodeModule keeps its claim after a decision: those that it changes.
+pub fn changing(memory: &Memory) -> BTreeSet<&str> {
+    let charged = memory.charges.iter().filter(|(_, charge)| charge.counts());
+    charged.map(|(unit, _)| unit.as_str()).collect()
+}
+
+fn assigns(planned: &Planned) -> bool {
+    planned
+        .change
+        .is_some_and(|change| matches!(change.then, Then::Assigned { .. }))
+}
+
+/// It has no row, or the Node is gone: with that goes all that is ours on it.
+fn is_left(module: &NodeModule, node: &super::observation::NodeSeen) -> bool {
+    let name = module.metadata.name.as_deref().unwrap_or_default();
+    node.node.is_none() || node.row(name).is_none()
+}
+
+/// The rows of a NodeModule, as they were read, for a decision with this memory.
+pub fn rows<'a>(module: &'a NodeModule, seen: &'a Observation, memory: &Memory) -> Rows<'a> {
+    Rows {
+        module: module.metadata.name.as_deref().unwrap_or_default(),
+        attempt: memory.run.map_or(0, |run| run.started.0),
+        seen,
+    }
+}
+
+/// The rows of a NodeModule, for the driver.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    module: &'a str,
+    attempt: u64,
+    seen: &'a Observation,
+}
+
+/// A write of one row of a NodeAssemblage: made only on the version that was read, so that no other row has changed meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The version of the NodeAssemblage. `None`: there is none, and it is made.
+    pub version: Option<String>,
+    /// The row. `None`: it goes.
+    pub row: Option<NodeRow>,
+}
+
+impl muster_driver::Rows for Rows<'_> {
+    type Write = Write;
+
+    fn token(&self, unit: &UnitId) -> Option<engine::Token> {
+        let row = self.seen.node(unit.as_str())?.row(self.module)?;
+        Some(engine::Token(row.row.token))
+    }
+
+    fn knows(&self, unit: &UnitId, change: Change) -> bool {
+        match change.then {
+            Then::Assigned { digest, .. } => self.seen.contents.get(unit.as_str(), digest).is_some(),
+            Then::Withdrawn(_) | Then::Fenced | Then::Abandoned => true,
+        }
+    }
+
+    /// Rows of a NodeModule that is being deleted, once nothing is left of it on their nodes.
+    fn over(&self) -> Vec<UnitId> {
+        if !self.seen.deleting {
+            return Vec::new();
+        }
+        let over = self.seen.nodes.iter().filter(|node| {
+            let row = node.row(self.module);
+            row.is_some_and(|row| row.is_settled() && row.asks() != super::facts::Asks::Carry)
+        });
+        over.map(|node| node.name.as_str().into()).collect()
+    }
+
+    fn write(&self, planned: &Planned) -> Option<Write> {
+        let node = self.seen.node(planned.unit.as_str())?;
+        let version = match &node.assemblage {
+            Some(assemblage) if assemblage.deleting => return None,
+            Some(assemblage) => assemblage.version.clone(),
+            None => None,
+        };
+        let Some(change) = planned.change else {
+            return Some(Write { version, row: None });
+        };
+        let old = node.row(self.module).map(|row| row.row.clone());
+        let bare = NodeRow {
+            name: self.module.to_owned(),
+            ..NodeRow::default()
+        };
+        let row = match change.then {
+            Then::Assigned { digest, .. } => NodeRow {
+                attempt: self.attempt,
+                ..(**self.seen.contents.get(&node.name, digest)?).clone()
+            },
+            Then::Withdrawn(how) => NodeRow {
+                withdraw: Some(match how {
+                    How::Orphan => NodeOnDelete::Orphan,
+                    How::Prune => NodeOnDelete::Restore,
+                }),
+                ..bare
+            },
+            Then::Fenced => old.unwrap_or(bare),
+            Then::Abandoned => bare,
+        };
+        let row = NodeRow {
+            token: change.token.0,
+            ..row
+        };
+        Some(Write {
+            version,
+            row: Some(row),
+        })
+    }
+}

@@ -1,0 +1,22 @@
+//! NodeModules: files of the nodes of a cluster, rolled node by node by the engine that rolls modules cluster by cluster.
+//!
+//! ```text
+//!   Nodes, Leases, NodeAssemblages, NodeRevisions as rows ─┐
+//!   NodeBudget ────────────────────────────────────────────┼─► observation ─► reading (units) ─► decision ─► status, rows
+//!   NodeModule, its annotations, objects of bindings ──────┘                  (pure)
+//! ```
+//!
+//! Invariant: a node that vanishes in its change keeps its slot: a configuration that kills nodes is never good, and kills one at a time.
+//! Invariant: a node has one change at a time, whatever NodeModule it is of.
+
+pub mod agents;
+pub mod budget;
+pub mod conflicts;
+pub mod decision;
+pub mod facts;
+pub mod observation;
+pub mod pass;
+pub mod reading;
+pub mod revisions;
+pub mod settings;
+pub mod status;

@@ -1,0 +1,313 @@
+//! One pass over a NodeModule, from lists: what is to be read, claimed or written next. Pure; the controller and tests run it.
+//!
+//! ```text
+//!   Lists ─► observation ─► units ─┬─► Next::Read     objects of bindings; then again
+//!                                  ├─► Next::Claim    claims on the NodeBudget, by compare-and-swap; then again
+//!                                  └─► Next::Write    NodeRevision, status with memory, rows; then claims that are over are released
+//! ```
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use muster_api::{
+    node::{NodeBudget, NodeModule, budget::NodeBudgetStatus, revision, validate},
+    reasons::ObjectReason,
+    selector::{Matcher, SelectorError},
+};
+use muster_rollout::{Memory, Revision};
+
+use super::{
+    agents::Missing,
+    budget::{Counted, Room},
+    conflicts::{self, Claimant, Conflict},
+    decision::{self, Plan},
+    facts::{AssemblageFacts, Definition, NodeFacts, RevisionFacts},
+    observation::{Contents, NodeSeen, Observation},
+    reading::{self, Surroundings},
+};
+use crate::{
+    bindings::{Kinds, Known, ObjectId},
+    module::{controls::Controls, facts::Invalid, memory},
+};
+
+/// What was read of a cluster.
+#[derive(Clone, Copy)]
+pub struct Lists<'a> {
+    /// The Nodes, by name.
+    pub nodes: &'a [Arc<NodeFacts>],
+    /// The NodeAssemblages, by name.
+    pub assemblages: &'a [Arc<AssemblageFacts>],
+    /// The NodeRevisions of this NodeModule.
+    pub revisions: &'a [RevisionFacts],
+    /// All NodeModules, by name.
+    pub modules: &'a [Arc<NodeModule>],
+    /// The NodeBudget.
+    pub budget: &'a NodeBudget,
+    /// Why the agent of a node counts as missing, if it does.
+    pub missing: &'a dyn Fn(&str) -> Option<Missing>,
+    /// Which kinds bindings may read.
+    pub kinds: &'a Kinds,
+    /// The objects that were read for them.
+    pub objects: &'a Known,
+    /// How long no process led since the memory was written.
+    pub gap: Duration,
+    /// The instant.
+    pub now: Timestamp,
+}
+
+/// What is next.
+#[derive(Clone, Debug)]
+pub enum Next {
+    /// These objects are to be read first.
+    Read(BTreeSet<ObjectId>),
+    /// The NodeBudget is to get this status first, written over the version that was read.
+    Claim(NodeBudgetStatus),
+    /// This is to be written.
+    Write(Box<Observation>, Box<Plan>),
+}
+
+/// A pass that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum PassError {
+    /// A selector that was validated before, or one of another NodeModule.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    /// A defect of muster.
+    #[error("the memory of the rollout cannot be put as JSON")]
+    Encode(#[from] serde_json::Error),
+}
+
+/// What is next for a NodeModule.
+pub fn next(module: &NodeModule, lists: &Lists<'_>) -> Result<Next, PassError> {
+    let mut seen = observation(module, lists)?;
+    let name = module.name_any();
+    let mut room = room(lists);
+    // Each round claims what would begin. A node that is refused leaves its turn to another one, for which there may be room.
+    while seen.invalid.is_none() {
+        let around = Surroundings {
+            now: lists.now,
+            missing: lists.missing,
+            room: &room,
+            kinds: lists.kinds,
+            objects: lists.objects,
+        };
+        let needs = reading::read(&module.spec, &name, &mut seen, &around)?;
+        if !needs.is_empty() {
+            return Ok(Next::Read(needs));
+        }
+        let mut refused = false;
+        for (node, token) in decision::wanted(module, &seen, lists.now) {
+            refused |= !room.claim(&seen.uid, node.as_str(), token);
+        }
+        if !refused {
+            break;
+        }
+    }
+    let status = room.status();
+    if adds(&status, lists.budget.status.as_ref()) {
+        return Ok(Next::Claim(status));
+    }
+    let plan = decision::decide(module, &seen, lists.now)?;
+    Ok(Next::Write(Box::new(seen), Box::new(plan)))
+}
+
+/// The claims that stand once this memory does, if that is not what the NodeBudget says.
+pub fn released(module: &NodeModule, memory: &Memory, lists: &Lists<'_>) -> Option<NodeBudgetStatus> {
+    let mut room = room(lists);
+    let changing = decision::changing(memory);
+    let uid = module.uid().unwrap_or_default();
+    room.release(&uid, |node| changing.contains(node));
+    let status = room.status();
+    let before = lists.budget.status.clone().unwrap_or_default();
+    (status != before).then_some(status)
+}
+
+/// A claim is new: what is only released is written later.
+fn adds(status: &NodeBudgetStatus, before: Option<&NodeBudgetStatus>) -> bool {
+    let known: BTreeSet<_> = before.iter().flat_map(|status| &status.claims).collect();
+    status.claims.iter().any(|claim| !known.contains(claim))
+}
+
+fn room<'a>(lists: &Lists<'a>) -> Room<'a> {
+    let counted = lists.nodes.iter().map(|node| Counted {
+        name: &node.name,
+        uid: &node.uid,
+        control_plane: node.is_control_plane(),
+        available: node.ready && !node.deleting,
+    });
+    let exists = |uid: &str| {
+        lists
+            .modules
+            .iter()
+            .any(|module| module.uid().as_deref() == Some(uid))
+    };
+    let status = lists.budget.status.clone().unwrap_or_default();
+    Room::new(&lists.budget.spec, &status, counted, exists)
+}
+
+/// All but the units.
+fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, SelectorError> {
+    let deleting = module.metadata.deletion_timestamp.is_some();
+    let stored = module.status.as_ref().and_then(|status| status.rollout.as_ref());
+    let memory = memory::recall(stored, module.metadata.uid.as_deref());
+    let (controls, unreadable) = match Controls::read(&module.metadata) {
+        Ok(controls) => (controls, None),
+        Err(invalid) => (Controls::default(), Some(invalid)),
+    };
+    let invalid = unreadable
+        .or_else(|| controls.too_long(lists.now))
+        .or_else(|| invalid(module));
+    let selector = match (&invalid, deleting) {
+        (None, false) => Some(Matcher::new(module.spec.selector.as_ref())?),
+        _ => None,
+    };
+    let last_good = memory.memory.last_good.filter(|_| !deleting);
+    let target = (!deleting).then(|| Definition {
+        revision: revision::revision(&module.spec.content),
+        content: Arc::new(module.spec.content.clone()),
+    });
+    let nodes = nodes(module, selector.as_ref(), &memory.memory, lists);
+    let conflict = match &invalid {
+        None if !deleting => conflict(module, lists)?.map(words),
+        _ => None,
+    };
+    Ok(Observation {
+        uid: module.uid().unwrap_or_default(),
+        invalid: invalid.or(conflict),
+        deleting,
+        controls,
+        target,
+        last_good: last_good.and_then(|good| on_record(lists.revisions, good)),
+        memory,
+        gap: lists.gap,
+        revisions: lists.revisions.to_vec(),
+        nodes,
+        units: Vec::new(),
+        contents: Contents::default(),
+        obstacles: BTreeMap::new(),
+    })
+}
+
+fn invalid(module: &NodeModule) -> Option<Invalid> {
+    let found = validate::node_module(&module.name_any(), &module.spec);
+    let problems: Vec<String> = found.iter().map(ToString::to_string).collect();
+    (!problems.is_empty()).then(|| Invalid {
+        reason: ObjectReason::InvalidSpec,
+        message: problems.join("; "),
+    })
+}
+
+fn words(conflict: Conflict) -> Invalid {
+    let Conflict {
+        path,
+        other_path,
+        other,
+        node,
+    } = conflict;
+    let message = if path == other_path {
+        format!("{path} is written by NodeModule {other}, too, on node {node}")
+    } else {
+        format!("{path} stands in the way of {other_path} of NodeModule {other} on node {node}")
+    };
+    Invalid {
+        reason: ObjectReason::PathConflict,
+        message: format!("{message}; nothing of either is assigned before one of them gives the path up"),
+    }
+}
+
+fn on_record(revisions: &[RevisionFacts], wanted: Revision) -> Option<Definition> {
+    let wanted = wanted.to_string();
+    let found = revisions
+        .iter()
+        .find(|known| known.definition.revision.starts_with(&wanted))?;
+    Some(found.definition.clone())
+}
+
+/// The nodes that are selected, have a row, or are being changed.
+fn nodes(
+    module: &NodeModule,
+    selector: Option<&Matcher>,
+    memory: &Memory,
+    lists: &Lists<'_>,
+) -> Vec<NodeSeen> {
+    let name = module.name_any();
+    let mut all: BTreeMap<&str, NodeSeen> = BTreeMap::new();
+    for node in lists.nodes {
+        let selected = selector.is_some_and(|selector| selector.matches(&node.labels));
+        if selected || memory.charges.contains_key(node.name.as_str()) {
+            let seen = NodeSeen {
+                name: node.name.clone(),
+                node: Some(Arc::clone(node)),
+                assemblage: None,
+                selected,
+            };
+            all.insert(&node.name, seen);
+        }
+    }
+    for assemblage in lists.assemblages {
+        let known = all.get_mut(assemblage.name.as_str());
+        match known {
+            Some(seen) => seen.assemblage = Some(Arc::clone(assemblage)),
+            None if assemblage.of_module(&name).is_some() => {
+                let node = lists
+                    .nodes
+                    .binary_search_by(|node| node.name.cmp(&assemblage.name));
+                let seen = NodeSeen {
+                    name: assemblage.name.clone(),
+                    node: node.ok().and_then(|at| lists.nodes.get(at)).cloned(), // the Node is gone
+                    assemblage: Some(Arc::clone(assemblage)),
+                    selected: false,
+                };
+                all.insert(&assemblage.name, seen);
+            }
+            None => {}
+        }
+    }
+    all.into_values().collect()
+}
+
+/// The labels of nodes, by name.
+type Labels = BTreeMap<String, BTreeMap<String, String>>;
+
+fn conflict(module: &NodeModule, lists: &Lists<'_>) -> Result<Option<Conflict>, SelectorError> {
+    let others: Vec<&Arc<NodeModule>> = lists
+        .modules
+        .iter()
+        .filter(|other| other.name_any() != module.name_any() && other.metadata.deletion_timestamp.is_none())
+        .collect();
+    if others.is_empty() {
+        return Ok(None);
+    }
+    let selected = |module: &NodeModule| -> Result<Labels, SelectorError> {
+        let selector = Matcher::new(module.spec.selector.as_ref())?;
+        let nodes = lists.nodes.iter().filter(|node| selector.matches(&node.labels));
+        Ok(nodes
+            .map(|node| (node.name.clone(), node.labels.clone()))
+            .collect())
+    };
+    // A selector of another one that cannot be read is that one's own problem: it assigns nothing.
+    let theirs: Vec<(String, &NodeModule, Labels)> = others
+        .iter()
+        .filter_map(|other| Some((other.name_any(), &***other, selected(other).ok()?)))
+        .collect();
+    let claimants: Vec<Claimant<'_>> = theirs
+        .iter()
+        .map(|(name, other, nodes)| Claimant {
+            name,
+            content: &other.spec.content,
+            nodes,
+        })
+        .collect();
+    let own = selected(module)?;
+    let claimant = Claimant {
+        name: &module.name_any(),
+        content: &module.spec.content,
+        nodes: &own,
+    };
+    conflicts::first(claimant, &claimants)
+}

@@ -1,0 +1,408 @@
+//! What is read out of what was gathered about one NodeModule: its nodes as units. Pure.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use muster_api::{
+    labels::annotation,
+    node::{
+        assemblage::NodeRow,
+        content::NodeContent,
+        module::NodeModuleSpec,
+        render::{self, Values},
+    },
+    reasons::Reason,
+    rollout::{OnUnreachable, Rollout, Unmatched},
+    selector::{Matcher, SelectorError},
+};
+use muster_rollout as engine;
+
+use super::{
+    agents::Missing,
+    budget::Room,
+    facts::{self, Definition, NodeFacts, Obstacle},
+    observation::{NodeSeen, Observation},
+    settings,
+};
+use crate::{
+    bindings::{self, Evaluation, Kinds, Known, ObjectId},
+    module::{command::Address, holds, reasons::precedence},
+};
+
+/// What is needed beside the observation.
+pub struct Surroundings<'a> {
+    /// The instant.
+    pub now: Timestamp,
+    /// Why the agent of a node counts as missing, if it does.
+    pub missing: &'a dyn Fn(&str) -> Option<Missing>,
+    /// What the NodeBudget allows.
+    pub room: &'a Room<'a>,
+    /// Which kinds bindings may read.
+    pub kinds: &'a Kinds,
+    /// The objects that were read for them.
+    pub objects: &'a Known,
+}
+
+/// Makes units of the nodes. Returns the objects that must be read first.
+pub fn read(
+    module: &NodeModuleSpec,
+    name: &str,
+    seen: &mut Observation,
+    around: &Surroundings<'_>,
+) -> Result<BTreeSet<ObjectId>, SelectorError> {
+    let rollout = settings::rollout(&module.rollout);
+    let stages = rollout
+        .stages
+        .iter()
+        .map(|stage| Matcher::new(Some(&stage.selector)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut reader = Reader {
+        name,
+        rollout: &rollout,
+        stages,
+        seen,
+        around,
+        made: BTreeMap::new(),
+        needs: BTreeSet::new(),
+    };
+    let mut units = Vec::with_capacity(reader.seen.nodes.len());
+    let mut contents = super::observation::Contents::default();
+    let mut obstacles = BTreeMap::new();
+    for node in &reader.seen.nodes {
+        let Read { unit, rows, obstacle } = reader.made_of(node)?;
+        for (digest, row) in rows {
+            contents.add(&node.name, digest, row);
+        }
+        obstacles.extend(obstacle.map(|message| (node.name.clone(), message)));
+        units.push(unit);
+    }
+    let needs = std::mem::take(&mut reader.needs);
+    share(&mut units, seen, module);
+    (seen.units, seen.contents, seen.obstacles) = (units, contents, obstacles);
+    Ok(needs)
+}
+
+/// What was made of one node.
+struct Read {
+    unit: engine::Unit,
+    rows: Vec<(engine::Digest, Arc<NodeRow>)>,
+    obstacle: Option<String>,
+}
+
+/// A row that nodes with the same parts and values get, and its identity.
+type Made = Result<Option<(engine::Digest, Arc<NodeRow>)>, String>;
+
+struct Reader<'a> {
+    name: &'a str,
+    rollout: &'a Rollout,
+    stages: Vec<Matcher>,
+    seen: &'a Observation,
+    around: &'a Surroundings<'a>,
+    /// Of nodes with the same parts and values one is rendered.
+    made: BTreeMap<(String, BTreeSet<u32>, Values), Made>,
+    needs: BTreeSet<ObjectId>,
+}
+
+impl Reader<'_> {
+    fn made_of(&mut self, node: &NodeSeen) -> Result<Read, SelectorError> {
+        let row = node.row(self.name);
+        let wanted = self.wanted(node);
+        let seen = self.seen;
+        let target = self.rendered(seen.target.as_ref().filter(|_| wanted), node)?;
+        let last_good = self.rendered(seen.last_good.as_ref().filter(|_| wanted), node)?;
+        let last_good = last_good.ok().flatten(); // a node that cannot go back stays
+        let obstacle = self.obstacle(node, target.as_ref().err());
+        let target = target.ok().flatten(); // the obstacle says why
+        let desired = match &target {
+            _ if !wanted => engine::Desired::Nothing,
+            Some((digest, row)) => match row.revision.as_deref().and_then(engine::Revision::parse) {
+                Some(revision) => engine::Desired::Content {
+                    revision,
+                    digest: *digest,
+                    last_good: last_good.as_ref().map(|(digest, _)| *digest),
+                },
+                None => engine::Desired::Unresolved,
+            },
+            None => engine::Desired::Unresolved,
+        };
+        let available = node
+            .node
+            .as_ref()
+            .is_some_and(|facts| facts.ready && !facts.deleting);
+        let unit = engine::Unit {
+            id: node.name.as_str().into(),
+            incarnation: engine::Incarnation::of(node.node.as_ref().map_or("", |facts| &facts.uid)),
+            desired,
+            assigned: row.map(|row| row.assigned()),
+            observed: self.observed(node),
+            eligible: self.eligible(node, obstacle.as_ref()),
+            place: self.place(node),
+            domain: None,
+            available,
+            pinned: false,
+        };
+        Ok(Read {
+            unit,
+            rows: target.into_iter().chain(last_good).collect(),
+            obstacle: obstacle.map(|(_, message)| message),
+        })
+    }
+
+    /// A node that is to have something: an emptied `parts` is a withdrawal, under the brake.
+    fn wanted(&self, node: &NodeSeen) -> bool {
+        let empty = self
+            .seen
+            .target
+            .as_ref()
+            .is_some_and(|target| target.content.parts.is_empty());
+        node.selected && !self.seen.deleting && !empty
+    }
+
+    fn rendered(&mut self, definition: Option<&Definition>, node: &NodeSeen) -> Result<Made, SelectorError> {
+        let (Some(definition), Some(node)) = (definition, &node.node) else {
+            return Ok(Ok(None));
+        };
+        let content = &definition.content;
+        let parts = render::parts(content, &node.labels)?;
+        let values = match self.values(content, &parts, node) {
+            Ok(values) => values,
+            Err(message) => return Ok(Err(message)),
+        };
+        let key = (definition.revision.clone(), parts, values);
+        if let Some(made) = self.made.get(&key) {
+            return Ok(made.clone());
+        }
+        let made = self.made_row(definition, &key.1, &key.2);
+        self.made.insert(key, made.clone());
+        Ok(made)
+    }
+
+    fn made_row(&self, definition: &Definition, parts: &BTreeSet<u32>, values: &Values) -> Made {
+        let rendered = render::render(&definition.content, parts, values);
+        let digest = rendered.map_err(|error| error.to_string())?.digest();
+        let row = NodeRow {
+            name: self.name.to_owned(),
+            revision: Some(definition.revision.clone()),
+            parts: parts.clone(),
+            values: values.clone(),
+            digest: Some(digest.clone()),
+            ..NodeRow::default()
+        };
+        Ok(engine::Digest::parse(&digest).map(|digest| (digest, Arc::new(row))))
+    }
+
+    /// The values of the variables that the parts use.
+    fn values(
+        &mut self,
+        content: &NodeContent,
+        parts: &BTreeSet<u32>,
+        node: &NodeFacts,
+    ) -> Result<Values, String> {
+        let used = render::used(content, parts).map_err(|error| error.to_string())?;
+        let given = render::given(&node.name, &node.labels);
+        let around = self.around;
+        let evaluated = bindings::evaluate(&content.bindings, &given, around.kinds, around.objects);
+        let mut all = match evaluated.map_err(|error| error.to_string())? {
+            Evaluation::Values(values) => values,
+            Evaluation::Needs(objects) => {
+                self.needs.extend(objects);
+                return Err("an object that a binding reads was not read yet".to_owned());
+            }
+        };
+        all.extend(given);
+        all.retain(|name, _| used.contains(name));
+        Ok(all)
+    }
+
+    /// A node that never carried anything is not evidence against a revision while it is not Ready: it may be so because it lacks this.
+    fn observed(&self, node: &NodeSeen) -> Option<engine::Echo> {
+        let mut echo = if let Some(row) = node.row(self.name) {
+            row.observed()?
+        } else {
+            let left = &node.assemblage.as_ref()?.left;
+            facts::echo(0, left.iter().find(|state| state.name == self.name)?)
+        };
+        let is_ready = node.node.as_ref().is_some_and(|facts| facts.ready);
+        if let engine::State::Failed { class, .. } = &mut echo.state
+            && !is_ready
+            && !self.was_confirmed(node)
+        {
+            *class = engine::Class::Infra;
+        }
+        Some(echo)
+    }
+
+    /// Why a node cannot be changed now, for one of its own reasons.
+    fn obstacle(&self, node: &NodeSeen, unrendered: Option<&String>) -> Option<Obstacle> {
+        let name = &node.name;
+        let Some(facts) = &node.node else {
+            return Some((Reason::Deleting, format!("there is no Node {name} any more")));
+        };
+        let away = self.away(node, facts);
+        if let Some((_, message)) = &away
+            && self.began(node)
+        {
+            let message = format!(
+                "{message}, after it had begun its change: no other node takes its turn before it is back, its Node is deleted, or it is released: muster rollout release nodemodule/{} --node {name}",
+                self.name
+            );
+            return Some((Reason::LostInChange, message));
+        }
+        away.or_else(|| self.held(facts, node)).or_else(|| {
+            let assemblage = node.assemblage.as_ref()?;
+            let owner = assemblage.owner.as_ref()?;
+            (*owner != facts.uid).then(|| {
+                let message = format!("NodeAssemblage {name} is of a Node of that name that is gone: it is made anew once that one is collected");
+                (Reason::NameConflict, message)
+            })
+        }).or_else(|| Some((Reason::BindingFailed, unrendered?.clone())))
+    }
+
+    /// Why a node, or its agent, is not there.
+    fn away(&self, node: &NodeSeen, facts: &NodeFacts) -> Option<Obstacle> {
+        if facts.deleting {
+            return Some((
+                Reason::NodeNotReady,
+                format!("Node {} is being deleted", facts.name),
+            ));
+        }
+        if !facts.runs_linux() {
+            let message = format!("Node {} does not run Linux (label kubernetes.io/os)", facts.name);
+            return Some((Reason::NodeUnsupported, message));
+        }
+        match (self.around.missing)(&facts.name) {
+            Some(Missing::Never) => {
+                let message = format!(
+                    "there is no Lease of the agent of node {} in namespace muster-nodes",
+                    facts.name
+                );
+                return Some((Reason::AgentMissing, message));
+            }
+            Some(Missing::Since(at)) => {
+                let message = format!(
+                    "the agent of node {} has not renewed its Lease since {}",
+                    facts.name,
+                    whole(at)
+                );
+                return Some((Reason::AgentMissing, message));
+            }
+            None => {}
+        }
+        // One that never carried anything may be NotReady because it lacks this.
+        (!facts.ready && self.was_confirmed(node))
+            .then(|| (Reason::NodeNotReady, format!("Node {} is not Ready", facts.name)))
+    }
+
+    /// The node has carried this NodeModule before.
+    fn was_confirmed(&self, node: &NodeSeen) -> bool {
+        let state = node.row(self.name).and_then(|row| row.state.as_ref());
+        state.is_some_and(|state| state.confirmed.is_some())
+    }
+
+    /// The agent has acknowledged a change that is not over for the engine.
+    fn began(&self, node: &NodeSeen) -> bool {
+        let charged = self.seen.memory.memory.charges.contains_key(node.name.as_str());
+        charged && node.row(self.name).is_some_and(|row| row.is_acknowledged())
+    }
+
+    fn held(&self, facts: &NodeFacts, node: &NodeSeen) -> Option<Obstacle> {
+        let agent = node
+            .assemblage
+            .as_ref()
+            .and_then(|assemblage| assemblage.agent.as_ref());
+        if let Some(held) = agent.and_then(|agent| agent.held.as_ref()) {
+            let message = format!(
+                "held on the node until {}: {}; to release it, on the node: muster node-agent release",
+                whole(held.until.0),
+                held.reason
+            );
+            return Some((Reason::HeldLocally, message));
+        }
+        let unit = holds::Unit {
+            kind: "Node",
+            name: &facts.name,
+            text: facts.annotations.get(annotation::HOLD).map(String::as_str),
+        };
+        let address = Address {
+            namespace: "",
+            module: &format!("nodemodule/{}", self.name),
+        };
+        let hold = holds::of_unit(&unit, &address, &self.seen.controls, self.around.now)?;
+        Some((hold.reason, hold.message))
+    }
+
+    fn eligible(&self, node: &NodeSeen, obstacle: Option<&Obstacle>) -> engine::Eligible {
+        let because = |reason: Reason| engine::Ineligible {
+            code: reason.code(),
+            rank: precedence(reason),
+            absence: self.absence(node, reason),
+        };
+        if let Some((reason, _)) = obstacle {
+            return engine::Eligible::No(because(*reason));
+        }
+        match self.not_yet(node) {
+            Some(reason) => engine::Eligible::NotYet(because(reason)),
+            None => engine::Eligible::Yes,
+        }
+    }
+
+    /// Why a node is not changed yet for the sake of others.
+    fn not_yet(&self, node: &NodeSeen) -> Option<Reason> {
+        let busy = node
+            .assemblage
+            .as_ref()
+            .is_some_and(|assemblage| assemblage.busy_with(self.name).is_some());
+        if busy {
+            return Some(Reason::BusyWith);
+        }
+        let charged = self.seen.memory.memory.charges.contains_key(node.name.as_str());
+        (!charged && self.around.room.is_full_for(&node.name)).then_some(Reason::BudgetFull)
+    }
+
+    /// What it means that a node is away. One that was lost in its change is waited for unless it is released.
+    fn absence(&self, node: &NodeSeen, reason: Reason) -> engine::Absence {
+        if reason != Reason::LostInChange || self.seen.controls.is_released(&node.name, self.around.now) {
+            return engine::Absence::Skip;
+        }
+        match self.rollout.on_unreachable {
+            OnUnreachable::Skip => engine::Absence::Skip,
+            OnUnreachable::Wait => engine::Absence::Wait,
+            OnUnreachable::Fail => engine::Absence::Fail,
+        }
+    }
+
+    fn place(&self, node: &NodeSeen) -> engine::Place {
+        let labels = node.node.as_ref().map(|facts| &facts.labels);
+        let stage = labels.and_then(|labels| self.stages.iter().position(|stage| stage.matches(labels)));
+        match (stage.map(u8::try_from), self.rollout.unmatched) {
+            (Some(Ok(stage)), _) => engine::Place::Stage(stage),
+            (_, Unmatched::Exclude) if !self.stages.is_empty() => engine::Place::Excluded,
+            (_, Unmatched::Exclude | Unmatched::Last) => engine::Place::Last,
+        }
+    }
+}
+
+/// The domains, which are numbers in the order in which they are changed.
+fn share(units: &mut [engine::Unit], seen: &Observation, module: &NodeModuleSpec) {
+    let Some(domains) = &module.rollout.domains else {
+        return;
+    };
+    let value =
+        |node: &'_ NodeSeen| -> Option<String> { node.node.as_ref()?.labels.get(&domains.key).cloned() };
+    let values: Vec<Option<String>> = seen.nodes.iter().map(value).collect();
+    let present: BTreeSet<&str> = values.iter().flatten().map(String::as_str).collect();
+    let order = settings::order(domains, &present);
+    let numbers: BTreeMap<&str, usize> = order.into_iter().zip(0..).collect();
+    for (unit, value) in units.iter_mut().zip(&values) {
+        let number = value.as_deref().and_then(|value| numbers.get(value));
+        unit.domain = number.and_then(|number| engine::Domain::nth(*number));
+    }
+}
+
+/// In whole seconds, as people read it.
+fn whole(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
+}

@@ -1,0 +1,188 @@
+//! The settings of a NodeModule as the engine has them. Pure.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use muster_api::{
+    node::{
+        module::{NodeModuleSpec, NodeOnDelete},
+        rollout::{DomainOrder, NodeDomains, NodeRollout, NodeStage},
+    },
+    reasons::Reason,
+    rollout::{Rollout, Stage},
+};
+use muster_rollout as engine;
+
+use super::observation::Observation;
+use crate::module::units;
+
+/// The settings that nodes and clusters share, under the names that clusters have for them.
+pub fn rollout(nodes: &NodeRollout) -> Rollout {
+    let NodeRollout {
+        max_unready_nodes,
+        min_ready_seconds,
+        batch,
+        domains: _,
+        stages,
+        unmatched,
+        on_failure,
+        deadlines,
+        on_unreachable,
+        on_join,
+        withdraw,
+        paused,
+        history_limit,
+    } = nodes.clone();
+    Rollout {
+        max_unready_clusters: max_unready_nodes,
+        min_ready_seconds,
+        batch,
+        stages: stages.into_iter().map(stage).collect(),
+        unmatched,
+        on_failure,
+        deadlines,
+        on_unreachable,
+        on_join,
+        withdraw,
+        paused,
+        history_limit,
+        ..Rollout::default()
+    }
+}
+
+fn stage(stage: NodeStage) -> Stage {
+    let NodeStage {
+        name,
+        selector,
+        max_unready_nodes,
+        soak,
+        approval,
+    } = stage;
+    Stage {
+        name,
+        selector,
+        max_unready_clusters: max_unready_nodes,
+        soak,
+        approval,
+        gates: Vec::new(),
+    }
+}
+
+/// All of them, at an instant. A node that is not available counts against the limit, too.
+pub fn spec(module: &NodeModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
+    let wishes = units::wishes(&rollout(&module.rollout));
+    let target = seen.target.as_ref();
+    engine::Spec {
+        target: target.and_then(|target| engine::Revision::parse(&target.revision)),
+        unavailable: Some(unavailable(wishes.limit, seen)),
+        domains: module
+            .rollout
+            .domains
+            .as_ref()
+            .map_or(engine::Domains::ANY, domains),
+        controls: seen.once(now),
+        withdraw: engine::Withdraw {
+            // What is deleted leaves its files unless the author asked for more, which is a change under the limit.
+            how: match module.on_delete {
+                NodeOnDelete::Orphan => engine::How::Orphan,
+                NodeOnDelete::Restore => engine::How::Prune,
+            },
+            brake: wishes.withdraw.brake.filter(|_| !seen.deleting),
+            acknowledged: seen
+                .controls
+                .acknowledged(now)
+                .map(|control| control.what.clone()),
+            ..wishes.withdraw
+        },
+        paused: !seen.deleting && (wishes.paused || seen.controls.paused(now).is_some()),
+        abandoned: seen.controls.given_up(now),
+        ..wishes
+    }
+}
+
+/// How many nodes may be changing or not available. A node that cannot be given what it is to have does its work all the same, and does not
+/// hold up the others: the engine, which counts it as not available, is allowed one more for it.
+fn unavailable(limit: engine::Limit, seen: &Observation) -> engine::Limit {
+    let selected = seen.units.iter().filter(|unit| unit.selected()).count();
+    let limit = match limit {
+        engine::Limit::Count(count) => count,
+        engine::Limit::Percent(0) => 0,
+        engine::Limit::Percent(percent) => {
+            let of = selected * usize::from(percent.min(100)) / 100;
+            u32::try_from(of).unwrap_or(u32::MAX).max(1)
+        }
+    };
+    let unfit = seen.units.iter().filter(|unit| {
+        let own = [Reason::BindingFailed, Reason::NameConflict];
+        let reason = match unit.eligible {
+            engine::Eligible::No(why) => Reason::of_code(why.code),
+            _ => None,
+        };
+        unit.selected() && unit.available && reason.is_some_and(|reason| own.contains(&reason))
+    });
+    let unfit = u32::try_from(unfit.count()).unwrap_or(u32::MAX);
+    engine::Limit::Count(if limit == 0 {
+        0
+    } else {
+        limit.saturating_add(unfit)
+    })
+}
+
+fn domains(domains: &NodeDomains) -> engine::Domains {
+    engine::Domains {
+        ordered: domains.order != DomainOrder::None,
+        at_once: Some(domains.at_once),
+        limit: domains.limit.map(engine::Limit::Count),
+    }
+}
+
+/// The values of a label in the order in which their domains are changed.
+pub fn order<'a>(domains: &'a NodeDomains, present: &BTreeSet<&'a str>) -> Vec<&'a str> {
+    let listed = match domains.order {
+        DomainOrder::Listed => &domains.values[..],
+        DomainOrder::None | DomainOrder::Name => &[],
+    };
+    let listed: Vec<&str> = listed
+        .iter()
+        .map(String::as_str)
+        .filter(|value| present.contains(value))
+        .collect();
+    let others = present.iter().copied().filter(|value| !listed.contains(value));
+    listed.iter().copied().chain(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn domains_come_as_they_are_listed_and_others_after_them_by_name() {
+        let check = |domains: serde_json::Value, expect: &[&str]| {
+            let domains: NodeDomains = serde_json::from_value(domains).unwrap();
+            assert_eq!(order(&domains, &BTreeSet::from(["a", "b", "c"])), expect);
+        };
+        check(json!({"key": "rack"}), &["a", "b", "c"]);
+        check(json!({"key": "rack", "order": "Name"}), &["a", "b", "c"]);
+        check(
+            json!({"key": "rack", "order": "Listed", "values": ["c", "x", "a"]}),
+            &["c", "a", "b"],
+        );
+    }
+
+    #[test]
+    fn nodes_roll_as_clusters_do_but_for_what_is_theirs() {
+        let nodes: NodeRollout = serde_json::from_value(json!({
+            "maxUnreadyNodes": "34%", "minReadySeconds": 7, "paused": true, "historyLimit": 3,
+            "stages": [{"name": "canary", "selector": {}, "maxUnreadyNodes": 2, "soak": "1m", "approval": "Required"}],
+        }))
+        .unwrap();
+        let clusters: Rollout = serde_json::from_value(json!({
+            "maxUnreadyClusters": "34%", "minReadySeconds": 7, "paused": true, "historyLimit": 3, "onUnreachable": "Wait",
+            "stages": [{"name": "canary", "selector": {}, "maxUnreadyClusters": 2, "soak": "1m", "approval": "Required"}],
+        }))
+        .unwrap();
+        assert_eq!(rollout(&nodes), clusters);
+    }
+}

@@ -1,0 +1,290 @@
+//! A NodeModule's status: what was observed and decided, for people, for tools, and as the engine's memory. Pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use muster_api::{
+    conditions::{self, Conditions, Status, bounded},
+    control::Control,
+    evidence::Progress,
+    labels::annotation,
+    module::Attention,
+    node::{
+        NodeModule,
+        module::{NodeAttention, NodeModuleStatus, NodeReasonGroup, NodeSummary},
+    },
+    reasons::{ObjectReason, Reason},
+    rollout::FailureAction,
+    schema::MAX_MESSAGE,
+};
+use muster_rollout as engine;
+
+use super::observation::Observation;
+use crate::module::{
+    command::{Address, command},
+    gates::{Answers, Gates},
+    groups::groups,
+    memory,
+    reasons::{self, Background, Explained, Pause, Words},
+    status as shared,
+};
+
+/// The status while nothing can be decided: suspended, or a spec that cannot be acted on. Everything else stays as it was.
+pub fn idle(module: &NodeModule, seen: &Observation, now: Timestamp) -> NodeModuleStatus {
+    let told = match &seen.invalid {
+        Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message)
+            .stalled(invalid.reason, &*invalid.message),
+        None => Conditions::ready(
+            Status::False,
+            ObjectReason::Suspended,
+            "spec.suspend is true: nothing is assigned or withdrawn, nodes keep what they have",
+        ),
+    };
+    let before = module.status.clone().unwrap_or_default();
+    let conditions = merged(module, &told, &before.conditions, now);
+    NodeModuleStatus {
+        observed_generation: module.metadata.generation,
+        state: shared::state(&conditions, &[]),
+        conditions,
+        ..before
+    }
+}
+
+/// The status of a NodeModule that rolls, or rests.
+pub fn rolling(
+    module: &NodeModule,
+    seen: &Observation,
+    decision: &engine::Decision,
+    now: Timestamp,
+) -> Result<NodeModuleStatus, serde_json::Error> {
+    let before = module.status.clone().unwrap_or_default();
+    let obstacles = obstacles(module, seen);
+    let answers = Answers::new();
+    let background = background(module, seen, decision, &obstacles, &answers, now);
+    let reasons = decision.reasons.iter();
+    let explained: Vec<Explained<'_>> = reasons
+        .map(|(unit, why)| reasons::explain(unit, why, &background))
+        .collect();
+    let summary = shared::summary(&seen.units, decision, &explained);
+    let attention_before: Vec<Attention> = before.attention.iter().cloned().map(of_cluster).collect();
+    let attention = shared::attention(&explained, &attention_before, now);
+    let version = &background.version;
+    let phase = decision.summary.phase;
+    let mut all = shared::standing(&Words::NODES, version, phase, &explained, None, &summary);
+    if seen.deleting {
+        all = leaving(&explained);
+    }
+    if let Some(halt) = shared::halt(decision, &explained) {
+        all = all.with(conditions::HALTED, Status::True, halt.reason, halt.message());
+    }
+    if selects_all(module) {
+        let message = format!(
+            "the empty selector selects every node of the cluster; if this is intended, annotate the NodeModule with {}=true",
+            annotation::SELECT_ALL
+        );
+        all = all.with(
+            conditions::SELECTS_ALL,
+            Status::True,
+            ObjectReason::SelectsAll,
+            message,
+        );
+    }
+    if let Some(pause) = &background.pause {
+        let message = format!("the rollout is paused{pause}; no new updates start, those in progress finish");
+        all = all.with(conditions::PAUSED, Status::True, Reason::Paused, message);
+    }
+    let conditions = merged(module, &all, &before.conditions, now);
+    let target = seen.target.as_ref();
+    Ok(NodeModuleStatus {
+        observed_generation: module.metadata.generation,
+        state: shared::state(&conditions, &explained),
+        conditions,
+        progress: Some(Progress {
+            done: summary.updated,
+            total: summary.total,
+            waiting: waiting(phase, &explained),
+        }),
+        revision: target.map(|target| target.revision.clone()).or(before.revision),
+        reasons: groups(&explained).into_iter().map(of_nodes).collect(),
+        attention: attention.into_iter().map(of_node).collect(),
+        controls: Vec::new(),
+        rollout: Some(memory::store(&decision.memory, module.metadata.uid.as_deref())?),
+        summary: Some(NodeSummary {
+            total: summary.total,
+            updated: summary.updated,
+            ready: summary.ready,
+            updating: summary.updating,
+            waiting: summary.waiting,
+            failed: summary.failed,
+            skipped: summary.skipped,
+            held: summary.held,
+            withdrawing: summary.withdrawing,
+            nodes: summary.clusters,
+        }),
+    })
+}
+
+/// What it waits for that is no work of its nodes: while it does, the deadline of a cluster that gets it stands still.
+fn waiting(phase: engine::Phase, explained: &[Explained<'_>]) -> Option<String> {
+    if phase == engine::Phase::Paused {
+        return Some("the end of a pause".to_owned());
+    }
+    let moves = |told: &Explained<'_>| {
+        matches!(
+            told.reason,
+            Reason::Updating | Reason::Reverting | Reason::Withdrawing
+        )
+    };
+    if explained.iter().any(moves) {
+        return None;
+    }
+    let of = |reason: Reason| explained.iter().any(|told| told.reason == reason);
+    if of(Reason::WaitingApproval) {
+        Some("an approval".to_owned())
+    } else if of(Reason::LostInChange) {
+        Some("a node that vanished in its change".to_owned())
+    } else if of(Reason::Soaking) || of(Reason::WaitingStage) {
+        Some("a soak".to_owned())
+    } else {
+        None
+    }
+}
+
+fn obstacles(module: &NodeModule, seen: &Observation) -> BTreeMap<String, String> {
+    let name = module.metadata.name.as_deref().unwrap_or_default();
+    let mut all: BTreeMap<String, String> = seen
+        .nodes
+        .iter()
+        .map(|node| (node.name.clone(), "as many nodes as the NodeBudget allows are changing or not ready (kubectl get nodebudget nodes -o yaml)".to_owned()))
+        .collect();
+    for node in &seen.nodes {
+        let other = node
+            .assemblage
+            .as_ref()
+            .and_then(|assemblage| assemblage.busy_with(name));
+        if let Some(other) = other {
+            all.insert(
+                node.name.clone(),
+                format!("it waits for NodeModule {other}, which is changing it"),
+            );
+        }
+    }
+    all.extend(
+        seen.obstacles
+            .iter()
+            .map(|(node, message)| (node.clone(), message.clone())),
+    );
+    all
+}
+
+fn background<'a>(
+    module: &'a NodeModule,
+    seen: &'a Observation,
+    decision: &engine::Decision,
+    obstacles: &'a BTreeMap<String, String>,
+    answers: &'a Answers,
+    now: Timestamp,
+) -> Background<'a> {
+    let revision = seen.target.as_ref().map_or("", |target| target.revision.as_str());
+    let short = revision.get(..8).unwrap_or(revision);
+    Background {
+        words: &Words::NODES,
+        namespace: String::new(),
+        module: address(module),
+        pause: pause(module, seen, now),
+        obstacles,
+        progress: BTreeMap::new(),
+        pins: BTreeMap::new(),
+        source: None,
+        version: format!("revision {short}"),
+        revision,
+        aborted: seen.controls.aborted(revision),
+        stuck: module.spec.rollout.on_failure.action == FailureAction::Revert
+            && decision.memory.last_good.is_none(),
+        gates: Gates { stages: &[], answers },
+    }
+}
+
+/// The kind and name, as kubectl takes them: `nodemodule/fabric`.
+fn address(module: &NodeModule) -> String {
+    format!(
+        "nodemodule/{}",
+        module.metadata.name.as_deref().unwrap_or_default()
+    )
+}
+
+fn pause(module: &NodeModule, seen: &Observation, now: Timestamp) -> Option<Pause> {
+    if seen.deleting {
+        return None;
+    }
+    let control = seen.controls.paused(now);
+    let lift = control.map(|_| {
+        let address = Address {
+            namespace: "",
+            module: &address(module),
+        };
+        command(&address, annotation::PAUSED, None)
+    });
+    let paused = module.spec.rollout.paused;
+    let in_spec = paused.then(|| "set spec.rollout.paused to false".to_owned());
+    let ways: Vec<String> = in_spec.into_iter().chain(lift).collect();
+    (!ways.is_empty()).then(|| Pause {
+        told: control.map_or_else(String::new, Control::told),
+        resume: format!("; to resume: {}", ways.join(" and ")),
+    })
+}
+
+fn selects_all(module: &NodeModule) -> bool {
+    let empty = module.spec.selector.as_ref() == Some(&LabelSelector::default());
+    let meant = module.metadata.annotations.as_ref();
+    empty && !meant.is_some_and(|annotations| annotations.contains_key(annotation::SELECT_ALL))
+}
+
+/// What a deletion waits for.
+fn leaving(explained: &[Explained<'_>]) -> Conditions {
+    let mut left = explained.iter().filter(|told| told.reason != Reason::Excluded);
+    let message = match left.next() {
+        Some(first) => format!(
+            "being deleted: {} nodes still to be withdrawn from, first {}: {}",
+            left.count() + 1,
+            first.cluster,
+            first.message()
+        ),
+        None => "being deleted: nothing is left on any node".to_owned(),
+    };
+    Conditions::ready(Status::False, ObjectReason::Terminating, &*message)
+        .reconciling(ObjectReason::Terminating, message)
+}
+
+fn merged(module: &NodeModule, all: &Conditions, before: &[Condition], now: Timestamp) -> Vec<Condition> {
+    all.merge(before, module.metadata.generation.unwrap_or_default(), now)
+}
+
+fn of_nodes(group: muster_api::module::ReasonGroup) -> NodeReasonGroup {
+    NodeReasonGroup {
+        reason: group.reason,
+        count: group.count,
+        nodes: group.clusters,
+        truncated: group.truncated,
+        message: group.message,
+    }
+}
+
+fn of_node(entry: Attention) -> NodeAttention {
+    NodeAttention {
+        node: entry.cluster,
+        reason: entry.reason,
+        since: entry.since,
+        message: bounded(&entry.message, MAX_MESSAGE).into_owned(),
+    }
+}
+
+fn of_cluster(entry: NodeAttention) -> Attention {
+    Attention {
+        cluster: entry.node,
+        reason: entry.reason,
+        since: entry.since,
+        message: entry.message,
+    }
+}

@@ -1,0 +1,13 @@
+//! What NodeModules promise, one file each: the pure passes of the controller over played clusters, whose agents do as they are told.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking"
+)]
+
+mod budgets;
+mod inputs;
+mod limits;
+mod lost;
+mod support;

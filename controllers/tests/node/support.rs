@@ -1,0 +1,373 @@
+//! A played cluster: Nodes, NodeModules and all that the controller writes as plain objects, passes of the controller, and agents.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use muster_api::{
+    assemblage::FailureClass,
+    node::{
+        NodeAssemblage, NodeBudget, NodeModule, NodeRevision,
+        assemblage::{NodeAssemblageSpec, NodePhase, NodeRow, NodeRowState},
+        budget::{self, NodeBudgetSpec},
+        revision::NodeRevisionSpec,
+    },
+};
+use muster_controllers::{
+    bindings::{Kinds, Known},
+    node::{
+        agents::Missing,
+        decision::{self, Write},
+        facts::{AssemblageFacts, NodeFacts, RevisionFacts},
+        pass::{self, Lists, Next},
+    },
+};
+use serde_json::{Value, json};
+
+/// What the agent of a node does with a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agent {
+    /// It acknowledges it, and confirms it.
+    Good,
+    /// It acknowledges it, and restores what the node had: the revision is to blame.
+    Fails,
+    /// It acknowledges it, and cannot say whether the revision is to blame.
+    Inconclusive,
+    /// It acknowledges it, and the node is never heard of again.
+    Dies,
+    /// It renews its Lease and does nothing else.
+    Deaf,
+    /// There is none.
+    None,
+}
+
+pub struct World {
+    pub now: Timestamp,
+    pub nodes: BTreeMap<String, NodeFacts>,
+    pub agents: BTreeMap<String, Agent>,
+    pub modules: BTreeMap<String, NodeModule>,
+    pub assemblages: BTreeMap<String, NodeAssemblage>,
+    pub revisions: BTreeMap<String, NodeRevision>,
+    pub budget: NodeBudget,
+    /// Nodes whose agent does not renew its Lease.
+    dead: BTreeSet<String>,
+    version: u64,
+    /// The most nodes that were changing at once, as the reports say.
+    pub most: usize,
+}
+
+impl World {
+    pub fn of(nodes: &[&str]) -> Self {
+        let mut world = Self {
+            now: "2026-12-01T12:00:00Z".parse().unwrap(),
+            nodes: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            modules: BTreeMap::new(),
+            assemblages: BTreeMap::new(),
+            revisions: BTreeMap::new(),
+            budget: NodeBudget::new(budget::NAME, NodeBudgetSpec::default()),
+            dead: BTreeSet::new(),
+            version: 0,
+            most: 0,
+        };
+        for node in nodes {
+            world.join(node, &[]);
+        }
+        world
+    }
+
+    pub fn join(&mut self, name: &str, labels: &[(&str, &str)]) {
+        let given = [("kubernetes.io/os", "linux"), ("kubernetes.io/hostname", name)];
+        let labels = given.iter().chain(labels);
+        self.version += 1;
+        let facts = NodeFacts {
+            name: name.to_owned(),
+            uid: format!("node-{}", self.version),
+            labels: labels
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+            annotations: BTreeMap::new(),
+            ready: true,
+            deleting: false,
+            taints: BTreeSet::new(),
+        };
+        self.nodes.insert(name.to_owned(), facts);
+        self.agents.insert(name.to_owned(), Agent::Good);
+    }
+
+    /// A NodeModule of one file with this content, for all nodes, with `edit` of its spec.
+    pub fn apply(&mut self, name: &str, content: &str, edit: impl Fn(&mut Value)) {
+        let mut spec = json!({"selector": {}, "parts": [{"files": [{"path": format!("/etc/{name}"), "content": content}]}]});
+        edit(&mut spec);
+        let before = self.modules.get(name).cloned();
+        let generation = before
+            .as_ref()
+            .and_then(|module| module.metadata.generation)
+            .unwrap_or_default();
+        let mut module: NodeModule = serde_json::from_value(json!({
+            "metadata": {"name": name, "uid": format!("uid-{name}"), "generation": generation + 1},
+            "spec": spec,
+        }))
+        .unwrap();
+        if let Some(before) = before {
+            module.status = before.status;
+            module.metadata.annotations = before.metadata.annotations;
+        }
+        self.modules.insert(name.to_owned(), module);
+    }
+
+    pub fn annotate(&mut self, module: &str, key: &str, value: &str) {
+        let annotations = &mut self.modules.get_mut(module).unwrap().metadata.annotations;
+        let annotations = annotations.get_or_insert_default();
+        annotations.insert(format!("fleet.muster.dev/{key}"), value.to_owned());
+    }
+
+    pub fn wait(&mut self, seconds: i64) {
+        self.now = self.now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+    }
+
+    /// The Node vanishes, as the control plane sees it.
+    pub fn vanish(&mut self, node: &str) {
+        self.nodes.get_mut(node).unwrap().ready = false;
+        self.dead.insert(node.to_owned());
+    }
+
+    /// It is back.
+    pub fn is_back(&mut self, node: &str) {
+        self.nodes.get_mut(node).unwrap().ready = true;
+        self.dead.remove(node);
+    }
+
+    fn lists<T>(&self, module: &str, read: impl FnOnce(&NodeModule, &Lists<'_>) -> T) -> T {
+        let nodes: Vec<_> = self.nodes.values().cloned().map(Arc::new).collect();
+        let assemblages = self
+            .assemblages
+            .values()
+            .map(|assemblage| Arc::new(AssemblageFacts::of(assemblage)));
+        let revisions = self
+            .revisions
+            .values()
+            .filter(|revision| revision.spec.module == module);
+        let modules: Vec<_> = self.modules.values().cloned().map(Arc::new).collect();
+        let missing = |node: &str| {
+            let none = self.agents.get(node) == Some(&Agent::None) || self.dead.contains(node);
+            none.then_some(Missing::Never)
+        };
+        let lists = Lists {
+            nodes: &nodes,
+            assemblages: &assemblages.collect::<Vec<_>>(),
+            revisions: &revisions.map(RevisionFacts::of).collect::<Vec<_>>(),
+            modules: &modules,
+            budget: &self.budget,
+            missing: &missing,
+            kinds: &Kinds::default(),
+            objects: &Known::new(),
+            gap: Duration::ZERO,
+            now: self.now,
+        };
+        read(&self.modules[module], &lists)
+    }
+
+    /// One pass of the controller: claims, then the memory, then rows, then claims that are over.
+    pub fn pass(&mut self, name: &str) {
+        let (seen, plan) = loop {
+            match self.lists(name, |module, lists| pass::next(module, lists).unwrap()) {
+                Next::Read(objects) => panic!("nothing is read here: {objects:?}"),
+                Next::Claim(status) => self.budget.status = Some(status),
+                Next::Write(seen, plan) => break (seen, plan),
+            }
+        };
+        let module = self.modules[name].clone();
+        if plan.records {
+            let target = seen.target.as_ref().unwrap();
+            let spec = NodeRevisionSpec {
+                module: name.to_owned(),
+                uid: module.metadata.uid.clone(),
+                revision: target.revision.clone(),
+                content: (*target.content).clone(),
+            };
+            let object = muster_api::names::node_revision(name, &seen.uid, &target.revision);
+            self.revisions
+                .insert(object.clone(), NodeRevision::new(&object, spec));
+        }
+        self.modules.get_mut(name).unwrap().status = Some((*plan.status).clone());
+        let Some(decided) = plan.decided else { return };
+        let remembered = decided.written(Ok::<_, ()>(())).unwrap();
+        let memory = &remembered.decision().memory;
+        let rows = decision::rows(&module, &seen, memory);
+        let writes = remembered.writes(&rows);
+        for write in writes {
+            let Write { version, row } = write.write().clone();
+            self.write(write.planned().unit.as_str(), name, version, row);
+        }
+        let released = self.lists(name, |module, lists| pass::released(module, memory, lists));
+        if let Some(status) = released {
+            self.budget.status = Some(status);
+        }
+        if plan.release {
+            self.modules.remove(name);
+        }
+    }
+
+    fn write(&mut self, node: &str, module: &str, version: Option<String>, row: Option<NodeRow>) {
+        self.version += 1;
+        let known = self
+            .assemblages
+            .get(node)
+            .and_then(|assemblage| assemblage.metadata.resource_version.clone());
+        assert_eq!(version, known, "a row is written on the version that was read");
+        let uid = self.nodes.get(node).map(|facts| facts.uid.clone());
+        let assemblage = self
+            .assemblages
+            .entry(node.to_owned())
+            .or_insert_with(|| NodeAssemblage::new(node, NodeAssemblageSpec::default()));
+        assemblage.metadata.resource_version = Some(self.version.to_string());
+        assemblage.metadata.owner_references = uid.map(|uid| {
+            serde_json::from_value(json!([{"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}]))
+                .unwrap()
+        });
+        let rows = &mut assemblage.spec.rows;
+        let before = rows
+            .iter()
+            .find(|known| known.name == module)
+            .map_or(0, |row| row.token);
+        rows.retain(|known| known.name != module);
+        if let Some(row) = row {
+            assert!(row.token > before, "tokens grow");
+            rows.push(row);
+        }
+    }
+
+    /// Each living agent goes one step further with one row.
+    pub fn act(&mut self) {
+        let nodes: Vec<String> = self.assemblages.keys().cloned().collect();
+        let changing = nodes.iter().filter(|node| self.is_changing(node)).count();
+        self.most = self.most.max(changing);
+        for node in nodes {
+            self.act_on(&node);
+        }
+    }
+
+    /// A row of the node is assigned and not settled.
+    pub fn is_changing(&self, node: &str) -> bool {
+        let facts = self.assemblages.get(node).map(AssemblageFacts::of);
+        facts.is_some_and(|facts| facts.rows.iter().any(|row| !row.is_settled()))
+    }
+
+    fn act_on(&mut self, node: &str) {
+        let agent = self.agents.get(node).copied().unwrap_or(Agent::None);
+        if self.dead.contains(node) || matches!(agent, Agent::None | Agent::Deaf) {
+            return;
+        }
+        let facts = AssemblageFacts::of(&self.assemblages[node]);
+        let Some(row) = facts.rows.iter().find(|row| !row.is_settled()) else {
+            return;
+        };
+        let known = row.report().map(|report| report.state);
+        if known == Some(NodePhase::Failed) {
+            return;
+        }
+        let before = row.state.as_ref().and_then(|state| state.confirmed.clone());
+        let mut state = NodeRowState {
+            name: row.row.name.clone(),
+            digest: row.row.digest.clone(),
+            token: row.row.token,
+            confirmed: before,
+            ..NodeRowState::default()
+        };
+        let leaves = row.row.withdraw.is_some();
+        state.state = match (known, agent) {
+            (None, _) if leaves => NodePhase::Withdrawing,
+            (None, _) => NodePhase::Updating,
+            (Some(_), _) if leaves => NodePhase::Withdrawn,
+            (Some(_), Agent::Good) => NodePhase::Confirmed,
+            (Some(_), _) => NodePhase::Failed,
+        };
+        match agent {
+            Agent::Dies if known.is_some() => {
+                self.vanish(node);
+                return;
+            }
+            Agent::Good if state.state == NodePhase::Confirmed => state.confirmed.clone_from(&state.digest),
+            Agent::Fails | Agent::Inconclusive if state.state == NodePhase::Failed => {
+                let is_failure = agent == Agent::Fails;
+                state.class = Some(if is_failure {
+                    FailureClass::Revision
+                } else {
+                    FailureClass::Infra
+                });
+                state.terminal = is_failure;
+                state.reason = Some(if is_failure { "Failed" } else { "Inconclusive" }.to_owned());
+                state.message = Some("tcp 10.0.0.1:179 did not answer".to_owned());
+            }
+            _ => {}
+        }
+        let status = self
+            .assemblages
+            .get_mut(node)
+            .unwrap()
+            .status
+            .get_or_insert_default();
+        status.rows.retain(|known| known.name != state.name);
+        status.rows.push(state);
+    }
+
+    /// Passes of one NodeModule and steps of agents, so many times, a second each.
+    pub fn run(&mut self, module: &str, times: usize) {
+        for _ in 0..times {
+            if self.modules.contains_key(module) {
+                self.pass(module);
+            }
+            self.act();
+            self.wait(1);
+        }
+    }
+
+    /// The nodes that carry this content of a NodeModule by their row.
+    pub fn on(&self, module: &str, content: &str) -> Vec<&str> {
+        let revision = self.revisions.values().find(|revision| {
+            let files = revision.spec.content.parts.iter().flat_map(|part| &part.files);
+            let mut files = files.filter(|file| file.content.as_deref() == Some(content));
+            revision.spec.module == module && files.next().is_some()
+        });
+        let Some(revision) = revision.map(|revision| revision.spec.revision.clone()) else {
+            return Vec::new();
+        };
+        let nodes = self.assemblages.iter().filter(|(_, assemblage)| {
+            let mut rows = assemblage.spec.rows.iter();
+            rows.any(|row| row.name == module && row.revision.as_ref() == Some(&revision))
+        });
+        nodes.map(|(node, _)| node.as_str()).collect()
+    }
+
+    /// Why each node is where it is.
+    pub fn words(&self, module: &str) -> String {
+        let status = self.modules[module].status.as_ref().unwrap();
+        let groups = status
+            .reasons
+            .iter()
+            .map(|group| format!("{}:{}", group.nodes, group.reason));
+        groups.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Status and reason of Ready.
+    pub fn ready(&self, module: &str) -> (String, String) {
+        let status = self.modules[module].status.as_ref().unwrap();
+        let ready = status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == "Ready")
+            .unwrap();
+        (ready.status.clone(), ready.reason.clone())
+    }
+
+    /// The message of a node that needs attention.
+    pub fn message(&self, module: &str, node: &str) -> String {
+        let status = self.modules[module].status.as_ref().unwrap();
+        let entry = status.attention.iter().find(|entry| entry.node == node).unwrap();
+        entry.message.clone()
+    }
+}
