@@ -13,7 +13,7 @@ fn one_node_of_the_control_plane_at_a_time_whatever_node_modules_say() {
     }
     for name in ["fabric", "sysctl"] {
         world.apply(name, "one", |spec| {
-            spec["rollout"] = json!({"maxUnreadyNodes": "100%"})
+            spec["rollout"] = json!({"maxUnreadyNodes": "100%"});
         });
     }
     let mut claimed = 0;
@@ -49,7 +49,7 @@ fn a_full_budget_is_named_and_a_node_that_is_not_available_uses_it() {
     world.budget.spec.workers = Some(Amount::Count(1));
     world.nodes.get_mut("w-3").unwrap().ready = false;
     world.apply("fabric", "one", |spec| {
-        spec["rollout"] = json!({"maxUnreadyNodes": 3})
+        spec["rollout"] = json!({"maxUnreadyNodes": 3});
     });
     // w-3 never carried anything, and is not Ready: it is changed first, and the others wait.
     world.run("fabric", 1);

@@ -18,7 +18,7 @@ fn settled() -> World {
 fn a_path_of_two_node_modules_is_written_by_neither() {
     let mut world = settled();
     world.apply("other", "x", |spec| {
-        spec["parts"][0]["files"][0]["path"] = json!("/etc/fabric/below")
+        spec["parts"][0]["files"][0]["path"] = json!("/etc/fabric/below");
     });
     world.apply("fabric", "two", |_| ());
     world.run("other", 3);
@@ -106,11 +106,11 @@ fn what_is_deleted_leaves_its_files_or_gives_back_what_was_there() {
         let mut asked = None;
         for _ in 0..30 {
             world.run("fabric", 1);
-            let rows = world
+            let mut rows = world
                 .assemblages
                 .values()
                 .flat_map(|assemblage| &assemblage.spec.rows);
-            asked = asked.or(rows.filter_map(|row| row.withdraw).next());
+            asked = asked.or_else(|| rows.find_map(|row| row.withdraw));
         }
         assert_eq!(asked.map(|how| format!("{how:?}")).as_deref(), Some(on_delete));
         assert!(!world.modules.contains_key("fabric"), "it is released");

@@ -16,7 +16,7 @@ fn a_revision_rolls_a_few_nodes_at_a_time() {
     ] {
         let mut world = World::of(&SIX);
         world.apply("fabric", "one", |spec| {
-            spec["rollout"] = json!({"maxUnreadyNodes": limit})
+            spec["rollout"] = json!({"maxUnreadyNodes": limit});
         });
         world.run("fabric", passes);
         assert_eq!(
@@ -143,7 +143,7 @@ fn an_outage_condemns_nothing() {
 fn only_a_living_agent_that_does_not_pick_up_condemns() {
     let mut world = World::of(&SIX);
     world.apply("fabric", "one", |spec| {
-        spec["rollout"] = json!({"maxUnreadyNodes": 2})
+        spec["rollout"] = json!({"maxUnreadyNodes": 2});
     });
     world.agents.insert("n1".to_owned(), Agent::None);
     world.run("fabric", 30);
@@ -154,7 +154,7 @@ fn only_a_living_agent_that_does_not_pick_up_condemns() {
         world.words("fabric")
     );
     world.apply("fabric", "two", |spec| {
-        spec["rollout"] = json!({"maxUnreadyNodes": 2})
+        spec["rollout"] = json!({"maxUnreadyNodes": 2});
     });
     world.agents.insert("n2".to_owned(), Agent::Deaf);
     world.run("fabric", 2);

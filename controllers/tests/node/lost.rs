@@ -70,7 +70,7 @@ fn it_goes_on_when_its_node_is_deleted_or_released() {
             world.wait(301);
             // The budget of unavailable nodes is 1, and n1 is not available.
             world.apply("fabric", "two", |spec| {
-                spec["rollout"] = json!({"maxUnreadyNodes": 2})
+                spec["rollout"] = json!({"maxUnreadyNodes": 2});
             });
         } else {
             world.nodes.remove("n1");
@@ -116,7 +116,7 @@ fn a_node_that_joins_gets_what_it_lacks() {
     // One that carried it before and is NotReady gets nothing new.
     world.nodes.get_mut("n2").unwrap().ready = false;
     world.apply("fabric", "two", |spec| {
-        spec["rollout"] = json!({"maxUnreadyNodes": 4})
+        spec["rollout"] = json!({"maxUnreadyNodes": 4});
     });
     world.agents.insert("n8".to_owned(), Agent::Good);
     world.run("fabric", 30);

@@ -201,7 +201,7 @@ impl World {
         let writes = remembered.writes(&rows);
         for write in writes {
             let Write { version, row } = write.write().clone();
-            self.write(write.planned().unit.as_str(), name, version, row);
+            self.write(write.planned().unit.as_str(), name, version.as_deref(), row);
         }
         let released = self.lists(name, |module, lists| pass::released(module, memory, lists));
         if let Some(status) = released {
@@ -212,13 +212,17 @@ impl World {
         }
     }
 
-    fn write(&mut self, node: &str, module: &str, version: Option<String>, row: Option<NodeRow>) {
+    fn write(&mut self, node: &str, module: &str, version: Option<&str>, row: Option<NodeRow>) {
         self.version += 1;
         let known = self
             .assemblages
             .get(node)
             .and_then(|assemblage| assemblage.metadata.resource_version.clone());
-        assert_eq!(version, known, "a row is written on the version that was read");
+        assert_eq!(
+            version,
+            known.as_deref(),
+            "a row is written on the version that was read"
+        );
         let uid = self.nodes.get(node).map(|facts| facts.uid.clone());
         let assemblage = self
             .assemblages
