@@ -23,9 +23,10 @@ impl Pass<'_> {
 
     /// Why a unit waits that the budget has no room for; None: there is no budget.
     pub(super) fn full_budget(&self) -> Option<Why> {
+        let limit = self.budget_limit()?;
         Some(Why::WaitingBudget {
             holders: self.disrupted(|_, _| true).take(NAMED).cloned().collect(),
-            limit: self.budget_limit()?,
+            limit,
         })
     }
 
@@ -55,6 +56,11 @@ impl Pass<'_> {
 }
 
 impl Budget {
+    /// There is one: of a unit it is asked only then whether it uses it.
+    pub(super) const fn is_bounded(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Whether a unit may begin to change.
     pub(super) fn admit(&self, uses: bool) -> bool {
         !uses || self.0 != Some(0)

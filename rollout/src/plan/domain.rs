@@ -36,12 +36,6 @@ impl<'a> Pass<'a> {
         if !spec.constrain() {
             return windows;
         }
-        for (id, charge) in self.memory.charges.iter().filter(|(_, charge)| charge.counts()) {
-            match self.unit_of(id, charge) {
-                Some(unit) => windows.take(unit),
-                None => windows.unknown += 1,
-            }
-        }
         if let Some(limit) = spec.limit {
             let mut sizes: BTreeMap<Key<'_>, u32> = BTreeMap::new();
             for unit in self.units.iter().filter(|unit| unit.is_base()) {
@@ -51,6 +45,12 @@ impl<'a> Pass<'a> {
                 .into_iter()
                 .map(|(key, size)| (key, limit.of(size)))
                 .collect();
+        }
+        for (id, charge) in self.memory.charges.iter().filter(|(_, charge)| charge.counts()) {
+            match self.unit_of(id, charge) {
+                Some(unit) => windows.take(unit),
+                None => windows.unknown += 1,
+            }
         }
         if let Some(at_once) = spec.at_once.filter(|_| spec.ordered) {
             let (open, ahead) = self.open_domains(at_once);
@@ -86,8 +86,8 @@ impl<'a> Pass<'a> {
 
     /// It gets its turn by the order of domains: to get what is rolled out, not to go back, to join, or to follow its pin.
     pub(super) fn is_in_order(&self, unit: &Unit, kind: Kind) -> bool {
-        let of_the_run = !unit.pinned || self.is_run_for(unit);
-        self.spec.domains.ordered && kind == Kind::Assign && of_the_run
+        let of_the_run = || !unit.pinned || self.is_run_for(unit);
+        self.spec.domains.ordered && kind == Kind::Assign && of_the_run()
     }
 }
 
@@ -107,7 +107,7 @@ impl<'a> DomainWindows<'a> {
     }
 
     fn has_room(&self, unit: &Unit) -> bool {
-        if self.at_once.is_none() && self.limits.is_empty() {
+        if !self.is_bounded() {
             return true;
         }
         let key = key(unit);
@@ -120,7 +120,15 @@ impl<'a> DomainWindows<'a> {
         at_once && limit.is_none_or(|most| charged.unwrap_or_default().saturating_add(self.unknown) < *most)
     }
 
+    /// It matters which units of which domain are charged.
+    fn is_bounded(&self) -> bool {
+        self.at_once.is_some() || !self.limits.is_empty()
+    }
+
     pub(super) fn take(&mut self, unit: &'a Unit) {
+        if !self.is_bounded() {
+            return;
+        }
         *self.charged.entry(key(unit)).or_default() += 1;
     }
 }

@@ -39,8 +39,9 @@ impl<'a> Pass<'a> {
             if chosen.len() == most {
                 break;
             }
-            let (in_order, uses) = (self.is_in_order(unit, wanted.kind), self.uses_budget(unit));
-            if domains.admit(unit, in_order) && stages.admit(unit) && budget.admit(uses) {
+            let in_order = self.is_in_order(unit, wanted.kind);
+            let uses = budget.is_bounded() && self.uses_budget(unit);
+            if stages.admit(unit) && domains.admit(unit, in_order) && budget.admit(uses) {
                 domains.take(unit);
                 stages.take(unit);
                 budget.take(uses);
