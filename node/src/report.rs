@@ -1,0 +1,91 @@
+//! What the agent says of each row.
+
+use crate::{
+    content::Key,
+    hold::Hold,
+    outcome::{Class, Outcome, Refusal},
+};
+
+/// A row as it stands on this node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The row.
+    pub row: String,
+    /// What the state is about: digest, token and attempt are those of the assignment. `None` where it is about none.
+    pub key: Option<Key>,
+    /// How it stands.
+    pub state: State,
+    /// Files of a confirmed row that are not as they were confirmed. They are reported and left alone.
+    pub drift: Vec<String>,
+    /// What failed when the services read the files of a confirmed row again after a boot.
+    pub note: Option<String>,
+}
+
+/// How a row stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// Its files stand, and its checks held with them.
+    Confirmed,
+    /// A try ended otherwise, and the files of before stand. The outcome is of this key, or of the same content before.
+    Ended(Outcome),
+    /// It is refused; nothing was written.
+    Refused(Refusal),
+    /// It is not changed yet; nothing was written.
+    Waiting(Waiting),
+    /// It was deleted, and nothing of it is left to do.
+    Gone,
+}
+
+/// Why a row is not changed yet.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Waiting {
+    /// `muster node-agent hold` on the node.
+    HeldLocally(Hold),
+    /// This row is changed, or could not be brought back.
+    BusyWith(String),
+    /// This row has the path, or a parent of it, or one below.
+    PathConflict {
+        /// The other row.
+        row: String,
+        /// The path of this row.
+        path: String,
+    },
+    /// A newer version of the agent wrote the journal: this one writes nothing.
+    JournalFromNewer,
+    /// The start of the change could not be reported, so it did not start.
+    NotAcknowledged,
+    /// The agent's own folder cannot be written: nothing is begun that could not be remembered.
+    CannotRemember(String),
+}
+
+impl State {
+    /// The reason, as the API has it.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Confirmed => "Confirmed",
+            Self::Ended(outcome) => outcome.verdict.reason(),
+            Self::Refused(refusal) => refusal.reason(),
+            Self::Gone => "Gone",
+            Self::Waiting(waiting) => match waiting {
+                Waiting::HeldLocally(_) => "HeldLocally",
+                Waiting::BusyWith(_) => "BusyWith",
+                Waiting::PathConflict { .. } => "PathConflict",
+                Waiting::JournalFromNewer => "JournalFromNewer",
+                Waiting::NotAcknowledged => "NotAcknowledged",
+                Waiting::CannotRemember(_) => "CannotRemember",
+            },
+        }
+    }
+
+    /// Whose fault it is that the row is not confirmed; `None` where nothing failed.
+    pub fn class(&self) -> Option<Class> {
+        match self {
+            Self::Ended(outcome) => outcome.verdict.class(),
+            Self::Refused(refusal) => Some(refusal.class()),
+            Self::Waiting(
+                Waiting::PathConflict { .. } | Waiting::JournalFromNewer | Waiting::CannotRemember(_),
+            ) => Some(Class::Unit),
+            Self::Confirmed | Self::Gone | Self::Waiting(_) => None,
+        }
+    }
+}
