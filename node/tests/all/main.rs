@@ -5,14 +5,12 @@
 
 mod clocks;
 mod configuration;
-mod content;
 mod drift_and_holds;
 mod full_disk;
 mod interruptions;
 mod journals;
 mod known_bad;
 mod landlock;
-mod operations;
 mod originals;
 mod power_cuts;
 mod processes;

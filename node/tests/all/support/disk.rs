@@ -59,6 +59,8 @@ pub struct PlayedDisk {
     pub fault: Cell<Option<Fault>>,
     pub obstacles: RefCell<BTreeMap<String, Obstacle>>,
     pub read_only: Cell<bool>,
+    /// Nothing that needs space succeeds.
+    pub full: Cell<bool>,
     pub log: RefCell<Vec<String>>,
 }
 
@@ -84,6 +86,7 @@ impl PlayedDisk {
     fn needs_space(&self) -> Result<(), i32> {
         match self.fault.get() {
             Some(Fault::Full(at)) if self.operations.get() > at => Err(NOSPC),
+            _ if self.full.get() => Err(NOSPC),
             _ => Ok(()),
         }
     }

@@ -1,1 +1,0 @@
-//! Promise: to be written.
