@@ -13,14 +13,14 @@ use crate::{
     disk::{DiskError, DiskResult},
     outcome::{Outcome, Verdict},
     own::Own,
-    sealed,
+    sealed::hash,
 };
 
 /// Bytes of a slot: what disks write as one.
 pub const SLOT: usize = 4096;
 /// What this version writes and reads.
 pub const FORMAT: u32 = 1;
-/// How a slot begins; the format follows.
+/// How a slot begins; format, checksum and body follow.
 const MAGIC: &str = "muster-journal ";
 /// Name in the agent's own folder.
 pub(crate) const FILE: &str = "journal";
@@ -126,23 +126,35 @@ fn parse(bytes: &[u8]) -> Slot {
     if bytes.iter().all(|byte| *byte == 0) {
         return Slot::Blank;
     }
-    let head = bytes.strip_prefix(MAGIC.as_bytes()).and_then(|rest| {
-        let end = rest.iter().position(|byte| *byte == b'\n')?;
-        let format: u32 = str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
-        Some((format, &rest[end + 1..]))
-    });
-    let Some((format, rest)) = head else {
-        return Slot::Torn;
-    };
-    if format != FORMAT {
-        return Slot::Newer;
-    }
-    let end = rest
+    let end = bytes
         .iter()
         .rposition(|byte| *byte != 0)
         .map_or(0, |last| last + 1);
-    let record = sealed::open(&rest[..end]).and_then(|json| serde_json::from_slice(json).ok());
-    record.map_or(Slot::Torn, |record| Slot::Valid(Box::new(record)))
+    match unframe(&bytes[..end]) {
+        None => Slot::Torn,
+        Some((FORMAT, body)) => match serde_json::from_slice(body) {
+            Ok(record) => Slot::Valid(Box::new(record)),
+            Err(_) => Slot::Torn,
+        },
+        Some(_) => Slot::Newer,
+    }
+}
+
+/// A slot of any format, up to the zeroes behind it: every version keeps this frame, so that an older one sees what it must not touch.
+pub fn frame(format: u32, body: &[u8]) -> Vec<u8> {
+    let checksum = hash(&[format.to_string().as_bytes(), body]);
+    let mut slot = format!("{MAGIC}{format} {checksum}\n").into_bytes();
+    slot.extend_from_slice(body);
+    slot
+}
+
+/// Format and body of a slot whose checksum fits.
+fn unframe(slot: &[u8]) -> Option<(u32, &[u8])> {
+    let rest = slot.strip_prefix(MAGIC.as_bytes())?;
+    let end = rest.iter().position(|byte| *byte == b'\n')?;
+    let (format, _) = str::from_utf8(&rest[..end]).ok()?.split_once(' ')?;
+    let (format, body) = (format.parse().ok()?, &rest[end + 1..]);
+    (frame(format, body) == slot).then_some((format, body))
 }
 
 /// What the bytes of a journal say.
@@ -192,8 +204,7 @@ impl Journal {
     pub fn write(&mut self, record: &mut Record) -> DiskResult<()> {
         record.seq = self.seq + 1;
         let json = serde_json::to_vec(record).unwrap_or_default();
-        let mut slot = format!("{MAGIC}{FORMAT}\n").into_bytes();
-        slot.extend(sealed::seal(&json));
+        let mut slot = frame(FORMAT, &json);
         let path = self.own.path(FILE);
         if slot.len() > SLOT {
             return Err(DiskError::new(
