@@ -58,6 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-api",
             "muster-apiserver",
             "muster-controllers",
+            "muster-node",
             "muster-real",
             "muster-rollout",
             "muster-sync",

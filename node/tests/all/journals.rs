@@ -68,7 +68,9 @@ fn a_torn_slot_falls_back_to_the_other() {
 fn both_slots_damaged_restores_by_the_plan() {
     let world = interrupted();
     world.disk.damage(&journal(), |bytes| {
-        bytes.iter_mut().for_each(|byte| *byte ^= 0x55)
+        for byte in bytes.iter_mut() {
+            *byte ^= 0x55;
+        }
     });
     drop(world.start());
     assert_eq!(world.files(), files_of(true, ""));

@@ -273,7 +273,7 @@ impl World {
     pub fn everything_kept(&self) -> String {
         let mut all = String::new();
         for (path, (_, content)) in self.disk.files(OWN) {
-            all += &format!("{path}\n{content}\n");
+            all.extend([path.as_str(), "\n", content.as_str(), "\n"]);
         }
         all + &self.disk.files("/").into_keys().collect::<Vec<_>>().join("\n")
     }
