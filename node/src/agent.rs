@@ -48,8 +48,8 @@ pub struct Surroundings {
     pub identity: Identity,
 }
 
-/// What is reported before a row is changed; `false`: it could not be, and the change does not begin.
-pub type Acknowledge<'a> = &'a mut dyn FnMut(&str, &Key) -> bool;
+/// Reports that a row is about to be changed; `false`: that could not be reported, and the change does not begin.
+pub type Acknowledge<'a> = &'a mut dyn FnMut(&Report) -> bool;
 
 /// How all rows stand.
 #[derive(Clone, Debug, PartialEq)]
@@ -275,11 +275,20 @@ impl Agent {
         }
         match self.draft(change, tries) {
             Err(state) => state,
-            Ok(draft) if acknowledge(&change.row, &change.key) => {
+            Ok(draft) => {
+                let report = Report {
+                    row: change.row.clone(),
+                    key: Some(change.key.clone()),
+                    state: State::Changing,
+                    drift: Vec::new(),
+                    note: None,
+                };
+                if !acknowledge(&report) {
+                    return State::Waiting(Waiting::NotAcknowledged);
+                }
                 let (state, means) = self.parts();
                 state.carry_out(&means, &draft, tries, change)
             }
-            Ok(_) => State::Waiting(Waiting::NotAcknowledged),
         }
     }
 

@@ -142,7 +142,7 @@ struct RawConfig {
     secrets: BTreeMap<String, String>,
     server: Option<String>,
     dial_timeout: String,
-    dial_tries: u32,
+    dial_tries: i64,
 }
 
 #[derive(Deserialize)]
@@ -203,11 +203,10 @@ impl Config {
             secrets: raw.secrets,
             dial: Dial {
                 timeout: duration::dial_timeout(&raw.dial_timeout),
-                tries: if raw.dial_tries == 0 {
-                    DIAL_TRIES
-                } else {
-                    raw.dial_tries
-                },
+                tries: u32::try_from(raw.dial_tries)
+                    .ok()
+                    .filter(|tries| *tries > 0)
+                    .unwrap_or(DIAL_TRIES),
             },
         })
     }

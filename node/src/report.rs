@@ -24,6 +24,8 @@ pub struct Report {
 /// How a row stands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
+    /// It is about to be changed: this is reported before the first write.
+    Changing,
     /// Its files stand, and its checks held with them.
     Confirmed,
     /// A try ended otherwise, and the files of before stand. The outcome is of this key, or of the same content before.
@@ -37,13 +39,16 @@ pub enum State {
 }
 
 /// Why a row is not changed yet.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Waiting {
     /// `muster node-agent hold` on the node.
+    #[error("held on the node until {}: {}", .0.until, .0.reason)]
     HeldLocally(Hold),
     /// This row is changed, or could not be brought back.
+    #[error("waits for {0}")]
     BusyWith(String),
     /// This row has the path, or a parent of it, or one below.
+    #[error("{path} belongs to {row}")]
     PathConflict {
         /// The other row.
         row: String,
@@ -51,10 +56,13 @@ pub enum Waiting {
         path: String,
     },
     /// A newer version of the agent wrote the journal: this one writes nothing.
+    #[error("a newer version of the agent wrote the journal: install it again")]
     JournalFromNewer,
     /// The start of the change could not be reported, so it did not start.
+    #[error("the start of the change could not be reported")]
     NotAcknowledged,
     /// The agent's own folder cannot be written: nothing is begun that could not be remembered.
+    #[error("nothing is begun that could not be remembered: {0}")]
     CannotRemember(String),
 }
 
@@ -62,6 +70,7 @@ impl State {
     /// The reason, as the API has it.
     pub fn reason(&self) -> &'static str {
         match self {
+            Self::Changing => "Changing",
             Self::Confirmed => "Confirmed",
             Self::Ended(outcome) => outcome.verdict.reason(),
             Self::Refused(refusal) => refusal.reason(),
@@ -85,7 +94,25 @@ impl State {
             Self::Waiting(
                 Waiting::PathConflict { .. } | Waiting::JournalFromNewer | Waiting::CannotRemember(_),
             ) => Some(Class::Unit),
-            Self::Confirmed | Self::Gone | Self::Waiting(_) => None,
+            Self::Changing | Self::Confirmed | Self::Gone | Self::Waiting(_) => None,
         }
+    }
+}
+
+impl Report {
+    /// What stands in the way, for people; `None` where nothing does.
+    pub fn message(&self) -> Option<String> {
+        match &self.state {
+            State::Changing | State::Confirmed | State::Gone => self.note.clone(),
+            State::Ended(outcome) => Some(outcome.message.clone()),
+            State::Refused(refusal) => Some(refusal.to_string()),
+            State::Waiting(waiting) => Some(waiting.to_string()),
+        }
+    }
+
+    /// The key that was carried out to its end; `None` while it is not.
+    pub fn ended(&self) -> Option<&Key> {
+        let ended = matches!(self.state, State::Confirmed | State::Ended(_));
+        self.key.as_ref().filter(|_| ended)
     }
 }

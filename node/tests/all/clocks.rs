@@ -19,7 +19,7 @@ fn a_change_takes_as_long_whatever_the_wall_clock_does() {
         let mut agent = world.start();
         // While the change is acknowledged the clock is corrected, so that its end is after the correction.
         let row = row(1, vec![file(&path("a"), "link-down")]);
-        let answer = agent.assign(std::slice::from_ref(&row), &mut |_, _| {
+        let answer = agent.assign(std::slice::from_ref(&row), &mut |_| {
             world.clock.set_wall(SignedDuration::from_secs(shift));
             true
         });

@@ -120,7 +120,7 @@ fn a_row_that_is_not_given_is_not_deleted() {
     other.name = "other".to_owned();
     let mut agent = world.start();
     assert_eq!(reason(&mut agent, &other), "Confirmed");
-    assert!(agent.assign(&[], &mut |_, _| true).reports.is_empty());
+    assert!(agent.assign(&[], &mut |_| true).reports.is_empty());
     assert_eq!(world.read(&path("a")).unwrap(), "3");
     assert_eq!(
         world.disk.files("/var/lib/muster/node/originals").len(),

@@ -140,11 +140,7 @@ impl Node {
                 ..Content::default()
             },
         };
-        self.agent()
-            .assign(&[row], &mut |_, _| true)
-            .reports
-            .remove(0)
-            .state
+        self.agent().assign(&[row], &mut |_| true).reports.remove(0).state
     }
 
     fn names(&self) -> Vec<String> {

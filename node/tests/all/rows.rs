@@ -114,16 +114,16 @@ fn a_start_that_cannot_be_reported() {
     let row = row(1, vec![file(&path("a"), "new")]);
     let before = world.disk.files("/etc");
     let mut agent = world.start();
-    let answer = agent.assign(std::slice::from_ref(&row), &mut |_, _| false);
+    let answer = agent.assign(std::slice::from_ref(&row), &mut |_| false);
     assert_eq!(answer.reports[0].state, State::Waiting(Waiting::NotAcknowledged));
     assert_eq!(world.disk.files("/etc"), before);
     let mut asked = Vec::new();
-    let answer = agent.assign(std::slice::from_ref(&row), &mut |name, key| {
-        asked.push((name.to_owned(), key.token));
+    let answer = agent.assign(std::slice::from_ref(&row), &mut |report| {
+        asked.push((report.row.clone(), report.state.reason()));
         true
     });
     assert_eq!(answer.reports[0].state, State::Confirmed);
-    assert_eq!(asked, [("fabric".to_owned(), 1)]);
+    assert_eq!(asked, [("fabric".to_owned(), "Changing")]);
 }
 
 #[test]

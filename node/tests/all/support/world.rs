@@ -295,7 +295,7 @@ impl World {
 
 /// Asks once; what has to be acknowledged is.
 pub fn assign(agent: &mut Agent, rows: &[Assignment]) -> Answer {
-    agent.assign(rows, &mut |_, _| true)
+    agent.assign(rows, &mut |_| true)
 }
 
 /// Asks for one row once, and gives its report.
