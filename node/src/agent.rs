@@ -14,7 +14,7 @@ use crate::{
     journal::{Identity, Record, Step},
     lock::{Lock, LockError},
     memory::{MAX_TRIES, PAUSE, RowMemory, Try},
-    outcome::{Class, Outcome, Verdict},
+    outcome::{Class, Outcome, Refusal, Verdict},
     own::Own,
     plan,
     report::{Report, State, Waiting},
@@ -157,7 +157,12 @@ impl Agent {
         for row in rows {
             let mut note = None;
             let (state, key) = match self.admit(row, &conflicts) {
-                Err(state) => (state, None),
+                Err(state) => {
+                    if state != State::Confirmed {
+                        answer.ask_again(PAUSE);
+                    }
+                    (self.leave(row, state), None)
+                }
                 Ok(change) => {
                     let key = change.key.clone();
                     let procedure = change.procedure.clone();
@@ -176,12 +181,15 @@ impl Agent {
                             State::Waiting(Waiting::BusyWith(changed.unwrap_or_default().to_owned()))
                         }
                         Next::Try { change, tries } => {
-                            let state = self.try_change(&change, tries, acknowledge);
-                            if matches!(state, State::Confirmed | State::Ended(_)) {
+                            let (state, tried) = match self.try_change(&change, tries, acknowledge) {
+                                Ok(state) => (state, true),
+                                Err(state) => (state, false),
+                            };
+                            if tried {
                                 changed = Some(&row.name);
-                                // How it stands from now on, and when it is tried again.
-                                answer.ask_again(Duration::ZERO);
                             }
+                            // After a try: how it stands from now on. Else what stood in its way may go by itself.
+                            answer.ask_again(if tried { Duration::ZERO } else { PAUSE });
                             state
                         }
                     };
@@ -209,6 +217,10 @@ impl Agent {
         if self.state.newer {
             return Err(State::Waiting(Waiting::JournalFromNewer));
         }
+        if row.deleting && row.content.on_delete == OnDelete::Orphan {
+            // Nothing is written but the memory: what is asked need not be allowed.
+            return Err(State::Confirmed);
+        }
         if let Some(waiting) = conflicts.get(&row.name) {
             return Err(State::Waiting(waiting.clone()));
         }
@@ -216,11 +228,8 @@ impl Agent {
         admitted.map(Box::new).map_err(State::Refused)
     }
 
-    /// What to do about a row whose change is admitted. Nothing but a look at the memory.
+    /// What to do about a row whose change is admitted; it only reads the memory.
     fn next(&mut self, row: &Assignment, change: Box<Change>) -> Next {
-        if row.deleting && row.content.on_delete == OnDelete::Orphan {
-            return Next::Stands(State::Confirmed);
-        }
         let memory = self.state.memory.rows.get(&row.name);
         if row.deleting && memory.is_none() && self.state.originals.all().all(|head| head.row != row.name) {
             return Next::Stands(State::Confirmed);
@@ -262,34 +271,38 @@ impl Agent {
         }
     }
 
-    /// Tries a change, unless the node is held, something else has to be brought back first, or its begin cannot be reported.
-    fn try_change(&mut self, change: &Change, tries: u32, acknowledge: Acknowledge<'_>) -> State {
+    /// Tries a change. `Err`: it did not begin, because the node is held, something else has to be brought back first, the draft is
+    /// refused, or its begin cannot be reported.
+    fn try_change(
+        &mut self,
+        change: &Change,
+        tries: u32,
+        acknowledge: Acknowledge<'_>,
+    ) -> Result<State, State> {
         match hold::active(&self.own, &self.identity.boot_id, self.clock.as_ref()) {
             Ok(None) => {}
-            Ok(Some(hold)) => return State::Waiting(Waiting::HeldLocally(hold)),
-            Err(error) => return State::Waiting(Waiting::CannotRemember(error.to_string())),
+            Ok(Some(hold)) => return Err(State::Waiting(Waiting::HeldLocally(hold))),
+            Err(error) => return Err(State::Waiting(Waiting::CannotRemember(error.to_string()))),
         }
         if !self.restore() {
             let row = self.state.last.as_ref().map(|last| last.row.clone());
-            return State::Waiting(Waiting::BusyWith(row.unwrap_or_default()));
+            return Err(State::Waiting(Waiting::BusyWith(row.unwrap_or_default())));
         }
-        match self.draft(change, tries) {
-            Err(state) => state,
-            Ok(draft) => {
-                let report = Report {
-                    row: change.row.clone(),
-                    key: Some(change.key.clone()),
-                    state: State::Changing,
-                    drift: Vec::new(),
-                    note: None,
-                };
-                if !acknowledge(&report) {
-                    return State::Waiting(Waiting::NotAcknowledged);
-                }
-                let (state, means) = self.parts();
-                state.carry_out(&means, &draft, tries, change)
-            }
+        let draft = self.draft(change, tries)?;
+        let report = Report {
+            row: change.row.clone(),
+            key: Some(change.key.clone()),
+            state: State::Changing,
+            drift: Vec::new(),
+            note: None,
+        };
+        if !acknowledge(&report) {
+            return Err(State::Waiting(Waiting::NotAcknowledged));
         }
+        let (state, means) = self.parts();
+        state
+            .carry_out(&means, &draft, tries, change)
+            .map_err(State::Refused)
     }
 
     /// The plan of the change; the disk is only read, but for what has to be remembered of the change before.
@@ -410,14 +423,17 @@ impl Answer {
 }
 
 impl Started {
-    fn carry_out(&mut self, means: &Means<'_>, draft: &plan::Draft, tries: u32, change: &Change) -> State {
+    fn carry_out(
+        &mut self,
+        means: &Means<'_>,
+        draft: &plan::Draft,
+        tries: u32,
+        change: &Change,
+    ) -> Result<State, Refusal> {
         let Self {
             journal, originals, ..
         } = self;
-        let record = match means.carry_out(draft, tries, &change.secrets, journal, originals) {
-            Ok(record) => record,
-            Err(refusal) => return State::Refused(refusal),
-        };
+        let record = means.carry_out(draft, tries, &change.secrets, journal, originals)?;
         let outcome = record.outcome.clone();
         let (settled, confirmed) = (record.step.is_settled(), record.step == Step::Confirmed);
         self.last = Some(record);
@@ -426,9 +442,9 @@ impl Started {
         if settled {
             let _ = self.clear(&draft.plan, confirmed, means.own);
         }
-        match outcome {
+        Ok(match outcome {
             Some(outcome) if outcome.verdict != Verdict::Confirmed => State::Ended(outcome),
             _ => State::Confirmed,
-        }
+        })
     }
 }

@@ -25,6 +25,9 @@ use crate::{
     swap,
 };
 
+/// The least time of a check: systems refuse none at all.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// What a change is carried out with.
 pub(crate) struct Means<'a> {
     pub own: &'a Own,
@@ -154,7 +157,10 @@ impl Means<'_> {
 
     fn hold(&self, plan: &Plan, deadline: Duration) -> Result<(), checks::NotHeld> {
         let times = (plan.procedure.settle, plan.procedure.hold_for);
-        checks::hold(&|| self.failing(plan), self.clock, times, deadline)
+        let left = || deadline.saturating_sub(self.clock.since_boot()).max(SHORTEST);
+        let checks = &plan.procedure.checks;
+        let run = || checks::failing_within(checks, self.config, self.host, &left);
+        checks::hold(&run, self.clock, times, deadline)
     }
 
     /// The checks of the plan that fail now.

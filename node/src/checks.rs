@@ -1,10 +1,10 @@
-//! The checks of a change: each has a name, and all of them are run, so that what failed before can be told from what fails now.
+//! The checks of a change: each has a name, and all of them are run, so that what failed before is known from what fails now.
 
 use std::{net::SocketAddr, time::Duration};
 
 use crate::{
     clock::Clock,
-    config::Config,
+    config::{Config, Program},
     content::{Checks, glob},
     host::{Dialed, Host},
 };
@@ -37,6 +37,16 @@ impl Failing {
 
 /// The checks that fail now, in the order interfaces, tcp, services, API server.
 pub fn failing(checks: &Checks, config: &Config, host: &dyn Host) -> Vec<Failing> {
+    failing_within(checks, config, host, &|| Duration::MAX)
+}
+
+/// The same, with each check ended when no time is `left`: a check that hangs must not hold up a restore.
+pub(crate) fn failing_within(
+    checks: &Checks,
+    config: &Config,
+    host: &dyn Host,
+    left: &dyn Fn() -> Duration,
+) -> Vec<Failing> {
     let mut failing = interfaces(&checks.interfaces, host);
     let mut note = |name: String, result: Result<(), String>| {
         if let Err(message) = result {
@@ -44,18 +54,21 @@ pub fn failing(checks: &Checks, config: &Config, host: &dyn Host) -> Vec<Failing
         }
     };
     for target in &checks.tcp {
-        note(format!("tcp {target}"), tcp(target, config, host));
+        note(format!("tcp {target}"), tcp(target, config, host, left));
     }
     for service in &checks.services {
         let result = match config.services.get(service) {
-            Some(program) => host.run(program),
+            Some(program) => host.run(&Program {
+                timeout: program.timeout.min(left()),
+                ..program.clone()
+            }),
             None => Err("the node's configuration defines no such service".to_owned()),
         };
         note(format!("service {service}"), result);
     }
     if checks.api_server {
         let result = match &config.server {
-            Some(server) => host.api_server(server, API_TIMEOUT),
+            Some(server) => host.api_server(server, API_TIMEOUT.min(left())),
             None => Err("the node's configuration has no server".to_owned()),
         };
         note("apiServer".to_owned(), result);
@@ -91,7 +104,7 @@ fn interfaces(patterns: &[String], host: &dyn Host) -> Vec<Failing> {
         .collect()
 }
 
-fn tcp(target: &str, config: &Config, host: &dyn Host) -> Result<(), String> {
+fn tcp(target: &str, config: &Config, host: &dyn Host, left: &dyn Fn() -> Duration) -> Result<(), String> {
     let address: SocketAddr = target
         .parse()
         .map_err(|_| "it is not an address and a port".to_owned())?;
@@ -100,7 +113,7 @@ fn tcp(target: &str, config: &Config, host: &dyn Host) -> Result<(), String> {
     }
     let mut last = String::new();
     for _ in 0..config.dial.tries {
-        match host.dial(address, config.dial.timeout) {
+        match host.dial(address, config.dial.timeout.min(left())) {
             Dialed::Open | Dialed::Refused => return Ok(()),
             Dialed::Failed(message) => last = message,
         }
@@ -116,7 +129,7 @@ pub(crate) struct NotHeld {
 
 /// Waits until all checks have held for `hold_for`: one failure begins it again. `deadline` is since the boot.
 pub(crate) fn hold(
-    look: &dyn Fn() -> Vec<Failing>,
+    run: &dyn Fn() -> Vec<Failing>,
     clock: &dyn Clock,
     (settle, hold_for): (Duration, Duration),
     deadline: Duration,
@@ -126,7 +139,7 @@ pub(crate) fn hold(
     let mut last = Vec::new();
     loop {
         let begun = clock.since_boot();
-        let failing = look();
+        let failing = run();
         let now = clock.since_boot();
         if failing.is_empty() {
             let held = now.saturating_sub(*since.get_or_insert(begun));

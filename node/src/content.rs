@@ -35,7 +35,7 @@ pub struct Assignment {
     pub digest: String,
     /// Number of the assignment: it grows with each one.
     pub token: u64,
-    /// Grows when somebody asks for another try of the same content.
+    /// Grows when another try of the same content is asked for.
     #[serde(default)]
     pub attempt: u64,
     /// Whether the row is on its way out: `content.on_delete` says what is done.

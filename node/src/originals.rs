@@ -10,7 +10,7 @@ use crate::{
     content::{Attributes, Filled, Target},
     disk::DiskResult,
     own::Own,
-    sealed,
+    paths, sealed,
 };
 
 /// Largest original that is kept: a larger file is not replaced.
@@ -47,17 +47,18 @@ fn parse(bytes: &[u8]) -> Option<(Head, &[u8])> {
 impl Originals {
     /// Reads the heads of all originals; one that is damaged is none.
     pub fn open(own: &Own) -> DiskResult<Self> {
-        let folder = own.path("originals");
-        if own.disk.entry(&folder)?.is_none() {
-            own.disk.make_dir(&folder)?;
-            own.disk.sync_dir(&own.path)?;
-        }
         let own = Own {
-            path: folder,
+            path: own.path("originals"),
             disk: own.disk.clone(),
         };
         let mut heads = BTreeMap::new();
-        for name in own.disk.list(&own.path)? {
+        let there = own.disk.entry(&own.path)?.is_some();
+        let names = if there {
+            own.disk.list(&own.path)?
+        } else {
+            Vec::new()
+        };
+        for name in names {
             if let Some((head, _)) = own.get(&name)?.as_deref().and_then(parse)
                 && name == file(&head.path)
             {
@@ -78,6 +79,10 @@ impl Originals {
 
     /// Keeps what stands at a path that has no original.
     pub fn keep(&mut self, head: Head, content: &[u8]) -> DiskResult<()> {
+        if self.heads.is_empty() {
+            self.own.disk.make_dir(&self.own.path)?;
+            self.own.disk.sync_dir(paths::split(&self.own.path).0)?;
+        }
         let mut bytes = serde_json::to_vec(&head).unwrap_or_default();
         bytes.push(b'\n');
         bytes.extend_from_slice(content);

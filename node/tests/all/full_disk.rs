@@ -76,25 +76,25 @@ fn a_change_that_was_cut_off_is_restored_at_boot_with_a_full_disk() {
 
 #[test]
 fn nor_does_a_second_cut_in_the_middle_of_that_restore() {
+    // After the swaps, and before the reload.
+    let swapped = {
+        let probe = node();
+        let mut agent = probe.start();
+        probe.with_fault(Fault::Full(usize::MAX), || {
+            assign(&mut agent, &[second("a link-down")])
+        });
+        probe
+            .disk
+            .log
+            .borrow()
+            .iter()
+            .position(|operation| operation.starts_with("run /bin/reload"))
+            .unwrap()
+    };
     for again in 0..25 {
-        for seed in (0..40).map(|seed| seed << 35) {
+        for seed in (0..20).map(|seed| seed << 35) {
             let mut world = node();
             let mut agent = world.start();
-            // After the swaps, and before the reload.
-            let swapped = {
-                let probe = node();
-                let mut agent = probe.start();
-                probe.with_fault(Fault::Full(usize::MAX), || {
-                    assign(&mut agent, &[second("a link-down")])
-                });
-                probe
-                    .disk
-                    .log
-                    .borrow()
-                    .iter()
-                    .position(|operation| operation.starts_with("run /bin/reload"))
-                    .unwrap()
-            };
             world.with_fault(Fault::Tear(swapped), || {
                 assign(&mut agent, &[second("a link-down")])
             });

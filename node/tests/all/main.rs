@@ -3,6 +3,7 @@
 // Fixtures are test code too, although no `#[test]` functions.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
+mod checks;
 mod clocks;
 mod configuration;
 mod drift_and_holds;

@@ -61,7 +61,7 @@ fn a_failed_change_keeps_nothing_of_its_new_paths() {
         reason(&mut agent, &row(1, vec![file(&path("a"), "link-down")])),
         "Failed"
     );
-    // Somebody edits the file, which no row has.
+    // The file, which no row has, is edited.
     world.disk.put(&path("a"), "edited");
     assert_eq!(
         reason(&mut agent, &row(2, vec![file(&path("b"), "b")])),

@@ -40,7 +40,7 @@ fn cut(a: &str, at: usize, seed: u64, again: Option<usize>) -> (World, bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 800, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_part_of_what_was_not_synced_is_lost(at in 0_usize..160, seed: u64, good: bool, again in proptest::option::of(0_usize..12)) {

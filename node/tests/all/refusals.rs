@@ -103,7 +103,7 @@ fn fields() {
         ),
         (
             "owner",
-            |row| row.content.files[0].owner = Some("nobody-here".to_owned()),
+            |row| row.content.files[0].owner = Some("not-here".to_owned()),
             "files[0].owner",
             "NotOnNode",
         ),

@@ -142,6 +142,6 @@ fn a_failed_row_goes_back_to_its_last_good_content_by_a_new_assignment() {
     assert_eq!((report.state, report.key.unwrap().token), (State::Confirmed, 3));
     assert!(
         world.host.programs.borrow().contains(&"/bin/reload".to_owned()),
-        "it is seen before it is told"
+        "it is observed before it is reported"
     );
 }

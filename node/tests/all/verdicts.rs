@@ -138,10 +138,15 @@ fn an_outage_condemns_nothing_and_the_change_is_tried_again_after_it() {
     assert!(pause > Duration::ZERO, "not at once");
     world.clock.advance(pause);
     let writes = world.disk.operations.get();
+    let answer = assign(&mut agent, std::slice::from_ref(&row));
     assert_eq!(
-        reason(&mut agent, &row),
+        answer.reports[0].state.reason(),
         "Inconclusive",
         "while the surroundings are bad nothing is tried"
+    );
+    assert!(
+        answer.again.unwrap() > Duration::ZERO,
+        "and nothing is asked in a circle"
     );
     assert_eq!(world.read(&path("a")).unwrap(), "a of before");
     assert!(
@@ -155,7 +160,7 @@ fn an_outage_condemns_nothing_and_the_change_is_tried_again_after_it() {
 }
 
 #[test]
-fn a_restore_whose_reload_fails_is_told_and_blocks_the_node() {
+fn a_restore_whose_reload_fails_is_reported_and_blocks_the_node() {
     let world = node();
     let mut agent = world.start();
     world.host.reload_fails_after.set(Some(0));
@@ -196,7 +201,7 @@ fn a_restore_whose_reload_fails_is_told_and_blocks_the_node() {
             .borrow()
             .iter()
             .any(|program| program == "/bin/reload"),
-        "success is told after it was seen"
+        "success is reported after it was observed"
     );
 }
 
@@ -222,7 +227,7 @@ fn nothing_to_change_reloads_nothing_and_is_checked() {
 
 #[test]
 fn checks_count_after_settle_and_have_to_hold() {
-    // Down at every other look for a while: each failure begins the time anew.
+    // Down at every other check for a while: each failure begins the time anew.
     let world = node();
     world.host.flaps.set(9);
     let begun = world.clock.since_boot.get();
@@ -243,7 +248,7 @@ fn checks_count_after_settle_and_have_to_hold() {
 }
 
 #[test]
-fn a_failure_after_the_first_good_look_is_not_confirmed() {
+fn a_failure_after_the_first_good_check_is_not_confirmed() {
     let world = node();
     // The network goes 5 s after the reload, inside settle, and 12 s after it, inside holdFor.
     for begins in [105, 112] {
@@ -262,4 +267,20 @@ fn a_failure_after_the_first_good_look_is_not_confirmed() {
             "begins {begins}: it held after the outage"
         );
     }
+}
+
+#[test]
+fn a_check_that_hangs_holds_no_restore_up() {
+    let world = node();
+    let mut row = row(1, vec![file(&path("a"), "hang")]);
+    row.content.checks.services = vec!["slow".to_owned()];
+    let begun = world.clock.since_boot.get();
+    assert_eq!(reason(&mut world.start(), &row), "Failed");
+    let taken = world.clock.since_boot.get().saturating_sub(begun);
+    // The checks of the old files are good at once: what follows the restore is settle and holdFor.
+    assert!(
+        taken <= Duration::from_secs(120 + 10 + 15 + 1),
+        "it took {taken:?}"
+    );
+    assert_eq!(world.read(&path("a")).unwrap(), "a of before");
 }

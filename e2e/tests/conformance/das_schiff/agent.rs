@@ -148,7 +148,7 @@ fn step(input: &Input<'_>) -> anyhow::Result<Value> {
             node.status = Value::Null;
             node.restart()?;
             node.restore()?;
-            // The original restores without a look at the checks.
+            // The original runs no checks after a restore.
             node.host
                 .calls
                 .borrow_mut()

@@ -149,7 +149,7 @@ fn reachability(input: &Input<'_>) -> anyhow::Result<Value> {
     Ok(json!({"dials": dials(&node.host.dials.borrow()), "error": error}))
 }
 
-/// Up to the first target that fails: the original stops there, muster goes on, so that what failed before a change can be told from what
+/// Up to the first target that fails: the original stops there, muster goes on, so that what failed before a change is known from what
 /// fails after it.
 fn dials(all: &[(String, bool)]) -> Vec<&str> {
     let last_of = |number: usize| all.get(number + 1).is_none_or(|next| next.0 != all[number].0);

@@ -56,7 +56,7 @@ struct Step {
     reason: Option<String>,
 }
 
-/// A node with what is seen of it from outside.
+/// A node as it is observed from outside.
 struct Life {
     node: Node,
     now: Timestamp,
@@ -93,8 +93,8 @@ pub fn sequence(input: &Input<'_>) -> anyhow::Result<Value> {
     let mut after = Vec::new();
     for (number, step) in input.steps.iter().enumerate() {
         let calls = life.step(step)?;
-        let seen = life.seen()?;
-        let mut changed: Map<String, Value> = seen
+        let observed = life.observed()?;
+        let mut changed: Map<String, Value> = observed
             .iter()
             .filter(|(key, value)| before.get(*key) != Some(*value))
             .map(|(key, value)| (key.clone(), value.clone()))
@@ -103,7 +103,7 @@ pub fn sequence(input: &Input<'_>) -> anyhow::Result<Value> {
         changed.insert("calls".to_owned(), calls.into());
         changed.insert("error".to_owned(), life.error.take().into());
         after.push(Value::Object(changed));
-        before = seen;
+        before = observed;
     }
     Ok(json!({"after": after}))
 }
@@ -176,15 +176,15 @@ impl Life {
         self.conditions.insert(writer.to_owned(), new);
     }
 
-    /// The node as the tables see it.
-    fn seen(&self) -> anyhow::Result<Map<String, Value>> {
+    /// The node in the words of the tables.
+    fn observed(&self) -> anyhow::Result<Map<String, Value>> {
         let remembered = self.node.confirmed()?.map(|(_, revision)| revision);
         // One condition shows all: it is false while one of them is.
         let mut shown = self.conditions.values();
         let false_one = shown.clone().find(|condition| condition["status"] == "False");
         let running = self.node.host.running.borrow().clone();
         let object = !self.node.status.is_null();
-        let seen = json!({
+        let observed = json!({
             "assigned": self.node.assigned,
             "condition": false_one.or_else(|| shown.next()),
             "disk": if self.unreadable { Some("unreadable".to_owned()) } else { remembered.clone() },
@@ -193,6 +193,6 @@ impl Life {
             "status": if object { self.node.status.clone() } else { Value::Null },
             "taints": [],
         });
-        Ok(seen.as_object().cloned().unwrap_or_default())
+        Ok(observed.as_object().cloned().unwrap_or_default())
     }
 }

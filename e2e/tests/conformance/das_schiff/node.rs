@@ -434,7 +434,7 @@ pub fn status(before: &Value, report: &Report, now: Timestamp) -> Value {
 /// the original does not run (before a change, while it holds, after a restore) are left out.
 pub fn printed(calls: &[Call], checks: bool) -> Vec<String> {
     let mut printed = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
+    let mut checked: Vec<&str> = Vec::new();
     let (mut applied, mut failed) = (0, false);
     for call in calls {
         match call {
@@ -444,8 +444,8 @@ pub fn printed(calls: &[Call], checks: bool) -> Vec<String> {
                 failed |= !good;
                 printed.push(format!("apply {revision}"));
             }
-            Call::Check(name, good) if applied == 1 && !failed && !seen.contains(name) => {
-                seen.push(name);
+            Call::Check(name, good) if applied == 1 && !failed && !checked.contains(name) => {
+                checked.push(name);
                 if checks {
                     printed.push((*name).to_owned());
                 }

@@ -70,7 +70,7 @@ pub struct PlayedHost {
     /// Reloads that fail, by how many succeed before.
     pub reload_fails_after: Cell<Option<usize>>,
     pub reload_output: RefCell<String>,
-    /// The link is down at the first look after a reload, and up from the next one on.
+    /// The link is down at every other check, so many times.
     pub flaps: Cell<usize>,
     pub secrets: RefCell<BTreeMap<String, String>>,
 }
@@ -118,6 +118,10 @@ impl Host for PlayedHost {
             }
             "/bin/peer" if self.peer_fails.get() || self.running.borrow().contains("lose-peer") => {
                 Err("exit code 1: no session".to_owned())
+            }
+            "/bin/slow" if self.running.borrow().contains("hang") => {
+                self.clock.advance(program.timeout);
+                Err("killed".to_owned())
             }
             _ => Ok(()),
         }
@@ -175,7 +179,10 @@ pub fn config() -> Config {
     Config::parse(&json!({
         "prefixes": [ETC, "/etc/other"],
         "reloaders": {"net": {"argv": ["/bin/reload"], "timeout": "10s"}},
-        "services": {"peer": {"argv": ["/bin/peer"], "timeout": "2s"}},
+        "services": {
+            "peer": {"argv": ["/bin/peer"], "timeout": "2s"},
+            "slow": {"argv": ["/bin/slow"], "timeout": "10m"},
+        },
         "checkTargets": ["10.0.0.0/8:179", "fd00::/8:179"],
         "secrets": {"key": "/etc/secret-of-net"},
         "server": "https://10.0.0.9:6443",
