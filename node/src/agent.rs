@@ -7,13 +7,13 @@ use crate::{
     clock::Clock,
     config::Config,
     conflicts,
-    content::{Assignment, Change, Key, OnDelete, Procedure},
+    content::{Assignment, Change, Key, OnDelete},
     disk::{Disk, DiskError},
     hold,
     host::Host,
     journal::{Identity, Record, Step},
     lock::{Lock, LockError},
-    memory::{MAX_TRIES, PAUSE, RowMemory, Try},
+    memory::{MAX_TRIES, PAUSE, Try},
     outcome::{Class, Outcome, Refusal, Verdict},
     own::Own,
     plan,
@@ -148,68 +148,55 @@ impl Agent {
 
     /// Says how all rows of the node stand, and changes at most one that has to be. It returns when that change is confirmed or taken back.
     pub fn assign(&mut self, rows: &[Assignment], acknowledge: Acknowledge<'_>) -> Answer {
-        let mut answer = Answer {
-            reports: Vec::new(),
+        let conflicts = conflicts::find(rows, &self.state.originals);
+        let mut pass = Pass {
+            acknowledge,
+            changed: None,
             again: None,
         };
-        let conflicts = conflicts::find(rows, &self.state.originals);
-        let mut changed: Option<&str> = None;
+        let mut reports = Vec::new();
         for row in rows {
-            let mut note = None;
-            let (state, key) = match self.admit(row, &conflicts) {
-                Err(state) => {
-                    if state != State::Confirmed {
-                        answer.ask_again(PAUSE);
-                    }
-                    (self.leave(row, state), None)
-                }
-                Ok(change) => {
-                    let key = change.key.clone();
-                    let procedure = change.procedure.clone();
-                    let state = match self.next(row, change) {
-                        Next::Stands(State::Confirmed) if !row.deleting => {
-                            note = self.read_after_boot(row, &procedure);
-                            State::Confirmed
-                        }
-                        Next::Stands(state) => state,
-                        Next::Later(state, pause) => {
-                            answer.ask_again(pause);
-                            state
-                        }
-                        Next::Try { .. } if changed.is_some() => {
-                            answer.ask_again(Duration::ZERO);
-                            State::Waiting(Waiting::BusyWith(changed.unwrap_or_default().to_owned()))
-                        }
-                        Next::Try { change, tries } => {
-                            let (state, tried) = match self.try_change(&change, tries, acknowledge) {
-                                Ok(state) => (state, true),
-                                Err(state) => (state, false),
-                            };
-                            if tried {
-                                changed = Some(&row.name);
-                            }
-                            // After a try: how it stands from now on. Else what stood in its way may go by itself.
-                            answer.ask_again(if tried { Duration::ZERO } else { PAUSE });
-                            state
-                        }
-                    };
-                    (self.leave(row, state), Some(key))
-                }
+            let state = match self.admit(row, &conflicts) {
+                Ok(change) => self.carry_on(row, change, &mut pass),
+                Err(state) => pass.not_yet(state),
             };
-            let drift = if state == State::Confirmed {
-                self.drift(row)
-            } else {
-                Vec::new()
-            };
-            answer.reports.push(Report {
-                row: row.name.clone(),
-                key,
-                state,
-                drift,
-                note,
-            });
+            let mut report = Report::new(row, self.leave(row, state));
+            if report.state == State::Confirmed {
+                report.drift = self.drift(row);
+                report.note = self.read_after_boot(row, &report.drift);
+            }
+            reports.push(report);
         }
-        answer
+        Answer {
+            reports,
+            again: pass.again,
+        }
+    }
+
+    /// How a row stands after what is to be done about it now.
+    fn carry_on(&mut self, row: &Assignment, change: Box<Change>, pass: &mut Pass<'_>) -> State {
+        match self.next(row, change) {
+            Next::Stands(state) => state,
+            Next::Later(state, pause) => {
+                pass.ask_again(pause);
+                state
+            }
+            Next::Try { change, tries } => {
+                if let Some(other) = pass.changed.clone() {
+                    pass.ask_again(Duration::ZERO);
+                    return State::Waiting(Waiting::BusyWith(other));
+                }
+                match self.try_change(row, &change, tries, pass.acknowledge) {
+                    Ok(state) => {
+                        pass.changed = Some(row.name.clone());
+                        // How the row stands from now on.
+                        pass.ask_again(Duration::ZERO);
+                        state
+                    }
+                    Err(state) => pass.not_yet(state),
+                }
+            }
+        }
     }
 
     /// The change that the row asks for, or why it is out of the question.
@@ -275,6 +262,7 @@ impl Agent {
     /// refused, or its begin cannot be reported.
     fn try_change(
         &mut self,
+        row: &Assignment,
         change: &Change,
         tries: u32,
         acknowledge: Acknowledge<'_>,
@@ -289,14 +277,7 @@ impl Agent {
             return Err(State::Waiting(Waiting::BusyWith(row.unwrap_or_default())));
         }
         let draft = self.draft(change, tries)?;
-        let report = Report {
-            row: change.row.clone(),
-            key: Some(change.key.clone()),
-            state: State::Changing,
-            drift: Vec::new(),
-            note: None,
-        };
-        if !acknowledge(&report) {
+        if !acknowledge(&Report::new(row, State::Changing)) {
             return Err(State::Waiting(Waiting::NotAcknowledged));
         }
         let (state, means) = self.parts();
@@ -372,12 +353,11 @@ impl Agent {
 
     /// Has the services read a confirmed row's files once in each boot: what they have done since the boot is not known. Files that are not
     /// as they were confirmed are left unread. Says what failed.
-    fn read_after_boot(&mut self, row: &Assignment, procedure: &Procedure) -> Option<String> {
+    fn read_after_boot(&mut self, row: &Assignment, drift: &[String]) -> Option<String> {
         let boot_id = self.identity.boot_id.clone();
-        let read = |memory: &RowMemory| memory.read_in_boot == boot_id;
+        let memory = self.state.memory.rows.get(&row.name)?;
         let held = hold::active(&self.own, &boot_id, self.clock.as_ref());
-        let known = self.state.memory.rows.get(&row.name).is_none_or(read);
-        if known || !matches!(held, Ok(None)) || !self.drift(row).is_empty() {
+        if memory.read_in_boot == boot_id || !matches!(held, Ok(None)) || !drift.is_empty() {
             return None;
         }
         let (state, means) = self.parts();
@@ -387,9 +367,9 @@ impl Agent {
             state.remember(&means);
         }
         let secrets = Secrets::all(means.config, means.host);
-        let failed = means.reload_all(&procedure.reload, &secrets).err();
+        let failed = means.reload_all(&row.content.reload, &secrets).err();
         failed.or_else(|| {
-            let failing = crate::checks::failing(&procedure.checks, means.config, means.host);
+            let failing = crate::checks::failing(&row.content.checks, means.config, means.host);
             let first = failing.first()?;
             Some(secrets.mask(&format!("{}: {}", first.name, first.message)))
         })
@@ -416,9 +396,25 @@ fn is_same(last: &Key, key: &Key, verdict: Verdict) -> bool {
     last.digest == key.digest && last.token == key.token && last.attempt == key.attempt && definitions
 }
 
-impl Answer {
+/// What a pass over the rows has come to.
+struct Pass<'a> {
+    acknowledge: Acknowledge<'a>,
+    /// The row that was changed.
+    changed: Option<String>,
+    again: Option<Duration>,
+}
+
+impl Pass<'_> {
     fn ask_again(&mut self, pause: Duration) {
         self.again = Some(self.again.map_or(pause, |again| again.min(pause)));
+    }
+
+    /// A row that did not change: what stands in its way may go by itself.
+    fn not_yet(&mut self, state: State) -> State {
+        if state != State::Confirmed {
+            self.ask_again(PAUSE);
+        }
+        state
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the agent says of each row.
 
 use crate::{
-    content::Key,
+    content::Assignment,
     hold::Hold,
     outcome::{Class, Outcome, Refusal},
 };
@@ -11,8 +11,12 @@ use crate::{
 pub struct Report {
     /// The row.
     pub row: String,
-    /// What the state is about: digest, token and attempt are those of the assignment. `None` where it is about none.
-    pub key: Option<Key>,
+    /// The digest of the assignment that the state is about.
+    pub digest: String,
+    /// Its token.
+    pub token: u64,
+    /// Its attempt.
+    pub attempt: u64,
     /// How it stands.
     pub state: State,
     /// Files of a confirmed row that are not as they were confirmed. They are reported and left alone.
@@ -100,6 +104,18 @@ impl State {
 }
 
 impl Report {
+    pub(crate) fn new(row: &Assignment, state: State) -> Self {
+        Self {
+            row: row.name.clone(),
+            digest: row.digest.clone(),
+            token: row.token,
+            attempt: row.attempt,
+            state,
+            drift: Vec::new(),
+            note: None,
+        }
+    }
+
     /// What stands in the way, for people; `None` where nothing does.
     pub fn message(&self) -> Option<String> {
         match &self.state {
@@ -110,9 +126,8 @@ impl Report {
         }
     }
 
-    /// The key that was carried out to its end; `None` while it is not.
-    pub fn ended(&self) -> Option<&Key> {
-        let ended = matches!(self.state, State::Confirmed | State::Ended(_));
-        self.key.as_ref().filter(|_| ended)
+    /// Whether the assignment was carried out to its end, good or not.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, State::Confirmed | State::Ended(_) | State::Gone)
     }
 }

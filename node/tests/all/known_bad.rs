@@ -118,7 +118,7 @@ fn it_is_reported_with_what_failed_and_with_the_new_token() {
         panic!()
     };
     assert_eq!(outcome.message, "interface bond*: bond0 is down");
-    assert_eq!(report.key.unwrap().token, 7);
+    assert_eq!(report.token, 7);
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn a_failed_row_goes_back_to_its_last_good_content_by_a_new_assignment() {
     world.host.programs.borrow_mut().clear();
     let again = Assignment { token: 3, ..good };
     let report = ask(&mut agent, &again);
-    assert_eq!((report.state, report.key.unwrap().token), (State::Confirmed, 3));
+    assert_eq!((report.state, report.token), (State::Confirmed, 3));
     assert!(
         world.host.programs.borrow().contains(&"/bin/reload".to_owned()),
         "it is observed before it is reported"

@@ -320,12 +320,9 @@ fn set_status(input: &Input<'_>) -> anyhow::Result<Value> {
     };
     let report = Report {
         row: "network".to_owned(),
-        key: Some(muster_node::Key {
-            digest: revision(&input.config)?.to_owned(),
-            token: 1,
-            attempt: 0,
-            definitions: String::new(),
-        }),
+        digest: revision(&input.config)?.to_owned(),
+        token: 1,
+        attempt: 0,
         state,
         drift: Vec::new(),
         note: None,

@@ -419,8 +419,8 @@ pub fn status(before: &Value, report: &Report, now: Timestamp) -> Value {
         State::Waiting(_) | State::Gone => return Value::Null,
     };
     let mut status = json!({"configStatus": word, "lastUpdate": now.to_string()});
-    if let Some(ended) = report.ended() {
-        status["lastAppliedRevision"] = ended.digest.as_str().into();
+    if report.has_ended() {
+        status["lastAppliedRevision"] = report.digest.as_str().into();
     } else if let Some(before) = before.get("lastAppliedRevision") {
         status["lastAppliedRevision"] = before.clone();
     }
