@@ -55,18 +55,11 @@ impl Failure {
 /// How a change ends whose old files are back, by the checks that failed before it and fail now.
 pub fn verdict(changed: bool, before: &[String], after: &[String]) -> Verdict {
     let same = before.len() == after.len() && before.iter().all(|name| after.contains(name));
-    if after.is_empty() {
+    match (after.is_empty(), same) {
+        (true, _) if changed => Verdict::Failed,
+        (false, true) => Verdict::FailsBefore,
         // Where nothing was changed, what failed for a while was not the revision.
-        return if changed {
-            Verdict::Failed
-        } else {
-            Verdict::Inconclusive
-        };
-    }
-    if same {
-        Verdict::FailsBefore
-    } else {
-        Verdict::Inconclusive
+        (true, _) | (false, false) => Verdict::Inconclusive,
     }
 }
 
