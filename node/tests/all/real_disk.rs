@@ -226,7 +226,7 @@ fn links_lead_nowhere() {
         return;
     }
     let node = Node::new();
-    fs::create_dir(node.path("outside")).unwrap();
+    fs::create_dir_all(node.path("outside/deep/deeper")).unwrap();
     fs::write(node.path("outside/canary"), "canary").unwrap();
     symlink(node.path("outside/canary"), node.path("etc/last")).unwrap();
     symlink(node.path("outside"), node.path("etc/middle")).unwrap();
@@ -238,12 +238,15 @@ fn links_lead_nowhere() {
         "relative/canary",
         "magic/canary",
         "middle/new/x",
+        "middle/deep/deeper/x",
+        "relative/deep/deeper/x",
     ] {
         let state = node.state(1, vec![owned(&node.path(&format!("etc/{name}")), "x")]);
         assert_eq!(state.reason(), "TargetRefused", "{name}: {state:?}");
     }
     assert_eq!(fs::read_to_string(node.path("outside/canary")).unwrap(), "canary");
-    assert_eq!(fs::read_dir(node.path("outside")).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(node.path("outside")).unwrap().count(), 2);
+    assert_eq!(fs::read_dir(node.path("outside/deep/deeper")).unwrap().count(), 0);
     // The prefix itself is a link.
     fs::rename(node.path("etc"), node.path("real")).unwrap();
     symlink(node.path("real"), node.path("etc")).unwrap();
