@@ -1,4 +1,18 @@
 //! The agent's configuration: a file of the host, and the only thing that defines what objects may name.
+//!
+//! ```yaml
+//! prefixes: [/etc/netplan, /etc/frr]
+//! reloaders:
+//!   netplan: {argv: [/usr/sbin/netplan, apply], timeout: 30s}
+//!   frr: {argv: [/usr/bin/systemctl, reload, frr], timeout: 20s, environment: {LANG: C}}
+//! services:
+//!   frr: {argv: [/usr/bin/systemctl, is-active, frr], timeout: 5s}
+//! checkTargets: ["10.0.0.0/8:179"]
+//! secrets: {bgp-password: /etc/frr-secrets/bgp-password}
+//! server: https://10.0.0.1:6443
+//! dialTimeout: 3s
+//! dialTries: 3
+//! ```
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 

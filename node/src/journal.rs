@@ -225,6 +225,11 @@ impl Journal {
         self.seq + 1
     }
 
+    /// Numbers what is written from now on above this: a journal that was lost begins where the memory ended.
+    pub fn go_on_from(&mut self, seq: u64) {
+        self.seq = self.seq.max(seq);
+    }
+
     /// Puts a journal of another machine away, and begins a new one.
     pub fn set_aside(own: Own) -> DiskResult<Self> {
         let disk = &own.disk;

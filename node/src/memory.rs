@@ -28,6 +28,8 @@ pub(crate) const FILE: &str = "memory";
 pub(crate) struct Memory {
     /// Where it was written.
     pub machine_id: String,
+    /// The last record of the journal that was taken over: those before it say nothing new.
+    pub taken: u64,
     /// By name of the row.
     pub rows: BTreeMap<String, RowMemory>,
     pub known_bad: Vec<KnownBad>,
@@ -47,8 +49,6 @@ pub(crate) struct RowMemory {
 /// A try that ended.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Try {
-    /// The record of the journal that it ended with.
-    pub seq: u64,
     pub key: Key,
     pub outcome: Outcome,
     /// How many there were of this key before.
@@ -81,20 +81,16 @@ impl Memory {
 
     /// Takes over how a change ended. Whether that is news.
     pub fn take(&mut self, record: &Record, now: u64) -> bool {
-        let Some(outcome) = &record.outcome else {
+        let Some(outcome) = record.outcome.as_ref().filter(|_| record.seq > self.taken) else {
             return false;
         };
+        self.taken = record.seq;
         let row = self.rows.entry(record.row.clone()).or_default();
-        let same = |last: &Try| last.seq == record.seq && last.key == record.key;
-        if row.last.as_ref().is_some_and(same) {
-            return false;
-        }
         if outcome.verdict == Verdict::Confirmed {
             row.confirmed = Some(record.key.clone());
             row.read_in_boot.clone_from(&record.identity.boot_id);
         }
         row.last = Some(Try {
-            seq: record.seq,
             key: record.key.clone(),
             outcome: outcome.clone(),
             tries: record.tries,

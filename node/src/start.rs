@@ -62,10 +62,12 @@ impl Started {
             }
             last = None;
         }
+        let memory = Memory::open(own, machine_id)?;
+        journal.go_on_from(memory.taken);
         let started = Self {
             journal,
             last,
-            memory: Memory::open(own, machine_id)?,
+            memory,
             originals: Originals::open(own)?,
             newer,
             unsaved: false,

@@ -2,7 +2,7 @@
 //! of another machine is put away.
 
 use muster_node::{
-    State,
+    Agent, State,
     journal::{self, Reading, SLOT, Step},
 };
 use proptest::prelude::*;
@@ -124,6 +124,30 @@ fn another_machine_is_put_away() {
         "nothing is known of this machine"
     );
     assert_eq!(reason(&mut agent, &second("a two")), "Confirmed");
+}
+
+#[test]
+fn a_journal_that_was_lost_begins_where_the_memory_ended() {
+    let world = node();
+    let mut agent = world.start();
+    let numbers = |row: &muster_node::Assignment, agent: &mut Agent| {
+        assert_eq!(reason(agent, row), "Confirmed");
+        agent.journal().unwrap().seq
+    };
+    let before = numbers(&second("a two"), &mut agent);
+    drop(agent);
+    world.disk.damage(&journal(), |bytes| bytes.fill(1));
+    let mut agent = world.start();
+    let again = muster_node::Assignment {
+        token: 3,
+        ..second("a two")
+    };
+    assert!(numbers(&again, &mut agent) > before);
+    let status = muster_node::status(&world.surroundings()).unwrap();
+    assert_eq!(
+        status.rows[0].outcome.as_ref().unwrap().verdict,
+        muster_node::Verdict::Confirmed
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod clocks;
 mod configuration;
 mod drift_and_holds;
 mod full_disk;
+mod host;
 mod interruptions;
 mod journals;
 mod known_bad;

@@ -97,6 +97,22 @@ fn a_row_that_is_deleted_leaves_its_files_or_brings_the_originals_back() {
 }
 
 #[test]
+fn a_row_that_is_gone_does_not_come_back_at_a_start() {
+    let world = thrice();
+    assert_eq!(
+        ask(&mut world.start(), &deleted(OnDelete::Restore)).state,
+        State::Gone
+    );
+    drop(world.start());
+    assert!(
+        muster_node::status(&world.surroundings())
+            .unwrap()
+            .rows
+            .is_empty()
+    );
+}
+
+#[test]
 fn originals_that_break_the_node_are_taken_back_too() {
     let world = World::new();
     world.disk.put(&path("a"), "link-down");

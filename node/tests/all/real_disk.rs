@@ -4,10 +4,11 @@ use std::{
     cell::Cell,
     collections::BTreeMap,
     env, fs,
+    io::{BufRead as _, BufReader, Write as _},
     net::SocketAddr,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     rc::Rc,
     time::Duration,
 };
@@ -15,7 +16,7 @@ use std::{
 use jiff::Timestamp;
 use muster_node::{
     Account, Agent, Assignment, Checks, Clock, Config, Content, Dialed, File, Host, Lock, Program, Server,
-    Services, State, Surroundings, disk::HostDisk, journal::Identity,
+    Services, State, Surroundings, Verdict, disk::HostDisk, journal::Identity,
 };
 use tempfile::TempDir;
 
@@ -44,8 +45,15 @@ struct Services_(PathBuf);
 
 impl Host for Services_ {
     fn run(&self, _: &Program) -> Result<(), String> {
-        let bad = fs::read_to_string(self.0.join("etc/a")).is_ok_and(|content| content.contains("bad"));
-        if bad {
+        let content = fs::read_to_string(self.0.join("etc/a")).unwrap_or_default();
+        if content.contains("wait to be killed") {
+            println!("reloading");
+            std::io::stdout().flush().unwrap();
+            loop {
+                std::thread::park();
+            }
+        }
+        if content.contains("bad") {
             Err("bad content".to_owned())
         } else {
             Ok(())
@@ -153,11 +161,6 @@ impl Node {
     }
 }
 
-fn owned(path: &str, content: &str) -> File {
-    // Where the tests do not run as root, only root's own files cannot be made.
-    file(path, content)
-}
-
 fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -176,7 +179,7 @@ fn changed_and_brought_back_as_the_same_file() {
     fs::write(&a, "before").unwrap();
     fs::set_permissions(&a, fs::Permissions::from_mode(0o604)).unwrap();
     let inode = fs::metadata(&a).unwrap().ino();
-    let State::Ended(outcome) = node.state(1, vec![owned(&a, "bad"), owned(&node.path("etc/sub/b"), "b")])
+    let State::Ended(outcome) = node.state(1, vec![file(&a, "bad"), file(&node.path("etc/sub/b"), "b")])
     else {
         panic!()
     };
@@ -189,14 +192,14 @@ fn changed_and_brought_back_as_the_same_file() {
     );
     assert_eq!(node.names(), ["a"]);
 
-    let mut file = owned(&a, "good");
-    (file.mode, file.owner, file.group) = (
+    let mut good = file(&a, "good");
+    (good.mode, good.owner, good.group) = (
         Some("0640".to_owned()),
         Some("daemon".to_owned()),
         Some("daemon".to_owned()),
     );
     assert_eq!(
-        node.state(2, vec![file, owned(&node.path("etc/sub/b"), "b")]),
+        node.state(2, vec![good, file(&node.path("etc/sub/b"), "b")]),
         State::Confirmed
     );
     let found = fs::metadata(&a).unwrap();
@@ -241,7 +244,7 @@ fn links_lead_nowhere() {
         "middle/deep/deeper/x",
         "relative/deep/deeper/x",
     ] {
-        let state = node.state(1, vec![owned(&node.path(&format!("etc/{name}")), "x")]);
+        let state = node.state(1, vec![file(&node.path(&format!("etc/{name}")), "x")]);
         assert_eq!(state.reason(), "TargetRefused", "{name}: {state:?}");
     }
     assert_eq!(fs::read_to_string(node.path("outside/canary")).unwrap(), "canary");
@@ -250,7 +253,7 @@ fn links_lead_nowhere() {
     // The prefix itself is a link.
     fs::rename(node.path("etc"), node.path("real")).unwrap();
     symlink(node.path("real"), node.path("etc")).unwrap();
-    let state = node.state(1, vec![owned(&node.path("etc/x"), "x")]);
+    let state = node.state(1, vec![file(&node.path("etc/x"), "x")]);
     assert_eq!(state.reason(), "TargetRefused", "{state:?}");
     assert!(!Path::new(&node.path("real/x")).exists());
 }
@@ -262,11 +265,11 @@ fn a_prefix_that_is_not_there_and_one_that_is_made_anew() {
     }
     let node = Node::new();
     fs::remove_dir(node.path("etc")).unwrap();
-    let state = node.state(1, vec![owned(&node.path("etc/x"), "x")]);
+    let state = node.state(1, vec![file(&node.path("etc/x"), "x")]);
     assert_eq!(state.reason(), "TargetRefused", "{state:?}");
     fs::create_dir(node.path("etc")).unwrap();
     assert_eq!(
-        node.state(1, vec![owned(&node.path("etc/x"), "x")]),
+        node.state(1, vec![file(&node.path("etc/x"), "x")]),
         State::Confirmed
     );
 }
@@ -302,7 +305,7 @@ fn immutable_files() {
         println!("not run: chattr cannot make a file immutable here");
         return;
     }
-    let state = node.state(1, vec![owned(&node.path("etc/0"), "x"), owned(&a, "x")]);
+    let state = node.state(1, vec![file(&node.path("etc/0"), "x"), file(&a, "x")]);
     chattr("-i");
     assert_eq!(state.reason(), "TargetRefused", "{state:?}");
     assert_eq!(node.names(), ["a"]);
@@ -363,14 +366,62 @@ fn among_mounts() {
         ("etc/small/x", "x".repeat(200_000), "bytes free"),
     ];
     for (name, content, problem) in table {
-        let state = node.state(1, vec![owned(&node.path(name), &content)]);
+        let state = node.state(1, vec![file(&node.path(name), &content)]);
         let State::Refused(refusal) = &state else {
             panic!("{name}: {state:?}")
         };
         assert!(refusal.to_string().contains(problem), "{name}: {refusal}");
     }
     assert_eq!(
-        node.state(2, vec![owned(&node.path("etc/small/x"), "x")]),
+        node.state(2, vec![file(&node.path("etc/small/x"), "x")]),
         State::Confirmed
     );
+}
+
+#[test]
+fn a_process_that_is_killed_is_followed_by_one_that_restores() {
+    if !is_root() {
+        return;
+    }
+    let node = Node::new();
+    fs::write(node.path("etc/a"), "before").unwrap();
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "--ignored",
+            "--nocapture",
+            "real_disk::waiting_to_be_killed",
+        ])
+        .env("NODE_FOLDER", &node.folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(
+        lines
+            .map_while(Result::ok)
+            .any(|line| line.ends_with("reloading")),
+        "it ended before the reload"
+    );
+    assert_eq!(
+        fs::read_to_string(node.path("etc/a")).unwrap(),
+        "wait to be killed"
+    );
+    assert!(Lock::take(&node.folder.join("own")).is_err(), "it has the lock");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let agent = node.agent();
+    assert_eq!(fs::read_to_string(node.path("etc/a")).unwrap(), "before");
+    assert_eq!(node.names(), ["a"]);
+    assert_eq!(agent.journal().unwrap().verdict(), Some(Verdict::Interrupted));
+}
+
+#[test]
+#[ignore = "run by the test above in a process that is killed"]
+fn waiting_to_be_killed() {
+    let Some(folder) = env::var_os("NODE_FOLDER") else {
+        return;
+    };
+    let node = Node::at(Path::new(&folder));
+    node.state(1, vec![file(&node.path("etc/a"), "wait to be killed")]);
 }
