@@ -176,7 +176,7 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// In the stead of a number: the user and the group that the agent runs as.
+    /// Instead of a number: the user and the group that the agent runs as.
     pub const KEEP: u32 = u32::MAX;
     /// Files of the agent's own folder.
     pub const PRIVATE: Self = Self {

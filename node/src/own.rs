@@ -25,7 +25,7 @@ impl Own {
         format!("{}/{name}", self.path)
     }
 
-    /// Writes a file in the stead of the one before; with `before`, that one is kept under its name and `.before`.
+    /// Replaces a file as a whole; with `before`, the old one is kept under its name and `.before`.
     pub fn put(&self, name: &str, content: &[u8], before: bool) -> DiskResult<()> {
         let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
         self.disk

@@ -110,7 +110,7 @@ impl Started {
         }
     }
 
-    /// Takes how the last change ended into the memory. A full disk keeps the journal in its stead.
+    /// Takes how the last change ended into the memory. On a full disk the journal remembers it instead.
     pub fn remember(&mut self, means: &Means<'_>) -> bool {
         if let Some(last) = &self.last {
             self.unsaved |= self.memory.take(last, milliseconds(means.clock.since_boot()));
