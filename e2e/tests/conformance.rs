@@ -16,6 +16,8 @@
 )]
 #![allow(clippy::unnecessary_wraps, reason = "all adapters have one type")]
 
+#[path = "conformance/das_schiff/mod.rs"]
+mod das_schiff;
 #[path = "conformance/deviations.rs"]
 mod deviations;
 #[path = "conformance/grafana/mod.rs"]

@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("muster-apiserver", &[]),
     ("muster-health", &[]),
+    ("muster-node", &[]),
     ("muster-zones", &["muster-api"]),
     ("muster-windows", &["muster-api"]),
     ("muster-sync", &["muster-api", "muster-health"]),
@@ -57,6 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-api",
             "muster-apiserver",
             "muster-controllers",
+            "muster-node",
             "muster-real",
             "muster-rollout",
             "muster-sync",
@@ -115,6 +117,11 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         "muster-windows",
         &["kube", "tokio", "rand", "reqwest"],
         "it does no I/O and knows no client",
+    ),
+    (
+        "muster-node",
+        &["kube", "k8s-openapi", "tokio", "rand", "reqwest"],
+        "it knows no Kubernetes, and blocks",
     ),
     (
         "muster-zones",

@@ -34,6 +34,8 @@ pub struct Rules {
     pub identity: &'static [&'static str],
     /// Where there is a `safer`, only what it names is compared.
     pub safer_alone: bool,
+    /// In a list of steps a key that is not there is as in the step before (but calls and errors).
+    pub carried: bool,
 }
 
 impl Rules {
@@ -44,6 +46,7 @@ impl Rules {
         follows: &[],
         identity: &[],
         safer_alone: false,
+        carried: false,
     };
 }
 
@@ -68,6 +71,8 @@ pub fn differences(expect: &Value, safer: Option<&Value>, answer: &Value, rules:
         found.retain(|difference| !following(&difference.key));
         return found;
     };
+    let carried = rules.carried.then(|| carry(answer));
+    let answer = carried.as_ref().unwrap_or(answer);
     let matcher = Safer { whole: answer, rules };
     let (Value::Object(named), Value::Object(before)) = (safer, expect) else {
         return matcher.value("", safer, answer);
@@ -89,6 +94,25 @@ pub fn differences(expect: &Value, safer: Option<&Value>, answer: &Value, rules:
         found.extend(exact("", &rest(before), &rest(&given), rules));
     }
     found
+}
+
+/// The answer with the keys of each step that are as in the step before.
+fn carry(answer: &Value) -> Value {
+    let mut answer = answer.clone();
+    for steps in answer.as_object_mut().into_iter().flat_map(Map::values_mut) {
+        let mut last = Map::new();
+        let steps = steps.as_array_mut().into_iter().flatten();
+        for step in steps.filter_map(Value::as_object_mut) {
+            last.extend(step.clone());
+            for (key, value) in last
+                .iter()
+                .filter(|(key, _)| !["calls", "error"].contains(&key.as_str()))
+            {
+                step.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    answer
 }
 
 /// The keys of `expect` that a `safer` replaces: those it names, and what follows from those that it changes.
@@ -302,6 +326,12 @@ impl Safer<'_> {
         let refuse = || vec![difference(path, &wanted.to_string(), given)];
         let verdict = |good: bool| if good { Vec::new() } else { refuse() };
         match (wanted, given) {
+            // Calls that others may stand between: an empty list asks for none of them.
+            (Value::Array(wanted), Value::Array(given))
+                if last(path) == "calls" && self.rules.safer_alone =>
+            {
+                self.list(path, wanted, given)
+            }
             (Value::String(word), _) if self.word(path, word, given).is_some() => {
                 verdict(self.word(path, word, given) == Some(true))
             }

@@ -35,8 +35,10 @@ struct RawCase {
     input: Value,
     expect: Value,
     safer: Option<RawSafer>,
-    same_as: Option<String>,
-    differs_from: Option<String>,
+    #[serde(default)]
+    same_as: Names,
+    #[serde(default)]
+    differs_from: Names,
     #[serde(rename = "note")]
     _note: Option<Value>,
     #[serde(rename = "origin")]
@@ -45,6 +47,26 @@ struct RawCase {
     _line: Option<Value>,
     #[serde(rename = "covers")]
     _covers: Option<Value>,
+}
+
+/// The name of a case, or several.
+#[derive(Clone, Default, Deserialize)]
+#[serde(untagged)]
+enum Names {
+    #[default]
+    None,
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Names {
+    fn all(&self) -> Vec<String> {
+        match self {
+            Self::None => Vec::new(),
+            Self::One(name) => vec![name.clone()],
+            Self::Several(names) => names.clone(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -74,10 +96,10 @@ pub struct Case {
     pub expect: Value,
     /// What muster has to decide instead.
     pub safer: Option<Value>,
-    /// The case whose identity this one has.
-    pub same_as: Option<String>,
-    /// The case whose identity this one must not have.
-    pub differs_from: Option<String>,
+    /// The cases whose identity this one has.
+    pub same_as: Vec<String>,
+    /// The cases whose identity this one must not have.
+    pub differs_from: Vec<String>,
 }
 
 /// Reads a file of cases.
@@ -112,8 +134,8 @@ pub fn parse(text: &str) -> anyhow::Result<Table> {
                 .as_ref()
                 .map(|safer| resolved(&safer.expect))
                 .transpose()?,
-            same_as: raw.same_as.clone(),
-            differs_from: raw.differs_from.clone(),
+            same_as: raw.same_as.all(),
+            differs_from: raw.differs_from.all(),
         });
     }
     Ok(Table { cases })

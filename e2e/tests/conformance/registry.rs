@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::{grafana, matcher::Rules, reader::Case};
+use crate::{das_schiff, grafana, matcher::Rules, reader::Case};
 
 /// Every system of the corpus.
 pub const SYSTEMS: &[System] = &[
@@ -13,7 +13,7 @@ pub const SYSTEMS: &[System] = &[
     },
     System {
         folder: "das-schiff",
-        tables: None,
+        tables: Some(das_schiff::TABLES),
     },
     System {
         folder: "kudo",
@@ -123,6 +123,18 @@ impl Table {
     /// Keys of texts whose words are not promised.
     pub const fn wording(mut self, keys: &'static [&'static str]) -> Self {
         self.rules.wording = keys;
+        self
+    }
+
+    /// Where a case has a `safer`, only what it names is compared.
+    pub const fn safer_alone(mut self) -> Self {
+        self.rules.safer_alone = true;
+        self
+    }
+
+    /// A key that a step lacks is as in the step before.
+    pub const fn carried(mut self) -> Self {
+        self.rules.carried = true;
         self
     }
 

@@ -244,7 +244,7 @@ impl Run<'_> {
         let answer = asked(adapter, case)?;
         let mut found = differences(&case.expect, case.safer.as_ref(), &answer, &table.rules);
         for (named, alike) in [(&case.same_as, true), (&case.differs_from, false)] {
-            if let Some(named) = named {
+            for named in named {
                 found.extend(self.identity(system, table, adapter, &answer, others, (named, alike))?);
             }
         }

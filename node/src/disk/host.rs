@@ -1,0 +1,295 @@
+//! The disk of this host: held folders, and nothing outside of them.
+//!
+//! Each operation opens the folder of its path below a held one with `openat2`, which the kernel keeps from following links and from
+//! leaving, and works on the name in it.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read as _, Write as _},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::FileExt as _,
+    },
+    rc::Rc,
+};
+
+use rustix::{
+    fs::{
+        AtFlags, CWD, Dir, FallocateFlags, FileType, Gid, Mode, OFlags, ResolveFlags, StatVfsMountFlags,
+        StatxAttributes, StatxFlags, Uid, fallocate, fchmod, fchown, fstat, fstatvfs, fsync, linkat, mkdirat,
+        openat2, renameat, statx, unlinkat,
+    },
+    io::Errno,
+};
+
+use super::{Disk, DiskError, DiskResult, Entry, Inode, Kind, Obstacle};
+use crate::{content::Attributes, paths};
+
+/// Folders that this agent makes are for all to read.
+const FOLDER_MODE: u32 = 0o755;
+
+/// The disk below held folders.
+#[derive(Debug)]
+pub struct HostDisk {
+    roots: Vec<String>,
+    held: RefCell<BTreeMap<String, Rc<OwnedFd>>>,
+}
+
+impl HostDisk {
+    /// The disk below these folders. A folder is opened when it is first used, and held from then on.
+    pub fn new(roots: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            roots: roots.into_iter().collect(),
+            held: RefCell::default(),
+        }
+    }
+
+    /// The held folder above the path, and the way from there.
+    fn root<'p>(&self, path: &'p str) -> rustix::io::Result<(Rc<OwnedFd>, &'p str)> {
+        let above = self.roots.iter().filter(|root| paths::is_within(path, root));
+        let root = above.max_by_key(|root| root.len()).ok_or(Errno::XDEV)?;
+        let rest = path[root.len()..].trim_start_matches('/');
+        Ok((self.hold(root)?, if rest.is_empty() { "." } else { rest }))
+    }
+
+    fn hold(&self, root: &str) -> rustix::io::Result<Rc<OwnedFd>> {
+        if let Some(held) = self.held.borrow().get(root) {
+            // A folder that was removed and made again is another one.
+            if fstat(held.as_ref())?.st_nlink > 0 {
+                return Ok(Rc::clone(held));
+            }
+        }
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = Rc::new(openat2(CWD, root, flags, Mode::empty(), resolve)?);
+        self.held.borrow_mut().insert(root.to_owned(), Rc::clone(&opened));
+        Ok(opened)
+    }
+
+    fn open(&self, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let (root, rest) = self.root(path)?;
+        open_below(root.as_fd(), rest, flags)
+    }
+
+    fn folder(&self, path: &str) -> rustix::io::Result<OwnedFd> {
+        self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    /// Does something with the name in its folder.
+    fn in_folder<T>(
+        &self,
+        operation: &'static str,
+        path: &str,
+        act: impl FnOnce(BorrowedFd<'_>, &str) -> rustix::io::Result<T>,
+    ) -> DiskResult<T> {
+        let (folder, name) = paths::split(path);
+        let done = self.folder(folder).and_then(|folder| act(folder.as_fd(), name));
+        done.map_err(|code| DiskError::new(operation, path, code))
+    }
+}
+
+fn open_below(folder: BorrowedFd<'_>, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let mode = if flags.contains(OFlags::CREATE) {
+        Mode::RUSR | Mode::WUSR
+    } else {
+        Mode::empty()
+    };
+    openat2(
+        folder,
+        name,
+        flags | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        mode,
+        resolve,
+    )
+}
+
+fn errno(error: &io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
+}
+
+fn absent_is_none<T>(result: DiskResult<T>) -> DiskResult<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_absent() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn unlink(folder: BorrowedFd<'_>, name: &str) -> rustix::io::Result<()> {
+    match unlinkat(folder, name, AtFlags::empty()) {
+        Err(Errno::NOENT) => Ok(()),
+        done => done,
+    }
+}
+
+/// A new file that is on the disk as a whole, or an error: the space is reserved before the content is written.
+fn create(
+    folder: BorrowedFd<'_>,
+    name: &str,
+    content: &[u8],
+    attributes: Attributes,
+) -> rustix::io::Result<File> {
+    unlink(folder, name)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    let mut file = File::from(open_below(folder, name, flags)?);
+    if !content.is_empty() {
+        match fallocate(&file, FallocateFlags::empty(), 0, content.len() as u64) {
+            // Some file systems cannot: then writing says whether there is space.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(code) => return Err(code),
+        }
+    }
+    file.write_all(content).map_err(|error| errno(&error))?;
+    let given = |id: u32| (id != Attributes::KEEP).then_some(id);
+    let (owner, group) = (given(attributes.uid), given(attributes.gid));
+    fchown(&file, owner.map(Uid::from_raw), group.map(Gid::from_raw))?;
+    fchmod(&file, Mode::from_raw_mode(attributes.mode))?;
+    Ok(file)
+}
+
+fn entry(folder: BorrowedFd<'_>, name: &str) -> rustix::io::Result<Entry> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
+    let found = statx(folder, name, flags, StatxFlags::BASIC_STATS)?;
+    let mode = u32::from(found.stx_mode);
+    let kind = match FileType::from_raw_mode(mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Folder,
+        FileType::Symlink => Kind::Link,
+        _ => Kind::Other,
+    };
+    let obstacles = [
+        (StatxAttributes::IMMUTABLE, Obstacle::Immutable),
+        (StatxAttributes::APPEND, Obstacle::AppendOnly),
+        (StatxAttributes::MOUNT_ROOT, Obstacle::MountPoint),
+    ];
+    let obstacle = obstacles
+        .into_iter()
+        .find(|(attribute, _)| found.stx_attributes.contains(*attribute));
+    Ok(Entry {
+        kind,
+        attributes: Attributes {
+            mode: mode & 0o7777,
+            uid: found.stx_uid,
+            gid: found.stx_gid,
+        },
+        inode: Inode(
+            u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor),
+            found.stx_ino,
+        ),
+        obstacle: obstacle.map(|(_, obstacle)| obstacle),
+    })
+}
+
+impl Disk for HostDisk {
+    fn entry(&self, path: &str) -> DiskResult<Option<Entry>> {
+        if self.roots.iter().any(|root| root == path) {
+            let held = self.hold(path).and_then(|folder| entry(folder.as_fd(), ""));
+            return absent_is_none(held.map_err(|code| DiskError::new("examine", path, code)));
+        }
+        absent_is_none(self.in_folder("examine", path, entry))
+    }
+
+    fn read(&self, path: &str, most: u64) -> DiskResult<Option<Vec<u8>>> {
+        absent_is_none(self.in_folder("read", path, |folder, name| {
+            // A pipe would wait for a writer.
+            let file = File::from(open_below(folder, name, OFlags::RDONLY | OFlags::NONBLOCK)?);
+            let mut content = Vec::new();
+            let read = file.take(most + 1).read_to_end(&mut content);
+            read.map_err(|error| errno(&error))?;
+            if content.len() as u64 > most {
+                return Err(Errno::FBIG);
+            }
+            Ok(content)
+        }))
+    }
+
+    fn list(&self, folder: &str) -> DiskResult<Vec<String>> {
+        let names = || {
+            let mut names = Vec::new();
+            for entry in Dir::read_from(self.folder(folder)?)? {
+                let name = entry?.file_name().to_string_lossy().into_owned();
+                if name != "." && name != ".." {
+                    names.push(name);
+                }
+            }
+            names.sort();
+            Ok(names)
+        };
+        names().map_err(|code| DiskError::new("list", folder, code))
+    }
+
+    fn free(&self, folder: &str) -> DiskResult<Option<u64>> {
+        let free = || {
+            let system = fstatvfs(self.folder(folder)?)?;
+            let writable = !system.f_flag.contains(StatVfsMountFlags::RDONLY);
+            Ok(writable.then_some(system.f_bavail.saturating_mul(system.f_frsize)))
+        };
+        free().map_err(|code| DiskError::new("examine", folder, code))
+    }
+
+    fn write_new(&self, path: &str, content: &[u8], attributes: Attributes) -> DiskResult<()> {
+        self.in_folder("write", path, |folder, name| {
+            create(folder, name, content, attributes).map(drop)
+        })
+    }
+
+    fn sync_file(&self, path: &str) -> DiskResult<()> {
+        self.in_folder("sync", path, |folder, name| {
+            fsync(open_below(folder, name, OFlags::RDONLY | OFlags::NONBLOCK)?)
+        })
+    }
+
+    fn sync_dir(&self, folder: &str) -> DiskResult<()> {
+        let done = self.folder(folder).and_then(fsync);
+        done.map_err(|code| DiskError::new("sync", folder, code))
+    }
+
+    fn link(&self, from: &str, to: &str) -> DiskResult<()> {
+        self.in_folder("link", from, |folder, name| {
+            linkat(folder, name, folder, paths::split(to).1, AtFlags::empty())
+        })
+    }
+
+    fn rename(&self, from: &str, to: &str) -> DiskResult<()> {
+        self.in_folder("rename", from, |folder, name| {
+            renameat(folder, name, folder, paths::split(to).1)
+        })
+    }
+
+    fn unlink(&self, path: &str) -> DiskResult<()> {
+        absent_is_none(self.in_folder("remove", path, unlink)).map(|_| ())
+    }
+
+    fn make_dir(&self, path: &str) -> DiskResult<()> {
+        self.in_folder("make the folder", path, |folder, name| {
+            match mkdirat(folder, name, Mode::from_raw_mode(FOLDER_MODE)) {
+                Err(Errno::EXIST) => Ok(()),
+                done => done,
+            }
+        })
+    }
+
+    fn remove_dir(&self, path: &str) -> DiskResult<()> {
+        self.in_folder("remove the folder", path, |folder, name| {
+            unlinkat(folder, name, AtFlags::REMOVEDIR)
+        })
+    }
+
+    fn allocate(&self, path: &str, bytes: usize) -> DiskResult<()> {
+        self.in_folder("allocate", path, |folder, name| {
+            fsync(create(folder, name, &vec![0; bytes], Attributes::PRIVATE)?)?;
+            fsync(folder)
+        })
+    }
+
+    fn write_at(&self, path: &str, offset: usize, content: &[u8]) -> DiskResult<()> {
+        self.in_folder("write", path, |folder, name| {
+            let file = File::from(open_below(folder, name, OFlags::WRONLY | OFlags::DSYNC)?);
+            let written = file.write_all_at(content, offset as u64);
+            written.map_err(|error| errno(&error))
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! The node agent on its host: files that are changed, checked, and taken back where the checks do not hold.
+//!
+//! ```text
+//!   configuration of the node ─────────┐
+//!   rows of the node (Assignment) ─────┴─► admit ─► draft ─► carry out ─► Confirmed ──────► reports
+//!                                                     │          └──────► restore ─► verdict ──┘
+//!            journal, plan, originals, memory ◄───────┴── start: restores what is unconfirmed
+//! ```
+//!
+//! It knows no Kubernetes: the shell that watches and reports gives rows to [`Agent::assign`] and writes what comes back.
+//!
+//! Invariant: a file is old or new as a whole, and which of them is known, whatever is killed or loses power, whenever.
+//! Invariant: what is not confirmed is taken back without any help: by the running agent, by its next start, or at boot.
+//! Invariant: nothing is opened but the agent's own folder, files below the prefixes of the node's configuration, and what the checks read.
+//! Invariant: a content is condemned only if the node is good with the old files and was not with the new ones.
+//! Invariant: no secret is in anything that is stored, printed or reported.
+
+mod agent;
+mod change;
+mod checks;
+mod clock;
+mod config;
+mod conflicts;
+mod content;
+pub mod disk;
+pub mod duration;
+mod hold;
+mod host;
+pub mod journal;
+mod known_bad;
+mod lock;
+mod machine;
+mod memory;
+mod originals;
+mod outcome;
+mod own;
+pub mod paths;
+mod plan;
+pub mod process;
+mod report;
+mod sealed;
+mod secrets;
+mod start;
+mod status;
+mod swap;
+
+pub use agent::{Acknowledge, Agent, AgentError, Answer, Surroundings};
+pub use change::verdict;
+pub use checks::{API_TIMEOUT, Failing, PERIOD, failing};
+pub use clock::{Clock, HostClock};
+pub use config::{
+    CheckTarget, Config, ConfigError, ConfigProblem, DIAL_TRIES, Dial, MAX_TIMEOUT, Program, Server,
+};
+pub use content::{
+    Assignment, Attributes, Checks, Content, File, FileState, Key, MAX_CONTENT, MAX_ENTRIES, OnDelete,
+};
+pub use hold::Hold;
+pub use host::{Account, Dialed, Host};
+pub use known_bad::KnownBad;
+pub use lock::{Lock, LockError};
+pub use machine::{ApiServer, Machine, PlainHttp, identity};
+pub use memory::{MAX_TRIES, PAUSE};
+pub use originals::MAX_ORIGINAL;
+pub use outcome::{Class, MAX_FAILING, MAX_MESSAGE, Outcome, Refusal, RefusalProblem, Verdict};
+pub use report::{Report, State, Waiting};
+pub use secrets::MAX_SECRET;
+pub use start::Services;
+pub use status::{RowStatus, Status, hold_for, release, status};

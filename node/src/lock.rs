@@ -1,0 +1,42 @@
+//! One agent for each folder, for as long as its process lives.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+/// Its name in the agent's own folder.
+const FILE: &str = "lock";
+
+/// Why the lock is not ours.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process has it.
+    #[error("another agent or muster node-agent restore is running")]
+    Held,
+    /// It cannot be made.
+    #[error("cannot lock the folder of the agent: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// The lock. The kernel gives it up when the process ends, however it ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock of this folder.
+    pub fn take(folder: &Path) -> Result<Self, LockError> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(folder.join(FILE))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(LockError::Held),
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+}

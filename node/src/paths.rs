@@ -1,0 +1,116 @@
+//! Which paths the agent may write: below a prefix of its configuration, and never the ones that would make it something else.
+
+/// What no configuration allows, with everything below: the agent's own folders, credentials of the kubelet, and what runs as root by itself.
+pub const REFUSED: &[&str] = &[
+    "/dev",
+    "/etc/anacrontab",
+    "/etc/cron.allow",
+    "/etc/cron.d",
+    "/etc/cron.daily",
+    "/etc/cron.deny",
+    "/etc/cron.hourly",
+    "/etc/cron.monthly",
+    "/etc/cron.weekly",
+    "/etc/crontab",
+    "/etc/kubernetes",
+    "/etc/muster",
+    "/etc/sudo.conf",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/systemd/system",
+    "/etc/systemd/system.attached",
+    "/etc/systemd/system.control",
+    "/etc/systemd/user",
+    "/lib/systemd",
+    "/proc",
+    "/root",
+    "/run/muster",
+    "/run/systemd",
+    "/sys",
+    "/usr/lib/systemd",
+    "/usr/local/lib/systemd",
+    "/usr/local/share/systemd",
+    "/usr/share/systemd",
+    "/var/lib/kubelet",
+    "/var/lib/muster",
+    "/var/spool/anacron",
+    "/var/spool/cron",
+];
+
+/// Names beside targets begin so while a change is under way.
+pub const RESERVED: &str = ".muster-";
+
+/// Longest path: what Linux takes at once, with room for the names beside it.
+pub const MAX_PATH: usize = 4_000;
+/// Longest name within a path: what file systems take.
+pub const MAX_NAME: usize = 255;
+
+/// What is wrong with the form of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathProblem {
+    /// It does not begin at the root.
+    #[error("is not absolute")]
+    Relative,
+    /// `.`, `..`, an empty name, or a slash at the end.
+    #[error("has an empty name, . or .. in it, or ends with a slash")]
+    NotPlain,
+    /// It, or a name in it, is longer than the system takes.
+    #[error("is too long")]
+    TooLong,
+    /// A control character.
+    #[error("has a control character in it")]
+    Control,
+    /// A name that the agent itself uses.
+    #[error("has a name in it that begins with {RESERVED}, which the agent uses itself")]
+    Reserved,
+}
+
+/// Whether a path has the one form that is accepted: absolute, plain names, nothing that a later reader could take for something else.
+pub fn check(path: &str) -> Result<(), PathProblem> {
+    let Some(names) = path.strip_prefix('/') else {
+        return Err(PathProblem::Relative);
+    };
+    if path.len() > MAX_PATH {
+        return Err(PathProblem::TooLong);
+    }
+    for name in names.split('/') {
+        if matches!(name, "" | "." | "..") {
+            return Err(PathProblem::NotPlain);
+        }
+        if name.len() > MAX_NAME {
+            return Err(PathProblem::TooLong);
+        }
+        if name.chars().any(char::is_control) {
+            return Err(PathProblem::Control);
+        }
+        if name.starts_with(RESERVED) {
+            return Err(PathProblem::Reserved);
+        }
+    }
+    Ok(())
+}
+
+/// Whether `path` is `folder` or below it.
+pub fn is_within(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The entry of [`REFUSED`] that covers the path.
+pub fn refused(path: &str) -> Option<&'static str> {
+    REFUSED.iter().find(|folder| is_within(path, folder)).copied()
+}
+
+/// Whether one of the paths is the other or a parent of it: two owners of such paths cannot both have theirs.
+pub fn conflict(one: &str, other: &str) -> bool {
+    is_within(one, other) || is_within(other, one)
+}
+
+/// Folder and name of a path.
+pub(crate) fn split(path: &str) -> (&str, &str) {
+    match path.rsplit_once('/') {
+        Some(("", name)) => ("/", name),
+        Some(pair) => pair,
+        None => (".", path),
+    }
+}

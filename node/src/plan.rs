@@ -1,0 +1,321 @@
+//! The plan of a change: which files are swapped, and what has to be known to bring the old ones back. It is on the disk before anything
+//! else of the change is, and has no content in it.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    content::{Attributes, Change, Filled, Key, Procedure, Target, Wanted},
+    disk::{Disk, DiskError, Entry, Inode, Kind, Obstacle},
+    originals::{Head, MAX_ORIGINAL, Originals},
+    outcome::{Refusal, RefusalProblem},
+    paths::{self, RESERVED},
+    sealed::hash,
+};
+
+/// Its name in the agent's own folder.
+pub(crate) const FILE: &str = "plan";
+/// Bytes that stay free on each file system beside what is written.
+const RESERVE: u64 = 1024 * 1024;
+
+/// What is done to the files of a row.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub(crate) struct Plan {
+    /// The first record of the journal that is about it.
+    pub id: u64,
+    pub row: String,
+    pub key: Key,
+    pub swaps: Vec<Swap>,
+    /// Paths whose originals are kept from now on: they are given up if the old files come back.
+    pub kept: Vec<String>,
+    /// Paths that get their originals back: those are given up if the new files stay.
+    pub returned: Vec<String>,
+    pub procedure: Procedure,
+    /// Whether the services read their files anew although none changed.
+    pub reload_anyway: bool,
+    /// The checks that failed before the change.
+    pub before: Vec<String>,
+}
+
+/// One path that changes.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub(crate) struct Swap {
+    pub path: String,
+    /// The file that stands there; `None` where none does.
+    pub old: Option<Inode>,
+    /// Whether one is to stand there.
+    pub present: bool,
+    /// Folders to make for it, outermost first.
+    pub folders: Vec<String>,
+}
+
+/// A plan with the contents that only this process has.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub plan: Plan,
+    /// In the order of the swaps.
+    pub contents: Vec<Option<(Filled, Attributes)>>,
+    /// Originals to keep.
+    pub originals: Vec<(Head, Filled)>,
+}
+
+impl Swap {
+    fn beside(&self, what: &str) -> String {
+        let (folder, _) = paths::split(&self.path);
+        let name = &hash(&[self.path.as_bytes()])[..16];
+        let folder = folder.trim_end_matches('/');
+        format!("{folder}/{RESERVED}{name}.{what}")
+    }
+
+    /// The new file before it has its name.
+    pub fn new_name(&self) -> String {
+        self.beside("new")
+    }
+
+    /// The old file's second name; it stays until the journal says that the old file has its own again.
+    pub fn old_name(&self) -> String {
+        self.beside("old")
+    }
+
+    /// The old file's third name, which becomes its first one: made beforehand, so that a restore needs no space.
+    pub fn spare_name(&self) -> String {
+        self.beside("spare")
+    }
+}
+
+impl Plan {
+    /// The folders of the swaps, each once.
+    pub fn folders(&self) -> BTreeSet<&str> {
+        self.swaps.iter().map(|swap| paths::split(&swap.path).0).collect()
+    }
+
+    /// Whether the services are to read their files anew.
+    pub fn reloads(&self) -> bool {
+        self.reload_anyway || !self.swaps.is_empty()
+    }
+}
+
+/// What stands at a path of a row.
+struct Observed {
+    entry: Option<Entry>,
+    content: Vec<u8>,
+    /// Folders on the way that are not there.
+    missing: Vec<String>,
+}
+
+/// Reads what stands at all paths of the change, and refuses what could not be swapped and brought back. Writes nothing.
+pub(crate) fn draft(
+    change: &Change,
+    originals: &Originals,
+    disk: &dyn Disk,
+    (id, reload_anyway, before): (u64, bool, Vec<String>),
+) -> Result<Draft, Refusal> {
+    let mut files = change.files.clone();
+    let listed: BTreeSet<String> = files.iter().map(|file| file.path.clone()).collect();
+    let mut returned = Vec::new();
+    for head in originals
+        .all()
+        .filter(|head| head.row == change.row && !listed.contains(&head.path))
+    {
+        let target = originals.target(&head.path).map_err(|error| failed(&error))?;
+        let damaged = || target_refused(&head.path, "has an original that cannot be read");
+        files.push(Wanted {
+            path: head.path.clone(),
+            target: target.ok_or_else(damaged)?,
+        });
+        returned.push(head.path.clone());
+    }
+    let mut draft = Draft {
+        plan: Plan {
+            id,
+            row: change.row.clone(),
+            key: change.key.clone(),
+            swaps: Vec::new(),
+            kept: Vec::new(),
+            returned,
+            procedure: change.procedure.clone(),
+            reload_anyway,
+            before,
+        },
+        contents: Vec::new(),
+        originals: Vec::new(),
+    };
+    let mut made = BTreeSet::new();
+    for file in files {
+        let mut observed = observe(&file, disk)?;
+        observed.missing.retain(|folder| made.insert(folder.clone()));
+        draft.add(file, observed, originals);
+    }
+    check_space(&draft, disk)?;
+    Ok(draft)
+}
+
+impl Draft {
+    fn add(&mut self, file: Wanted, observed: Observed, originals: &Originals) {
+        if originals.of(&file.path).is_none() {
+            let head = Head {
+                path: file.path.clone(),
+                row: self.plan.row.clone(),
+                attributes: observed.entry.map(|entry| entry.attributes),
+                folders: observed.missing.clone(),
+            };
+            self.plan.kept.push(file.path.clone());
+            self.originals.push((head, Filled(observed.content.clone())));
+        }
+        if is_as_wanted(&file.target, observed.entry.as_ref(), &observed.content) {
+            return;
+        }
+        let content = match file.target {
+            Target::Absent => None,
+            Target::Present { content, attributes } => Some((content, attributes)),
+        };
+        self.plan.swaps.push(Swap {
+            path: file.path,
+            old: observed.entry.map(|entry| entry.inode),
+            present: content.is_some(),
+            folders: observed.missing,
+        });
+        self.contents.push(content);
+    }
+}
+
+/// Whether nothing has to be done at a path.
+fn is_as_wanted(target: &Target, entry: Option<&Entry>, content: &[u8]) -> bool {
+    match (target, entry) {
+        (Target::Absent, None) => true,
+        (
+            Target::Present {
+                content: wanted,
+                attributes,
+            },
+            Some(entry),
+        ) => wanted.0 == content && *attributes == entry.attributes,
+        _ => false,
+    }
+}
+
+/// Whether a file is as it is wanted; anything that cannot be read is not.
+pub(crate) fn stands(file: &Wanted, disk: &dyn Disk) -> bool {
+    observe(file, disk)
+        .is_ok_and(|observed| is_as_wanted(&file.target, observed.entry.as_ref(), &observed.content))
+}
+
+fn observe(file: &Wanted, disk: &dyn Disk) -> Result<Observed, Refusal> {
+    let path = &file.path;
+    let missing = missing_folders(path, disk)?;
+    let entry = disk.entry(path).map_err(|error| refused_path(path, &error))?;
+    let mut content = Vec::new();
+    if let Some(entry) = &entry {
+        let what = match entry.kind {
+            Kind::File => None,
+            Kind::Folder => Some("is a folder"),
+            Kind::Link => Some("is a symbolic link"),
+            Kind::Other => Some("is no regular file"),
+        };
+        if let Some(problem) = what.or_else(|| entry.obstacle.map(obstacle)) {
+            return Err(target_refused(path, problem));
+        }
+        content = disk
+            .read(path, MAX_ORIGINAL)
+            .map_err(|error| refused_path(path, &error))?
+            .unwrap_or_default();
+    }
+    Ok(Observed {
+        entry,
+        content,
+        missing,
+    })
+}
+
+fn obstacle(obstacle: Obstacle) -> &'static str {
+    match obstacle {
+        Obstacle::Immutable => "is immutable",
+        Obstacle::AppendOnly => "is append-only",
+        Obstacle::MountPoint => "is a mount point",
+    }
+}
+
+/// The folders on the way to the path that are not there, outermost first; refuses what is no folder, or may not change.
+fn missing_folders(path: &str, disk: &dyn Disk) -> Result<Vec<String>, Refusal> {
+    let mut missing = Vec::new();
+    let mut folder = paths::split(path).0;
+    loop {
+        match disk.entry(folder).map_err(|error| refused_path(path, &error))? {
+            None if folder == "/" => return Err(target_refused(path, "has no folder")),
+            None => {
+                missing.push(folder.to_owned());
+                folder = paths::split(folder).0;
+            }
+            Some(entry) if entry.kind != Kind::Folder => {
+                return Err(target_refused(path, "has something on its way that is no folder"));
+            }
+            Some(entry) => {
+                let fixed = matches!(entry.obstacle, Some(Obstacle::Immutable | Obstacle::AppendOnly));
+                if fixed {
+                    return Err(target_refused(
+                        path,
+                        "is in a folder that is immutable or append-only",
+                    ));
+                }
+                missing.reverse();
+                return Ok(missing);
+            }
+        }
+    }
+}
+
+/// Refuses a read-only file system, and one that has no space for all new files beside the old ones.
+fn check_space(draft: &Draft, disk: &dyn Disk) -> Result<(), Refusal> {
+    let needed: usize = draft
+        .contents
+        .iter()
+        .flatten()
+        .map(|(content, _)| content.0.len())
+        .sum();
+    for swap in &draft.plan.swaps {
+        let outermost = swap.folders.first().map_or(swap.path.as_str(), String::as_str);
+        let (folder, _) = paths::split(outermost);
+        let Ok(free) = disk.free(folder) else {
+            // Another file of the change makes this folder.
+            continue;
+        };
+        let free =
+            free.ok_or_else(|| target_refused(&swap.path, "is on a file system that is mounted read-only"))?;
+        if free < needed as u64 + RESERVE {
+            let problem = format!(
+                "{folder} has {free} bytes free, the change needs {needed} and {RESERVE} beside them"
+            );
+            return Err(Refusal {
+                field: "files".to_owned(),
+                problem: RefusalProblem::Disk(problem),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn target_refused(path: &str, problem: &str) -> Refusal {
+    Refusal {
+        field: "files".to_owned(),
+        problem: RefusalProblem::Target(format!("{path} {problem}")),
+    }
+}
+
+fn refused_path(path: &str, error: &DiskError) -> Refusal {
+    let text = match rustix::io::Errno::from_raw_os_error(error.code) {
+        rustix::io::Errno::LOOP => "has a symbolic link on its way".to_owned(),
+        rustix::io::Errno::FBIG => format!("has more than {MAX_ORIGINAL} bytes, too many to keep"),
+        rustix::io::Errno::XDEV => "is below a prefix whose folder is not there".to_owned(),
+        rustix::io::Errno::NOTDIR => "has something on its way that is no folder".to_owned(),
+        _ => format!("cannot be examined: {error}"),
+    };
+    target_refused(path, &text)
+}
+
+pub(crate) fn failed(error: &DiskError) -> Refusal {
+    Refusal {
+        field: "files".to_owned(),
+        problem: RefusalProblem::Disk(error.to_string()),
+    }
+}

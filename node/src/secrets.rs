@@ -1,0 +1,98 @@
+//! `$(SECRET_name)`: filled in on the node, and in nothing that is stored or printed.
+
+use std::fmt;
+
+use crate::{config::Config, host::Host, outcome::Refusal, sealed::hash};
+
+/// Where a reference begins; it ends with `)`.
+const START: &str = "$(SECRET_";
+/// Bytes of a secret's file.
+pub const MAX_SECRET: u64 = 64 * 1024;
+/// Bytes of a content with its secrets.
+const MAX_FILLED: usize = 1024 * 1024;
+/// Lines of a secret that are shorter are not masked by themselves: they would mask words of messages.
+const SHORTEST_LINE: usize = 4;
+
+/// The secrets that a content names.
+#[derive(Clone, Default)]
+pub(crate) struct Secrets {
+    values: Vec<(String, String)>,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.values.iter().map(|(name, _)| name);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+impl Secrets {
+    /// All that the node's configuration names and that can be read: what is printed after a restart may have any of them in it.
+    pub fn all(config: &Config, host: &dyn Host) -> Self {
+        let mut all = Self::default();
+        for name in config.secrets.keys() {
+            // One that cannot be read was not filled in either.
+            let _ = all.value(name, config, host);
+        }
+        all
+    }
+
+    /// The text with each reference replaced by the content of the file that the node's configuration names, without its last line break.
+    pub fn fill(&mut self, text: &str, config: &Config, host: &dyn Host) -> Result<String, Refusal> {
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once(START) {
+            filled.push_str(before);
+            let Some((name, after)) = after.split_once(')') else {
+                return Err(Refusal::invalid("content", format!("a {START} has no end")));
+            };
+            filled.push_str(self.value(name, config, host)?);
+            if filled.len() > MAX_FILLED {
+                return Err(Refusal::invalid(
+                    "content",
+                    format!("it has more than {MAX_FILLED} bytes with its secrets"),
+                ));
+            }
+            rest = after;
+        }
+        filled.push_str(rest);
+        Ok(filled)
+    }
+
+    fn value(&mut self, name: &str, config: &Config, host: &dyn Host) -> Result<&str, Refusal> {
+        if let Some(known) = self.values.iter().position(|(known, _)| known == name) {
+            return Ok(&self.values[known].1);
+        }
+        let unknown = || Refusal::not_allowed("content", name, "the node's configuration has no such secret");
+        let file = config.secrets.get(name).ok_or_else(unknown)?;
+        let unreadable = |problem: &str| Refusal::not_allowed("content", name, problem);
+        let bytes = host
+            .secret(file)
+            .map_err(|problem| unreadable(&format!("the file of the secret cannot be read: {problem}")))?;
+        let value =
+            String::from_utf8(bytes).map_err(|_| unreadable("the file of the secret is not UTF-8"))?;
+        let value = value.strip_suffix('\n').unwrap_or(&value);
+        self.values.push((name.to_owned(), value.to_owned()));
+        Ok(self.values.last().map_or("", |(_, value)| value.as_str()))
+    }
+
+    /// A hash of all of them: it changes when one does.
+    pub fn hash(&self) -> String {
+        let parts = self
+            .values
+            .iter()
+            .flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
+        hash(&parts.collect::<Vec<_>>())
+    }
+
+    /// The text without any of them, or a line of them.
+    pub fn mask(&self, text: &str) -> String {
+        let values = self.values.iter().map(|(_, value)| value.as_str());
+        let lines = values
+            .clone()
+            .flat_map(str::lines)
+            .filter(|line| line.len() >= SHORTEST_LINE);
+        let hidden = values.chain(lines).filter(|value| !value.is_empty());
+        hidden.fold(text.to_owned(), |text, value| text.replace(value, "***"))
+    }
+}

@@ -1,0 +1,102 @@
+//! What `muster node-agent status` prints, read from the agent's own folder beside a running agent.
+
+use std::{rc::Rc, time::Duration};
+
+use serde::Serialize;
+
+use crate::{
+    agent::Surroundings,
+    disk::DiskError,
+    hold::{self, Hold},
+    journal::{self, Reading, Record},
+    known_bad::KnownBad,
+    memory::Memory,
+    outcome::Outcome,
+    own::Own,
+};
+
+/// The agent's own folder, as it is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// The last step of the last change; `None` where there was none.
+    pub journal: Option<Record>,
+    /// Why the journal has no record: `Newer` or `Damaged`.
+    pub journal_problem: Option<&'static str>,
+    /// All rows.
+    pub rows: Vec<RowStatus>,
+    /// What is not tried again.
+    pub known_bad: Vec<KnownBad>,
+    /// The hold that is active.
+    pub hold: Option<Hold>,
+}
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RowStatus {
+    /// Its name.
+    pub name: String,
+    /// The digest whose files stand; `None` where none was confirmed.
+    pub confirmed: Option<String>,
+    /// The digest of the last try.
+    pub last: Option<String>,
+    /// How that ended.
+    pub outcome: Option<Outcome>,
+}
+
+/// Reads it. Nothing is written.
+pub fn status(surroundings: &Surroundings) -> Result<Status, DiskError> {
+    let own = own(surroundings);
+    let bytes = own
+        .disk
+        .read(&own.path(journal::FILE), 2 * journal::SLOT as u64)?;
+    let (journal, journal_problem) = match journal::read(bytes.as_deref().unwrap_or_default()) {
+        Reading::Record(record) => (Some(*record), None),
+        Reading::Empty => (None, None),
+        Reading::Newer => (None, Some("Newer")),
+        Reading::Damaged => (None, Some("Damaged")),
+    };
+    let memory = Memory::open(&own, &surroundings.identity.machine_id)?;
+    let rows = memory.rows.into_iter().map(|(name, row)| {
+        let (last, outcome) = row.last.map(|last| (last.key.digest, last.outcome)).unzip();
+        let confirmed = row.confirmed.map(|key| key.digest);
+        RowStatus {
+            name,
+            confirmed,
+            last,
+            outcome,
+        }
+    });
+    Ok(Status {
+        journal,
+        journal_problem,
+        rows: rows.collect(),
+        known_bad: memory.known_bad,
+        hold: hold::active(&own, &surroundings.identity.boot_id, surroundings.clock.as_ref())?,
+    })
+}
+
+/// `muster node-agent hold`: stops every write but a pending restore for so long.
+pub fn hold_for(surroundings: &Surroundings, time: Duration, reason: &str) -> Result<Hold, DiskError> {
+    let boot_id = &surroundings.identity.boot_id;
+    hold::set(
+        &own(surroundings),
+        boot_id,
+        surroundings.clock.as_ref(),
+        time,
+        reason,
+    )
+}
+
+/// `muster node-agent release`: ends the hold.
+pub fn release(surroundings: &Surroundings) -> Result<(), DiskError> {
+    hold::release(&own(surroundings))
+}
+
+fn own(surroundings: &Surroundings) -> Own {
+    Own {
+        disk: Rc::clone(&surroundings.disk),
+        path: surroundings.folder.clone(),
+    }
+}
