@@ -18,5 +18,6 @@ pub mod observation;
 pub mod pass;
 pub mod reading;
 pub mod revisions;
+pub mod run;
 pub mod settings;
 pub mod status;

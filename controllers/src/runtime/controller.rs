@@ -1,12 +1,12 @@
 //! Scheduling, by kube-runtime: one reconcile of an object at a time, many objects at once, repeated triggers merged, and an end that
 //! lets what is in flight finish.
 
-use std::{convert::Infallible, fmt::Debug, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, convert::Infallible, fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{FutureExt, Stream, StreamExt, future, future::BoxFuture, stream, stream::BoxStream};
 use kube::{
     Resource,
-    core::NamespaceResourceScope,
+    core::{ClusterResourceScope, NamespaceResourceScope},
     runtime::{
         applier,
         controller::{Action, Config, Error as ApplierError},
@@ -64,15 +64,47 @@ where
 {
     /// Reconciles the objects of `K` in the context's namespace. `name` is for the log.
     pub fn new(name: &'static str, base: impl Into<Base>) -> Self {
+        let base = base.into();
+        let events = watch::watch::<K>(base.client.clone(), &base.namespace, watcher::Config::default());
+        Self::watching(name, base, events)
+    }
+}
+
+impl<K> Runner<K>
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    /// Reconciles the objects of `K`, which has no namespace. `name` is for the log.
+    pub fn of_cluster(name: &'static str, base: impl Into<Base>) -> Self {
+        let base = base.into();
+        let events = watch::watch_cluster::<K>(base.client.clone(), watcher::Config::default());
+        Self::watching(name, base, events)
+    }
+}
+
+impl<K> Runner<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    fn watching(
+        name: &'static str,
+        base: Base,
+        events: impl Stream<Item = Watched<K>> + Send + 'static,
+    ) -> Self {
         let Base {
             client,
             namespace,
             jitter,
             metrics,
             shutdown,
-        } = base.into();
+        } = base;
         let (store, mut writer) = reflector::store::<K>();
-        let events = watch::watch::<K>(client.clone(), &namespace, watcher::Config::default());
         let unreadable = Arc::<Unreadable>::default();
         let invalid = Arc::clone(&unreadable);
         let changed = events
@@ -133,6 +165,29 @@ where
         let gate = Arc::clone(&index);
         self.after(async move { gate.synced().await })
             .on(watch::rows(events, index))
+    }
+
+    /// As [`Self::rows`], of a kind without a namespace; a changed row enqueues what `keys` makes of its old and new targets.
+    #[must_use]
+    pub fn cluster_rows<O, R>(
+        self,
+        index: Arc<Index<O, R>>,
+        keys: impl Fn(BTreeSet<Key>) -> Vec<Key> + Send + 'static,
+    ) -> Self
+    where
+        O: Resource<DynamicType = (), Scope = ClusterResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Send
+            + Sync
+            + 'static,
+        R: Clone + PartialEq + Send + Sync + 'static,
+    {
+        let events = watch::watch_cluster::<O>(self.client.clone(), watcher::Config::default());
+        let gate = Arc::clone(&index);
+        let keys = events.flat_map(move |event| stream::iter(keys(index.event(&event))));
+        self.after(async move { gate.synced().await }).on(keys)
     }
 
     /// No reconcile starts before `ready` has come.

@@ -6,7 +6,7 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use futures::{Stream, StreamExt, stream, stream::BoxStream};
 use kube::{
     Client, Resource, ResourceExt,
-    core::NamespaceResourceScope,
+    core::{ClusterResourceScope, NamespaceResourceScope},
     runtime::{WatchStreamExt, utils::Backoff, watcher, watcher::DefaultBackoff},
 };
 use serde::de::DeserializeOwned;
@@ -41,6 +41,23 @@ where
         + 'static,
 {
     let api: Api<Guard<K>> = Api::namespaced(client, namespace);
+    watch_api(api, config, K::kind(&()).into_owned())
+}
+
+/// As [`watch`], of a kind without a namespace.
+pub fn watch_cluster<K>(
+    client: Client,
+    config: watcher::Config,
+) -> impl Stream<Item = Watched<K>> + Send + use<K>
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
+    let api: Api<Guard<K>> = Api::all(client);
     watch_api(api, config, K::kind(&()).into_owned())
 }
 

@@ -11,3 +11,4 @@ mod inputs;
 mod limits;
 mod lost;
 mod support;
+mod wire;

@@ -1,0 +1,554 @@
+//! The controller of NodeModules: watches, passes, and what a pass asks to be written.
+//!
+//! Invariant: nothing of a revision is assigned before its NodeRevision is on record, its nodes are claimed, and the memory names the change (W2).
+//! Invariant: a row is written only on the version of the NodeAssemblage that was read (W3): no other row has changed meanwhile.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{coordination::v1::Lease, core::v1::Node},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+use kube::{
+    Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    runtime::{reflector::Store, watcher},
+};
+use muster_api::{
+    labels::{self, finalizer, label, manager},
+    node::{
+        NodeAssemblage, NodeBudget, NodeModule, NodeRevision,
+        assemblage::{NodeAssemblageSpec, NodeRow},
+        budget::{self, NodeBudgetSpec, NodeBudgetStatus},
+        revision::NodeRevisionSpec,
+    },
+};
+use muster_driver::RowWrite;
+use muster_rollout::Memory;
+use serde_json::json;
+use thiserror::Error;
+use tracing::debug;
+
+use super::{
+    agents::Agents,
+    decision::{self, Plan, Write},
+    facts::{AssemblageFacts, NodeFacts, RevisionFacts},
+    observation::Observation,
+    pass::{self, Lists, Next, PassError},
+    revisions,
+};
+use crate::{
+    bindings::{Known, Objects},
+    module::memory::Gaps,
+    runtime::{
+        Action, Api, Base, CallError, Clock, Index, Key, Retry, Retryable, Runner, call,
+        status::{StatusError, patch_if_changed},
+        watch,
+    },
+};
+
+/// The namespace of the agents of nodes, and of their Leases.
+pub const NAMESPACE: &str = "muster-nodes";
+/// How often one reconcile may read objects or claim nodes before it begins anew.
+const ROUNDS: usize = 16;
+
+/// Why a NodeModule could not be reconciled to the end.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A pass that cannot be made.
+    #[error(transparent)]
+    Pass(#[from] PassError),
+    /// A call to the API server failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// A status could not be written.
+    #[error(transparent)]
+    Status(#[from] StatusError),
+    /// Something else wrote what was read: read again.
+    #[error("{0} was written by another")]
+    Overtaken(String),
+    /// A pass asks for more and more.
+    #[error("NodeModule {0}: a pass did not end after {ROUNDS} rounds")]
+    Restless(String),
+}
+
+impl Retryable for Error {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Pass(_) => Retry::AwaitChange,
+            Self::Call(error) => error.retry(),
+            Self::Status(_) | Self::Overtaken(_) | Self::Restless(_) => Retry::Soon,
+        }
+    }
+}
+
+/// What the controller is made of.
+pub struct Setup {
+    /// What every controller of the process has.
+    pub base: Base,
+    /// The only source of `now`.
+    pub clock: Clock,
+    /// The objects that bindings read.
+    pub objects: Arc<Objects>,
+    /// How long no process led before this one did.
+    pub gap: Duration,
+}
+
+/// What reconciles share.
+struct Shared {
+    base: Base,
+    clock: Clock,
+    objects: Arc<Objects>,
+    modules: Store<NodeModule>,
+    nodes: Arc<Index<Node, Arc<NodeFacts>>>,
+    assemblages: Arc<Index<NodeAssemblage, Arc<AssemblageFacts>>>,
+    revisions: Arc<Index<NodeRevision, RevisionFacts>>,
+    agents: Arc<Agents>,
+    gaps: Gaps,
+}
+
+/// Runs the controller until shutdown.
+pub async fn run(setup: Setup) {
+    let Setup {
+        base,
+        clock,
+        objects,
+        gap,
+    } = setup;
+    let runner = Runner::<NodeModule>::of_cluster("nodemodule", &base);
+    let store = runner.store();
+    // Which NodeModules select a node is known only with the node: each change of one concerns all of them.
+    let all = {
+        let store = store.clone();
+        move |changed: BTreeSet<Key>| {
+            let modules = store.state();
+            let changed = modules.iter().filter(|_| !changed.is_empty());
+            changed.map(|module| Key::of(&**module)).collect::<Vec<Key>>()
+        }
+    };
+    let any = || BTreeSet::from([every()]);
+    let nodes = Arc::new(Index::new(
+        |node: &Node| Some(Arc::new(NodeFacts::of(node))),
+        |_: &Key, _: &Arc<NodeFacts>| vec![every()],
+    ));
+    let assemblages = Arc::new(Index::new(
+        |assemblage: &NodeAssemblage| Some(Arc::new(AssemblageFacts::of(assemblage))),
+        |_: &Key, _: &Arc<AssemblageFacts>| vec![every()],
+    ));
+    let revisions = Arc::new(Index::new(
+        |revision: &NodeRevision| Some(RevisionFacts::of(revision)),
+        |_: &Key, revision: &RevisionFacts| vec![Key::new("", &revision.module)],
+    ));
+    let agents = Arc::new(Agents::default());
+    let shared = Arc::new(Shared {
+        clock: clock.clone(),
+        modules: store,
+        nodes: Arc::clone(&nodes),
+        assemblages: Arc::clone(&assemblages),
+        revisions: Arc::clone(&revisions),
+        agents: Arc::clone(&agents),
+        gaps: Gaps::new(gap),
+        objects: Arc::clone(&objects),
+        base: base.clone(),
+    });
+    let (of_nodes, of_assemblages, of_leases, of_objects) = (all.clone(), all.clone(), all.clone(), all);
+    let leases = leases(&base, agents, clock).flat_map(move |()| futures::stream::iter(of_leases(any())));
+    let changed = objects
+        .changes()
+        .flat_map(move |()| futures::stream::iter(of_objects(any())));
+    runner
+        .cluster_rows(nodes, of_nodes)
+        .cluster_rows(assemblages, of_assemblages)
+        .cluster_rows(revisions, |modules| modules.into_iter().collect())
+        .on(leases)
+        .on(changed)
+        .run(shared, reconcile)
+        .await;
+}
+
+/// Stands for all NodeModules as a target of rows.
+fn every() -> Key {
+    Key::new("", "*")
+}
+
+/// Notes the Leases of agents. An item: an agent that was missing is back.
+fn leases(base: &Base, agents: Arc<Agents>, clock: Clock) -> impl futures::Stream<Item = ()> + Send + use<> {
+    let events = watch::watch::<Lease>(base.client.clone(), NAMESPACE, watcher::Config::default());
+    events.filter_map(move |event| {
+        let now = clock.now();
+        let back = match event {
+            watcher::Event::Apply(guard) | watcher::Event::InitApply(guard) => {
+                guard.0.ok().is_some_and(|lease| {
+                    let node = lease.name_any();
+                    let missing = agents.missing(&node, now).is_some();
+                    agents.note(&node, &lease.resource_version().unwrap_or_default(), now);
+                    missing
+                })
+            }
+            watcher::Event::Delete(guard) => {
+                if let Ok(lease) = guard.0 {
+                    agents.forget(&lease.name_any());
+                }
+                true
+            }
+            watcher::Event::Init | watcher::Event::InitDone => false,
+        };
+        std::future::ready(back.then_some(()))
+    })
+}
+
+async fn reconcile(module: Arc<NodeModule>, shared: Arc<Shared>) -> Result<Action, Error> {
+    let name = module.name_any();
+    let ours = module.finalizers().iter().any(|held| held == finalizer::MODULE);
+    if module.metadata.deletion_timestamp.is_some() && !ours {
+        shared.gaps.forget(&Key::of(&*module));
+        return Ok(Action::await_change());
+    }
+    let mut known = Known::new();
+    for _round in 0..ROUNDS {
+        let budget = shared.budget().await?;
+        let now = shared.clock.now();
+        match shared.lists(&module, &budget, &known, now, |lists| pass::next(&module, lists))? {
+            Next::Read(objects) => {
+                for object in objects {
+                    let value = shared.objects.get(&object).await?;
+                    known.insert(object, value);
+                }
+            }
+            Next::Claim(status) => shared.write_budget(&budget, &status).await?,
+            Next::Write(seen, plan) => {
+                let wake_at = plan.wake_at;
+                let release = plan.release;
+                let memory = shared.act(&module, &seen, *plan).await?;
+                if let Some(memory) = memory {
+                    shared.let_go(&module, &memory, &known).await?;
+                }
+                if release {
+                    shared.release(&module).await?;
+                    return Ok(Action::await_change());
+                }
+                return Ok(shared.next(&seen, wake_at));
+            }
+        }
+    }
+    Err(Error::Restless(name))
+}
+
+impl Shared {
+    fn lists<T>(
+        &self,
+        module: &NodeModule,
+        budget: &NodeBudget,
+        objects: &Known,
+        now: Timestamp,
+        read: impl FnOnce(&Lists<'_>) -> T,
+    ) -> T {
+        let own = self.revisions.about(&Key::new("", module.name_any()));
+        let revisions: Vec<RevisionFacts> = own.into_iter().map(|(_, revision)| revision).collect();
+        let mut modules = self.modules.state();
+        modules.sort_by_key(|module| module.name_any());
+        let stored = module.status.as_ref().and_then(|status| status.rollout.as_ref());
+        let lists = Lists {
+            nodes: &self.nodes.all(),
+            assemblages: &self.assemblages.all(),
+            revisions: &revisions,
+            modules: &modules,
+            budget,
+            missing: &|node| self.agents.missing(node, now),
+            kinds: self.objects.kinds(),
+            objects,
+            gap: self.gaps.before(&Key::of(module), stored),
+            now,
+        };
+        read(&lists)
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        Api::all(self.base.client.clone())
+    }
+
+    /// The NodeBudget as it is now; it is made where there is none.
+    async fn budget(&self) -> Result<NodeBudget, Error> {
+        let budgets = self.api::<NodeBudget>();
+        let what = format!("reading NodeBudget {}", budget::NAME);
+        if let Some(found) = call(what, budgets.get_opt(budget::NAME)).await? {
+            return Ok(found);
+        }
+        let mut object = NodeBudget::new(budget::NAME, NodeBudgetSpec::default());
+        object.metadata.labels = Some(ours());
+        let what = format!("creating NodeBudget {}", budget::NAME);
+        match call(what, budgets.create(&post(), &object)).await {
+            Ok(made) => Ok(made),
+            Err(error) if error.is_conflict() => {
+                Err(Error::Overtaken(format!("NodeBudget {}", budget::NAME)))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn write_budget(&self, seen: &NodeBudget, status: &NodeBudgetStatus) -> Result<(), Error> {
+        patch_if_changed(
+            &self.api(),
+            seen,
+            seen.status.as_ref(),
+            status,
+            manager::CONTROLLER,
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Gives claims up whose changes are over.
+    async fn let_go(&self, module: &NodeModule, memory: &Memory, objects: &Known) -> Result<(), Error> {
+        let budget = self.budget().await?;
+        let now = self.clock.now();
+        let status = self.lists(module, &budget, objects, now, |lists| {
+            pass::released(module, memory, lists)
+        });
+        match status {
+            Some(status) => self.write_budget(&budget, &status).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Carries a plan out: first the record and the memory, then rows. Returns the memory that stands.
+    async fn act(
+        &self,
+        module: &NodeModule,
+        seen: &Observation,
+        plan: Plan,
+    ) -> Result<Option<Memory>, Error> {
+        let module = if plan.records && !seen.deleting {
+            self.guarded(module).await?
+        } else {
+            module.clone()
+        };
+        if plan.records
+            && let Some(target) = &seen.target
+        {
+            self.record(&module, &target.revision).await?;
+        }
+        let before = module.status.as_ref();
+        let modules = self.api();
+        let written = patch_if_changed(&modules, &module, before, &*plan.status, manager::CONTROLLER).await;
+        let Some(decided) = plan.decided else {
+            written?;
+            return Ok(None);
+        };
+        let remembered = decided.written(written)?;
+        let memory = remembered.decision().memory.clone();
+        let rows = decision::rows(&module, seen, &memory);
+        for write in remembered.writes(&rows) {
+            self.write_row(&module, seen, &write).await?;
+        }
+        for surplus in surplus(&module, seen, &memory) {
+            self.forget_revision(&surplus).await?;
+        }
+        Ok(Some(memory))
+    }
+
+    /// The NodeModule with our finalizer: before anything of it is on a node, so that a deletion withdraws it.
+    async fn guarded(&self, module: &NodeModule) -> Result<NodeModule, Error> {
+        let held = module.finalizers().iter().any(|held| held == finalizer::MODULE);
+        if held {
+            return Ok(module.clone());
+        }
+        let mut finalizers = module.finalizers().to_vec();
+        finalizers.push(finalizer::MODULE.to_owned());
+        self.with_finalizers(module, &finalizers).await
+    }
+
+    async fn release(&self, module: &NodeModule) -> Result<(), Error> {
+        self.gaps.forget(&Key::of(module));
+        let left: Vec<String> = module
+            .finalizers()
+            .iter()
+            .filter(|held| *held != finalizer::MODULE)
+            .cloned()
+            .collect();
+        // The status was written meanwhile.
+        let name = module.name_any();
+        let what = format!("reading NodeModule {name}");
+        match call(what, self.api::<NodeModule>().get_opt(&name)).await? {
+            Some(live) if live.uid() == module.uid() => self.with_finalizers(&live, &left).await.map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    async fn with_finalizers(&self, module: &NodeModule, finalizers: &[String]) -> Result<NodeModule, Error> {
+        let name = module.name_any();
+        let body =
+            json!({"metadata": {"resourceVersion": module.resource_version(), "finalizers": finalizers}});
+        let what = format!("writing the finalizers of NodeModule {name}");
+        let modules = self.api::<NodeModule>();
+        Ok(call(what, modules.patch(&name, &patch(), &Patch::Merge(body))).await?)
+    }
+
+    /// Puts the content of a revision on record; what has its name is the same.
+    async fn record(&self, module: &NodeModule, revision: &str) -> Result<(), Error> {
+        let name = revisions::name(&module.name_any(), &module.uid().unwrap_or_default(), revision);
+        let spec = NodeRevisionSpec {
+            module: module.name_any(),
+            uid: module.uid(),
+            revision: revision.to_owned(),
+            content: module.spec.content.clone(),
+        };
+        let mut object = NodeRevision::new(&name, spec);
+        object.metadata = ObjectMeta {
+            labels: Some(ours()),
+            owner_references: module.owner_ref(&()).map(|owner| vec![owner]),
+            ..object.metadata
+        };
+        let what = format!("creating NodeRevision {name}");
+        match call(what, self.api().create(&post(), &object)).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_conflict() => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes one row on the version that was read. What is overtaken is decided anew.
+    async fn write_row(
+        &self,
+        module: &NodeModule,
+        seen: &Observation,
+        write: &RowWrite<Write>,
+    ) -> Result<(), Error> {
+        let node = write.planned().unit.to_string();
+        let Write { version, row } = write.write();
+        let overtaken = || Error::Overtaken(format!("NodeAssemblage {node}"));
+        let assemblages = self.api::<NodeAssemblage>();
+        let written = match version {
+            None => {
+                let object = assemblage(&node, seen, row.as_ref()).ok_or_else(overtaken)?;
+                let what = format!("creating NodeAssemblage {node}");
+                call(what, assemblages.create(&post(), &object)).await
+            }
+            Some(version) => {
+                let known = seen.node(&node).and_then(|node| node.assemblage.as_ref());
+                let mut rows: Vec<NodeRow> = known
+                    .into_iter()
+                    .flat_map(|known| &known.rows)
+                    .map(|row| row.row.clone())
+                    .collect();
+                let at = rows.iter().position(|known| known.name == module.name_any());
+                match (at, row) {
+                    (Some(at), Some(row)) => rows[at] = row.clone(),
+                    (Some(at), None) => drop(rows.remove(at)),
+                    (None, Some(row)) => rows.push(row.clone()),
+                    (None, None) => return Ok(()),
+                }
+                let body = json!({"metadata": {"resourceVersion": version}, "spec": {"rows": rows}});
+                let what = format!("writing a row of NodeAssemblage {node}");
+                call(what, assemblages.patch(&node, &patch(), &Patch::Merge(body))).await
+            }
+        };
+        match written {
+            Ok(_) => {
+                debug!(module = module.name_any(), node, "a row is written");
+                Ok(())
+            }
+            Err(error) if error.is_conflict() => Err(overtaken()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn forget_revision(&self, revision: &RevisionFacts) -> Result<(), Error> {
+        let parameters = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(revision.uid.clone()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let what = format!("deleting NodeRevision {}", revision.name);
+        match call(
+            what,
+            self.api::<NodeRevision>().delete(&revision.name, &parameters),
+        )
+        .await
+        {
+            Ok(()) => Ok(()),
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// When time alone brings something: a deadline of the engine, or an agent that does not renew its Lease.
+    fn next(&self, seen: &Observation, wake_at: Option<Timestamp>) -> Action {
+        let now = self.clock.now();
+        let names: BTreeSet<&str> = seen.nodes.iter().map(|node| node.name.as_str()).collect();
+        let silent = self.agents.next_change(&names, now);
+        let Some(at) = wake_at.into_iter().chain(silent).min() else {
+            return Action::await_change();
+        };
+        let wait = Duration::try_from(at.duration_since(now)).unwrap_or_default();
+        Action::requeue(wait.max(Duration::from_millis(1)))
+    }
+}
+
+/// The NodeRevisions that are not kept any more.
+fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
+    let used: BTreeSet<&str> = seen
+        .nodes
+        .iter()
+        .filter_map(|node| {
+            node.row(module.metadata.name.as_deref()?)?
+                .row
+                .revision
+                .as_deref()
+        })
+        .collect();
+    let target = seen.target.as_ref().map(|target| target.revision.as_str());
+    let is_used = |revision: &str| used.contains(revision) || target == Some(revision);
+    let surplus = revisions::forgotten(
+        &seen.revisions,
+        memory,
+        is_used,
+        module.spec.rollout.history_limit,
+    );
+    surplus.into_iter().cloned().collect()
+}
+
+/// A NodeAssemblage with one row, owned by its Node: it goes with that.
+fn assemblage(node: &str, seen: &Observation, row: Option<&NodeRow>) -> Option<NodeAssemblage> {
+    let facts = seen.node(node)?.node.as_ref()?;
+    let spec = NodeAssemblageSpec {
+        rows: vec![row?.clone()],
+    };
+    let mut object = NodeAssemblage::new(node, spec);
+    object.metadata.labels = Some(ours());
+    object.metadata.owner_references = Some(vec![OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Node".to_owned(),
+        name: node.to_owned(),
+        uid: facts.uid.clone(),
+        ..OwnerReference::default()
+    }]);
+    Some(object)
+}
+
+fn ours() -> std::collections::BTreeMap<String, String> {
+    [label::MANAGED_BY, label::APP_MANAGED_BY]
+        .map(|key| (key.to_owned(), labels::MUSTER.to_owned()))
+        .into()
+}
+
+fn post() -> PostParams {
+    PostParams {
+        field_manager: Some(manager::CONTROLLER.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+fn patch() -> PatchParams {
+    PatchParams {
+        field_manager: Some(manager::CONTROLLER.to_owned()),
+        ..PatchParams::default()
+    }
+}

@@ -1,0 +1,366 @@
+//! Promise: what a pass decides reaches an API server in its order, whatever process is killed when, and at rest nothing is written.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::{
+    api::{
+        coordination::v1::Lease,
+        core::v1::{Namespace, Node},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use muster_api::{
+    crds,
+    node::{
+        NodeAssemblage, NodeBudget, NodeModule, NodeRevision,
+        assemblage::{NodeAgent, NodePhase, NodeRowState},
+    },
+};
+use muster_apiserver::ApiServer;
+use muster_controllers::{
+    bindings::{Kinds, Objects},
+    metrics::Metrics,
+    node::{facts::AssemblageFacts, run},
+    runtime::{Base, Clock, Jitter, Shutdown},
+};
+use parking_lot::Mutex;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+const START: &str = "2026-12-01T12:00:00Z";
+/// How long a state may take to come, in virtual time.
+const PATIENCE: Duration = Duration::from_hours(2);
+
+/// Which nodes have a change that is begun and not ended, and the most at once.
+#[derive(Default)]
+struct Journal {
+    changing: BTreeSet<String>,
+    most: usize,
+}
+
+struct Bed {
+    api: ApiServer,
+    clock: Clock,
+    journal: Arc<Mutex<Journal>>,
+    agents: BTreeMap<String, AbortOnDropHandle<()>>,
+    controller: Option<AbortOnDropHandle<()>>,
+}
+
+impl Bed {
+    async fn of(nodes: &[&str]) -> Self {
+        let api = ApiServer::builder()
+            .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
+            .in_process()
+            .unwrap();
+        let mut bed = Self {
+            api,
+            clock: Clock::starting_at(START.parse().unwrap()),
+            journal: Arc::default(),
+            agents: BTreeMap::new(),
+            controller: None,
+        };
+        for definition in crds::nodes() {
+            bed.create(
+                &Api::<CustomResourceDefinition>::all(bed.client()),
+                json!(definition),
+            )
+            .await;
+        }
+        let namespaces = Api::<Namespace>::all(bed.client());
+        bed.create(&namespaces, json!({"metadata": {"name": run::NAMESPACE}}))
+            .await;
+        for node in nodes {
+            bed.join(node).await;
+        }
+        bed.start();
+        bed
+    }
+
+    /// The API server, for a person.
+    fn client(&self) -> Client {
+        self.api.client_as("person")
+    }
+
+    async fn create<K>(&self, api: &Api<K>, object: Value)
+    where
+        K: Resource + Clone + Debug + Serialize + DeserializeOwned,
+    {
+        let object: K = serde_json::from_value(object).unwrap();
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    async fn join(&mut self, name: &str) {
+        let node = json!({
+            "metadata": {"name": name, "labels": {"kubernetes.io/os": "linux"}},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        let nodes = Api::<Node>::all(self.client());
+        self.create(&nodes, node.clone()).await;
+        let patch = Patch::Merge(json!({"status": node["status"]}));
+        nodes
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+        let agent = agent(
+            self.api.client_as("agent"),
+            name.to_owned(),
+            Arc::clone(&self.journal),
+        );
+        self.agents
+            .insert(name.to_owned(), AbortOnDropHandle::new(tokio::spawn(agent)));
+    }
+
+    /// Starts the controller, anew if it runs: what it had in memory is lost, as after a crash.
+    fn start(&mut self) {
+        self.controller = None;
+        let client = self.api.client_as("controller");
+        let setup = run::Setup {
+            base: Base {
+                client: client.clone(),
+                namespace: run::NAMESPACE.to_owned(),
+                jitter: Jitter::seeded(1),
+                metrics: Metrics::default(),
+                shutdown: Shutdown::new(),
+            },
+            clock: self.clock.clone(),
+            objects: Objects::new(client, run::NAMESPACE, Kinds::default()),
+            gap: Duration::ZERO,
+        };
+        self.controller = Some(AbortOnDropHandle::new(tokio::spawn(run::run(setup))));
+    }
+
+    async fn apply(&self, content: &str, rollout: Value) {
+        let modules: Api<NodeModule> = Api::all(self.client());
+        let object = json!({
+            "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "NodeModule", "metadata": {"name": "fabric"},
+            "spec": {"selector": {}, "parts": [{"files": [{"path": "/etc/fabric", "content": content}]}], "rollout": rollout},
+        });
+        let parameters = PatchParams::apply("person").force();
+        modules
+            .patch("fabric", &parameters, &Patch::Apply(object))
+            .await
+            .unwrap();
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&NodeModule, &[NodeAssemblage]) -> bool) {
+        let client = self.client();
+        let waited = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let module = Api::<NodeModule>::all(client.clone())
+                    .get_opt("fabric")
+                    .await
+                    .unwrap();
+                let rows = Api::<NodeAssemblage>::all(client.clone())
+                    .list(&ListParams::default())
+                    .await
+                    .unwrap()
+                    .items;
+                if module.is_some_and(|module| holds(&module, &rows)) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        });
+        if waited.await.is_err() {
+            let module = Api::<NodeModule>::all(client).get_opt("fabric").await.unwrap();
+            panic!("not {what}: {}", serde_json::to_string_pretty(&module).unwrap());
+        }
+    }
+
+    async fn until_ready(&self, content: &str) {
+        let client = self.client();
+        let revisions = Api::<NodeRevision>::all(client);
+        self.until(content, |module, _| {
+            let status = module.status.clone().unwrap_or_default();
+            let ready = status
+                .conditions
+                .iter()
+                .find(|condition| condition.type_ == "Ready");
+            status.observed_generation == module.metadata.generation
+                && ready.is_some_and(|ready| ready.status == "True")
+        })
+        .await;
+        let all = revisions.list(&ListParams::default()).await.unwrap().items;
+        let texts = all
+            .iter()
+            .flat_map(|revision| revision.spec.content.parts[0].files[0].content.clone());
+        assert!(texts.into_iter().any(|text| text == content), "it is on record");
+    }
+}
+
+/// The agent of a node: it renews its Lease, and carries rows out, a second for each step.
+async fn agent(client: Client, node: String, journal: Arc<Mutex<Journal>>) {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), run::NAMESPACE);
+    let assemblages: Api<NodeAssemblage> = Api::all(client);
+    let parameters = PatchParams::apply("agent").force();
+    for renewal in 0_u64.. {
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": node},
+            "spec": {"holderIdentity": format!("{node}-{renewal}")},
+        });
+        if renewal % 10 == 0 {
+            leases
+                .patch(&node, &parameters, &Patch::Apply(lease))
+                .await
+                .unwrap();
+        }
+        if let Some(found) = assemblages.get_opt(&node).await.unwrap() {
+            act(&assemblages, &found, &journal).await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+async fn act(assemblages: &Api<NodeAssemblage>, found: &NodeAssemblage, journal: &Mutex<Journal>) {
+    let node = found.name_any();
+    let facts = AssemblageFacts::of(found);
+    let Some(row) = facts.rows.iter().find(|row| !row.is_settled()) else {
+        return;
+    };
+    let leaves = row.row.withdraw.is_some();
+    let mut state = NodeRowState {
+        name: row.row.name.clone(),
+        digest: row.row.digest.clone(),
+        token: row.row.token,
+        ..NodeRowState::default()
+    };
+    {
+        let mut journal = journal.lock();
+        state.state = match (row.report().is_some(), leaves) {
+            (false, true) => NodePhase::Withdrawing,
+            (false, false) => NodePhase::Updating,
+            (true, true) => NodePhase::Withdrawn,
+            (true, false) => NodePhase::Confirmed,
+        };
+        if row.report().is_some() {
+            journal.changing.remove(&node);
+            state.confirmed = state.digest.clone().filter(|_| !leaves);
+        } else {
+            journal.changing.insert(node.clone());
+            journal.most = journal.most.max(journal.changing.len());
+        }
+    }
+    let mut status = found.status.clone().unwrap_or_default();
+    status.agent = Some(NodeAgent {
+        version: "0.1.0".to_owned(),
+        ..NodeAgent::default()
+    });
+    status.rows.retain(|known| known.name != state.name);
+    status.rows.push(state);
+    let body = json!({"status": status});
+    assemblages
+        .patch_status(&node, &PatchParams::default(), &Patch::Merge(body))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_rolls_node_by_node_and_at_rest_nothing_is_written() {
+    let bed = Bed::of(&["n1", "n2", "n3", "n4", "n5", "n6"]).await;
+    bed.apply("one", json!({"maxUnreadyNodes": 2})).await;
+    bed.until_ready("one").await;
+    assert_eq!(bed.journal.lock().most, 2);
+    bed.apply("two", json!({"maxUnreadyNodes": 1})).await;
+    bed.journal.lock().most = 0;
+    bed.until_ready("two").await;
+    assert_eq!(bed.journal.lock().most, 1);
+    let budget = Api::<NodeBudget>::all(bed.client()).get("nodes").await.unwrap();
+    assert_eq!(budget.status.unwrap_or_default().claims, []);
+    let versions = || async {
+        let client = bed.client();
+        let module = Api::<NodeModule>::all(client.clone())
+            .get("fabric")
+            .await
+            .unwrap()
+            .resource_version();
+        let rows = Api::<NodeAssemblage>::all(client.clone())
+            .list(&ListParams::default())
+            .await
+            .unwrap();
+        let rows: Vec<_> = rows.items.iter().map(ResourceExt::resource_version).collect();
+        let budget = Api::<NodeBudget>::all(client)
+            .get("nodes")
+            .await
+            .unwrap()
+            .resource_version();
+        (module, rows, budget)
+    };
+    let before = versions().await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(versions().await, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_killed_again_and_again_never_exceeds_the_limit() {
+    let mut bed = Bed::of(&["n1", "n2", "n3", "n4", "n5", "n6"]).await;
+    bed.apply("one", json!({"maxUnreadyNodes": 1})).await;
+    bed.until_ready("one").await;
+    bed.apply("two", json!({"maxUnreadyNodes": 1})).await;
+    for kill in 0_u64..20 {
+        tokio::time::sleep(Duration::from_millis(150 + 97 * kill)).await;
+        bed.start();
+    }
+    bed.until_ready("two").await;
+    assert_eq!(bed.journal.lock().most, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_without_an_agent_is_named_and_one_that_joins_gets_what_the_others_have() {
+    let mut bed = Bed::of(&["n1", "n2"]).await;
+    bed.agents.remove("n2");
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    bed.apply("one", json!({"maxUnreadyNodes": 2})).await;
+    bed.until("n2 is named", |module, _| {
+        let status = module.status.clone().unwrap_or_default();
+        let missing = status.reasons.iter().find(|group| group.reason == "AgentMissing");
+        missing.is_some_and(|group| group.nodes == "n2")
+    })
+    .await;
+    bed.join("n3").await;
+    bed.until("n3 has it", |_, rows| {
+        let n3 = rows.iter().find(|assemblage| assemblage.name_any() == "n3");
+        n3.is_some_and(|assemblage| {
+            AssemblageFacts::of(assemblage)
+                .rows
+                .iter()
+                .any(|row| row.is_settled())
+        })
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_is_withdrawn_and_then_gone() {
+    let bed = Bed::of(&["n1", "n2", "n3"]).await;
+    bed.apply("one", json!({})).await;
+    bed.until_ready("one").await;
+    let client = bed.client();
+    let modules: Api<NodeModule> = Api::all(client.clone());
+    modules.delete("fabric", &DeleteParams::default()).await.unwrap();
+    let gone = tokio::time::timeout(PATIENCE, async {
+        while modules.get_opt("fabric").await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    gone.await.unwrap();
+    let rows = Api::<NodeAssemblage>::all(client)
+        .list(&ListParams::default())
+        .await
+        .unwrap();
+    assert!(
+        rows.items
+            .iter()
+            .all(|assemblage| assemblage.spec.rows.is_empty())
+    );
+    assert_eq!(bed.journal.lock().most, 1);
+}
