@@ -94,7 +94,9 @@ pub struct BypassFlags {
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum BypassError {
     /// No window has the name.
-    #[error("there is no rolloutwindow/{name} in namespace {namespace}{near}")]
+    #[error(
+        "there is no rolloutwindow/{name} in namespace {namespace}{near}; next: kubectl get rolloutwindows --namespace {namespace}"
+    )]
     NoWindow {
         /// The name.
         name: String,

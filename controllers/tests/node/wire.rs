@@ -193,7 +193,7 @@ impl Bed {
         let all = revisions.list(&ListParams::default()).await.unwrap().items;
         let texts = all
             .iter()
-            .flat_map(|revision| revision.spec.content.parts[0].files[0].content.clone());
+            .filter_map(|revision| revision.spec.content.parts[0].files[0].content.clone());
         assert!(texts.into_iter().any(|text| text == content), "it is on record");
     }
 }
