@@ -113,6 +113,13 @@ impl<'a> Room<'a> {
     pub fn release(&mut self, module: &str, keeps: impl Fn(&str) -> bool) {
         self.claims
             .retain(|claim| claim.module != module || keeps(&claim.node));
+        let claimed: BTreeSet<&str> = self.claims.iter().map(|claim| claim.node.as_str()).collect();
+        let nodes = &self.nodes;
+        let is_used =
+            |node: &&str| claimed.contains(node) || nodes.get(node).is_none_or(|node| !node.available);
+        for used in &mut self.used {
+            used.retain(is_used);
+        }
     }
 
     /// The status that says so.
