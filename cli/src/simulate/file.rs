@@ -308,7 +308,7 @@ impl Fleet {
                 return Err(source.wrong(
                     &path,
                     format!("no cluster is of stage {}", stage.name),
-                    "mend its selector, label a cluster, or remove the stage",
+                    "correct its selector, label a cluster, or remove the stage",
                 ));
             }
             if !stage.gates.is_empty() {
@@ -346,8 +346,8 @@ fn windows(
 ) -> Result<Vec<Window>, FleetError> {
     if start.is_none() && !specs.is_empty() {
         let what = "windows open and close by the calendar, and start is not set";
-        let mend = "say when the version comes, such as start: 2026-11-27T22:00:00Z";
-        return Err(source.wrong(&["windows".into()], what, mend));
+        let next = "say when the version comes, such as start: 2026-11-27T22:00:00Z";
+        return Err(source.wrong(&["windows".into()], what, next));
     }
     let window = |(name, spec): (&String, &RolloutWindowSpec)| {
         let window = Window::new(name, spec);
@@ -486,7 +486,7 @@ mod tests {
         );
         check(
             "clusters:\n- name: a\nrollout:\n  stages:\n  - name: canary\n    selector: {matchLabels: {tier: canary}}\n",
-            "fleet.yaml:5:5: rollout.stages[0]: no cluster is of stage canary; mend its selector, label a cluster, or remove the stage",
+            "fleet.yaml:5:5: rollout.stages[0]: no cluster is of stage canary; correct its selector, label a cluster, or remove the stage",
         );
     }
 

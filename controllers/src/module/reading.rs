@@ -175,7 +175,7 @@ pub fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Option<In
         .find(|(index, _)| !used.contains(index))
         .filter(|_| !done)?;
     let message = format!(
-        "spec.rollout.stages[{index}]: no selected cluster is of stage {}: mend its selector, label a cluster, or remove the stage; nothing moves until then",
+        "spec.rollout.stages[{index}]: no selected cluster is of stage {}: correct its selector, label a cluster, or remove the stage; nothing moves until then",
         stage.name
     );
     Some(Invalid {

@@ -34,7 +34,9 @@ pub struct Room<'a> {
     spec: NodeBudgetSpec,
     nodes: BTreeMap<&'a str, Counted<'a>>,
     claims: BTreeSet<Claim>,
-    /// The nodes that are changing or not available: those of the control plane, and the others.
+    /// How many nodes there are: of the others, and of the control plane.
+    counts: [usize; 2],
+    /// Those of them that are changing or not available.
     used: [BTreeSet<&'a str>; 2],
 }
 
@@ -53,17 +55,26 @@ impl<'a> Room<'a> {
             exists(&claim.module) && node.is_some_and(|node| node.uid == claim.uid)
         };
         let claims: BTreeSet<Claim> = status.claims.iter().filter(stands).cloned().collect();
-        let mut used = [BTreeSet::new(), BTreeSet::new()];
-        for node in nodes.values() {
-            if !node.available || claims.iter().any(|claim| claim.node == node.name) {
-                used[usize::from(node.control_plane)].insert(node.name);
-            }
-        }
-        Self {
+        let mut room = Self {
             spec: *spec,
-            claims,
+            counts: [0; 2],
+            used: [BTreeSet::new(), BTreeSet::new()],
             nodes,
-            used,
+            claims,
+        };
+        room.count();
+        room
+    }
+
+    fn count(&mut self) {
+        let claimed: BTreeSet<&str> = self.claims.iter().map(|claim| claim.node.as_str()).collect();
+        (self.counts, self.used) = ([0; 2], [BTreeSet::new(), BTreeSet::new()]);
+        for node in self.nodes.values() {
+            let class = usize::from(node.control_plane);
+            self.counts[class] += 1;
+            if !node.available || claimed.contains(node.name) {
+                self.used[class].insert(node.name);
+            }
         }
     }
 
@@ -78,18 +89,14 @@ impl<'a> Room<'a> {
         let Some(of) = self.nodes.get(node) else {
             return true;
         };
-        let used = &self.used[usize::from(of.control_plane)];
+        let class = usize::from(of.control_plane);
+        let (used, count) = (&self.used[class], self.counts[class]);
         let limit = if of.control_plane {
             Some(self.spec.control_plane)
         } else {
             self.spec.workers
         };
-        let alike = || {
-            self.nodes
-                .values()
-                .filter(|other| other.control_plane == of.control_plane)
-        };
-        !used.contains(node) && limit.is_some_and(|limit| used.len() >= allowed(limit, alike().count()))
+        !used.contains(node) && limit.is_some_and(|limit| used.len() >= allowed(limit, count))
     }
 
     /// Claims a node for a change whose token is above `token`. False: there is no room, or no such node.
@@ -113,13 +120,7 @@ impl<'a> Room<'a> {
     pub fn release(&mut self, module: &str, keeps: impl Fn(&str) -> bool) {
         self.claims
             .retain(|claim| claim.module != module || keeps(&claim.node));
-        let claimed: BTreeSet<&str> = self.claims.iter().map(|claim| claim.node.as_str()).collect();
-        let nodes = &self.nodes;
-        let is_used =
-            |node: &&str| claimed.contains(node) || nodes.get(node).is_none_or(|node| !node.available);
-        for used in &mut self.used {
-            used.retain(is_used);
-        }
+        self.count();
     }
 
     /// The status that says so.

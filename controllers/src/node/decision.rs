@@ -19,6 +19,8 @@ use crate::module::instants::{millis, timestamp};
 pub struct Plan {
     /// The target is to be put on record before anything of it is assigned.
     pub records: bool,
+    /// Rows are to be written: the finalizer comes before them.
+    pub moves: bool,
     /// Status and memory: written by compare-and-swap before any row (W2).
     pub status: Box<NodeModuleStatus>,
     /// What was decided. `None`: nothing moves.
@@ -34,6 +36,7 @@ pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result
     if seen.invalid.is_some() || (module.spec.suspend && !seen.deleting) {
         return Ok(Plan {
             records: false,
+            moves: false,
             status: Box::new(status::idle(module, seen, now)),
             decided: None,
             release: false,
@@ -47,11 +50,8 @@ pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result
             .iter()
             .any(|known| known.definition.revision == target.revision)
     };
-    let assigns = decided
-        .planned(&rows(module, seen, &decision.memory))
-        .iter()
-        .any(assigns);
-    let named = assigns || decision.memory != memory;
+    let planned = decided.planned(&rows(module, seen, &decision.memory));
+    let named = planned.iter().any(assigns) || decision.memory != memory;
     let wakes = decision
         .wake_at
         .map(timestamp)
@@ -62,6 +62,7 @@ pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result
             .target
             .as_ref()
             .is_some_and(|target| named && !on_record(target)),
+        moves: !planned.is_empty(),
         status: Box::new(status::rolling(module, seen, decision, now)?),
         release: seen.deleting && seen.nodes.iter().all(|node| is_left(module, node)),
         wake_at: wakes.min(),
@@ -88,11 +89,9 @@ pub fn wanted(module: &NodeModule, seen: &Observation, now: Timestamp) -> Vec<(U
     let begins = |(unit, change): (&UnitId, Change)| {
         let begins = matches!(change.then, Then::Assigned { .. } | Then::Withdrawn(_));
         let charged = memory.charges.contains_key(unit);
-        let token = seen
-            .units
-            .iter()
-            .find(|known| known.id == *unit)
-            .map_or(0, |known| known.token().0);
+        let at = seen.units.binary_search_by(|known| known.id.cmp(unit));
+        let known = at.ok().and_then(|at| seen.units.get(at)); // every step is about one of them
+        let token = known.map_or(0, |known| known.token().0);
         (begins && !charged).then(|| (unit.clone(), token))
     };
     decided

@@ -273,6 +273,8 @@ pub struct RevisionFacts {
     pub uid: String,
     /// The NodeModule.
     pub module: String,
+    /// Its uid: one that was made again has revisions of its own.
+    pub module_uid: Option<String>,
     /// When it was made.
     pub created: Option<Timestamp>,
     /// What it is.
@@ -288,6 +290,7 @@ impl RevisionFacts {
             name: revision.name_any(),
             uid: revision.uid().unwrap_or_default(),
             module: revision.spec.module.clone(),
+            module_uid: revision.spec.uid.clone(),
             created: revision.creation_timestamp().map(|created| created.0),
             definition: Definition {
                 revision: revision.spec.revision.clone(),

@@ -42,7 +42,7 @@ pub struct Lists<'a> {
     pub nodes: &'a [Arc<NodeFacts>],
     /// The NodeAssemblages, by name.
     pub assemblages: &'a [Arc<AssemblageFacts>],
-    /// The NodeRevisions of this NodeModule.
+    /// The NodeRevisions of NodeModules of its name.
     pub revisions: &'a [RevisionFacts],
     /// All NodeModules, by name.
     pub modules: &'a [Arc<NodeModule>],
@@ -159,9 +159,19 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
         Ok(controls) => (controls, None),
         Err(invalid) => (Controls::default(), Some(invalid)),
     };
-    let invalid = unreadable
-        .or_else(|| controls.too_long(lists.now))
-        .or_else(|| invalid(module));
+    // What is being deleted is withdrawn, whatever its spec says.
+    let invalid = if deleting {
+        unreadable
+    } else {
+        unreadable
+            .or_else(|| controls.too_long(lists.now))
+            .or_else(|| invalid(module))
+    };
+    let own = lists
+        .revisions
+        .iter()
+        .filter(|known| known.module_uid == module.metadata.uid);
+    let revisions: Vec<RevisionFacts> = own.cloned().collect();
     let selector = match (&invalid, deleting) {
         (None, false) => Some(Matcher::new(module.spec.selector.as_ref())?),
         _ => None,
@@ -182,10 +192,10 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
         deleting,
         controls,
         target,
-        last_good: last_good.and_then(|good| on_record(lists.revisions, good)),
+        last_good: last_good.and_then(|good| on_record(&revisions, good)),
         memory,
         gap: lists.gap,
-        revisions: lists.revisions.to_vec(),
+        revisions,
         nodes,
         units: Vec::new(),
         contents: Contents::default(),

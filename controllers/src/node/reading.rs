@@ -29,7 +29,11 @@ use super::{
 };
 use crate::{
     bindings::{self, Evaluation, Kinds, Known, ObjectId},
-    module::{command::Address, holds, reasons::precedence},
+    module::{
+        command::{Address, command},
+        holds,
+        reasons::precedence,
+    },
 };
 
 /// What is needed beside the observation.
@@ -61,6 +65,7 @@ pub fn read(
         .collect::<Result<Vec<_>, _>>()?;
     let mut reader = Reader {
         name,
+        object: format!("nodemodule/{name}"),
         rollout: &rollout,
         stages,
         seen,
@@ -97,6 +102,8 @@ type Made = Result<Option<(engine::Digest, Arc<NodeRow>)>, String>;
 
 struct Reader<'a> {
     name: &'a str,
+    /// As kubectl takes it: `nodemodule/fabric`.
+    object: String,
     rollout: &'a Rollout,
     stages: Vec<Matcher>,
     seen: &'a Observation,
@@ -149,6 +156,13 @@ impl Reader<'_> {
             rows: target.into_iter().chain(last_good).collect(),
             obstacle: obstacle.map(|(_, message)| message),
         })
+    }
+
+    fn address(&self) -> Address<'_> {
+        Address {
+            namespace: "",
+            module: &self.object,
+        }
     }
 
     /// A node that is to have something: an emptied `parts` is a withdrawal, under the brake.
@@ -246,8 +260,8 @@ impl Reader<'_> {
             && self.began(node)
         {
             let message = format!(
-                "{message}, after it had begun its change: no other node takes its turn before it is back, its Node is deleted, or it is released: muster rollout release nodemodule/{} --node {name}",
-                self.name
+                "{message}, after it had begun its change: no other node takes its turn before it is back, its Node is deleted, or it is released: {}",
+                command(&self.address(), annotation::RELEASE, Some(name))
             );
             return Some((Reason::LostInChange, message));
         }
@@ -315,7 +329,7 @@ impl Reader<'_> {
             .and_then(|assemblage| assemblage.agent.as_ref());
         if let Some(held) = agent.and_then(|agent| agent.held.as_ref()) {
             let message = format!(
-                "held on the node until {}: {}; to release it, on the node: muster node-agent release",
+                "held on the node until {}: {}; it ends then, or is released on the node",
                 whole(held.until.0),
                 held.reason
             );
@@ -326,11 +340,7 @@ impl Reader<'_> {
             name: &facts.name,
             text: facts.annotations.get(annotation::HOLD).map(String::as_str),
         };
-        let address = Address {
-            namespace: "",
-            module: &format!("nodemodule/{}", self.name),
-        };
-        let hold = holds::of_unit(&unit, &address, &self.seen.controls, self.around.now)?;
+        let hold = holds::of_unit(&unit, &self.address(), &self.seen.controls, self.around.now)?;
         Some((hold.reason, hold.message))
     }
 
@@ -344,9 +354,25 @@ impl Reader<'_> {
             return engine::Eligible::No(because(*reason));
         }
         match self.not_yet(node) {
+            // Decided on, and another NodeModule was faster: it keeps its turn, and the time is not on its account.
+            Some(Reason::BusyWith) if self.is_unwritten(node) => engine::Eligible::No(engine::Ineligible {
+                absence: engine::Absence::Wait,
+                // It is what keeps the node, though a change of it was decided.
+                rank: precedence(Reason::LostInChange),
+                ..because(Reason::BusyWith)
+            }),
             Some(reason) => engine::Eligible::NotYet(because(reason)),
             None => engine::Eligible::Yes,
         }
+    }
+
+    /// A change of the node was decided, and its row is not written.
+    fn is_unwritten(&self, node: &NodeSeen) -> bool {
+        let token = node
+            .row(self.name)
+            .map_or(engine::Token(0), |row| engine::Token(row.row.token));
+        let charge = self.seen.memory.memory.charges.get(node.name.as_str());
+        charge.is_some_and(|charge| charge.token > token)
     }
 
     /// Why a node is not changed yet for the sake of others.

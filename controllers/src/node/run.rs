@@ -13,7 +13,7 @@ use k8s_openapi::{
 };
 use kube::{
     Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
     runtime::{reflector::Store, watcher},
 };
 use muster_api::{
@@ -25,10 +25,11 @@ use muster_api::{
         revision::NodeRevisionSpec,
     },
 };
-use muster_driver::RowWrite;
-use muster_rollout::Memory;
+use muster_driver::{Holder, RowWrite, Rules};
+use muster_rollout::{Incarnation, Memory, UnitId};
 use serde_json::json;
 use thiserror::Error;
+use tokio::{sync::watch, time::timeout};
 use tracing::debug;
 
 use super::{
@@ -41,16 +42,20 @@ use super::{
 };
 use crate::{
     bindings::{Known, Objects},
-    module::memory::Gaps,
+    module::memory::{self, Gaps},
     runtime::{
         Action, Api, Base, CallError, Clock, Index, Key, Retry, Retryable, Runner, call,
         status::{StatusError, patch_if_changed},
-        watch,
+        watch as watching,
     },
 };
 
 /// The namespace of the agents of nodes, and of their Leases.
 pub const NAMESPACE: &str = "muster-nodes";
+/// NodeAssemblages in one page of a list.
+const PAGE: u32 = 200;
+/// How long is waited for the watch: it shows a write as soon as that is answered, or is not to be relied on.
+const SHOWN: Duration = Duration::from_secs(1);
 /// How often one reconcile may read objects or claim nodes before it begins anew.
 const ROUNDS: usize = 16;
 
@@ -69,6 +74,11 @@ pub enum Error {
     /// Something else wrote what was read: read again.
     #[error("{0} was written by another")]
     Overtaken(String),
+    /// The watch is behind what is there: nothing is decided before it shows it.
+    #[error(
+        "{0} is not as the watch shows it: the watch is behind, and nothing is decided before it has caught up"
+    )]
+    Behind(String),
     /// A pass asks for more and more.
     #[error("NodeModule {0}: a pass did not end after {ROUNDS} rounds")]
     Restless(String),
@@ -79,7 +89,7 @@ impl Retryable for Error {
         match self {
             Self::Pass(_) => Retry::AwaitChange,
             Self::Call(error) => error.retry(),
-            Self::Status(_) | Self::Overtaken(_) | Self::Restless(_) => Retry::Soon,
+            Self::Status(_) | Self::Overtaken(_) | Self::Behind(_) | Self::Restless(_) => Retry::Soon,
         }
     }
 }
@@ -105,6 +115,7 @@ struct Shared {
     nodes: Arc<Index<Node, Arc<NodeFacts>>>,
     assemblages: Arc<Index<NodeAssemblage, Arc<AssemblageFacts>>>,
     revisions: Arc<Index<NodeRevision, RevisionFacts>>,
+    budgets: Arc<Index<NodeBudget, Arc<NodeBudget>>>,
     agents: Arc<Agents>,
     gaps: Gaps,
 }
@@ -141,6 +152,10 @@ pub async fn run(setup: Setup) {
         |revision: &NodeRevision| Some(RevisionFacts::of(revision)),
         |_: &Key, revision: &RevisionFacts| vec![Key::new("", &revision.module)],
     ));
+    let budgets = Arc::new(Index::new(
+        |budget: &NodeBudget| (budget.name_any() == budget::NAME).then(|| Arc::new(budget.clone())),
+        |_: &Key, _: &Arc<NodeBudget>| vec![every()],
+    ));
     let agents = Arc::new(Agents::default());
     let shared = Arc::new(Shared {
         clock: clock.clone(),
@@ -148,13 +163,18 @@ pub async fn run(setup: Setup) {
         nodes: Arc::clone(&nodes),
         assemblages: Arc::clone(&assemblages),
         revisions: Arc::clone(&revisions),
+        budgets: Arc::clone(&budgets),
         agents: Arc::clone(&agents),
         gaps: Gaps::new(gap),
         objects: Arc::clone(&objects),
         base: base.clone(),
     });
-    let (of_nodes, of_assemblages, of_leases, of_objects) = (all.clone(), all.clone(), all.clone(), all);
-    let leases = leases(&base, agents, clock).flat_map(move |()| futures::stream::iter(of_leases(any())));
+    let (of_nodes, of_assemblages, of_budgets) = (all.clone(), all.clone(), all.clone());
+    let (of_leases, of_objects) = (all.clone(), all);
+    let read = watch::Sender::new(false);
+    let all_read = read.subscribe();
+    let leases =
+        leases(&base, agents, clock, read).flat_map(move |()| futures::stream::iter(of_leases(any())));
     let changed = objects
         .changes()
         .flat_map(move |()| futures::stream::iter(of_objects(any())));
@@ -162,8 +182,14 @@ pub async fn run(setup: Setup) {
         .cluster_rows(nodes, of_nodes)
         .cluster_rows(assemblages, of_assemblages)
         .cluster_rows(revisions, |modules| modules.into_iter().collect())
+        .cluster_rows(budgets, of_budgets)
         .on(leases)
         .on(changed)
+        .after(async move {
+            let mut all_read = all_read;
+            // The sender lives in the stream above.
+            let _ = all_read.wait_for(|read| *read).await;
+        })
         .run(shared, reconcile)
         .await;
 }
@@ -173,9 +199,15 @@ fn every() -> Key {
     Key::new("", "*")
 }
 
-/// Notes the Leases of agents. An item: an agent that was missing is back.
-fn leases(base: &Base, agents: Arc<Agents>, clock: Clock) -> impl futures::Stream<Item = ()> + Send + use<> {
-    let events = watch::watch::<Lease>(base.client.clone(), NAMESPACE, watcher::Config::default());
+/// Notes the Leases of agents; `read` says when all were read: before that no agent is known to be missing. An item: an agent that was
+/// missing is back.
+fn leases(
+    base: &Base,
+    agents: Arc<Agents>,
+    clock: Clock,
+    read: watch::Sender<bool>,
+) -> impl futures::Stream<Item = ()> + Send + use<> {
+    let events = watching::watch::<Lease>(base.client.clone(), NAMESPACE, watcher::Config::default());
     events.filter_map(move |event| {
         let now = clock.now();
         let back = match event {
@@ -193,7 +225,11 @@ fn leases(base: &Base, agents: Arc<Agents>, clock: Clock) -> impl futures::Strea
                 }
                 true
             }
-            watcher::Event::Init | watcher::Event::InitDone => false,
+            watcher::Event::Init => false,
+            watcher::Event::InitDone => {
+                read.send_replace(true);
+                false
+            }
         };
         std::future::ready(back.then_some(()))
     })
@@ -206,9 +242,10 @@ async fn reconcile(module: Arc<NodeModule>, shared: Arc<Shared>) -> Result<Actio
         shared.gaps.forget(&Key::of(&*module));
         return Ok(Action::await_change());
     }
+    shared.check_unseen(&module).await?;
     let mut known = Known::new();
+    let mut budget = shared.budget().await?;
     for _round in 0..ROUNDS {
-        let budget = shared.budget().await?;
         let now = shared.clock.now();
         match shared.lists(&module, &budget, &known, now, |lists| pass::next(&module, lists))? {
             Next::Read(objects) => {
@@ -217,13 +254,13 @@ async fn reconcile(module: Arc<NodeModule>, shared: Arc<Shared>) -> Result<Actio
                     known.insert(object, value);
                 }
             }
-            Next::Claim(status) => shared.write_budget(&budget, &status).await?,
+            Next::Claim(status) => budget = shared.write_budget(budget, &status).await?,
             Next::Write(seen, plan) => {
                 let wake_at = plan.wake_at;
                 let release = plan.release;
                 let memory = shared.act(&module, &seen, *plan).await?;
                 if let Some(memory) = memory {
-                    shared.let_go(&module, &memory, &known).await?;
+                    shared.let_go(&module, &memory, budget, &known).await?;
                 }
                 if release {
                     shared.release(&module).await?;
@@ -272,46 +309,104 @@ impl Shared {
         Api::all(self.base.client.clone())
     }
 
-    /// The NodeBudget as it is now; it is made where there is none.
-    async fn budget(&self) -> Result<NodeBudget, Error> {
-        let budgets = self.api::<NodeBudget>();
-        let what = format!("reading NodeBudget {}", budget::NAME);
-        if let Some(found) = call(what, budgets.get_opt(budget::NAME)).await? {
-            return Ok(found);
+    /// Fails if a Node is there that is being changed, or has a row that a lost memory is rebuilt from, and the watch does not show it
+    /// (W1, W7): another process may have read, and decided on, more than this one has.
+    async fn check_unseen(&self, module: &NodeModule) -> Result<(), Error> {
+        let name = module.name_any();
+        let stored = module.status.as_ref().and_then(|status| status.rollout.as_ref());
+        let recalled = memory::recall(stored, module.metadata.uid.as_deref());
+        let mut holders = Vec::new();
+        if recalled.lost {
+            for assemblage in self.listed().await? {
+                let Some(row) = assemblage.of_module(&name) else {
+                    continue;
+                };
+                let read = self.assemblages.get(&Key::new("", &assemblage.name));
+                if read.as_ref().and_then(|read| read.of_module(&name)) != Some(row) {
+                    return Err(Error::Behind(format!("NodeAssemblage {}", assemblage.name)));
+                }
+                holders.push(Holder {
+                    unit: assemblage.name.as_str().into(),
+                    incarnation: assemblage.owner.as_deref().map(Incarnation::of),
+                });
+            }
+        }
+        let known = (!recalled.lost).then_some(&recalled.memory);
+        let read = |unit: &UnitId| {
+            let node = self.nodes.get(&Key::new("", unit.as_str()))?;
+            Some(Incarnation::of(&node.uid))
+        };
+        let missing = muster_driver::missing(known, holders, read, &Rules::shipped());
+        for holder in missing {
+            let what = format!("reading Node {}", holder.unit);
+            let found = call(what, self.api::<Node>().get_opt(holder.unit.as_str())).await?;
+            let uid = found.and_then(|node| node.uid());
+            if uid.is_some_and(|uid| holder.is(Incarnation::of(&uid))) {
+                return Err(Error::Behind(format!("Node {}", holder.unit)));
+            }
+        }
+        Ok(())
+    }
+
+    /// All NodeAssemblages as they are now.
+    async fn listed(&self) -> Result<Vec<AssemblageFacts>, Error> {
+        let mut page = ListParams::default().limit(PAGE);
+        let mut all = Vec::new();
+        loop {
+            let assemblages = self.api::<NodeAssemblage>();
+            let list = call("listing NodeAssemblages", assemblages.list(&page)).await?;
+            all.extend(list.items.iter().map(AssemblageFacts::of));
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// The NodeBudget as the watch shows it: what is written to it is written over this version. It is made where there is none.
+    async fn budget(&self) -> Result<Arc<NodeBudget>, Error> {
+        let key = Key::new("", budget::NAME);
+        if let Some(known) = self.budgets.get(&key) {
+            return Ok(known);
         }
         let mut object = NodeBudget::new(budget::NAME, NodeBudgetSpec::default());
         object.metadata.labels = Some(ours());
         let what = format!("creating NodeBudget {}", budget::NAME);
-        match call(what, budgets.create(&post(), &object)).await {
-            Ok(made) => Ok(made),
-            Err(error) if error.is_conflict() => {
-                Err(Error::Overtaken(format!("NodeBudget {}", budget::NAME)))
-            }
+        match call(what, self.api().create(&post(), &object)).await {
+            Ok(made) => Ok(Arc::new(made)),
+            Err(error) if error.is_conflict() => Err(Error::Behind(format!("NodeBudget {}", budget::NAME))),
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn write_budget(&self, seen: &NodeBudget, status: &NodeBudgetStatus) -> Result<(), Error> {
-        patch_if_changed(
-            &self.api(),
-            seen,
+    async fn write_budget(
+        &self,
+        seen: Arc<NodeBudget>,
+        status: &NodeBudgetStatus,
+    ) -> Result<Arc<NodeBudget>, Error> {
+        let budgets = self.api();
+        let written = patch_if_changed(
+            &budgets,
+            &*seen,
             seen.status.as_ref(),
             status,
             manager::CONTROLLER,
-        )
-        .await?;
-        Ok(())
+        );
+        Ok(written.await?.map_or(seen, Arc::new))
     }
 
     /// Gives claims up whose changes are over.
-    async fn let_go(&self, module: &NodeModule, memory: &Memory, objects: &Known) -> Result<(), Error> {
-        let budget = self.budget().await?;
+    async fn let_go(
+        &self,
+        module: &NodeModule,
+        memory: &Memory,
+        budget: Arc<NodeBudget>,
+        objects: &Known,
+    ) -> Result<(), Error> {
         let now = self.clock.now();
-        let status = self.lists(module, &budget, objects, now, |lists| {
-            pass::released(module, memory, lists)
-        });
-        match status {
-            Some(status) => self.write_budget(&budget, &status).await,
+        let released = |lists: &Lists<'_>| pass::released(module, memory, lists);
+        match self.lists(module, &budget, objects, now, released) {
+            Some(status) => self.write_budget(budget, &status).await.map(drop),
             None => Ok(()),
         }
     }
@@ -323,7 +418,7 @@ impl Shared {
         seen: &Observation,
         plan: Plan,
     ) -> Result<Option<Memory>, Error> {
-        let module = if plan.records && !seen.deleting {
+        let module = if (plan.records || plan.moves) && !seen.deleting {
             self.guarded(module).await?
         } else {
             module.clone()
@@ -343,9 +438,12 @@ impl Shared {
         let remembered = decided.written(written)?;
         let memory = remembered.decision().memory.clone();
         let rows = decision::rows(&module, seen, &memory);
+        // All are tried: one node that cannot be written holds up no other.
+        let mut written = Ok(());
         for write in remembered.writes(&rows) {
-            self.write_row(&module, seen, &write).await?;
+            written = written.and(self.write_row(&module, seen, &write).await);
         }
+        written?;
         for surplus in surplus(&module, seen, &memory) {
             self.forget_revision(&surplus).await?;
         }
@@ -449,8 +547,9 @@ impl Shared {
             }
         };
         match written {
-            Ok(_) => {
+            Ok(written) => {
                 debug!(module = module.name_any(), node, "a row is written");
+                self.shown(&written).await;
                 Ok(())
             }
             Err(error) if error.is_conflict() => Err(overtaken()),
@@ -476,6 +575,23 @@ impl Shared {
             Ok(()) => Ok(()),
             Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits until the watch shows what was written: a pass over rows of before would write them again.
+    async fn shown(&self, written: &NodeAssemblage) {
+        let key = Key::of(written);
+        let tokens = |facts: &AssemblageFacts| -> Vec<(String, u64)> {
+            facts
+                .rows
+                .iter()
+                .map(|row| (row.row.name.clone(), row.row.token))
+                .collect()
+        };
+        let wanted = tokens(&AssemblageFacts::of(written));
+        let shows = |facts: Option<&Arc<AssemblageFacts>>| facts.is_some_and(|facts| tokens(facts) == wanted);
+        if timeout(SHOWN, self.assemblages.until(&key, shows)).await.is_err() {
+            debug!(node = key.name, "the watch does not show what was written");
         }
     }
 

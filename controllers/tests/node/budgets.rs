@@ -3,7 +3,7 @@
 use muster_api::Amount;
 use serde_json::json;
 
-use crate::support::World;
+use crate::support::{Agent, World};
 
 #[test]
 fn one_node_of_the_control_plane_at_a_time_whatever_node_modules_say() {
@@ -84,4 +84,31 @@ fn a_node_has_one_change_at_a_time() {
     world.run("fabric", 3);
     world.run("sysctl", 4);
     assert_eq!(world.on("sysctl", "one"), ["n1"]);
+}
+
+/// Both NodeModules decide on the node before either has written its row: the slower one keeps its turn until the other is done, however
+/// long that takes, and is not late for it.
+#[test]
+fn of_two_that_decide_at_once_one_waits_for_the_other() {
+    let mut world = World::of(&["n1"]);
+    world.apply("fabric", "one", |_| ());
+    world.apply("sysctl", "one", |_| ());
+    let unwritten = world.decide_without_rows("sysctl");
+    assert_eq!(unwritten, 1);
+    world.pass("fabric");
+    world.agents.insert("n1".to_owned(), Agent::Deaf);
+    for _ in 0..10 {
+        world.run("sysctl", 1);
+        world.wait(100);
+        assert_eq!(world.on("sysctl", "one").len(), 0, "{}", world.words("sysctl"));
+        assert_eq!(world.words("sysctl"), "n1:BusyWith");
+    }
+    world.agents.insert("n1".to_owned(), Agent::Good);
+    world.run("fabric", 4);
+    world.run("sysctl", 4);
+    assert_eq!(
+        (world.on("fabric", "one"), world.on("sysctl", "one")),
+        (vec!["n1"], vec!["n1"])
+    );
+    assert_eq!(world.ready("sysctl").0, "True", "{}", world.words("sysctl"));
 }

@@ -123,3 +123,37 @@ fn what_is_deleted_leaves_its_files_or_gives_back_what_was_there() {
         assert_eq!(world.most, 1);
     }
 }
+
+#[test]
+fn what_became_invalid_can_still_be_deleted() {
+    let mut world = settled();
+    world.apply("fabric", "one", |spec| {
+        spec["parts"][0]["files"][0]["mode"] = json!("4755");
+    });
+    world.run("fabric", 2);
+    assert_eq!(
+        world.ready("fabric"),
+        ("False".to_owned(), "InvalidSpec".to_owned())
+    );
+    let module = world.modules.get_mut("fabric").unwrap();
+    module.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-12-01T13:00:00Z")).unwrap());
+    world.run("fabric", 30);
+    assert!(!world.modules.contains_key("fabric"), "it is released");
+}
+
+/// The NodeRevisions of one that was deleted go with it: the new one has records of its own.
+#[test]
+fn a_node_module_that_was_made_again_has_its_own_revisions() {
+    let mut world = settled();
+    let module = world.modules.get_mut("fabric").unwrap();
+    module.metadata.uid = Some("uid-again".to_owned());
+    module.status = None;
+    world.run("fabric", 14);
+    let of = |uid: &str| {
+        let revisions = world.revisions.values();
+        revisions
+            .filter(|revision| revision.spec.uid.as_deref() == Some(uid))
+            .count()
+    };
+    assert_eq!((of("uid-fabric"), of("uid-again")), (1, 1));
+}

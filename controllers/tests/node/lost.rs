@@ -34,7 +34,7 @@ fn the_second_node_is_never_touched() {
     }
     let message = world.message("fabric", "n1");
     assert!(
-        message.contains("muster rollout release nodemodule/fabric --node n1"),
+        message.contains("nodemodule/fabric --overwrite fleet.muster.dev/release=n1"),
         "{message}"
     );
     assert!(
@@ -130,4 +130,24 @@ fn a_node_that_joins_gets_what_it_lacks() {
         "{}",
         world.words("fabric")
     );
+}
+
+/// Where no agent is known to live nothing is confirmed, and so nothing is good.
+#[test]
+fn a_cluster_without_a_living_agent_makes_nothing_good() {
+    let mut world = World::of(&SIX);
+    world.apply("fabric", "one", |_| ());
+    world.run("fabric", 24);
+    let good = world.last_good("fabric");
+    world.apply("fabric", "two", |_| ());
+    world.run("fabric", 2);
+    for node in SIX {
+        world.agents.insert(node.to_owned(), Agent::None);
+    }
+    for _ in 0..5 {
+        world.wait(1_000);
+        world.run("fabric", 2);
+        assert_eq!(world.last_good("fabric"), good, "{}", world.words("fabric"));
+        assert_ne!(world.ready("fabric").0, "True", "{}", world.words("fabric"));
+    }
 }

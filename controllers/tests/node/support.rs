@@ -20,8 +20,9 @@ use muster_controllers::{
     bindings::{Kinds, Known},
     node::{
         agents::Missing,
-        decision::{self, Write},
+        decision::{self, Plan, Write},
         facts::{AssemblageFacts, NodeFacts, RevisionFacts},
+        observation::Observation,
         pass::{self, Lists, Next},
     },
 };
@@ -173,6 +174,36 @@ impl World {
 
     /// One pass of the controller: claims, then the memory, then rows, then claims that are over.
     pub fn pass(&mut self, name: &str) {
+        let (seen, plan) = self.decide(name);
+        let module = self.modules[name].clone();
+        let Some(decided) = plan.decided else { return };
+        let remembered = decided.written(Ok::<_, ()>(())).unwrap();
+        let memory = &remembered.decision().memory;
+        for write in remembered.writes(&decision::rows(&module, &seen, memory)) {
+            let Write { version, row } = write.write().clone();
+            self.write(write.planned().unit.as_str(), name, version.as_deref(), row);
+        }
+        let released = self.lists(name, |module, lists| pass::released(module, memory, lists));
+        if let Some(status) = released {
+            self.budget.status = Some(status);
+        }
+        if plan.release {
+            self.modules.remove(name);
+        }
+    }
+
+    /// A pass whose process is killed before it writes rows; how many it would have written.
+    pub fn decide_without_rows(&mut self, name: &str) -> usize {
+        let (seen, plan) = self.decide(name);
+        let decided = plan.decided.unwrap();
+        let memory = decided.decision().memory.clone();
+        decided
+            .planned(&decision::rows(&self.modules[name], &seen, &memory))
+            .len()
+    }
+
+    /// Claims, the record and the memory of a pass.
+    fn decide(&mut self, name: &str) -> (Observation, Plan) {
         let (seen, plan) = loop {
             match self.lists(name, |module, lists| pass::next(module, lists).unwrap()) {
                 Next::Read(objects) => panic!("nothing is read here: {objects:?}"),
@@ -180,7 +211,7 @@ impl World {
                 Next::Write(seen, plan) => break (seen, plan),
             }
         };
-        let module = self.modules[name].clone();
+        let module = &self.modules[name];
         if plan.records {
             let target = seen.target.as_ref().unwrap();
             let spec = NodeRevisionSpec {
@@ -194,22 +225,14 @@ impl World {
                 .insert(object.clone(), NodeRevision::new(&object, spec));
         }
         self.modules.get_mut(name).unwrap().status = Some((*plan.status).clone());
-        let Some(decided) = plan.decided else { return };
-        let remembered = decided.written(Ok::<_, ()>(())).unwrap();
-        let memory = &remembered.decision().memory;
-        let rows = decision::rows(&module, &seen, memory);
-        let writes = remembered.writes(&rows);
-        for write in writes {
-            let Write { version, row } = write.write().clone();
-            self.write(write.planned().unit.as_str(), name, version.as_deref(), row);
-        }
-        let released = self.lists(name, |module, lists| pass::released(module, memory, lists));
-        if let Some(status) = released {
-            self.budget.status = Some(status);
-        }
-        if plan.release {
-            self.modules.remove(name);
-        }
+        (*seen, *plan)
+    }
+
+    /// The last good revision of a NodeModule.
+    pub fn last_good(&self, module: &str) -> Value {
+        let status = self.modules[module].status.as_ref().unwrap();
+        let memory: Value = serde_json::from_str(&status.rollout.as_ref().unwrap().memory).unwrap();
+        memory["good"].clone()
     }
 
     fn write(&mut self, node: &str, module: &str, version: Option<&str>, row: Option<NodeRow>) {
