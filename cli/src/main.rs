@@ -1,7 +1,7 @@
 //! The command `muster`: the processes of an installation, a demo, and eyes on a fleet.
 //!
 //! ```text
-//!   args ─► run ─┬─► demo, controller, agent, zones   (wiring of the libraries)
+//!   args ─► run ─┬─► demo, controller, agent, node-agent, zones (wiring of the libraries)
 //!                ├─► get, matrix, tree, why, events, rollout (objects ─► view models ─► tables)
 //!                ├─► lint                       (files ─► what is wrong with them)
 //!                ├─► dashboard                   (the same view models ─► pages, for a browser)
@@ -51,6 +51,7 @@ mod man;
 mod matrix;
 mod names;
 mod near;
+mod node_agent;
 mod once;
 mod pause;
 mod plan;
@@ -73,9 +74,10 @@ mod window;
 mod zonerollout;
 mod zones;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, io, process::ExitCode};
 
 use clap::FromArgMatches as _;
+use tokio::runtime::{Builder, Runtime};
 
 use args::{Arguments, Verb};
 use plugin::CalledAs;
@@ -94,7 +96,7 @@ const UNKNOWN: u8 = 2;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let runtime = match tokio::runtime::Runtime::new() {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => {
             complain!("error: the process cannot start its threads: {error}");
@@ -105,6 +107,17 @@ fn main() -> ExitCode {
     // Whatever still blocks a thread, such as a plugin that gets credentials, is not waited for.
     runtime.shutdown_background();
     code
+}
+
+/// The agent of a node is small, and who enters the namespace of a host has one thread.
+fn runtime() -> io::Result<Runtime> {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|verb| verb == "node-agent")
+    {
+        return Builder::new_current_thread().enable_all().build();
+    }
+    Runtime::new()
 }
 
 async fn answer() -> ExitCode {
@@ -145,6 +158,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Demo(flags) => demo::run(flags).await,
         Verb::Controller(flags) => process::controller(&cluster, flags).await,
         Verb::Agent(flags) => process::agent(&cluster, flags).await,
+        Verb::NodeAgent(flags) => node_agent::run(flags).await,
         Verb::Zones(flags) => zones::run(&cluster, &flags).await,
         Verb::Install(flags) => install::run(&cluster, &flags),
         Verb::Crds(flags) => Ok(crds::run(&flags)),

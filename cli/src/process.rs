@@ -23,7 +23,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     DONE, FAILED,
-    args::{self, ClusterFlags, ControllerFlags, ProcessFlags, Sync},
+    args::{self, AgentFlags, ClusterFlags, ControllerFlags, ProcessFlags, Sync},
     connect, dashboard, logs,
 };
 
@@ -35,7 +35,8 @@ Examples:
 pub const AGENT_EXAMPLES: &str = "\
 Examples:
   muster agent --kubeconfig eu-1.kubeconfig
-  muster agent --data-dir /var/lib/muster --log-format json";
+  muster agent --data-dir /var/lib/muster --log-format json
+  muster agent --nodes                         also NodeModules, over the nodes of the cluster (docs/nodes.md)";
 
 /// Runs the process of the management cluster until SIGTERM or Ctrl-C.
 pub async fn controller(cluster: &ClusterFlags, flags: ControllerFlags) -> anyhow::Result<u8> {
@@ -50,8 +51,9 @@ pub async fn controller(cluster: &ClusterFlags, flags: ControllerFlags) -> anyho
 }
 
 /// Runs the process of a downstream cluster until SIGTERM or Ctrl-C.
-pub async fn agent(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<u8> {
-    logs::start(flags.log_format);
+pub async fn agent(cluster: &ClusterFlags, flags: AgentFlags) -> anyhow::Result<u8> {
+    let AgentFlags { process, nodes } = flags;
+    logs::start(process.log_format);
     let namespace = cluster
         .namespace
         .clone()
@@ -60,7 +62,9 @@ pub async fn agent(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Resul
         namespace: Some(namespace),
         ..cluster.clone()
     };
-    Ok(ended(process::agent(setup(&cluster, flags).await?).await))
+    let mut setup = setup(&cluster, process).await?;
+    setup.options.nodes = nodes;
+    Ok(ended(process::agent(setup).await))
 }
 
 /// The exit code of a process that has ended, told if it was not told to.
@@ -120,6 +124,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
             proxy_poll_interval,
             binding_kinds: kinds?,
             record_decisions,
+            nodes: false,
         },
         clock,
         jitter: Jitter::from_system(),

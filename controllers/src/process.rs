@@ -32,12 +32,12 @@ use crate::{
     kustomization,
     lease::{Candidate, Election, Lost, Term},
     metrics::{Metrics, Target},
-    module, notify, proxyassemblage,
+    module, node, notify, proxyassemblage,
     record::{self, Decisions},
     registry::{self, Connect, Registry},
     remoteassemblage,
     rolloutwindow::{self, WatchedWindows},
-    runtime::{Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
+    runtime::{Base, Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
     zones::PreflightError,
 };
 
@@ -162,6 +162,17 @@ pub async fn agent(setup: Setup) -> Result<(), ProcessError> {
         manager::AGENT,
         |Parts { context, objects, .. }, tasks| {
             tasks.spawn("bindings", Arc::clone(&objects).run(context.shutdown.clone()));
+            if context.options.nodes {
+                tasks.control(
+                    "nodemodule",
+                    node::run::run(node::run::Setup {
+                        base: Base::from(&context),
+                        clock: context.clock.clone(),
+                        objects: Arc::clone(&objects),
+                        gap: context.gap,
+                    }),
+                );
+            }
             tasks.control("assemblage", assemblage::run(context.clone(), objects));
             sync(&context, manager::AGENT, tasks, std::future::ready(()));
         },

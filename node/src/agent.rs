@@ -13,8 +13,8 @@ use crate::{
     host::Host,
     journal::{Identity, Record, Step},
     lock::{Lock, LockError},
-    memory::{MAX_TRIES, PAUSE, Try},
-    outcome::{Class, Outcome, Refusal, Verdict},
+    memory::{PAUSE, Try},
+    outcome::{Outcome, Refusal, Verdict},
     own::Own,
     plan,
     report::{Report, State, Waiting},
@@ -160,7 +160,8 @@ impl Agent {
                 Ok(change) => self.carry_on(row, change, &mut pass),
                 Err(state) => pass.not_yet(state),
             };
-            let mut report = Report::new(row, self.leave(row, state));
+            let state = self.leave(row, state);
+            let mut report = self.report(row, state);
             if report.state == State::Confirmed {
                 report.drift = self.drift(row);
                 report.note = self.read_after_boot(row, &report.drift);
@@ -235,7 +236,7 @@ impl Agent {
     fn after(&self, last: &Try, change: Box<Change>) -> Next {
         match last.outcome.verdict.class() {
             None => Next::Stands(State::Confirmed),
-            Some(Class::Infra) if last.tries + 1 < MAX_TRIES => {
+            Some(_) if last.is_repeated() => {
                 let pause = PAUSE * 2_u32.pow(last.tries);
                 let now = milliseconds(self.clock.since_boot());
                 let waited = if last.boot_id == self.identity.boot_id {
@@ -277,13 +278,27 @@ impl Agent {
             return Err(State::Waiting(Waiting::BusyWith(row.unwrap_or_default())));
         }
         let draft = self.draft(change, tries)?;
-        if !acknowledge(&Report::new(row, State::Changing)) {
+        if !acknowledge(&self.report(row, State::Changing)) {
             return Err(State::Waiting(Waiting::NotAcknowledged));
         }
         let (state, means) = self.parts();
         state
             .carry_out(&means, &draft, tries, change)
             .map_err(State::Refused)
+    }
+
+    fn report(&self, row: &Assignment, state: State) -> Report {
+        let memory = self.state.memory.rows.get(&row.name);
+        let last = memory.and_then(|memory| memory.last.as_ref());
+        let repeated =
+            |ended: &Outcome| last.is_some_and(|last| last.outcome == *ended && last.is_repeated());
+        Report {
+            confirmed: memory
+                .and_then(|memory| memory.confirmed.as_ref())
+                .map(|key| key.digest.clone()),
+            retries: matches!(&state, State::Ended(ended) if repeated(ended)),
+            ..Report::new(row, state)
+        }
     }
 
     /// The plan of the change; the disk is only read, but for what has to be remembered of the change before.

@@ -46,7 +46,7 @@ pub struct Config {
     pub services: BTreeMap<String, Program>,
     /// Addresses that `checks.tcp` may name.
     pub check_targets: Vec<CheckTarget>,
-    /// What `$(SECRET_name)` stands for: the file whose content it is, absolute.
+    /// Secrets that contents may name: the file whose content each is, absolute.
     pub secrets: BTreeMap<String, String>,
     /// The API server of this node, as its kubelet uses it.
     pub server: Option<Server>,

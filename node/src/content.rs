@@ -23,7 +23,7 @@ pub const MAX_ENTRIES: usize = 256;
 const MODES: u32 = 0o777;
 
 /// A row of the node: one NodeModule's content for it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Assignment {
     /// The NodeModule.
@@ -45,8 +45,8 @@ pub struct Assignment {
     pub content: Content,
 }
 
-/// Files and the checks that confirm them. All variables but `$(SECRET_name)` are filled in.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+/// Files and the checks that confirm them. All variables but secrets are filled in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Content {
     /// Written in this order.
@@ -66,7 +66,7 @@ pub struct Content {
 }
 
 /// A file.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct File {
     /// Absolute.
@@ -80,7 +80,26 @@ pub struct File {
     /// Whether it is there.
     pub state: FileState,
     /// Its content; empty where the state is Absent.
-    pub content: String,
+    pub content: Vec<Piece>,
+}
+
+/// A piece of a content. What is text stays text, whatever it looks like: a value that comes from elsewhere names no secret.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Piece {
+    /// Written as it is.
+    Text(String),
+    /// The secret of this name, filled in on this node.
+    Secret(String),
+}
+
+impl Piece {
+    /// Its bytes, without those of a secret.
+    fn len(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Secret(text) => text.len(),
+        }
+    }
 }
 
 /// Whether a file is there.
@@ -251,7 +270,7 @@ impl Assignment {
             let problem = format!("{count} entries are more than {MAX_ENTRIES}");
             return Err(Refusal::invalid(field, problem));
         }
-        let bytes: usize = files.iter().map(|file| file.content.len()).sum();
+        let bytes: usize = files.iter().flat_map(|file| &file.content).map(Piece::len).sum();
         if bytes > MAX_CONTENT {
             let problem = format!("{bytes} bytes of content are more than {MAX_CONTENT}");
             return Err(Refusal::invalid("files", problem));

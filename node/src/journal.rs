@@ -23,7 +23,7 @@ pub const FORMAT: u32 = 1;
 /// How a slot begins; format, checksum and body follow.
 const MAGIC: &str = "muster-journal ";
 /// Name in the agent's own folder.
-pub(crate) const FILE: &str = "journal";
+pub const FILE: &str = "journal";
 
 /// How far a change is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

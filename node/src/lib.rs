@@ -52,7 +52,7 @@ pub use config::{
     CheckTarget, Config, ConfigError, ConfigProblem, DIAL_TRIES, Dial, MAX_TIMEOUT, Program, Server,
 };
 pub use content::{
-    Assignment, Attributes, Checks, Content, File, FileState, Key, MAX_CONTENT, MAX_ENTRIES, OnDelete,
+    Assignment, Attributes, Checks, Content, File, FileState, Key, MAX_CONTENT, MAX_ENTRIES, OnDelete, Piece,
 };
 pub use hold::Hold;
 pub use host::{Account, Dialed, Host};
@@ -65,4 +65,4 @@ pub use outcome::{Class, MAX_FAILING, MAX_MESSAGE, Outcome, Refusal, RefusalProb
 pub use report::{Report, State, Waiting};
 pub use secrets::MAX_SECRET;
 pub use start::Services;
-pub use status::{RowStatus, Status, hold_for, release, status};
+pub use status::{RowStatus, Status, held, hold_for, release, status};

@@ -58,6 +58,13 @@ pub(crate) struct Try {
     pub ended: u64,
 }
 
+impl Try {
+    /// Whether the same is tried again: it ended for the surroundings' reasons, and not too often.
+    pub fn is_repeated(&self) -> bool {
+        self.outcome.verdict.class() == Some(Class::Infra) && self.tries + 1 < MAX_TRIES
+    }
+}
+
 impl Memory {
     /// The memory of this machine, or the one before it, or an empty one.
     pub fn open(own: &Own, machine_id: &str) -> DiskResult<Self> {

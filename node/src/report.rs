@@ -23,6 +23,10 @@ pub struct Report {
     pub drift: Vec<String>,
     /// What failed when the services read the files of a confirmed row again after a boot.
     pub note: Option<String>,
+    /// The digest that the row last confirmed here: after a restore, that of the files that stand.
+    pub confirmed: Option<String>,
+    /// The same is tried again by itself.
+    pub retries: bool,
 }
 
 /// How a row stands.
@@ -113,6 +117,8 @@ impl Report {
             state,
             drift: Vec::new(),
             note: None,
+            confirmed: None,
+            retries: false,
         }
     }
 

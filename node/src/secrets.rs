@@ -1,11 +1,9 @@
-//! `$(SECRET_name)`: filled in on the node, and in nothing that is stored or printed.
+//! Secrets of the node: filled into files, and in nothing that is stored or printed.
 
 use std::fmt;
 
-use crate::{config::Config, host::Host, outcome::Refusal, sealed::hash};
+use crate::{config::Config, content::Piece, host::Host, outcome::Refusal, sealed::hash};
 
-/// Where a reference begins; it ends with `)`.
-const START: &str = "$(SECRET_";
 /// Bytes of a secret's file.
 pub const MAX_SECRET: u64 = 64 * 1024;
 /// Bytes of a content with its secrets.
@@ -37,25 +35,19 @@ impl Secrets {
         all
     }
 
-    /// The text with each reference replaced by the content of the file that the node's configuration names, without its last line break.
-    pub fn fill(&mut self, text: &str, config: &Config, host: &dyn Host) -> Result<String, Refusal> {
-        let mut filled = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once(START) {
-            filled.push_str(before);
-            let Some((name, after)) = after.split_once(')') else {
-                return Err(Refusal::invalid("content", format!("a {START} has no end")));
-            };
-            filled.push_str(self.value(name, config, host)?);
+    /// The content with each secret as the file of it that the node's configuration names has it, without its last line break.
+    pub fn fill(&mut self, pieces: &[Piece], config: &Config, host: &dyn Host) -> Result<String, Refusal> {
+        let mut filled = String::new();
+        for piece in pieces {
+            filled.push_str(match piece {
+                Piece::Text(text) => text,
+                Piece::Secret(name) => self.value(name, config, host)?,
+            });
             if filled.len() > MAX_FILLED {
-                return Err(Refusal::invalid(
-                    "content",
-                    format!("it has more than {MAX_FILLED} bytes with its secrets"),
-                ));
+                let problem = format!("it has more than {MAX_FILLED} bytes with its secrets");
+                return Err(Refusal::invalid("content", problem));
             }
-            rest = after;
         }
-        filled.push_str(rest);
         Ok(filled)
     }
 

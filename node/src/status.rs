@@ -73,8 +73,14 @@ pub fn status(surroundings: &Surroundings) -> Result<Status, DiskError> {
         journal_problem,
         rows: rows.collect(),
         known_bad: memory.known_bad,
-        hold: hold::active(&own, &surroundings.identity.boot_id, surroundings.clock.as_ref())?,
+        hold: held(surroundings)?,
     })
+}
+
+/// The hold that is active.
+pub fn held(surroundings: &Surroundings) -> Result<Option<Hold>, DiskError> {
+    let boot_id = &surroundings.identity.boot_id;
+    hold::active(&own(surroundings), boot_id, surroundings.clock.as_ref())
 }
 
 /// `muster node-agent hold`: stops every write but a pending restore for so long.

@@ -37,7 +37,12 @@ pub struct NodeRow {
     /// The NodeModule's name.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub name: String,
-    /// The hash of the content, and with it the NodeRevision. Absent: a fence, or a withdrawal.
+    /// The uid of the NodeModule: with its name and the revision it names the NodeRevision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub uid: Option<String>,
+    /// The hash of the content. Absent: a fence, or a withdrawal of what was never assigned. In a withdrawal: what was there last; its
+    /// reloaders and checks are those of the way back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub revision: Option<String>,

@@ -28,6 +28,7 @@ use crate::{
     lint::{self, LintFlags},
     man::{self, ManFlags},
     matrix,
+    node_agent::{self, NodeAgentFlags},
     once::{self, RetryFlags, RevisionFlags, StageFlags, WithdrawFlags},
     pause::{self, PauseFlags, ResumeFlags},
     plan::{self, PlanFlags},
@@ -49,7 +50,7 @@ use self::folder::{BUILD_EXAMPLES, DIFF_EXAMPLES};
 pub use self::{
     folder::{BuildFlags, DiffFlags, FolderFlags, Format, Variable},
     manner::Manner,
-    process::{ControllerFlags, LogFormat, ProcessFlags, Sync},
+    process::{AgentFlags, ControllerFlags, LogFormat, ProcessFlags, Sync},
 };
 
 /// Rolls git-pinned configuration over a fleet of Kubernetes clusters, cluster by cluster.
@@ -118,7 +119,10 @@ pub enum Verb {
     Controller(ControllerFlags),
     /// Run the agent of a downstream cluster, or of a single one
     #[command(before_help = AGENT_EXAMPLES)]
-    Agent(ProcessFlags),
+    Agent(AgentFlags),
+    /// The agent of a node: a service of the host that carries rows of NodeModules out, and takes back what is not confirmed
+    #[command(before_help = node_agent::EXAMPLES)]
+    NodeAgent(NodeAgentFlags),
     /// Roll and scale StatefulSets of several zones one zone at a time, in place of rollout-operator
     #[command(before_help = zones::EXAMPLES, disable_help_flag = true)]
     Zones(ZonesFlags),

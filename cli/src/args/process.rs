@@ -21,6 +21,16 @@ pub struct ControllerFlags {
     pub dashboard: BesideFlags,
 }
 
+/// Flags of `muster agent`.
+#[derive(Args, Clone, Debug)]
+pub struct AgentFlags {
+    #[command(flatten)]
+    pub process: ProcessFlags,
+    /// Also roll NodeModules over the nodes of this cluster, node by node
+    #[arg(long, env = "MUSTER_NODES")]
+    pub nodes: bool,
+}
+
 #[derive(Args, Clone, Debug)]
 pub struct ProcessFlags {
     /// What applies GitRepository and Kustomization objects

@@ -49,6 +49,9 @@ pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
         format!("--metrics-addr=:{PORT}"),
         "--log-format=json".to_owned(),
     ];
+    if flags.nodes {
+        arguments.push("--nodes".to_owned());
+    }
     let mut ports = vec![json!({"name": "metrics", "containerPort": PORT})];
     if let Some(auth) = flags.dashboard {
         arguments.extend(pane::arguments(auth));

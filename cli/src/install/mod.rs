@@ -6,6 +6,7 @@
 mod charts;
 mod deployment;
 mod network;
+mod nodes;
 mod pane;
 mod rights;
 pub mod zones;
@@ -33,6 +34,7 @@ Examples:
   muster install --export --management --crds --cluster-api -n fleet      modules and clusters in namespace fleet, no Cluster API
   muster install --export --downstream --crds --context eu-1 | kubectl --context eu-1 apply --server-side -f -
   muster install --export --downstream --sync flux                        where Flux carries out
+  muster install --export --nodes --crds                                  also NodeModules, and the agents of nodes (docs/nodes.md)
   muster install --export --zones --crds -n mimir | kubectl apply --server-side -f -      StatefulSets of several zones (docs/zones.md)";
 
 /// The image unless another is named.
@@ -44,11 +46,14 @@ pub struct InstallFlags {
     #[arg(long, required = true)]
     pub export: bool,
     /// For the management cluster: muster controller
-    #[arg(long, required_unless_present_any = ["downstream", "zones"])]
+    #[arg(long, required_unless_present_any = ["downstream", "nodes", "zones"])]
     pub management: bool,
     /// For a downstream cluster: muster agent
     #[arg(long, conflicts_with = "management")]
     pub downstream: bool,
+    /// For a downstream cluster whose nodes are configured by NodeModules: muster agent --nodes, and the agents of nodes (docs/nodes.md)
+    #[arg(long, conflicts_with_all = ["management", "zones"])]
+    pub nodes: bool,
     /// For the StatefulSets of a namespace (-n) that are rolled and scaled zone by zone: muster zones
     #[arg(long, conflicts_with_all = ["management", "downstream", "sync"])]
     pub zones: bool,
@@ -56,7 +61,7 @@ pub struct InstallFlags {
     #[arg(long)]
     pub crds: bool,
     /// Also a minimal kind Cluster, for a management cluster without the Cluster API
-    #[arg(long, requires = "crds", conflicts_with_all = ["downstream", "zones"])]
+    #[arg(long, requires = "crds", conflicts_with_all = ["downstream", "nodes", "zones"])]
     pub cluster_api: bool,
     /// With --zones and --crds: also ZoneAwarePodDisruptionBudget and ReplicaTemplate; false where rollout-operator's own definitions are
     #[arg(
@@ -74,7 +79,7 @@ pub struct InstallFlags {
     #[arg(long, value_enum, default_value_t = Sync::Builtin)]
     pub sync: Sync,
     /// Also the dashboard of muster controller, for these, with a Service muster-dashboard (docs/dashboard.md)
-    #[arg(long, value_enum, value_name = "AUTH", conflicts_with_all = ["downstream", "zones"])]
+    #[arg(long, value_enum, value_name = "AUTH", conflicts_with_all = ["downstream", "nodes", "zones"])]
     pub dashboard: Option<Auth>,
     /// The image with the command muster
     #[arg(long, default_value = IMAGE)]
@@ -83,7 +88,7 @@ pub struct InstallFlags {
     #[arg(long, value_name = "PORT", value_delimiter = ',', default_values_t = EGRESS_PORTS)]
     pub egress_ports: Vec<u16>,
     /// Tell the receivers of the Secret muster-notify in muster-system of rollouts (docs/notifications.md)
-    #[arg(long, conflicts_with_all = ["downstream", "zones"])]
+    #[arg(long, conflicts_with_all = ["downstream", "nodes", "zones"])]
     pub notify: bool,
 }
 
@@ -174,6 +179,7 @@ impl InstallFlags {
             export: true,
             management: false,
             downstream: false,
+            nodes: false,
             zones: false,
             crds: true,
             cluster_api: false,
@@ -215,12 +221,9 @@ impl Role {
 /// Prints manifests as a stream of YAML documents.
 pub fn run(cluster: &ClusterFlags, flags: &InstallFlags) -> anyhow::Result<u8> {
     // An agent works in the namespace that assemblages are mirrored into, and in no other.
-    let asked = cluster.namespace.as_deref().filter(|_| !flags.downstream);
-    let default = if flags.downstream {
-        SYSTEM_NAMESPACE
-    } else {
-        "default"
-    };
+    let downstream = flags.downstream || flags.nodes;
+    let asked = cluster.namespace.as_deref().filter(|_| !downstream);
+    let default = if downstream { SYSTEM_NAMESPACE } else { "default" };
     let mut text = String::new();
     for definition in definitions(flags) {
         text += "---\n";
@@ -256,6 +259,9 @@ fn definitions(flags: &InstallFlags) -> Vec<CustomResourceDefinition> {
             .into_iter()
             .flatten(),
     );
+    if flags.nodes {
+        definitions.extend(crds::nodes());
+    }
     definitions.extend(flags.cluster_api.then(crds::cluster_api));
     definitions
 }
@@ -283,6 +289,9 @@ fn objects(flags: &InstallFlags, works_in: &str) -> Vec<Value> {
         objects.extend(pane::objects(works_in, auth));
     }
     objects.push(network::policy(role, flags));
+    if flags.nodes {
+        objects.extend(nodes::objects(flags));
+    }
     objects.push(deployment::deployment(role, works_in, flags));
     objects
 }
@@ -316,8 +325,11 @@ fn labels_of(component: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::{
-        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
-        apps::v1::Deployment,
+        admissionregistration::v1::{
+            MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+            ValidatingWebhookConfiguration,
+        },
+        apps::v1::{DaemonSet, Deployment},
         core::v1::{Namespace, Service, ServiceAccount},
         networking::v1::NetworkPolicy,
         policy::v1::PodDisruptionBudget,
@@ -344,6 +356,13 @@ mod tests {
         }
     }
 
+    fn nodes() -> InstallFlags {
+        InstallFlags {
+            nodes: true,
+            ..InstallFlags::of("example.com/muster:1", Sync::Flux)
+        }
+    }
+
     fn text(objects: &[Value]) -> String {
         objects.iter().map(print::yaml).collect::<Vec<_>>().join("---\n")
     }
@@ -357,6 +376,7 @@ mod tests {
     #[test]
     fn every_object_is_of_its_type_without_an_unknown_field() {
         let mut all = objects(&zones(), "mimir");
+        all.extend(objects(&nodes(), SYSTEM_NAMESPACE));
         for (downstream, sync, dashboard) in [
             (false, Sync::Builtin, None),
             (false, Sync::Builtin, Some(Auth::Token)),
@@ -386,6 +406,9 @@ mod tests {
                 "Service" => is_whole::<Service>(&object),
                 "PodDisruptionBudget" => is_whole::<PodDisruptionBudget>(&object),
                 "MutatingWebhookConfiguration" => is_whole::<MutatingWebhookConfiguration>(&object),
+                "DaemonSet" => is_whole::<DaemonSet>(&object),
+                "ValidatingAdmissionPolicy" => is_whole::<ValidatingAdmissionPolicy>(&object),
+                "ValidatingAdmissionPolicyBinding" => is_whole::<ValidatingAdmissionPolicyBinding>(&object),
                 "ValidatingWebhookConfiguration" => is_whole::<ValidatingWebhookConfiguration>(&object),
                 other => panic!("{other} is not expected"),
             };
@@ -455,6 +478,18 @@ mod tests {
     #[test]
     fn downstream() {
         insta::assert_snapshot!(text(&objects(&flags(true, Sync::Builtin), SYSTEM_NAMESPACE)));
+    }
+
+    /// What is there beside what an agent without nodes has.
+    #[test]
+    fn nodes_of_a_cluster() {
+        let without = objects(&flags(true, Sync::Flux), SYSTEM_NAMESPACE);
+        let all = objects(&nodes(), SYSTEM_NAMESPACE);
+        let more: Vec<Value> = all
+            .into_iter()
+            .filter(|object| !without.contains(object))
+            .collect();
+        insta::assert_snapshot!(text(&more));
     }
 
     #[test]

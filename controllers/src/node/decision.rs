@@ -191,6 +191,7 @@ impl muster_driver::Rows for Rows<'_> {
         };
         let row = match change.then {
             Then::Assigned { digest, .. } => NodeRow {
+                uid: Some(self.seen.uid.clone()),
                 attempt: self.attempt,
                 ..(**self.seen.contents.get(&node.name, digest)?).clone()
             },
@@ -199,7 +200,9 @@ impl muster_driver::Rows for Rows<'_> {
                     How::Orphan => NodeOnDelete::Orphan,
                     How::Prune => NodeOnDelete::Restore,
                 }),
-                ..bare
+                digest: None,
+                attempt: 0,
+                ..old.unwrap_or(bare)
             },
             Then::Fenced => old.unwrap_or(bare),
             Then::Abandoned => bare,

@@ -21,3 +21,5 @@ pub mod revisions;
 pub mod run;
 pub mod settings;
 pub mod status;
+
+pub use run::NAMESPACE;

@@ -2,7 +2,7 @@
 
 use muster_node::{Assignment, State, Waiting};
 
-use crate::support::world::{World, ask, assign, file, path, reason, row, until_quiet};
+use crate::support::world::{World, ask, assign, file, path, pieces, reason, row, until_quiet};
 
 fn named(name: &str, number: u64, paths: &[&str]) -> Assignment {
     let files = paths.iter().map(|path| file(path, &format!("{name} {number}")));
@@ -45,7 +45,7 @@ fn one_at_a_time() {
 fn one_bad_row_does_not_stop_the_others() {
     let world = World::new();
     let mut rows = [named("one", 1, &["/etc/net/1"]), named("two", 1, &["/etc/net/2"])];
-    rows[0].content.files[0].content = "link-down".to_owned();
+    rows[0].content.files[0].content = pieces("link-down");
     let states = until_quiet(&world, &mut world.start(), &rows);
     assert_eq!(states[0].reason(), "Failed");
     assert_eq!(states[1], State::Confirmed);

@@ -17,8 +17,8 @@ use std::{
 use anyhow::Context;
 use jiff::Timestamp;
 use muster_node::{
-    Account, Agent, Answer, Assignment, Checks, Clock, Config, Content, Dialed, Failing, File, Host, Program,
-    Report, Server, Services, State, Surroundings, disk::HostDisk, journal::Identity,
+    Account, Agent, Answer, Assignment, Checks, Clock, Config, Content, Dialed, Failing, File, Host, Piece,
+    Program, Report, Server, Services, State, Surroundings, disk::HostDisk, journal::Identity,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -298,7 +298,7 @@ impl Node {
             path: self.host.file.display().to_string(),
             owner: Some("agent".to_owned()),
             group: Some("agent".to_owned()),
-            content: revision.clone(),
+            content: vec![Piece::Text(revision.clone())],
             ..File::default()
         };
         let row = |revision: &String| Assignment {

@@ -11,7 +11,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use muster_node::{
-    Account, Agent, Answer, Assignment, Checks, Clock, Config, Content, Dialed, File, FileState, Host,
+    Account, Agent, Answer, Assignment, Checks, Clock, Config, Content, Dialed, File, FileState, Host, Piece,
     Program, Report, Server, Services, State, Surroundings, journal::Identity,
 };
 use serde_json::json;
@@ -330,9 +330,22 @@ pub fn until_quiet(world: &World, agent: &mut Agent, rows: &[Assignment]) -> Vec
 pub fn file(path: &str, content: &str) -> File {
     File {
         path: path.to_owned(),
-        content: content.to_owned(),
+        content: pieces(content),
         ..File::default()
     }
+}
+
+/// `$(SECRET_name)` and what is between, as a NodeModule is rendered.
+pub fn pieces(content: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut rest = content;
+    while let Some((text, after)) = rest.split_once("$(SECRET_") {
+        let (name, after) = after.split_once(')').unwrap();
+        pieces.extend([Piece::Text(text.to_owned()), Piece::Secret(name.to_owned())]);
+        rest = after;
+    }
+    pieces.push(Piece::Text(rest.to_owned()));
+    pieces
 }
 
 pub fn absent(path: &str) -> File {

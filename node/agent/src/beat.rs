@@ -1,0 +1,79 @@
+//! Whether the thread of the agent lives: each reading of its clock is a sign of it, and it reads it in whatever it waits for.
+
+use std::{
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use muster_node::Clock;
+
+/// The longest sleep between two signs of life.
+const STEP: Duration = Duration::from_secs(5);
+
+/// The last sign of life.
+#[derive(Clone, Debug)]
+pub struct Beat {
+    start: Instant,
+    last: Arc<AtomicU64>,
+}
+
+impl Default for Beat {
+    fn default() -> Self {
+        Self {
+            start: Instant::now(),
+            last: Arc::default(),
+        }
+    }
+}
+
+impl Beat {
+    /// How long ago the last sign was.
+    pub fn age(&self) -> Duration {
+        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
+        self.start.elapsed().saturating_sub(last)
+    }
+
+    fn note(&self) {
+        let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(now, Ordering::Relaxed);
+    }
+}
+
+/// A clock whose readings are signs of life.
+pub struct BeatingClock {
+    inner: Rc<dyn Clock>,
+    beat: Beat,
+}
+
+impl BeatingClock {
+    /// The same clock.
+    pub fn new(inner: Rc<dyn Clock>, beat: Beat) -> Self {
+        Self { inner, beat }
+    }
+}
+
+impl Clock for BeatingClock {
+    fn since_boot(&self) -> Duration {
+        self.beat.note();
+        self.inner.since_boot()
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.inner.wall()
+    }
+
+    fn sleep(&self, time: Duration) {
+        let mut left = time;
+        while !left.is_zero() {
+            let step = left.min(STEP);
+            self.inner.sleep(step);
+            self.beat.note();
+            left -= step;
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The configuration of the node: a file of the host. The last one that could be read is kept, so that what is unconfirmed can be restored
+//! whatever was written to the file since.
+
+use std::{
+    fs, io,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use muster_node::{Config, ConfigError};
+use muster_sync::yaml::{self, YamlError};
+use rustix::process::geteuid;
+use thiserror::Error;
+
+/// Where the configuration is, unless the command says otherwise.
+pub const FILE: &str = "/etc/muster/node.yaml";
+/// The last configuration that could be read, in the agent's own folder.
+const KEPT: &str = "node.yaml";
+/// Bytes of a configuration.
+const MAX: u64 = 1024 * 1024;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigFileError {
+    /// It cannot be read.
+    #[error("{}: {error}", .file.display())]
+    Io {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// More than can be one.
+    #[error("{} is larger than {MAX} bytes", .0.display())]
+    TooLarge(PathBuf),
+    /// Others than root may write it: they would be root.
+    #[error(
+        "{file} can be written by others than its owner, root: chown root:root {file}; chmod go-w {file}", file = .0.display()
+    )]
+    Writable(PathBuf),
+    /// It is no YAML.
+    #[error("{}: {error}", .file.display())]
+    Yaml {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        error: YamlError,
+    },
+    /// A field is wrong.
+    #[error("{}: {error}", .file.display())]
+    Field {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        error: ConfigError,
+    },
+}
+
+/// The file, and the folder of the agent that keeps the last one.
+#[derive(Clone, Debug)]
+pub struct ConfigFile {
+    file: PathBuf,
+    kept: PathBuf,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The configuration: of the file, or the last one that could be read.
+    pub config: Config,
+    /// Prefixes of the last configuration: a change under them may have to be restored.
+    pub earlier: Vec<String>,
+    /// Why the file cannot be used.
+    pub problem: Option<ConfigFileError>,
+}
+
+impl ConfigFile {
+    /// This file; the last one is kept in `folder`.
+    pub fn new(file: impl Into<PathBuf>, folder: &Path) -> Self {
+        Self {
+            file: file.into(),
+            kept: folder.join(KEPT),
+        }
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.file
+    }
+
+    /// The text of the file.
+    pub fn text(&self) -> Result<String, ConfigFileError> {
+        checked_text(&self.file)
+    }
+
+    /// The configuration. Without any that can be read nothing is allowed.
+    pub fn load(&self) -> Loaded {
+        let kept = self.kept();
+        let earlier = kept
+            .as_ref()
+            .map(|kept| kept.prefixes.clone())
+            .unwrap_or_default();
+        match self.read() {
+            Ok((config, text)) => Loaded {
+                config,
+                earlier,
+                problem: self.keep(&text).err(),
+            },
+            Err(problem) => Loaded {
+                config: kept.unwrap_or_default(),
+                earlier,
+                problem: Some(problem),
+            },
+        }
+    }
+
+    fn read(&self) -> Result<(Config, String), ConfigFileError> {
+        let text = self.text()?;
+        Ok((parse(&self.file, &text)?, text))
+    }
+
+    /// What is kept was readable when it was; a file of another version may not be.
+    fn kept(&self) -> Option<Config> {
+        let text = fs::read_to_string(&self.kept).ok()?;
+        parse(&self.kept, &text).ok()
+    }
+
+    fn keep(&self, text: &str) -> Result<(), ConfigFileError> {
+        if fs::read_to_string(&self.kept).is_ok_and(|kept| kept == text) {
+            return Ok(());
+        }
+        let failed = |error| ConfigFileError::Io {
+            file: self.kept.clone(),
+            error,
+        };
+        crate::files::replace(&self.kept, text.as_bytes(), 0o600).map_err(failed)
+    }
+}
+
+/// Parses the text of a configuration; `file` is for messages.
+pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigFileError> {
+    let file = || file.to_owned();
+    let value = yaml::to_json(text).map_err(|error| ConfigFileError::Yaml { file: file(), error })?;
+    Config::parse(&value).map_err(|error| ConfigFileError::Field { file: file(), error })
+}
+
+fn checked_text(file: &Path) -> Result<String, ConfigFileError> {
+    let failed = |error| ConfigFileError::Io {
+        file: file.to_owned(),
+        error,
+    };
+    let metadata = fs::metadata(file).map_err(failed)?;
+    if metadata.len() > MAX {
+        return Err(ConfigFileError::TooLarge(file.to_owned()));
+    }
+    let trusted = metadata.uid() == 0 || metadata.uid() == geteuid().as_raw();
+    if !trusted || metadata.permissions().mode() & 0o022 != 0 {
+        return Err(ConfigFileError::Writable(file.to_owned()));
+    }
+    fs::read_to_string(file).map_err(failed)
+}

@@ -1,0 +1,23 @@
+//! Files of the agent's own folder that are replaced as a whole.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::Path,
+};
+
+/// Replaces a file: it is the old one or the new one, whatever happens.
+pub fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    let new = file.with_added_extension("new");
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(mode);
+    let mut written = options.open(&new)?;
+    written.set_permissions(fs::Permissions::from_mode(mode))?;
+    written.write_all(content)?;
+    written.sync_all()?;
+    drop(written);
+    fs::rename(&new, file)?;
+    File::open(folder)?.sync_all()
+}

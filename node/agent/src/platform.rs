@@ -1,0 +1,44 @@
+//! What an agent stands on: the host of this process, or a played one.
+
+use std::{io, rc::Rc};
+
+use muster_node::{
+    ApiServer, Clock, Host, HostClock, Machine,
+    disk::{Disk, HostDisk},
+    identity,
+    journal::Identity,
+};
+
+/// Clock, programs and disk of a node. All of it is made in the thread of the agent.
+pub trait Platform: Send + Sync {
+    /// The names of this boot and of this machine.
+    fn identity(&self) -> io::Result<Identity>;
+    /// Time.
+    fn clock(&self) -> Rc<dyn Clock>;
+    /// Programs, links, connections, accounts and secrets.
+    fn host(&self, clock: Rc<dyn Clock>, api_server: Box<dyn ApiServer>) -> Rc<dyn Host>;
+    /// The disk below these folders.
+    fn disk(&self, folders: Vec<String>) -> Rc<dyn Disk>;
+}
+
+/// The host of this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThisHost;
+
+impl Platform for ThisHost {
+    fn identity(&self) -> io::Result<Identity> {
+        identity()
+    }
+
+    fn clock(&self) -> Rc<dyn Clock> {
+        Rc::new(HostClock)
+    }
+
+    fn host(&self, clock: Rc<dyn Clock>, api_server: Box<dyn ApiServer>) -> Rc<dyn Host> {
+        Rc::new(Machine::new(clock, api_server))
+    }
+
+    fn disk(&self, folders: Vec<String>) -> Rc<dyn Disk> {
+        Rc::new(HostDisk::new(folders))
+    }
+}

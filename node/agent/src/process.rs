@@ -1,0 +1,229 @@
+//! The process of the agent on its host: what is unconfirmed first, then a connection, then the service.
+
+use std::{
+    fs::DirBuilder, os::unix::fs::DirBuilderExt as _, path::PathBuf, rc::Rc, sync::Arc, time::Duration,
+};
+
+use kube::Client;
+use muster_controllers::runtime::Shutdown;
+use muster_node::{Hold, PlainHttp, Services, Status, Surroundings, disk::DiskError};
+use sd_notify::NotifyState;
+use thiserror::Error;
+use tokio::{runtime::Handle, sync::mpsc::unbounded_channel, task::JoinSet};
+use tracing::{info, warn};
+
+use crate::{
+    config_file::{ConfigFile, Loaded},
+    connection::{Access, Claim, ConnectError, Probe},
+    lease,
+    platform::Platform,
+    service::{self, Service, ServiceError, Watched},
+    worker::{self, Start, StartError, Worker},
+};
+
+/// The agent's own folder, unless the command says otherwise.
+pub const FOLDER: &str = "/var/lib/muster/node";
+/// How often a connection is tried.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// What an agent of a host is made of.
+#[derive(Clone)]
+pub struct Node {
+    /// The configuration of the node.
+    pub config: PathBuf,
+    /// The agent's own folder, absolute.
+    pub folder: PathBuf,
+    /// The host.
+    pub platform: Arc<dyn Platform>,
+}
+
+/// Why the process ended before it was told to.
+#[derive(Debug, Error)]
+pub enum ProcessError {
+    /// The agent's own folder cannot be made.
+    #[error("{}: {error}", .folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// There is no folder of an agent.
+    #[error("there is no folder {}: the agent is not installed on this host", .0.display())]
+    NotInstalled(PathBuf),
+    /// The thread of the agent cannot be started.
+    #[error("the process cannot start its thread: {0}")]
+    Thread(std::io::Error),
+    /// The token is for another node.
+    #[error("the token is for node {claimed}, and --node-name says {given}")]
+    OtherNode {
+        /// By the token.
+        claimed: String,
+        /// By the flag.
+        given: String,
+    },
+    /// It is not known which node this is.
+    #[error(
+        "the token names no node (Kubernetes has such tokens from 1.32 on): --node-name says which one this is"
+    )]
+    NoName,
+    /// The agent cannot start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The service ended.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// The agent's own folder cannot be read or written.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// It is not known which boot of which machine this is.
+    #[error("cannot read the boot_id and the machine-id of this host: {0}")]
+    Identity(std::io::Error),
+}
+
+impl Node {
+    /// Runs the service until shutdown. `name` is that of the node where tokens name none.
+    pub async fn run(
+        &self,
+        name: Option<String>,
+        version: &str,
+        shutdown: Shutdown,
+    ) -> Result<(), ProcessError> {
+        let (sender, events) = unbounded_channel();
+        let (start, watched) = self.start(Services::Running)?;
+        let worker = Worker::spawn(start, sender).map_err(ProcessError::Thread)?;
+        // Without systemd this does nothing.
+        let _ = sd_notify::notify(false, &[NotifyState::Ready]);
+        let Some((client, watched)) = shutdown.run_until_cancelled(self.connect(watched, &worker)).await
+        else {
+            return Ok(());
+        };
+        let Claim { node, uid } = this_node(self.access().claim(), name)?;
+        info!(node, "the agent is connected");
+        let mut tasks = JoinSet::new();
+        tasks.spawn(lease::renew(client.clone(), node.clone(), uid));
+        let service = Service {
+            client,
+            node,
+            version: version.to_owned(),
+            worker,
+            events,
+            config: Some(watched),
+            shutdown,
+        };
+        Ok(service::run(service).await?)
+    }
+
+    /// Restores what is unconfirmed, and says whether all of it is: at a boot before what reads the files, or by hand. It blocks.
+    pub fn restore(&self, services: Services) -> Result<bool, ProcessError> {
+        let (start, _) = self.start(services)?;
+        Ok(worker::restore(start)?)
+    }
+
+    /// What the agent remembers. Nothing is written.
+    pub fn status(&self) -> Result<Status, ProcessError> {
+        Ok(muster_node::status(&self.surroundings()?)?)
+    }
+
+    /// Stops every write but a pending restore for so long.
+    pub fn hold(&self, time: Duration, reason: &str) -> Result<Hold, ProcessError> {
+        Ok(muster_node::hold_for(&self.surroundings()?, time, reason)?)
+    }
+
+    /// Ends the hold.
+    pub fn release(&self) -> Result<(), ProcessError> {
+        Ok(muster_node::release(&self.surroundings()?)?)
+    }
+
+    /// What the thread of the agent is started with, and the configuration as it was read.
+    fn start(&self, services: Services) -> Result<(Start, Watched), ProcessError> {
+        self.make_folder()?;
+        let file = ConfigFile::new(&self.config, &self.folder);
+        let text = file.text().ok();
+        let Loaded {
+            config,
+            earlier,
+            problem,
+        } = file.load();
+        if let Some(problem) = problem {
+            warn!(%problem, "the configuration cannot be used: the last one that could stands");
+        }
+        let server = config.server.clone();
+        let start = Start {
+            folder: self.folder.clone(),
+            platform: Arc::clone(&self.platform),
+            api_server: Arc::new(Probe::new(self.access(), Handle::current())),
+            config,
+            earlier,
+            services,
+        };
+        Ok((start, Watched { file, text, server }))
+    }
+
+    fn make_folder(&self) -> Result<(), ProcessError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        made.map_err(|error| ProcessError::Folder {
+            folder: self.folder.clone(),
+            error,
+        })
+    }
+
+    /// Waits for token, authority and server. Meanwhile the agent has no rows, and restores what is unconfirmed.
+    async fn connect(&self, mut watched: Watched, worker: &Worker) -> (Client, Watched) {
+        let mut last = String::new();
+        loop {
+            match self.access().client(watched.server.as_ref()) {
+                Ok(client) => return (client, watched),
+                Err(error) => warn_once(&mut last, &error),
+            }
+            tokio::time::sleep(RETRY).await;
+            if let Some(loaded) = watched.changed()
+                && loaded.problem.is_none()
+            {
+                watched.server.clone_from(&loaded.config.server);
+                worker.configure(loaded.config);
+            }
+        }
+    }
+
+    fn surroundings(&self) -> Result<Surroundings, ProcessError> {
+        if !self.folder.is_dir() {
+            return Err(ProcessError::NotInstalled(self.folder.clone()));
+        }
+        let clock = self.platform.clock();
+        let folder = self.folder.display().to_string();
+        Ok(Surroundings {
+            disk: self.platform.disk(vec![folder.clone()]),
+            host: self.platform.host(Rc::clone(&clock), Box::new(PlainHttp)),
+            identity: self.platform.identity().map_err(ProcessError::Identity)?,
+            clock,
+            folder,
+        })
+    }
+
+    fn access(&self) -> Access {
+        Access::new(&self.folder)
+    }
+}
+
+/// What stays the same is said once.
+fn warn_once(last: &mut String, error: &ConnectError) {
+    let text = error.to_string();
+    if *last != text {
+        warn!(error = text, "there is no connection to the API server yet");
+        *last = text;
+    }
+}
+
+/// The node of the token; without one, the name that is given.
+fn this_node(claim: Option<Claim>, given: Option<String>) -> Result<Claim, ProcessError> {
+    match (claim, given) {
+        (Some(claim), Some(given)) if claim.node != given => Err(ProcessError::OtherNode {
+            claimed: claim.node,
+            given,
+        }),
+        (Some(claim), _) => Ok(claim),
+        (None, Some(node)) => Ok(Claim { node, uid: None }),
+        (None, None) => Err(ProcessError::NoName),
+    }
+}

@@ -1,0 +1,223 @@
+//! What the rows of a NodeAssemblage ask of this node: the agent renders each from its NodeRevision, and refuses what hashes to something
+//! else than the controller wrote. Pure.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use muster_api::{
+    assemblage::FailureClass,
+    names,
+    node::{
+        assemblage::{NodePhase, NodeRow, NodeRowState},
+        content::{NodeChecks, NodeContent},
+        module::NodeOnDelete,
+        render::{self, Piece, RenderError, Rendered},
+        revision,
+    },
+};
+use muster_node::{Assignment, Checks, Content, File, FileState, OnDelete, Report};
+use thiserror::Error;
+
+/// Contents of NodeRevisions that were read, by their names. None: there is no such object.
+pub type Contents = BTreeMap<String, Option<Arc<NodeContent>>>;
+
+/// What a row asks for.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// A change, or that it stands.
+    Assignment(Box<Assignment>),
+    /// Nothing: it holds its token.
+    Nothing,
+    /// What is in the NodeRevision of this name, which was not read yet.
+    Unread(String),
+    /// What cannot be carried out as it is written.
+    Refused(RowError),
+}
+
+/// Why a row cannot be carried out as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RowError {
+    /// The content is gone.
+    #[error("there is no NodeRevision {0}")]
+    NoRevision(String),
+    /// The content is another one than the row names.
+    #[error("NodeRevision {0} has another content than the one of this name: it was changed")]
+    OtherContent(String),
+    /// The content cannot be rendered with the values of the row.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// Controller and agent make something else of the same content.
+    #[error("the row asks for {wanted}, and what it names is {rendered} here")]
+    OtherDigest {
+        /// The digest of the row.
+        wanted: String,
+        /// The digest of what is rendered here.
+        rendered: String,
+    },
+}
+
+impl RowError {
+    /// Why, in one word.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::NoRevision(_) => "RevisionMissing",
+            Self::Render(_) => "BindingFailed",
+            Self::OtherContent(_) | Self::OtherDigest { .. } => "RenderMismatch",
+        }
+    }
+
+    /// The report of the row: nothing was written.
+    pub fn state(&self, row: &NodeRow) -> NodeRowState {
+        NodeRowState {
+            name: row.name.clone(),
+            digest: row.digest.clone(),
+            token: row.token,
+            state: NodePhase::Failed,
+            class: Some(FailureClass::Unit),
+            // A NodeRevision may come back; what hashes to something else stays as it is.
+            terminal: !matches!(self, Self::NoRevision(_)),
+            reason: Some(self.reason().to_owned()),
+            message: Some(self.to_string()),
+            ..NodeRowState::default()
+        }
+    }
+}
+
+/// The name of the NodeRevision that a row names, if it names one.
+pub fn revision_name(row: &NodeRow) -> Option<String> {
+    let uid = row.uid.as_deref().unwrap_or_default();
+    let revision = row.revision.as_deref()?;
+    Some(names::node_revision(&row.name, uid, revision))
+}
+
+/// What a row asks for, by the contents that were read.
+pub fn asked(row: &NodeRow, contents: &Contents) -> Asked {
+    match (row.withdraw, &row.digest) {
+        (None, None) => Asked::Nothing,
+        (Some(NodeOnDelete::Orphan), _) => leaving(row, Content::default(), OnDelete::Orphan),
+        (Some(NodeOnDelete::Restore), _) if row.revision.is_none() => {
+            leaving(row, Content::default(), OnDelete::Restore)
+        }
+        (Some(NodeOnDelete::Restore), _) => match rendered(row, contents) {
+            Ok(rendered) => leaving(row, content(rendered), OnDelete::Restore),
+            Err(asked) => *asked,
+        },
+        (None, Some(wanted)) => match rendered(row, contents) {
+            Ok(rendered) => carried(row, wanted, rendered),
+            Err(asked) => *asked,
+        },
+    }
+}
+
+fn carried(row: &NodeRow, wanted: &str, rendered: Rendered) -> Asked {
+    let digest = rendered.digest();
+    if digest != wanted {
+        return Asked::Refused(RowError::OtherDigest {
+            wanted: wanted.to_owned(),
+            rendered: digest,
+        });
+    }
+    Asked::Assignment(Box::new(Assignment {
+        content: content(rendered),
+        ..assignment(row, digest)
+    }))
+}
+
+/// The digest of what is on its way out: there is no content to compare.
+const WITHDRAWN: &str = "withdrawn";
+
+/// Whether a report is about this very row: a token alone may come again where the object was made anew.
+pub fn is_about(row: &NodeRow, report: &Report) -> bool {
+    let digest = match row.withdraw {
+        Some(_) => Some(WITHDRAWN),
+        None => row.digest.as_deref(),
+    };
+    digest == Some(&report.digest) && row.token == report.token && row.attempt == report.attempt
+}
+
+fn leaving(row: &NodeRow, content: Content, on_delete: OnDelete) -> Asked {
+    Asked::Assignment(Box::new(Assignment {
+        deleting: true,
+        content: Content { on_delete, ..content },
+        ..assignment(row, WITHDRAWN.to_owned())
+    }))
+}
+
+fn assignment(row: &NodeRow, digest: String) -> Assignment {
+    Assignment {
+        name: row.name.clone(),
+        revision: row.revision.clone().unwrap_or_default(),
+        digest,
+        token: row.token,
+        attempt: row.attempt,
+        deleting: false,
+        content: Content::default(),
+    }
+}
+
+fn rendered(row: &NodeRow, contents: &Contents) -> Result<Rendered, Box<Asked>> {
+    let refused = |error: RowError| Box::new(Asked::Refused(error));
+    let name = revision_name(row).unwrap_or_default();
+    let content = match contents.get(&name) {
+        None => return Err(Box::new(Asked::Unread(name))),
+        Some(None) => return Err(refused(RowError::NoRevision(name))),
+        Some(Some(content)) => content,
+    };
+    if row.revision.as_deref() != Some(&revision::revision(content)) {
+        return Err(refused(RowError::OtherContent(name)));
+    }
+    render::render(content, &row.parts, &row.values).map_err(|error| refused(error.into()))
+}
+
+fn content(rendered: Rendered) -> Content {
+    let Rendered {
+        files,
+        reload,
+        checks,
+        settle,
+        hold_for,
+        confirm_within,
+    } = rendered;
+    let NodeChecks {
+        interfaces,
+        tcp,
+        services,
+        api_server,
+    } = checks;
+    Content {
+        files: files.into_iter().map(file).collect(),
+        reload,
+        checks: Checks {
+            interfaces,
+            tcp,
+            services,
+            api_server,
+        },
+        settle: Some(settle.to_string()),
+        hold_for: Some(hold_for.to_string()),
+        confirm_within: Some(confirm_within.to_string()),
+        on_delete: OnDelete::Orphan,
+    }
+}
+
+fn file(file: render::RenderedFile) -> File {
+    let state = if file.content.is_some() {
+        FileState::Present
+    } else {
+        FileState::Absent
+    };
+    File {
+        path: file.path,
+        mode: Some(file.mode),
+        owner: Some(file.owner),
+        group: Some(file.group),
+        state,
+        content: file.content.into_iter().flatten().map(piece).collect(),
+    }
+}
+
+fn piece(piece: Piece) -> muster_node::Piece {
+    match piece {
+        Piece::Text(text) => muster_node::Piece::Text(text),
+        Piece::Secret(name) => muster_node::Piece::Secret(name),
+    }
+}

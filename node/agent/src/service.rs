@@ -1,0 +1,367 @@
+//! The agent as a service: rows in, reports out, and what it needs of the API server between.
+//!
+//! ```text
+//!   NodeAssemblage ─► rows (rendered from NodeRevisions) ─► thread of the agent ─► reports ─► status
+//!   configuration of the node ──────────────────────────────────┘       └─ a change begins once its begin is written
+//! ```
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use kube::{
+    Client,
+    api::{Patch, PatchParams},
+    runtime::watcher,
+};
+use muster_api::node::{
+    NodeAssemblage, NodeRevision,
+    assemblage::{NodeRow, NodeRowState},
+};
+use muster_controllers::runtime::{
+    Api, CallError, Shutdown, call,
+    call::explain,
+    status::change,
+    watch::{self, watch_cluster},
+};
+use muster_node::{Assignment, Hold, Report, Server};
+use sd_notify::NotifyState;
+use serde_json::{Value, json};
+use thiserror::Error;
+use tokio::{
+    sync::mpsc::UnboundedReceiver,
+    time::{MissedTickBehavior, interval},
+};
+use tracing::{info, warn};
+
+use crate::{
+    MANAGER,
+    config_file::{ConfigFile, Loaded},
+    report,
+    rows::{self, Asked, Contents},
+    worker::{Event, StartError, Worker},
+};
+
+/// How often is tried again what could not be read or written, and the configuration is compared.
+const TICK: Duration = Duration::from_secs(5);
+/// How long the thread of the agent may give no sign of life before the service is not well.
+const SILENT: Duration = Duration::from_mins(2);
+
+/// What the service is made of.
+pub struct Service {
+    /// The API server.
+    pub client: Client,
+    /// The name of this node.
+    pub node: String,
+    /// The version of this program.
+    pub version: String,
+    /// The thread of the agent.
+    pub worker: Worker,
+    /// What it says.
+    pub events: UnboundedReceiver<Event>,
+    /// The configuration of the node, where it can change.
+    pub config: Option<Watched>,
+    /// Cancelled when the service is to end.
+    pub shutdown: Shutdown,
+}
+
+/// Why the service ended before it was told to.
+#[derive(Debug, Error)]
+pub enum ServiceError {
+    /// The agent cannot start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The API server is another one by the configuration: a new process connects to that.
+    #[error("the server of the configuration changed: starting again")]
+    ServerChanged,
+    /// Its thread ended.
+    #[error("the thread of the agent ended: please report this as a defect of muster")]
+    Ended,
+}
+
+/// Runs until shutdown. Whatever the API server does, the agent restores what is not confirmed.
+pub async fn run(service: Service) -> Result<(), ServiceError> {
+    let shutdown = service.shutdown.clone();
+    let mut shell = Shell::new(service);
+    let watched = watcher::Config::default().fields(&format!("metadata.name={}", shell.node));
+    let mut watch = Box::pin(watch_cluster::<NodeAssemblage>(shell.client.clone(), watched));
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            Some(event) = watch.next() => shell.read(event).await,
+            event = shell.events.recv() => shell.heard(event.ok_or(ServiceError::Ended)?).await?,
+            _ = ticks.tick() => shell.tick().await?,
+        }
+    }
+}
+
+/// A configuration that is read again when its text changes.
+pub struct Watched {
+    /// The file.
+    pub file: ConfigFile,
+    /// Its text as it was read; none where it could not be.
+    pub text: Option<String>,
+    /// The API server by it.
+    pub server: Option<Server>,
+}
+
+impl Watched {
+    /// The configuration, if its text is another one than before.
+    pub fn changed(&mut self) -> Option<Loaded> {
+        let text = self.file.text().ok();
+        if text == self.text {
+            return None;
+        }
+        self.text = text;
+        Some(self.file.load())
+    }
+}
+
+struct Shell {
+    client: Client,
+    assemblages: Api<NodeAssemblage>,
+    node: String,
+    version: String,
+    worker: Worker,
+    events: UnboundedReceiver<Event>,
+    config: Option<Watched>,
+    assemblage: Option<NodeAssemblage>,
+    contents: Contents,
+    given: Vec<Assignment>,
+    states: BTreeMap<String, NodeRowState>,
+    hold: Option<Hold>,
+    /// Something could not be read, or written.
+    is_behind: bool,
+}
+
+impl Shell {
+    fn new(service: Service) -> Self {
+        let Service {
+            client,
+            node,
+            version,
+            worker,
+            events,
+            config,
+            shutdown: _,
+        } = service;
+        Self {
+            assemblages: Api::all(client.clone()),
+            client,
+            node,
+            version,
+            worker,
+            events,
+            config,
+            assemblage: None,
+            contents: Contents::new(),
+            given: Vec::new(),
+            states: BTreeMap::new(),
+            hold: None,
+            is_behind: false,
+        }
+    }
+
+    /// What the watch says of this node's NodeAssemblage.
+    async fn read(&mut self, event: watch::Watched<NodeAssemblage>) {
+        match event {
+            watcher::Event::Apply(guard) | watcher::Event::InitApply(guard) => match guard.0 {
+                Ok(assemblage) => self.take(assemblage).await,
+                Err(error) => warn!(%error, "the NodeAssemblage of this node cannot be read"),
+            },
+            // Files stay as they are: only a row says that they go.
+            watcher::Event::Delete(_) => {
+                self.assemblage = None;
+                self.states.clear();
+            }
+            watcher::Event::Init | watcher::Event::InitDone => {}
+        }
+    }
+
+    async fn take(&mut self, assemblage: NodeAssemblage) {
+        let known = self.assemblage.as_ref().map(|known| &known.metadata.uid);
+        if known.is_some_and(|uid| *uid != assemblage.metadata.uid) {
+            self.states.clear();
+        }
+        self.assemblage = Some(assemblage);
+        self.give().await;
+    }
+
+    /// Gives the agent what the rows ask for, and reports what cannot be given.
+    async fn give(&mut self) {
+        let Some(assemblage) = &self.assemblage else {
+            return;
+        };
+        let all = assemblage.spec.rows.clone();
+        self.is_behind = !self.read_contents(&all).await;
+        let mut given = Vec::new();
+        for row in &all {
+            match rows::asked(row, &self.contents) {
+                Asked::Assignment(assignment) => given.push(*assignment),
+                Asked::Refused(error) => {
+                    let state = self.with_confirmed(error.state(row));
+                    self.states.insert(row.name.clone(), state);
+                }
+                Asked::Unread(_) | Asked::Nothing => {}
+            }
+        }
+        if given != self.given {
+            self.given.clone_from(&given);
+            self.worker.assign(given);
+        }
+        self.write().await;
+    }
+
+    /// A row that is refused changes nothing of what the node carries.
+    fn with_confirmed(&self, state: NodeRowState) -> NodeRowState {
+        let before = self.states.get(&state.name);
+        NodeRowState {
+            confirmed: before.and_then(|before| before.confirmed.clone()),
+            ..state
+        }
+    }
+
+    /// Reads the contents that rows name, and forgets others. Whether all were read.
+    async fn read_contents(&mut self, all: &[NodeRow]) -> bool {
+        let names: Vec<String> = all.iter().filter_map(rows::revision_name).collect();
+        self.contents.retain(|name, _| names.contains(name));
+        let mut complete = true;
+        for name in names {
+            // A NodeRevision that was not there may be by now.
+            if matches!(self.contents.get(&name), Some(Some(_))) {
+                continue;
+            }
+            match self.content(&name).await {
+                Ok(content) => {
+                    complete &= content.is_some();
+                    self.contents
+                        .insert(name, content.map(|revision| Arc::new(revision.spec.content)));
+                }
+                Err(error) => {
+                    warn!(error = explain(&error), "a NodeRevision is not read");
+                    complete = false;
+                }
+            }
+        }
+        complete
+    }
+
+    async fn content(&self, name: &str) -> Result<Option<NodeRevision>, CallError> {
+        let revisions: Api<NodeRevision> = Api::all(self.client.clone());
+        call(format!("reading NodeRevision {name}"), revisions.get_opt(name)).await
+    }
+
+    /// What the thread of the agent says.
+    async fn heard(&mut self, event: Event) -> Result<(), ServiceError> {
+        match event {
+            Event::Begins(report, answer) => {
+                self.note(&report);
+                let begins = self.write().await && self.is_asked(&report);
+                // A thread that waits no longer has not begun.
+                let _ = answer.send(begins);
+            }
+            Event::Stand { reports, hold } => {
+                self.hold = hold;
+                for report in &reports {
+                    self.note(report);
+                }
+                self.write().await;
+            }
+            Event::Failed(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Takes a report, if it is about the row as it is now.
+    fn note(&mut self, report: &Report) {
+        if let Some(row) = self.row(&report.row).filter(|row| rows::is_about(row, report)) {
+            let state = report::state(row, report);
+            self.states.insert(report.row.clone(), state);
+        }
+    }
+
+    /// Whether the row that the report is about still is what is asked.
+    fn is_asked(&self, report: &Report) -> bool {
+        self.row(&report.row)
+            .is_some_and(|row| rows::is_about(row, report))
+    }
+
+    fn row(&self, name: &str) -> Option<&NodeRow> {
+        let rows = &self.assemblage.as_ref()?.spec.rows;
+        rows.iter().find(|row| row.name == name)
+    }
+
+    /// Writes the status, if it changed. Whether it stands there.
+    async fn write(&mut self) -> bool {
+        let Some(assemblage) = &self.assemblage else {
+            return false;
+        };
+        let agent = report::agent(&self.version, self.hold.as_ref());
+        let status = report::status(assemblage, agent, &self.states, Timestamp::now());
+        let (old, new) = (
+            json!(assemblage.status.clone().unwrap_or_default()),
+            json!(status),
+        );
+        let Some(body) = change(&old, new) else {
+            return true;
+        };
+        match self.patch(body).await {
+            Ok(written) => {
+                // Rows that changed meanwhile come by the watch, too.
+                self.assemblage = Some(written);
+                true
+            }
+            Err(error) => {
+                warn!(
+                    error = explain(&error),
+                    "a report is not written, it is tried again"
+                );
+                self.is_behind = true;
+                false
+            }
+        }
+    }
+
+    async fn patch(&self, status: Value) -> Result<NodeAssemblage, CallError> {
+        let by = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let body = Patch::Merge(json!({"status": status}));
+        let what = format!("writing the status of NodeAssemblage {}", self.node);
+        call(what, self.assemblages.patch_status(&self.node, &by, &body)).await
+    }
+
+    /// What is behind is tried again, the configuration is compared, and the service says that it is well.
+    async fn tick(&mut self) -> Result<(), ServiceError> {
+        self.configure()?;
+        if self.is_behind {
+            self.give().await;
+        }
+        if self.worker.silent_for() < SILENT {
+            // Without systemd this does nothing.
+            let _ = sd_notify::notify(false, &[NotifyState::Watchdog]);
+        }
+        Ok(())
+    }
+
+    fn configure(&mut self) -> Result<(), ServiceError> {
+        let Some(watched) = &mut self.config else {
+            return Ok(());
+        };
+        let Some(loaded) = watched.changed() else {
+            return Ok(());
+        };
+        match loaded.problem {
+            None if loaded.config.server != watched.server => return Err(ServiceError::ServerChanged),
+            None => {
+                info!(file = %watched.file.path().display(), "the configuration changed");
+                self.worker.configure(loaded.config);
+            }
+            Some(problem) => warn!(%problem, "the configuration is not used: the last one stands"),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,582 @@
+//! Promise: what a row asks is carried out as it was rendered, reported before it begins and after it ends, and nothing else is written.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::{
+    api::{
+        coordination::v1::Lease,
+        core::v1::{Namespace, Node},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use muster_api::{
+    crds, names,
+    node::{
+        NodeAssemblage, NodeRevision,
+        assemblage::{NodeAssemblageSpec, NodePhase, NodeRow, NodeRowState},
+        content::NodeContent,
+        module::NodeOnDelete,
+        render::{self, Values},
+        revision::{self, NodeRevisionSpec},
+    },
+};
+use muster_apiserver::{
+    ApiServer,
+    fault::{Failure, Fault, Match, Rule},
+    record::RequestRecord,
+};
+use muster_controllers::runtime::Shutdown;
+use muster_node::{
+    Account, ApiServer as Asked, Clock, Config, Dialed, Host, HostClock, Lock, PlainHttp, Program, Server,
+    Services,
+    disk::{Disk, HostDisk},
+    journal::Identity,
+};
+use muster_node_agent::{
+    config_file::ConfigFile,
+    lease,
+    platform::Platform,
+    service::{self, Service, Watched},
+    worker::{Start, Worker},
+};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio_util::task::AbortOnDropHandle;
+
+/// How long a state may take to come.
+const PATIENCE: Duration = Duration::from_secs(30);
+const NODE: &str = "n1";
+
+/// A host in a folder: its service refuses a file in which it reads `bad`.
+#[derive(Clone)]
+struct Folder(PathBuf);
+
+impl Platform for Folder {
+    fn identity(&self) -> io::Result<Identity> {
+        Ok(Identity {
+            boot_id: "boot".to_owned(),
+            machine_id: "machine".to_owned(),
+        })
+    }
+
+    fn clock(&self) -> Rc<dyn Clock> {
+        Rc::new(HostClock)
+    }
+
+    fn host(&self, _: Rc<dyn Clock>, _: Box<dyn Asked>) -> Rc<dyn Host> {
+        Rc::new(self.clone())
+    }
+
+    fn disk(&self, folders: Vec<String>) -> Rc<dyn Disk> {
+        Rc::new(HostDisk::new(folders))
+    }
+}
+
+impl Host for Folder {
+    fn run(&self, _: &Program) -> Result<(), String> {
+        let content = fs::read_to_string(self.0.join("etc/a")).unwrap_or_default();
+        if content.contains("bad") {
+            Err("line 1: bad".to_owned())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn links(&self) -> Result<BTreeMap<String, String>, String> {
+        Ok(BTreeMap::new())
+    }
+
+    fn dial(&self, _: SocketAddr, _: Duration) -> Dialed {
+        Dialed::Open
+    }
+
+    fn api_server(&self, _: &Server, _: Duration) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn account(&self, _: Account, _: &str) -> Option<u32> {
+        None
+    }
+
+    fn secret(&self, _: &str) -> Result<Vec<u8>, String> {
+        Ok(b"hunter2".to_vec())
+    }
+}
+
+struct Bed {
+    api: ApiServer,
+    folder: TempDir,
+    root: PathBuf,
+    running: Option<AbortOnDropHandle<()>>,
+}
+
+impl Bed {
+    async fn new() -> Self {
+        let api = ApiServer::in_process().unwrap();
+        let definitions = Api::<CustomResourceDefinition>::all(api.client());
+        for definition in crds::nodes() {
+            definitions
+                .create(&PostParams::default(), &definition)
+                .await
+                .unwrap();
+        }
+        let served = async {
+            let assemblages = Api::<NodeAssemblage>::all(api.client());
+            let revisions = Api::<NodeRevision>::all(api.client());
+            let first = ListParams::default();
+            while assemblages.list(&first).await.is_err() || revisions.list(&first).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, served).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        // A folder for temporary files may be a link.
+        let root = fs::canonicalize(folder.path()).unwrap();
+        fs::create_dir(root.join("own")).unwrap();
+        fs::create_dir(root.join("etc")).unwrap();
+        let bed = Self {
+            api,
+            folder,
+            root,
+            running: None,
+        };
+        bed.configure("etc");
+        bed
+    }
+
+    async fn running() -> Self {
+        let mut bed = Self::new().await;
+        bed.start();
+        bed
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.root.join(name).display().to_string()
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.root.join(name)).ok()
+    }
+
+    /// The configuration of the node allows files below this folder.
+    fn configure(&self, prefix: &str) {
+        let text = format!(
+            "prefixes: [{}]\nservices: {{app: {{argv: [/bin/app], timeout: 1s}}}}\nsecrets: {{key: /etc/key}}\n",
+            self.path(prefix)
+        );
+        fs::write(self.root.join("node.yaml"), text).unwrap();
+    }
+
+    async fn restart(&mut self) {
+        let running = self.running.take().unwrap();
+        running.abort();
+        // It was aborted.
+        let _ = running.await;
+        let own = self.root.join("own");
+        let ended = async {
+            while Lock::take(&own).is_err() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, ended).await.unwrap();
+        self.start();
+    }
+
+    fn start(&mut self) {
+        let file = ConfigFile::new(self.root.join("node.yaml"), &self.root.join("own"));
+        let loaded = file.load();
+        assert!(loaded.problem.is_none(), "{:?}", loaded.problem);
+        let (sender, events) = unbounded_channel();
+        let start = Start {
+            folder: self.root.join("own"),
+            platform: Arc::new(Folder(self.root.clone())),
+            api_server: Arc::new(PlainHttp),
+            config: loaded.config,
+            earlier: loaded.earlier,
+            services: Services::Running,
+        };
+        let service = Service {
+            client: self.api.client_as("agent"),
+            node: NODE.to_owned(),
+            version: "0.1.0".to_owned(),
+            worker: Worker::spawn(start, sender).unwrap(),
+            events,
+            config: Some(Watched {
+                text: file.text().ok(),
+                file,
+                server: None,
+            }),
+            shutdown: Shutdown::new(),
+        };
+        let run = async { service::run(service).await.unwrap() };
+        self.running = Some(AbortOnDropHandle::new(tokio::spawn(run)));
+    }
+
+    /// What the agent asked the API server.
+    fn requests(&self) -> impl Iterator<Item = Arc<RequestRecord>> {
+        let requests = self.api.recorder().requests().into_iter();
+        requests.filter(|request| request.client == "agent")
+    }
+
+    fn assemblages(&self) -> Api<NodeAssemblage> {
+        Api::all(self.api.client_as("person"))
+    }
+
+    async fn record(&self, content: &NodeContent) {
+        let revision = revision::revision(content);
+        let name = names::node_revision("fabric", "uid", &revision);
+        let spec = NodeRevisionSpec {
+            module: "fabric".to_owned(),
+            uid: Some("uid".to_owned()),
+            revision,
+            content: content.clone(),
+        };
+        let revisions = Api::<NodeRevision>::all(self.api.client_as("person"));
+        let object = NodeRevision::new(&name, spec);
+        revisions.create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    /// Writes the row.
+    async fn assign(&self, row: NodeRow) {
+        let mut object = NodeAssemblage::new(NODE, NodeAssemblageSpec { rows: vec![row] });
+        object.metadata.managed_fields = None;
+        let by = PatchParams::apply("person").force();
+        self.assemblages()
+            .patch(NODE, &by, &Patch::Apply(&object))
+            .await
+            .unwrap();
+    }
+
+    /// Records the content, and assigns it.
+    async fn roll(&self, token: u64, content: &NodeContent) -> NodeRow {
+        self.record(content).await;
+        let row = row(token, content, &Values::new());
+        self.assign(row.clone()).await;
+        row
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&NodeRowState) -> bool) -> NodeRowState {
+        self.until_status(what, |assemblage| {
+            let status = assemblage.status.clone().unwrap_or_default();
+            status.rows.into_iter().find(|state| holds(state))
+        })
+        .await
+    }
+
+    async fn until_status<T>(&self, what: &str, holds: impl Fn(&NodeAssemblage) -> Option<T>) -> T {
+        let waited = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let read = self.assemblages().get(NODE).await.unwrap();
+                if let Some(found) = holds(&read) {
+                    return found;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        match waited.await {
+            Ok(found) => found,
+            Err(_elapsed) => {
+                let read = self.assemblages().get(NODE).await.unwrap();
+                panic!("not {what}: {}", serde_json::to_string_pretty(&read).unwrap())
+            }
+        }
+    }
+
+    async fn until_phase(&self, token: u64, phase: NodePhase) -> NodeRowState {
+        self.until(&format!("{phase:?} of {token}"), |state| {
+            state.token == token && state.state == phase
+        })
+        .await
+    }
+}
+
+/// One file, for the service to read.
+fn content(path: &str, text: &str) -> NodeContent {
+    serde_json::from_value(json!({
+        "parts": [{"files": [{"path": path, "content": text}]}],
+        "checks": {"services": ["app"]}, "settle": "0s", "holdFor": "0s", "confirmWithin": "5s",
+    }))
+    .unwrap()
+}
+
+fn row(token: u64, content: &NodeContent, values: &Values) -> NodeRow {
+    let parts = [0].into();
+    NodeRow {
+        name: "fabric".to_owned(),
+        uid: Some("uid".to_owned()),
+        revision: Some(revision::revision(content)),
+        digest: Some(render::render(content, &parts, values).unwrap().digest()),
+        parts,
+        values: values.clone(),
+        token,
+        ..NodeRow::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_is_carried_out_and_what_fails_is_taken_back() {
+    let bed = Bed::running().await;
+    let good = bed.roll(1, &content(&bed.path("etc/a"), "one")).await;
+    let state = bed.until_phase(1, NodePhase::Confirmed).await;
+    assert_eq!((&state.digest, &state.confirmed), (&good.digest, &good.digest));
+    assert_eq!(bed.read("etc/a").as_deref(), Some("one"));
+    bed.roll(2, &content(&bed.path("etc/a"), "bad")).await;
+    let state = bed.until_phase(2, NodePhase::Failed).await;
+    assert_eq!(state.reason.as_deref(), Some("Failed"));
+    assert!(state.terminal, "{state:?}");
+    assert_eq!(state.confirmed, good.digest, "what stands is that of before");
+    assert!(state.message.unwrap().contains("app"));
+    assert_eq!(bed.read("etc/a").as_deref(), Some("one"));
+    let ready = bed
+        .until_status("not ready", |assemblage| {
+            let status = assemblage.status.clone()?;
+            status
+                .conditions
+                .into_iter()
+                .find(|condition| condition.status == "False")
+        })
+        .await;
+    assert_eq!((ready.type_.as_str(), ready.reason.as_str()), ("Ready", "Failed"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_does_not_begin_before_its_begin_is_written() {
+    let bed = Bed::running().await;
+    bed.roll(1, &content(&bed.path("etc/a"), "one")).await;
+    bed.until_phase(1, NodePhase::Confirmed).await;
+    let status = Match {
+        path: Some("/status".to_owned()),
+        ..Match::client("agent")
+    };
+    bed.api
+        .faults()
+        .add(Rule::always(status, Fault::Status(Failure::Unavailable)));
+    let refused = || bed.requests().filter(|request| request.code() == 503).count();
+    bed.roll(2, &content(&bed.path("etc/a"), "two")).await;
+    let tried = async {
+        // That it read the row, that the change begins, that it did not, and once more.
+        while refused() < 4 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, tried).await.unwrap();
+    assert_eq!(bed.read("etc/a").as_deref(), Some("one"));
+    bed.api.faults().clear();
+    bed.until("waiting", |state| {
+        state.token == 2 && state.reason.as_deref() == Some("NotAcknowledged")
+    })
+    .await;
+    assert_eq!(bed.read("etc/a").as_deref(), Some("one"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_hashes_to_something_else_is_refused_and_nothing_is_written() {
+    let bed = Bed::running().await;
+    let content = content(&bed.path("etc/a"), "$(COLOR)");
+    bed.record(&content).await;
+    let red = Values::from([("COLOR".to_owned(), "red".to_owned())]);
+    let blue = Values::from([("COLOR".to_owned(), "blue".to_owned())]);
+    let altered = NodeRow {
+        values: blue,
+        ..row(1, &content, &red)
+    };
+    bed.assign(altered).await;
+    let state = bed.until_phase(1, NodePhase::Failed).await;
+    assert_eq!(state.reason.as_deref(), Some("RenderMismatch"));
+    assert_eq!(bed.read("etc/a"), None);
+    let unknown = NodeRow {
+        revision: Some("0".repeat(64)),
+        ..row(2, &content, &red)
+    };
+    bed.assign(unknown).await;
+    let state = bed.until_phase(2, NodePhase::Failed).await;
+    assert_eq!(state.reason.as_deref(), Some("RevisionMissing"));
+    assert!(!state.terminal, "it may come");
+    bed.assign(row(3, &content, &red)).await;
+    bed.until_phase(3, NodePhase::Confirmed).await;
+    assert_eq!(bed.read("etc/a").as_deref(), Some("red"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_looks_like_a_secret_is_none() {
+    let bed = Bed::running().await;
+    let content = content(&bed.path("etc/b"), "$(VALUE) $(SECRET_key)");
+    bed.record(&content).await;
+    let values = Values::from([("VALUE".to_owned(), "$(SECRET_key)$".to_owned())]);
+    bed.assign(row(1, &content, &values)).await;
+    bed.until_phase(1, NodePhase::Confirmed).await;
+    assert_eq!(bed.read("etc/b").as_deref(), Some("$(SECRET_key)$ hunter2"));
+    let status = bed.assemblages().get(NODE).await.unwrap().status;
+    assert!(!json!(status).to_string().contains("hunter2"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_withdrawn_gives_back_what_was_there_or_leaves_it() {
+    let bed = Bed::running().await;
+    fs::write(bed.path("etc/a"), "original").unwrap();
+    let given = bed.roll(1, &content(&bed.path("etc/a"), "one")).await;
+    bed.until_phase(1, NodePhase::Confirmed).await;
+    let withdraw = |token: u64, how: NodeOnDelete| NodeRow {
+        digest: None,
+        token,
+        withdraw: Some(how),
+        ..given.clone()
+    };
+    bed.assign(withdraw(2, NodeOnDelete::Restore)).await;
+    bed.until_phase(2, NodePhase::Withdrawn).await;
+    assert_eq!(bed.read("etc/a").as_deref(), Some("original"));
+    bed.assign(NodeRow {
+        token: 3,
+        ..given.clone()
+    })
+    .await;
+    bed.until_phase(3, NodePhase::Confirmed).await;
+    bed.assign(withdraw(4, NodeOnDelete::Orphan)).await;
+    bed.until_phase(4, NodePhase::Withdrawn).await;
+    assert_eq!(bed.read("etc/a").as_deref(), Some("one"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_held_says_so_and_is_not_written() {
+    let bed = Bed::running().await;
+    bed.roll(1, &content(&bed.path("etc/a"), "one")).await;
+    bed.until_phase(1, NodePhase::Confirmed).await;
+    let own = bed.path("own");
+    let surroundings = || muster_node::Surroundings {
+        disk: Rc::new(HostDisk::new([own.clone()])),
+        folder: own.clone(),
+        clock: Rc::new(HostClock),
+        host: Rc::new(Folder(bed.root.clone())),
+        identity: Folder(bed.root.clone()).identity().unwrap(),
+    };
+    muster_node::hold_for(&surroundings(), Duration::from_hours(1), "a disk is replaced").unwrap();
+    let held = |assemblage: &NodeAssemblage| assemblage.status.clone()?.agent?.held;
+    let hold = bed.until_status("held", held).await;
+    assert_eq!(hold.reason, "a disk is replaced");
+    bed.roll(2, &content(&bed.path("etc/a"), "two")).await;
+    let state = bed.until_phase(2, NodePhase::Updating).await;
+    assert_eq!(state.reason.as_deref(), Some("HeldLocally"));
+    assert_eq!(bed.read("etc/a").as_deref(), Some("one"));
+    muster_node::release(&surroundings()).unwrap();
+    bed.until_phase(2, NodePhase::Confirmed).await;
+    assert_eq!(bed.read("etc/a").as_deref(), Some("two"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_configuration_allows_later_is_carried_out_then() {
+    let bed = Bed::new().await;
+    fs::create_dir(bed.path("other")).unwrap();
+    bed.configure("other");
+    let mut bed = bed;
+    bed.start();
+    bed.roll(1, &content(&bed.path("etc/a"), "one")).await;
+    let state = bed.until_phase(1, NodePhase::Failed).await;
+    assert_eq!(state.reason.as_deref(), Some("NotAllowed"));
+    assert_eq!(bed.read("etc/a"), None);
+    fs::write(bed.path("node.yaml"), "prefixes: nonsense").unwrap();
+    bed.configure("etc");
+    bed.until_phase(1, NodePhase::Confirmed).await;
+    assert_eq!(bed.read("etc/a").as_deref(), Some("one"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_changes_nothing_and_at_rest_nothing_is_written() {
+    let mut bed = Bed::running().await;
+    bed.roll(1, &content(&bed.path("etc/a"), "one")).await;
+    bed.until_phase(1, NodePhase::Confirmed).await;
+    let before = bed.assemblages().get(NODE).await.unwrap().resource_version();
+    bed.restart().await;
+    bed.roll(2, &content(&bed.path("etc/a"), "two")).await;
+    bed.until_phase(2, NodePhase::Confirmed).await;
+    let after = bed.assemblages().get(NODE).await.unwrap();
+    assert_ne!(after.resource_version(), before);
+    let writes = || bed.requests().filter(|request| request.method != "GET").count();
+    let written = writes();
+    // The files are compared, and the status with what stands there.
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert_eq!(writes(), written);
+    assert!(bed.folder.path().exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_files_stay_when_the_rows_are_deleted_by_hand() {
+    let bed = Bed::running().await;
+    bed.roll(1, &content(&bed.path("etc/a"), "one")).await;
+    bed.until_phase(1, NodePhase::Confirmed).await;
+    bed.assemblages()
+        .delete(NODE, &DeleteParams::default())
+        .await
+        .unwrap();
+    bed.roll(1, &content(&bed.path("etc/a"), "other")).await;
+    let state = bed.until_phase(1, NodePhase::Confirmed).await;
+    assert_eq!(bed.read("etc/a").as_deref(), Some("other"));
+    assert!(state.confirmed.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lease_is_renewed() {
+    let api = ApiServer::in_process().unwrap();
+    let client: Client = api.client();
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": "muster-nodes"}})).unwrap();
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
+    let nodes: Api<Node> = Api::all(client.clone());
+    let node = serde_json::from_value(json!({"metadata": {"name": NODE}})).unwrap();
+    let uid = nodes.create(&PostParams::default(), &node).await.unwrap().uid();
+    let renewed = tokio::spawn(lease::renew(client.clone(), NODE.to_owned(), uid.clone()));
+    let _renewed = AbortOnDropHandle::new(renewed);
+    let leases: Api<Lease> = Api::namespaced(client, "muster-nodes");
+    let waited = async {
+        loop {
+            if let Some(lease) = leases.get_opt(NODE).await.unwrap() {
+                return lease;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let lease = tokio::time::timeout(PATIENCE, waited).await.unwrap();
+    let owner = lease.owner_references()[0].uid.clone();
+    assert_eq!(Some(owner), uid, "it goes with the Node");
+    assert!(lease.spec.unwrap().renew_time.is_some());
+}
+
+/// The one configuration that is written by others than root would make them root.
+#[test]
+fn a_configuration_that_others_may_write_is_not_used() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("node.yaml");
+    fs::write(&file, "prefixes: [/etc/a]").unwrap();
+    let read = || ConfigFile::new(&file, folder.path().join("own").as_path()).load();
+    fs::create_dir(folder.path().join("own")).unwrap();
+    assert_eq!(read().config.prefixes, ["/etc/a"]);
+    fs::write(&file, "prefixes: [/etc/b]").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    let loaded = read();
+    assert_eq!(
+        loaded.config.prefixes,
+        ["/etc/a"],
+        "the last one that could be read"
+    );
+    assert!(loaded.problem.unwrap().to_string().contains("chmod go-w"));
+    fs::remove_file(&file).unwrap();
+    assert_eq!(read().config.prefixes, ["/etc/a"]);
+    let nothing = ConfigFile::new(Path::new("/nonexistent/node.yaml"), Path::new("/nonexistent"));
+    assert_eq!(nothing.load().config, Config::default());
+}
