@@ -24,8 +24,8 @@ const KEEP_ALWAYS: &str = "metadata:\n  annotations:\n    helm.sh/resource-polic
 const KEEP: &str =
     "metadata:\n  {{- if .Values.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n";
 
-/// The flags of one variant.
-fn flags(role: Role, sync: Sync, notify: bool, dashboard: Option<Auth>) -> InstallFlags {
+/// The flags of one variant; `option` is what the process may do beside: notify, or roll NodeModules.
+fn flags(role: Role, sync: Sync, option: bool, dashboard: Option<Auth>) -> InstallFlags {
     InstallFlags {
         dashboard,
         export: true,
@@ -34,7 +34,8 @@ fn flags(role: Role, sync: Sync, notify: bool, dashboard: Option<Auth>) -> Insta
         crds: false,
         sync,
         egress_ports: vec![EGRESS_PORT],
-        notify,
+        notify: option && role == Role::Controller,
+        nodes: option && role == Role::Agent,
         ..InstallFlags::of(IMAGE, sync)
     }
 }
@@ -90,35 +91,30 @@ fn templates(role: Role) -> String {
         Role::Controller => NAMESPACE,
         Role::Agent => SYSTEM_NAMESPACE,
     };
-    let of = |sync: Sync, notify: bool, dashboard: Option<Auth>| -> BTreeMap<String, String> {
-        let flags = flags(role, sync, notify, dashboard);
+    let of = |sync: Sync, option: bool, dashboard: Option<Auth>| -> BTreeMap<String, String> {
+        let flags = flags(role, sync, option, dashboard);
         let all = objects(&flags, works_in);
         all.iter()
             .map(|object| (named(object), document(object)))
             .collect()
     };
-    let (notify, dashboard) = match role {
-        Role::Controller => (true, Some(Auth::Token)),
-        Role::Agent => (false, None),
+    let (given, dashboard) = match role {
+        Role::Controller => (".Values.notify", Some(Auth::Token)),
+        Role::Agent => (".Values.nodes", None),
     };
-    let flux = of(Sync::Flux, notify, dashboard);
-    let none = of(Sync::Builtin, notify, dashboard.map(|_| Auth::None));
-    let variants = [
-        (notify, dashboard),
-        (false, dashboard),
-        (notify, None),
-        (false, None),
-    ]
-    .map(|(notify, dashboard)| of(Sync::Builtin, notify, dashboard));
+    let flux = of(Sync::Flux, true, dashboard);
+    let none = of(Sync::Builtin, true, dashboard.map(|_| Auth::None));
+    let variants = [(true, dashboard), (false, dashboard), (true, None), (false, None)]
+        .map(|(option, dashboard)| of(Sync::Builtin, option, dashboard));
     let mut text = String::new();
     // With everything there are the most of them, in their order.
-    for object in objects(&flags(role, Sync::Builtin, notify, dashboard), works_in) {
+    for object in objects(&flags(role, Sync::Builtin, true, dashboard), works_in) {
         let name = named(&object);
-        let [all, shown, told, neither] = variants
+        let [all, shown, with, neither] = variants
             .each_ref()
             .map(|variant| variant.get(&name).map_or("", String::as_str));
-        let shown = either(".Values.notify", all, shown);
-        let hidden = either(".Values.notify", told, neither);
+        let shown = either(given, all, shown);
+        let hidden = either(given, with, neither);
         // One way to look in needs more than the other.
         let condition = if none.contains_key(&name) {
             ".Values.dashboard"
@@ -127,9 +123,9 @@ fn templates(role: Role) -> String {
         };
         let document = either(condition, &shown, &hidden);
         // It is there already, or everywhere.
-        let given = format!("not (has .Values.namespace (list \"default\" \"{SYSTEM_NAMESPACE}\"))");
+        let other = format!("not (has .Values.namespace (list \"default\" \"{SYSTEM_NAMESPACE}\"))");
         if object["kind"] == "Namespace" && document.contains(".Values.namespace") {
-            text += &when(&given, &document);
+            text += &when(&other, &document);
         } else if flux.contains_key(&name) {
             text += &document;
         } else {
@@ -168,6 +164,10 @@ fn definitions() -> BTreeMap<String, String> {
     let groups = [
         ("eq .Values.role \"management\"", crds::management()),
         ("eq .Values.role \"downstream\"", crds::downstream()),
+        (
+            "and .Values.nodes (eq .Values.role \"downstream\")",
+            crds::nodes(),
+        ),
         ("eq .Values.role \"zones\"", crds::zones()),
         (
             "and .Values.rolloutOperatorCrds (eq .Values.role \"zones\")",
@@ -273,8 +273,8 @@ fn the_charts_have_the_defaults_of_the_flags() {
         (&"builtin".into(), &"default".into())
     );
     assert_eq!(
-        (&values["notify"], &values["dashboard"]),
-        (&false.into(), &"".into())
+        (&values["notify"], &values["nodes"], &values["dashboard"]),
+        (&false.into(), &false.into(), &"".into())
     );
     for chart in ["muster", "muster-crds"] {
         let (values, schema) = (
