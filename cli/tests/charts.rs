@@ -101,13 +101,14 @@ fn check(flags: &[&str], values: &[&str]) {
             "image",
             "egressPorts",
             "notify",
+            "nodes",
             "dashboard",
         ]),
     );
     if flags.contains(&"--crds") {
         made.extend(templates(
             "muster-crds",
-            &of(&["role", "sync", "clusterApi", "rolloutOperatorCrds"]),
+            &of(&["role", "sync", "nodes", "clusterApi", "rolloutOperatorCrds"]),
         ));
     }
     let wanted = exported(flags);
@@ -163,6 +164,10 @@ fn helm_makes_what_is_exported() {
         check(
             &["--downstream", "--crds", "--sync", sync],
             &["role=downstream", &value],
+        );
+        check(
+            &["--downstream", "--nodes", "--crds", "--sync", sync],
+            &["role=downstream", &value, "nodes=true"],
         );
         // An agent works in its own namespace, whatever is said.
         check(
