@@ -53,7 +53,8 @@ where
     S: Serialize,
 {
     let name = seen.name_any();
-    let what = format!("{} {}/{name}", K::kind(&()), seen.namespace().unwrap_or_default());
+    let namespace = seen.namespace().map(|namespace| format!("{namespace}/"));
+    let what = format!("{} {}{name}", K::kind(&()), namespace.unwrap_or_default());
     let value = |status: &S| {
         serde_json::to_value(status).map_err(|source| StatusError::Serialize {
             what: what.clone(),

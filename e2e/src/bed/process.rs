@@ -312,6 +312,7 @@ pub fn muster() -> PathBuf {
     binary
 }
 
+/// A log in a folder, to which a process adds.
 pub fn open_log(folder: &Path, name: &str) -> File {
     OpenOptions::new()
         .create(true)

@@ -201,8 +201,8 @@ impl Probe {
 
 impl ApiServer for Probe {
     fn answers(&self, server: &Server, limit: Duration) -> Result<(), String> {
-        let client = self.access.open(server).map_err(|error| error.to_string())?;
-        let asked = async move {
+        let asked = async {
+            let client = self.access.open(server).map_err(|error| error.to_string())?;
             let request = Request::get("/readyz").body(Body::empty());
             let request = request.map_err(|error| error.to_string())?;
             let answer = timeout(limit, client.send(request)).await;

@@ -1,0 +1,519 @@
+//! Six nodes as network and mount namespaces on a bridge, each agent process 1 of a PID namespace of its own; the harness plays systemd (it
+//! starts an agent that ended), the kubelet (a Node is Ready while its link is up), and the wire to the API server.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::{
+    api::core::v1::{Namespace, Node},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client,
+    api::{ListParams, Patch, PatchParams, PostParams},
+};
+use muster_api::{
+    crds,
+    node::{NodeAssemblage, NodeModule, NodeRevision},
+};
+use muster_apiserver::{ApiServer, Login};
+use muster_e2e::bed::{muster, open_log, print_logs};
+use muster_node::journal::{self, Reading, Step};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::task::AbortOnDropHandle;
+
+/// The API server as nodes know it.
+const SERVER: &str = "10.77.0.1";
+/// Without a sign of life for so long the harness gives up.
+const PATIENCE: Duration = Duration::from_secs(150);
+/// How often the state of nodes is read.
+const PERIOD: Duration = Duration::from_millis(20);
+/// Namespaces end by themselves, whatever becomes of the harness.
+const LIFETIME: &str = "900";
+
+pub struct Bed {
+    folder: TempDir,
+    pub api: ApiServer,
+    wire: Option<AbortOnDropHandle<()>>,
+    pub nodes: BTreeMap<String, Arc<Machine>>,
+    /// The most nodes whose journal was unsettled at once.
+    most: Arc<Mutex<usize>>,
+    controller: Mutex<Child>,
+    _watching: Vec<AbortOnDropHandle<()>>,
+}
+
+/// A node.
+pub struct Machine {
+    pub name: String,
+    /// Its files, which it has at [`Machine::view`].
+    files: PathBuf,
+    view: PathBuf,
+    holder: Mutex<Child>,
+    agent: Mutex<Option<Child>>,
+    /// systemd starts an agent that ended.
+    supervised: Mutex<bool>,
+}
+
+/// Runs a program of the host to its end.
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+impl Machine {
+    fn start(number: usize, folder: &Path, token: &str, authority: &str) -> Self {
+        let name = format!("n{number}");
+        let (files, view) = (folder.join(&name), folder.join("node"));
+        for part in ["own", "etc"] {
+            fs::create_dir_all(files.join(part)).unwrap();
+        }
+        let write = |file: &str, text: &str| fs::write(files.join(file), text).unwrap();
+        write("own/token", token);
+        write("own/ca.crt", authority);
+        write("machine-id", &format!("machine-{name}\n"));
+        write("boot_id", &format!("boot-{name}-0\n"));
+        write("hosts", &format!("{SERVER} kubernetes\n"));
+        write("node.yaml", &configuration(&view));
+        write("etc/links", &links(0, "up"));
+        let holder = Command::new("unshare")
+            .args(["--net", "--mount", "sh", "-ec"])
+            .arg(
+                "mount --bind $0 $1; mount --bind $0/hosts /etc/hosts; mount --bind $0/machine-id /etc/machine-id; \
+                 mount -t sysfs none /sys; ip link set lo up; echo ready; exec sleep $2",
+            )
+            .args([&files, &view])
+            .arg(LIFETIME)
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut holder = holder.unwrap();
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert_eq!(line, "ready\n", "the namespaces of {name} were not made");
+        let (pid, wire) = (holder.id().to_string(), format!("p{number}"));
+        run(
+            "ip",
+            &[
+                "link", "add", &wire, "type", "veth", "peer", "name", "eth0", "netns", &pid,
+            ],
+        );
+        run("ip", &["link", "set", &wire, "master", "br0", "up"]);
+        let machine = Self {
+            name,
+            files,
+            view,
+            holder: Mutex::new(holder),
+            agent: Mutex::new(None),
+            supervised: Mutex::new(true),
+        };
+        machine.ip(&[
+            "addr",
+            "add",
+            &format!("10.77.0.{}/24", 10 + number),
+            "dev",
+            "eth0",
+        ]);
+        machine.ip(&["link", "set", "eth0", "up"]);
+        machine
+    }
+
+    fn ip(&self, arguments: &[&str]) -> String {
+        let pid = self.holder.lock().id().to_string();
+        run("nsenter", &[&["-t", &pid, "-n", "ip"], arguments].concat())
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.ip(&["-o", "link", "show", "eth0"]).contains("state UP")
+    }
+
+    /// A program in the namespaces of this node, as process 1 of a new PID namespace in this boot.
+    fn program(&self, arguments: &[&str]) -> Command {
+        let pid = self.holder.lock().id().to_string();
+        let log = open_log(self.files.parent().unwrap(), &format!("{}.log", self.name));
+        let mut command = Command::new("nsenter");
+        command
+            .args([
+                "-t",
+                &pid,
+                "-n",
+                "-m",
+                "unshare",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "--mount-proc",
+                "sh",
+                "-ec",
+            ])
+            .arg("mount --bind $0/boot_id /proc/sys/kernel/random/boot_id; exec \"$@\"")
+            .arg(&self.view)
+            .arg(muster())
+            .arg("node-agent")
+            .args(arguments)
+            .arg("--config")
+            .arg(self.view.join("node.yaml"))
+            .arg("--data-dir")
+            .arg(self.view.join("own"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        command
+    }
+
+    /// What systemd does.
+    fn supervise(&self) {
+        let mut agent = self.agent.lock();
+        let ended = agent
+            .as_mut()
+            .is_none_or(|child| child.try_wait().unwrap().is_some());
+        if ended && *self.supervised.lock() {
+            *agent = Some(self.program(&["run", "--node-name", &self.name]).spawn().unwrap());
+        }
+    }
+
+    /// The namespace of the agent ends, with all that is in it.
+    pub fn kill(&self) {
+        if let Some(mut agent) = self.agent.lock().take() {
+            agent.kill().unwrap();
+            agent.wait().unwrap();
+        }
+    }
+
+    /// The agent ends, and nothing starts it.
+    pub fn stop(&self) {
+        *self.supervised.lock() = false;
+        self.kill();
+    }
+
+    pub fn resume(&self) {
+        *self.supervised.lock() = true;
+    }
+
+    /// The host boots: links come up by themselves, the unit that restores runs, and nothing else yet.
+    pub fn boot(&self, number: usize) {
+        fs::write(
+            self.files.join("boot_id"),
+            format!("boot-{}-{number}\n", self.name),
+        )
+        .unwrap();
+        let status = self.program(&["restore", "--boot"]).status().unwrap();
+        assert!(status.success(), "{}: restore --boot", self.name);
+    }
+
+    pub fn links(&self) -> Option<String> {
+        fs::read_to_string(self.files.join("etc/links")).ok()
+    }
+
+    /// The last step in its journal.
+    pub fn step(&self) -> Option<Step> {
+        let bytes = fs::read(self.files.join("own/journal")).ok()?;
+        match journal::read(&bytes) {
+            Reading::Record(record) => Some(record.step),
+            _ => None,
+        }
+    }
+
+    fn is_changing(&self) -> bool {
+        self.step().is_some_and(|step| !step.is_settled())
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.kill();
+        let holder = self.holder.get_mut();
+        // It was started here; that it ended by itself is as well.
+        let _ = holder.kill();
+        let _ = holder.wait();
+    }
+}
+
+/// A reload takes a second, so that what happens during it can be seen.
+fn configuration(view: &Path) -> String {
+    let (etc, view) = (view.join("etc"), view.display());
+    format!(
+        "prefixes: [{}]\nreloaders:\n  links: {{argv: [/bin/sh, -c, \"sleep 1; exec ip -batch {view}/etc/links\"], timeout: 4s, environment: {{PATH: \"/usr/sbin:/usr/bin:/sbin:/bin\"}}}}\n\
+         checkTargets: [\"{SERVER}/32:6443\"]\nserver: https://kubernetes:6443\ndialTimeout: 1s\ndialTries: 2\n",
+        etc.display()
+    )
+}
+
+/// The commands of this version; `link` is what becomes of the only link.
+pub fn links(version: u32, link: &str) -> String {
+    format!("# version {version}\nlink set eth0 {link}\n")
+}
+
+impl Bed {
+    pub async fn new(count: usize) -> Self {
+        // One TLS provider for everything; only a second call could fail.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        run("ip", &["link", "set", "lo", "up"]);
+        run("ip", &["link", "add", "br0", "type", "bridge"]);
+        run("ip", &["addr", "add", &format!("{SERVER}/24"), "dev", "br0"]);
+        run("ip", &["link", "set", "br0", "up"]);
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("node")).unwrap();
+        let api = ApiServer::in_process().unwrap();
+        api.listen(0).await.unwrap();
+        prepare(&api.client()).await;
+        let agents = api
+            .issue("system:serviceaccount:muster-nodes:muster-node-agent")
+            .unwrap();
+        let authority = authority(&api.kubeconfig_of(&agents, Login::Token).unwrap());
+        let nodes: BTreeMap<String, Arc<Machine>> = (1..=count)
+            .map(|number| {
+                let machine = Machine::start(number, folder.path(), &agents.token, &authority);
+                (machine.name.clone(), Arc::new(machine))
+            })
+            .collect();
+        let controller = Mutex::new(controller(&api, folder.path()));
+        let most = Arc::default();
+        let watching = vec![
+            AbortOnDropHandle::new(tokio::spawn(kubelets(api.client(), nodes.clone()))),
+            AbortOnDropHandle::new(tokio::spawn(observe(nodes.clone(), Arc::clone(&most)))),
+        ];
+        let mut bed = Self {
+            folder,
+            api,
+            wire: None,
+            nodes,
+            most,
+            controller,
+            _watching: watching,
+        };
+        bed.connect().await;
+        bed
+    }
+
+    /// Nodes reach the API server.
+    pub async fn connect(&mut self) {
+        let listener = TcpListener::bind((SERVER, 6443)).await.unwrap();
+        let address = self.api.address().unwrap();
+        let forward = async move {
+            let mut open = tokio::task::JoinSet::new();
+            loop {
+                let (mut near, _) = listener.accept().await.unwrap();
+                open.spawn(async move {
+                    if let Ok(mut far) = TcpStream::connect(address).await {
+                        // Either side may end it.
+                        let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+                    }
+                });
+            }
+        };
+        self.wire = Some(AbortOnDropHandle::new(tokio::spawn(forward)));
+    }
+
+    /// No node reaches it, and all connections end.
+    pub fn disconnect(&mut self) {
+        self.wire = None;
+    }
+
+    /// The controller is killed, and another one started.
+    pub fn restart_controller(&self) {
+        let mut running = self.controller.lock();
+        running.kill().unwrap();
+        running.wait().unwrap();
+        *running = controller(&self.api, self.folder.path());
+    }
+
+    /// The NodeModule with this file, for at most so many nodes at once.
+    pub async fn apply(&self, text: &str, limit: &Value) {
+        let modules: Api<NodeModule> = Api::all(self.api.client_as("person"));
+        let path = self.folder.path().join("node/etc/links");
+        let object = json!({
+            "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "NodeModule", "metadata": {"name": "fabric"},
+            "spec": {
+                "selector": {},
+                "parts": [{"files": [{"path": path, "content": text}]}],
+                "reload": ["links"],
+                "checks": {"interfaces": ["eth0"], "tcp": [format!("{SERVER}:6443")], "apiServer": true},
+                "settle": "1s", "holdFor": "2s", "confirmWithin": "15s",
+                "rollout": {"maxUnreadyNodes": limit},
+            },
+        });
+        let by = PatchParams::apply("person").force();
+        modules.patch("fabric", &by, &Patch::Apply(object)).await.unwrap();
+    }
+
+    pub async fn module(&self) -> NodeModule {
+        let modules: Api<NodeModule> = Api::all(self.api.client_as("person"));
+        modules.get("fabric").await.unwrap()
+    }
+
+    pub async fn revisions(&self) -> Vec<NodeRevision> {
+        let revisions: Api<NodeRevision> = Api::all(self.api.client_as("person"));
+        revisions.list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub async fn report(&self, node: &str) -> NodeAssemblage {
+        let assemblages: Api<NodeAssemblage> = Api::all(self.api.client_as("person"));
+        assemblages.get(node).await.unwrap()
+    }
+
+    /// Waits for a state of the world.
+    pub async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        let began = Instant::now();
+        while !holds().await {
+            if began.elapsed() > PATIENCE {
+                let module = serde_json::to_string_pretty(&self.module().await.status).unwrap();
+                print_logs(self.folder.path());
+                panic!("not {what} within {PATIENCE:?}: {module}");
+            }
+            tokio::time::sleep(PERIOD).await;
+        }
+    }
+
+    /// Waits until all nodes have this file, and the NodeModule is Ready with it.
+    pub async fn until_ready(&self, text: &str) {
+        self.until(&format!("ready with {text:?}"), async || {
+            let all = self
+                .nodes
+                .values()
+                .all(|node| node.links().as_deref() == Some(text));
+            all && self.is_ready().await
+        })
+        .await;
+    }
+
+    pub async fn is_ready(&self) -> bool {
+        let module = self.module().await;
+        let status = module.status.unwrap_or_default();
+        let ready = status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == "Ready");
+        status.observed_generation == module.metadata.generation
+            && ready.is_some_and(|ready| ready.status == "True")
+    }
+
+    /// The nodes with this file.
+    pub fn with(&self, text: &str) -> BTreeSet<&str> {
+        let has = self
+            .nodes
+            .values()
+            .filter(|node| node.links().as_deref() == Some(text));
+        has.map(|node| node.name.as_str()).collect()
+    }
+
+    /// The most nodes that were changing at once since this was asked last, by their journals.
+    pub fn most(&self) -> usize {
+        std::mem::take(&mut *self.most.lock())
+    }
+
+    /// What muster prints about this cluster.
+    pub fn muster(&self, arguments: &[&str]) -> String {
+        let output = Command::new(muster())
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(self.folder.path().join("management.kubeconfig"))
+            .env_remove("KUBECONFIG")
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let controller = self.controller.get_mut();
+        // It was started here.
+        let _ = controller.kill();
+        let _ = controller.wait();
+    }
+}
+
+fn controller(api: &ApiServer, folder: &Path) -> Child {
+    let kubeconfig = folder.join("management.kubeconfig");
+    fs::write(&kubeconfig, api.kubeconfig().unwrap()).unwrap();
+    let log = open_log(folder, "controller.log");
+    let child = Command::new(muster())
+        .args(["agent", "--nodes", "--leader-elect=false", "--kubeconfig"])
+        .arg(&kubeconfig)
+        .arg("--data-dir")
+        .arg(folder.join("data"))
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn();
+    child.unwrap()
+}
+
+/// The certificate of the authority in a kubeconfig.
+fn authority(kubeconfig: &str) -> String {
+    let parsed = muster_sync::yaml::to_json(kubeconfig).unwrap();
+    let data = parsed["clusters"][0]["cluster"]["certificate-authority-data"]
+        .as_str()
+        .unwrap();
+    let decoded = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, data).unwrap();
+    String::from_utf8(decoded).unwrap()
+}
+
+async fn prepare(client: &Client) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in [crds::nodes(), crds::downstream(), crds::flux()].concat() {
+        definitions
+            .create(&PostParams::default(), &definition)
+            .await
+            .unwrap();
+    }
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    for name in ["muster-nodes", "muster-system"] {
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .unwrap();
+    }
+}
+
+/// What systemd and the kubelet of each node do.
+async fn kubelets(client: Client, nodes: BTreeMap<String, Arc<Machine>>) {
+    let api: Api<Node> = Api::all(client);
+    for name in nodes.keys() {
+        let node = json!({"metadata": {"name": name, "labels": {"kubernetes.io/os": "linux"}}});
+        let node = serde_json::from_value(node).unwrap();
+        api.create(&PostParams::default(), &node).await.unwrap();
+    }
+    let mut known: BTreeMap<&str, bool> = BTreeMap::new();
+    loop {
+        for (name, machine) in &nodes {
+            machine.supervise();
+            let up = machine.is_up();
+            if known.insert(name, up) == Some(up) {
+                continue;
+            }
+            let status = if up { "True" } else { "False" };
+            let body = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+            api.patch_status(name, &PatchParams::default(), &Patch::Merge(body))
+                .await
+                .unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+/// Counts the nodes whose journals are unsettled.
+async fn observe(nodes: BTreeMap<String, Arc<Machine>>, most: Arc<Mutex<usize>>) {
+    loop {
+        let changing = nodes.values().filter(|node| node.is_changing()).count();
+        {
+            let mut most = most.lock();
+            *most = (*most).max(changing);
+        }
+        tokio::time::sleep(PERIOD).await;
+    }
+}

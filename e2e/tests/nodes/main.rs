@@ -1,0 +1,240 @@
+//! Promise: on real networks a configuration that cuts its node off is taken back by that node alone, no other node gets it, and never are
+//! more nodes changed at once than allowed, whatever is killed.
+//!
+//! The nodes are network, mount and PID namespaces of a user namespace that the test makes for itself: the harness is this same binary, run
+//! in there by the tests of this file.
+
+mod bed;
+
+use std::{
+    env,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use muster_api::{node::assemblage::NodePhase, revision::Verdict};
+use muster_node::journal::Step;
+use serde_json::json;
+
+use bed::{Bed, links};
+
+/// Set in the namespaces.
+const INSIDE: &str = "MUSTER_NODES_INSIDE";
+
+/// Runs a test of this binary in namespaces of its own. Where the machine has none, it says so and nothing else.
+fn inside(test: &str) {
+    let namespaces = ["--user", "--map-root-user", "--net", "--mount"];
+    let able = Command::new("unshare")
+        .args(namespaces)
+        .args([
+            "sh",
+            "-c",
+            "ip link add veth0 type veth peer name veth1 && mount -t sysfs none /sys && nsenter --version",
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    if !able.is_ok_and(|status| status.success()) {
+        println!("not run: this machine has no unshare, nsenter, ip, or no network namespaces of users");
+        return;
+    }
+    let ran = Command::new("unshare")
+        .args(namespaces)
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", "--ignored", "--nocapture", test])
+        .env(INSIDE, "1")
+        .status();
+    assert!(
+        ran.unwrap().success(),
+        "{test} failed in its namespaces: see above"
+    );
+}
+
+fn is_inside() -> bool {
+    env::var_os(INSIDE).is_some()
+}
+
+#[test]
+fn a_configuration_that_takes_the_link_down_is_taken_back_by_its_node() {
+    inside("link_down");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by the test above in namespaces of its own"]
+async fn link_down() {
+    if !is_inside() {
+        return;
+    }
+    let bed = Bed::new(6).await;
+    let (good, bad) = (links(1, "up"), links(2, "down"));
+    bed.apply(&good, &json!(2)).await;
+    bed.until_ready(&good).await;
+    assert_eq!(bed.most(), 2, "two of six at once, by their journals");
+
+    bed.apply(&bad, &json!(1)).await;
+    bed.until("cut off", async || !bed.with(&bad).is_empty()).await;
+    let cut: Vec<String> = bed.with(&bad).into_iter().map(str::to_owned).collect();
+    assert_eq!(cut.len(), 1);
+    let node = &bed.nodes[&cut[0]];
+    let began = Instant::now();
+    bed.until("without a link", async || !node.is_up()).await;
+    bed.until("taken back", async || {
+        node.links().as_deref() == Some(&good) && node.is_up()
+    })
+    .await;
+    assert!(
+        began.elapsed() < Duration::from_secs(15 + 5),
+        "within confirmWithin and one reload: {:?}",
+        began.elapsed()
+    );
+    bed.until("stopped", async || {
+        let revisions = bed.revisions().await;
+        let verdicts = revisions
+            .iter()
+            .filter_map(|revision| revision.status.as_ref()?.verdict);
+        let bad = verdicts.filter(|verdict| *verdict == Verdict::Bad).count();
+        bad == 1 && !bed.is_ready().await
+    })
+    .await;
+    let report = bed.report(&node.name).await.status.unwrap();
+    let row = &report.rows[0];
+    assert_eq!(
+        (row.state, row.reason.as_deref()),
+        (NodePhase::Failed, Some("Failed"))
+    );
+    let message = row.message.clone().unwrap();
+    assert!(message.contains("eth0"), "the check is named: {message}");
+    assert_eq!(bed.with(&good).len(), 6, "no other node got it");
+    assert_eq!(bed.most(), 1);
+}
+
+#[test]
+fn killed_or_booted_at_whatever_step_a_node_has_the_old_file_or_the_new_one() {
+    inside("killed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by the test above in namespaces of its own"]
+async fn killed() {
+    if !is_inside() {
+        return;
+    }
+    let mut bed = Bed::new(3).await;
+    let (first, second) = (links(1, "up"), links(2, "up"));
+    bed.apply(&first, &json!(3)).await;
+    bed.until_ready(&first).await;
+    bed.apply(&second, &json!(3)).await;
+    let at = async |node: &str, step: Step| {
+        let machine = &bed.nodes[node];
+        bed.until(&format!("{node} at {step:?}"), async || {
+            machine.step() == Some(step)
+        })
+        .await;
+        machine.stop();
+    };
+    // In the reload, with the checks under way, and with the checks under way before a power cut.
+    tokio::join!(
+        at("n1", Step::Swapped),
+        at("n2", Step::Reloaded),
+        at("n3", Step::Reloaded)
+    );
+    for node in bed.nodes.values() {
+        assert_eq!(node.links().as_ref(), Some(&second), "{} had swapped", node.name);
+    }
+    bed.disconnect();
+    bed.nodes["n3"].boot(1);
+    assert_eq!(
+        bed.nodes["n3"].links().as_ref(),
+        Some(&first),
+        "restored without any API"
+    );
+    for node in bed.nodes.values() {
+        node.resume();
+    }
+    bed.until("all restored", async || bed.with(&first).len() == 3)
+        .await;
+    bed.connect().await;
+    bed.until("interrupted", async || {
+        let report = bed.report("n1").await.status.unwrap_or_default();
+        let row = report.rows.first().cloned().unwrap_or_default();
+        row.reason.as_deref() == Some("Interrupted") && !row.terminal
+    })
+    .await;
+    let condemned = bed.revisions().await.into_iter().any(|revision| {
+        revision
+            .status
+            .is_some_and(|status| status.verdict == Some(Verdict::Bad))
+    });
+    assert!(!condemned, "an interruption proves nothing");
+    // The agents try again by themselves.
+    bed.until_ready(&second).await;
+}
+
+#[test]
+#[ignore = "long: cargo xtask long"]
+fn an_api_server_that_is_away_condemns_nothing() {
+    inside("api_away");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by the test above in namespaces of its own"]
+async fn api_away() {
+    if !is_inside() {
+        return;
+    }
+    let mut bed = Bed::new(3).await;
+    let (first, second) = (links(1, "up"), links(2, "up"));
+    bed.apply(&first, &json!(1)).await;
+    bed.until_ready(&first).await;
+    bed.apply(&second, &json!(1)).await;
+    bed.until("begun", async || bed.with(&second).len() == 1).await;
+    bed.disconnect();
+    bed.until("taken back", async || bed.with(&first).len() == 3)
+        .await;
+    bed.connect().await;
+    bed.until("reported", async || {
+        let reports = ["n1", "n2", "n3"].map(async |node| bed.report(node).await.status.unwrap_or_default());
+        let mut found = false;
+        for report in reports {
+            found |= report
+                .await
+                .rows
+                .iter()
+                .any(|row| row.reason.as_deref() == Some("Inconclusive"));
+        }
+        found
+    })
+    .await;
+    let verdicts = bed
+        .revisions()
+        .await
+        .into_iter()
+        .filter_map(|revision| revision.status?.verdict);
+    assert_eq!(verdicts.filter(|verdict| *verdict == Verdict::Bad).count(), 0);
+    bed.until_ready(&second).await;
+}
+
+#[test]
+#[ignore = "long: cargo xtask long"]
+fn a_controller_that_is_killed_again_and_again_changes_no_more_nodes_at_once() {
+    inside("controller_killed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by the test above in namespaces of its own"]
+async fn controller_killed() {
+    if !is_inside() {
+        return;
+    }
+    let bed = Bed::new(6).await;
+    bed.apply(&links(1, "up"), &json!("34%")).await;
+    bed.until_ready(&links(1, "up")).await;
+    assert_eq!(bed.most(), 2, "34 % of six");
+    bed.apply(&links(2, "up"), &json!(1)).await;
+    for kill in 0..20_u64 {
+        tokio::time::sleep(Duration::from_millis(300 + 70 * kill)).await;
+        bed.restart_controller();
+    }
+    bed.until_ready(&links(2, "up")).await;
+    assert_eq!(bed.most(), 1);
+}
