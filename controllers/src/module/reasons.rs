@@ -47,8 +47,18 @@ pub struct Explained<'a> {
 }
 
 /// How messages name the units of a rollout.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
+    /// What rolls over them.
+    pub module: &'static str,
+    /// All that roll over them.
+    pub modules: &'static str,
+    /// The resource of what is on record of it, as kubectl takes it.
+    pub revisions: &'static str,
+    /// The resource of what rolls, as kubectl takes it.
+    pub resource: &'static str,
+    /// The kind of the object of a unit.
+    pub kind: &'static str,
     /// One of them.
     pub unit: &'static str,
     /// Several.
@@ -74,6 +84,11 @@ pub struct Words {
 impl Words {
     /// The clusters of a Module.
     pub const CLUSTERS: Self = Self {
+        module: "module",
+        modules: "modules",
+        revisions: "modulerevisions",
+        resource: "modules",
+        kind: "Cluster",
         unit: "cluster",
         units: "clusters",
         home: "namespace",
@@ -87,6 +102,11 @@ impl Words {
     };
     /// The nodes of a NodeModule.
     pub const NODES: Self = Self {
+        module: "NodeModule",
+        modules: "NodeModules",
+        revisions: "noderevisions",
+        resource: "nodemodules",
+        kind: "Node",
         unit: "node",
         units: "nodes",
         home: "cluster",

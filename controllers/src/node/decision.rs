@@ -56,7 +56,8 @@ pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result
         .wake_at
         .map(timestamp)
         .into_iter()
-        .chain(seen.controls.end(now));
+        .chain(seen.controls.end(now))
+        .chain(seen.said_until);
     Ok(Plan {
         records: seen
             .target

@@ -19,5 +19,6 @@ pub mod pass;
 pub mod reading;
 pub mod revisions;
 pub mod run;
+pub mod said;
 pub mod settings;
 pub mod status;

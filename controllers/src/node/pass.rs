@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{
     bindings::{Kinds, Known, ObjectId},
-    module::{controls::Controls, facts::Invalid, memory},
+    module::{controls::Controls, facts::Invalid, memory, reasons::Words},
 };
 
 /// What was read of a cluster.
@@ -155,7 +155,7 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
     let deleting = module.metadata.deletion_timestamp.is_some();
     let stored = module.status.as_ref().and_then(|status| status.rollout.as_ref());
     let memory = memory::recall(stored, module.metadata.uid.as_deref());
-    let (controls, unreadable) = match Controls::read(&module.metadata) {
+    let (controls, unreadable) = match Controls::read(&module.metadata, &Words::NODES) {
         Ok(controls) => (controls, None),
         Err(invalid) => (Controls::default(), Some(invalid)),
     };
@@ -164,7 +164,7 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
         unreadable
     } else {
         unreadable
-            .or_else(|| controls.too_long(lists.now))
+            .or_else(|| controls.too_long(lists.now, &Words::NODES))
             .or_else(|| invalid(module))
     };
     let own = lists
@@ -200,6 +200,9 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
         units: Vec::new(),
         contents: Contents::default(),
         obstacles: BTreeMap::new(),
+        pinned: BTreeMap::new(),
+        heard: BTreeMap::new(),
+        said_until: None,
     })
 }
 

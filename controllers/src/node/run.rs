@@ -609,7 +609,7 @@ impl Shared {
 }
 
 /// The NodeRevisions that are not kept any more.
-fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
+pub fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
     let used: BTreeSet<&str> = seen
         .nodes
         .iter()
@@ -621,7 +621,10 @@ fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<Revi
         })
         .collect();
     let target = seen.target.as_ref().map(|target| target.revision.as_str());
-    let is_used = |revision: &str| used.contains(revision) || target == Some(revision);
+    let pinned = seen.pinned.values();
+    let pinned: BTreeSet<&str> = pinned.map(|pinned| &*pinned.definition.revision).collect();
+    let is_used =
+        |revision: &str| used.contains(revision) || pinned.contains(revision) || target == Some(revision);
     let surplus = revisions::forgotten(
         &seen.revisions,
         memory,

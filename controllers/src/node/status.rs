@@ -12,7 +12,7 @@ use muster_api::{
     module::Attention,
     node::{
         NodeModule,
-        module::{NodeAttention, NodeModuleStatus, NodeReasonGroup, NodeSummary},
+        module::{NodeAttention, NodeControlStatus, NodeModuleStatus, NodeReasonGroup, NodeSummary},
     },
     reasons::{ObjectReason, Reason},
     rollout::FailureAction,
@@ -25,7 +25,9 @@ use crate::module::{
     command::{Address, command},
     gates::{Answers, Gates},
     groups::groups,
+    heard::{self, Heard},
     memory,
+    pins::{self, Placed},
     reasons::{self, Background, Explained, Pause, Words},
     status as shared,
 };
@@ -108,7 +110,7 @@ pub fn rolling(
         revision: target.map(|target| target.revision.clone()).or(before.revision),
         reasons: groups(&explained).into_iter().map(of_nodes).collect(),
         attention: attention.into_iter().map(of_node).collect(),
-        controls: Vec::new(),
+        controls: controls(seen, now),
         rollout: Some(memory::store(&decision.memory, module.metadata.uid.as_deref())?),
         summary: Some(NodeSummary {
             total: summary.total,
@@ -195,7 +197,7 @@ fn background<'a>(
         pause: pause(module, seen, now),
         obstacles,
         progress: BTreeMap::new(),
-        pins: BTreeMap::new(),
+        pins: pinned(module, seen, decision),
         source: None,
         version: format!("revision {short}"),
         revision,
@@ -204,6 +206,32 @@ fn background<'a>(
             && decision.memory.last_good.is_none(),
         gates: Gates { stages: &[], answers },
     }
+}
+
+/// What is said of each node that is pinned.
+fn pinned(module: &NodeModule, seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, String> {
+    let name = module.metadata.name.as_deref().unwrap_or_default();
+    let placed = seen.pinned.iter().map(|(node, pinned)| {
+        let row = seen.node(node).and_then(|seen| seen.row(name));
+        let carried = row.and_then(|row| row.row.revision.as_ref());
+        Placed {
+            unit: node,
+            message: &pinned.message,
+            carries: carried == Some(&pinned.definition.revision),
+        }
+    });
+    pins::told(&Words::NODES, decision, placed)
+}
+
+/// What people say to the NodeModule and to its nodes, and what came of it.
+fn controls(seen: &Observation, now: Timestamp) -> Vec<NodeControlStatus> {
+    let units = seen.nodes.iter().map(|node| Heard {
+        name: &node.name,
+        selected: node.selected,
+        said: seen.heard.get(&node.name).map_or(&[][..], Vec::as_slice),
+    });
+    let all = heard::all(&Words::NODES, &seen.controls, units, now).into_iter();
+    all.map(NodeControlStatus::from).collect()
 }
 
 /// The kind and name, as kubectl takes them: `nodemodule/fabric`.

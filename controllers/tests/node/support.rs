@@ -24,6 +24,7 @@ use muster_controllers::{
         facts::{AssemblageFacts, NodeFacts, RevisionFacts},
         observation::Observation,
         pass::{self, Lists, Next},
+        run,
     },
 };
 use serde_json::{Value, json};
@@ -183,6 +184,9 @@ impl World {
             let Write { version, row } = write.write().clone();
             self.write(write.planned().unit.as_str(), name, version.as_deref(), row);
         }
+        for surplus in run::surplus(&module, &seen, memory) {
+            self.revisions.remove(&surplus.name);
+        }
         let released = self.lists(name, |module, lists| pass::released(module, memory, lists));
         if let Some(status) = released {
             self.budget.status = Some(status);
@@ -226,6 +230,11 @@ impl World {
         }
         self.modules.get_mut(name).unwrap().status = Some((*plan.status).clone());
         (*seen, *plan)
+    }
+
+    /// When time alone changes something about a NodeModule.
+    pub fn wakes_at(&mut self, name: &str) -> Option<Timestamp> {
+        self.decide(name).1.wake_at
     }
 
     /// The last good revision of a NodeModule.
