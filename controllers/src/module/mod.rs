@@ -37,7 +37,7 @@ pub(crate) mod facts;
 pub(crate) mod gates;
 pub(crate) mod groups;
 pub(crate) mod heard;
-mod history;
+pub(crate) mod history;
 pub(crate) mod holds;
 pub(crate) mod instants;
 mod intent;

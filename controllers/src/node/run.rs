@@ -22,7 +22,7 @@ use muster_api::{
         NodeAssemblage, NodeBudget, NodeModule, NodeRevision,
         assemblage::{NodeAssemblageSpec, NodeRow},
         budget::{self, NodeBudgetSpec, NodeBudgetStatus},
-        revision::NodeRevisionSpec,
+        revision::{NodeRevisionSpec, NodeRevisionStatus},
     },
 };
 use muster_driver::{Holder, RowWrite, Rules};
@@ -444,6 +444,9 @@ impl Shared {
             written = written.and(self.write_row(&module, seen, &write).await);
         }
         written?;
+        for (known, story) in revisions::stories(&seen.revisions, &memory, self.clock.now()) {
+            self.write_story(known, &story).await?;
+        }
         for surplus in surplus(&module, seen, &memory) {
             self.forget_revision(&surplus).await?;
         }
@@ -555,6 +558,24 @@ impl Shared {
             Err(error) if error.is_conflict() => Err(overtaken()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Writes what became of a revision, unless it is gone.
+    async fn write_story(&self, known: &RevisionFacts, story: &NodeRevisionStatus) -> Result<(), Error> {
+        let revisions = self.api::<NodeRevision>();
+        let what = format!("reading NodeRevision {}", known.name);
+        let found = call(what, revisions.get_opt(&known.name)).await?;
+        let Some(live) = found.filter(|live| live.uid().as_ref() == Some(&known.uid)) else {
+            return Ok(());
+        };
+        let before = live.status.as_ref();
+        let written = patch_if_changed(&revisions, &live, before, story, manager::CONTROLLER).await?;
+        debug!(
+            revision = known.name,
+            is_news = written.is_some(),
+            "the story of a revision is told"
+        );
+        Ok(())
     }
 
     async fn forget_revision(&self, revision: &RevisionFacts) -> Result<(), Error> {

@@ -37,7 +37,7 @@ impl Said {
         };
         let revisions = seen.revisions.iter();
         let known = Known {
-            revisions: revisions.map(|known| (known.definition.revision.as_str(), known.verdict)),
+            revisions: revisions.map(|known| (known.definition.revision.as_str(), known.status.verdict)),
             memory: &seen.memory.memory,
         };
         let hold = holds::of(&unit, module, &seen.controls, now);

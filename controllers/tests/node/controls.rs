@@ -217,6 +217,60 @@ fn holds_and_pauses_are_told_in_the_status() {
     assert_eq!(world.on("fabric", "two"), THREE, "{}", world.words("fabric"));
 }
 
+/// Each revision has its story on record, from which a lost memory knows what is good and what is not.
+#[test]
+fn revisions_have_a_story() {
+    let mut world = settled();
+    let story = |world: &World, content: &str| {
+        let revision = revision(world, content);
+        let mut all = world.revisions.values();
+        let found = all
+            .find(|known| known.spec.revision.starts_with(&revision))
+            .unwrap();
+        json!(found.status)
+    };
+    assert_eq!(story(&world, "one")["verdict"], "Good");
+    world.agents.insert("n1".to_owned(), Agent::Fails);
+    world.apply("fabric", "two", |_| ());
+    world.run("fabric", 1);
+    world.run("fabric", 1);
+    let running = story(&world, "two");
+    assert_eq!(
+        (&running["verdict"], &running["finished"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert!(running["started"].is_string(), "{running}");
+    world.run("fabric", 20);
+    let bad = story(&world, "two");
+    assert_eq!(
+        (&bad["verdict"], &bad["evidence"][0]["node"]),
+        (&json!("Bad"), &json!("n1"))
+    );
+    assert!(
+        bad["finished"].is_string()
+            && bad["evidence"][0]["message"]
+                .as_str()
+                .unwrap()
+                .contains("10.0.0.1:179")
+    );
+    // The memory is lost: what is bad is still given to no node.
+    let status = world.modules.get_mut("fabric").unwrap().status.as_mut().unwrap();
+    status.rollout = None;
+    world.agents.insert("n1".to_owned(), Agent::Good);
+    world.run("fabric", 10);
+    assert!(world.on("fabric", "two").len() <= 1, "{}", world.words("fabric"));
+    assert!(
+        world.words("fabric").contains("KnownBad"),
+        "{}",
+        world.words("fabric")
+    );
+    world.apply("fabric", "three", |_| ());
+    world.run("fabric", 2);
+    world.apply("fabric", "one", |_| ());
+    world.run("fabric", 20);
+    assert_eq!(story(&world, "three")["verdict"], "Superseded");
+}
+
 /// What cannot be read stops the NodeModule, and says where it is to be looked up.
 #[test]
 fn what_cannot_be_read_names_commands_of_node_modules() {

@@ -24,7 +24,7 @@ use muster_controllers::{
         facts::{AssemblageFacts, NodeFacts, RevisionFacts},
         observation::Observation,
         pass::{self, Lists, Next},
-        run,
+        revisions, run,
     },
 };
 use serde_json::{Value, json};
@@ -183,6 +183,9 @@ impl World {
         for write in remembered.writes(&decision::rows(&module, &seen, memory)) {
             let Write { version, row } = write.write().clone();
             self.write(write.planned().unit.as_str(), name, version.as_deref(), row);
+        }
+        for (known, story) in revisions::stories(&seen.revisions, memory, self.now) {
+            self.revisions.get_mut(&known.name).unwrap().status = Some(story);
         }
         for surplus in run::surplus(&module, &seen, memory) {
             self.revisions.remove(&surplus.name);
