@@ -105,7 +105,12 @@ impl Controls {
             },
             acknowledged: control(annotation::ACKNOWLEDGE_WITHDRAWAL)?,
             abandoned: control(annotation::ABANDON)?,
-            released: control(annotation::RELEASE)?,
+            // Only nodes vanish in their change.
+            released: if *words == Words::NODES {
+                control(annotation::RELEASE)?
+            } else {
+                None
+            },
             held: if deleting {
                 None
             } else {
@@ -140,6 +145,7 @@ impl Controls {
             (annotation::PAUSED, self.paused.as_ref()),
             (annotation::HOLD, self.held.as_ref()),
             (annotation::PIN, pinned),
+            (annotation::RELEASE, self.released.as_ref()),
         ];
         all.into_iter().filter_map(|(key, control)| Some((key, control?)))
     }

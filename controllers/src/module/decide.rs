@@ -15,7 +15,7 @@ use muster_driver::{Change, Decided, Facts, Planned, Rules, Then};
 use muster_rollout::{self as engine, Memory, Millis, Why, record::Case};
 
 use super::{
-    events,
+    events::{self, Scene},
     facts::{CarrierSeen, ClusterSeen, Standing, Target},
     gates::{self, Gates},
     heard, history,
@@ -128,16 +128,25 @@ pub fn decide<K: ModuleObject>(
     let mut planned = decided.planned(&Rows { module: &name, seen });
     let refused = refusals::left(&seen.refused, &decision.memory, &planned);
     planned.retain(|planned| refusals::again(&refused, planned, now).is_none());
-    let mut events = events::between(
+    let scene = Scene {
+        words: &Words::CLUSTERS,
+        version: events::version(&status),
+        summary: &counts,
+        attention: module.status().map_or(&[][..], |status| &status.attention),
+        aborted: &background.aborted,
+    };
+    let conditions_before = module.status().map_or(&[][..], |status| &status.conditions);
+    let mut events = events::between(before, decision, &told, &scene);
+    events.extend(events::conditions(&status.conditions, conditions_before));
+    events.extend(events::of_gates(before, &decision.memory, &seen.gates));
+    let mut applied = events::applied(
+        &seen.controls,
         before,
         decision,
-        &told,
-        &status,
-        module.status(),
-        &background.aborted,
+        &Words::CLUSTERS,
+        (&status.conditions, conditions_before),
+        now,
     );
-    events.extend(events::of_gates(before, &decision.memory, &seen.gates));
-    let mut applied = events::applied(&seen.controls, before, decision, &status, module.status(), now);
     let heard_before = module.status().map_or(&[][..], |status| &status.controls);
     for (control, event) in heard::news(&status.controls, heard_before) {
         match control {
@@ -195,7 +204,10 @@ impl Plan {
     fn only(status: ModuleStatus, before: Option<&ModuleStatus>) -> Self {
         Self {
             record: None,
-            events: events::conditions(&status, before),
+            events: events::conditions(
+                &status.conditions,
+                before.map_or(&[][..], |before| &before.conditions),
+            ),
             applied: Vec::new(),
             status: Box::new(status),
             decided: None,

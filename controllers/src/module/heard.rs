@@ -23,7 +23,12 @@ use crate::runtime::Event;
 /// The action that these events are about.
 const ACTION: &str = "Control";
 /// Controls of a module that an event names by their own annotation.
-const OF_MODULE: [&str; 3] = [annotation::PAUSED, annotation::HOLD, annotation::PIN];
+const OF_MODULE: [&str; 4] = [
+    annotation::PAUSED,
+    annotation::HOLD,
+    annotation::PIN,
+    annotation::RELEASE,
+];
 
 /// What became of the controls of one unit, and of those of the module that fail there.
 pub fn of_unit(
@@ -136,10 +141,10 @@ fn of_module(
     });
     let mut heard: Vec<ControlStatus> = lost.collect();
     if !here.is_empty() {
-        let does = if key == annotation::PIN {
-            "pinned"
-        } else {
-            "kept as it is"
+        let does = match key {
+            annotation::PIN => "pinned",
+            annotation::RELEASE => "not waited for any more",
+            _ => "kept as it is",
         };
         let message = format!("{}: {does}{}", here.join(", "), control.told());
         heard.push(entry(key, None, Effect::Applied, &message));

@@ -335,7 +335,7 @@ pub async fn tell(
         {
             context
                 .metrics
-                .rollout_ended(seen.spec.module_ref.kind, verdict, took);
+                .rollout_ended(seen.spec.module_ref.kind.as_str(), verdict, took);
         }
     }
     Ok(())

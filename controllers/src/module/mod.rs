@@ -32,7 +32,7 @@ mod contents;
 pub(crate) mod controls;
 mod decide;
 mod dependencies;
-mod events;
+pub(crate) mod events;
 pub(crate) mod facts;
 pub(crate) mod gates;
 pub(crate) mod groups;

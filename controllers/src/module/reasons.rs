@@ -7,7 +7,7 @@ use muster_api::{
     cluster::NotReady,
     evidence::Progress,
     labels::annotation,
-    reasons::{ObjectReason, Reason},
+    reasons::{EventReason, ObjectReason, Reason},
     rollout::{OnUnreachable, Rollout},
 };
 use muster_rollout::{Absence, Class, Evidence, Ineligible, Millis, Revision, UnitId, Why};
@@ -79,6 +79,12 @@ pub struct Words {
     pub server: &'static str,
     /// What follows a version that failed.
     pub fix: &'static str,
+    /// The event of a unit that was confirmed.
+    pub updated: EventReason,
+    /// The event of a unit on which a version failed.
+    pub failed: EventReason,
+    /// The event of a unit that was withdrawn from.
+    pub withdrawn: EventReason,
 }
 
 impl Words {
@@ -99,6 +105,9 @@ impl Words {
         agent: "is muster agent running in the cluster?",
         server: "the API server of the management cluster",
         fix: "commit a fixed version under a new tag",
+        updated: EventReason::ClusterUpdated,
+        failed: EventReason::ClusterFailed,
+        withdrawn: EventReason::ClusterWithdrawn,
     };
     /// The nodes of a NodeModule.
     pub const NODES: Self = Self {
@@ -117,6 +126,9 @@ impl Words {
         agent: "is muster-node running on the node?",
         server: "the API server",
         fix: "apply a fixed NodeModule",
+        updated: EventReason::NodeUpdated,
+        failed: EventReason::NodeFailed,
+        withdrawn: EventReason::NodeWithdrawn,
     };
 }
 

@@ -22,6 +22,8 @@ use muster_api::{
 };
 use muster_rollout as engine;
 
+use super::configured::{CONDITION, Configured, Standing};
+
 /// The label of nodes of the control plane.
 pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 /// The label of the operating system.
@@ -49,6 +51,8 @@ pub struct NodeFacts {
     pub deleting: bool,
     /// The keys of its taints.
     pub taints: BTreeSet<String>,
+    /// What it says of its NodeModules.
+    pub configured: Option<Configured>,
 }
 
 impl NodeFacts {
@@ -76,6 +80,7 @@ impl NodeFacts {
             ready: conditions.into_iter().any(ready),
             deleting: node.metadata.deletion_timestamp.is_some(),
             taints: taints.map(|taint| taint.key.clone()).collect(),
+            configured: configured(node),
         }
     }
 
@@ -88,6 +93,22 @@ impl NodeFacts {
     pub fn runs_linux(&self) -> bool {
         self.labels.get(OS).is_some_and(|os| os == "linux")
     }
+}
+
+fn configured(node: &Node) -> Option<Configured> {
+    let status = node.status.as_ref()?;
+    let mut conditions = status.conditions.iter().flatten();
+    let said = conditions.find(|condition| condition.type_ == CONDITION)?;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    Some(Configured {
+        status: match said.status.as_str() {
+            "True" => Standing::True,
+            "False" => Standing::False,
+            _ => Standing::Unknown,
+        },
+        reason: text(&said.reason),
+        message: text(&said.message),
+    })
 }
 
 /// A NodeAssemblage, as far as a rollout needs it.

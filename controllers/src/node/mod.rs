@@ -11,8 +11,10 @@
 
 pub mod agents;
 pub mod budget;
+pub mod configured;
 pub mod conflicts;
 pub mod decision;
+pub mod events;
 pub mod facts;
 pub mod observation;
 pub mod pass;

@@ -20,7 +20,10 @@ use muster_api::{
 };
 use muster_rollout as engine;
 
-use super::observation::Observation;
+use super::{
+    events::{self, Decided, Told},
+    observation::Observation,
+};
 use crate::module::{
     command::{Address, command},
     gates::{Answers, Gates},
@@ -53,13 +56,13 @@ pub fn idle(module: &NodeModule, seen: &Observation, now: Timestamp) -> NodeModu
     }
 }
 
-/// The status of a NodeModule that rolls, or rests.
+/// The status of a NodeModule that rolls, or rests, and what happened.
 pub fn rolling(
     module: &NodeModule,
     seen: &Observation,
     decision: &engine::Decision,
     now: Timestamp,
-) -> Result<NodeModuleStatus, serde_json::Error> {
+) -> Result<(NodeModuleStatus, Told), serde_json::Error> {
     let before = module.status.clone().unwrap_or_default();
     let obstacles = obstacles(module, seen);
     let answers = Answers::new();
@@ -98,7 +101,7 @@ pub fn rolling(
     }
     let conditions = merged(module, &all, &before.conditions, now);
     let target = seen.target.as_ref();
-    Ok(NodeModuleStatus {
+    let status = NodeModuleStatus {
         observed_generation: module.metadata.generation,
         state: shared::state(&conditions, &explained),
         conditions,
@@ -122,9 +125,20 @@ pub fn rolling(
             skipped: summary.skipped,
             held: summary.held,
             withdrawing: summary.withdrawing,
-            nodes: summary.clusters,
+            nodes: summary.clusters.clone(),
         }),
-    })
+    };
+    let decided = Decided {
+        module,
+        seen,
+        decision,
+        explained: &explained,
+        background: &background,
+        summary: &summary,
+        attention: &attention_before,
+    };
+    let told = events::of(&decided, &status, now);
+    Ok((status, told))
 }
 
 /// What it waits for that is no work of its nodes: while it does, the deadline of a cluster that gets it stands still.

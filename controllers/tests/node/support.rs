@@ -95,6 +95,7 @@ impl World {
             ready: true,
             deleting: false,
             taints: BTreeSet::new(),
+            configured: None,
         };
         self.nodes.insert(name.to_owned(), facts);
         self.agents.insert(name.to_owned(), Agent::Good);
