@@ -251,6 +251,16 @@ words! {
         GateNotPassed,
         /// The API server of the management cluster refuses the row of a cluster.
         WriteFailed,
+        /// A change of a node begins.
+        NodeChanging,
+        /// A node was confirmed at the target.
+        NodeUpdated,
+        /// A revision failed on a node.
+        NodeFailed,
+        /// A node vanished in its change.
+        NodeLost,
+        /// A node was withdrawn from.
+        NodeWithdrawn,
     }
 }
 

@@ -16,6 +16,7 @@ pub mod assemblage;
 pub mod budget;
 pub mod content;
 pub mod module;
+pub mod overlap;
 pub mod render;
 pub mod revision;
 pub mod rollout;

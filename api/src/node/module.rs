@@ -5,7 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{content::NodeContent, rollout::NodeRollout};
-use crate::{control_status::ControlStatus, evidence::Progress, kind::kind, module::RolloutStatus, schema};
+use crate::{
+    control_status::{ControlStatus, Effect},
+    evidence::Progress,
+    kind::kind,
+    module::RolloutStatus,
+    schema,
+};
 
 kind! {
     /// Files of the nodes of this cluster, what is reloaded and must hold after a change, and how a change rolls over the nodes.
@@ -106,7 +112,7 @@ pub struct NodeModuleStatus {
     /// The annotations paused, hold and pin, and what came of each: first what has no effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
-    pub controls: Vec<ControlStatus>,
+    pub controls: Vec<NodeControlStatus>,
     /// What the rollout engine remembers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
@@ -159,6 +165,47 @@ pub struct NodeReasonGroup {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
+}
+
+/// An annotation of a person, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeControlStatus {
+    /// The annotation, such as fleet.muster.dev/hold.
+    #[schemars(length(max = schema::MAX_LABEL_KEY))]
+    pub control: String,
+    /// The node that it is about; absent: the NodeModule as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_NAME))]
+    pub node: Option<String>,
+    /// Applied, WithoutEffect (the message says why) or Over (its time has ended).
+    pub effect: Effect,
+    /// Who, why, since when and until when; or what is wrong with it.
+    #[serde(default)]
+    #[schemars(length(max = schema::MAX_MESSAGE))]
+    pub message: String,
+}
+
+impl From<ControlStatus> for NodeControlStatus {
+    fn from(of: ControlStatus) -> Self {
+        Self {
+            control: of.control,
+            node: of.cluster,
+            effect: of.effect,
+            message: of.message,
+        }
+    }
+}
+
+impl From<NodeControlStatus> for ControlStatus {
+    fn from(of: NodeControlStatus) -> Self {
+        Self {
+            control: of.control,
+            cluster: of.node,
+            effect: of.effect,
+            message: of.message,
+        }
+    }
 }
 
 /// A node that needs attention.

@@ -10,7 +10,8 @@ use muster_api::{
     assemblage::SyncState,
     cluster::NotReady,
     conditions::READY,
-    module::{ModuleObject, ModuleSpec, ModuleStatus, Summary},
+    module::{ModuleObject, ModuleSpec, Summary},
+    node::{NodeModule, module::NodeSummary},
 };
 use parking_lot::RwLock;
 use prometheus_client::{
@@ -40,6 +41,18 @@ pub struct Facts {
     /// How many objects were taken to be healthy without evidence.
     assumed: u32,
     module: Option<ModuleFacts>,
+    nodes: Option<NodeModuleFacts>,
+}
+
+/// What is told of a NodeModule.
+struct NodeModuleFacts {
+    nodes: Option<NodeSummary>,
+    /// By reason, how many nodes there are.
+    reasons: BTreeMap<String, u32>,
+    /// By reason, the seconds that the first of its nodes has waited.
+    waits: BTreeMap<String, f64>,
+    /// Nodes that could not restore what they had.
+    stuck: u32,
 }
 
 /// What is told of a module.
@@ -59,6 +72,7 @@ impl Facts {
             conditions: told(object.conditions()),
             assumed: assumed(object.syncs()),
             module: None,
+            nodes: None,
         }
     }
 
@@ -73,7 +87,37 @@ impl Facts {
             module: Some(ModuleFacts {
                 version: version(module.spec()),
                 clusters: status.and_then(|status| status.summary.clone()),
-                waits: status.map_or_else(BTreeMap::new, |status| waits(status, now)),
+                waits: status.map_or_else(BTreeMap::new, |status| {
+                    let attention = status.attention.iter();
+                    waits(
+                        attention.map(|told| (told.reason.as_str(), told.since.as_ref())),
+                        now,
+                    )
+                }),
+            }),
+            nodes: None,
+        }
+    }
+
+    /// Of a NodeModule; so many nodes could not restore what they had before a change of it.
+    pub fn of_node_module(module: &NodeModule, stuck: u32, now: Timestamp) -> Self {
+        let status = module.status.clone().unwrap_or_default();
+        let attention = status.attention.iter();
+        let reasons = status.reasons.iter();
+        Self {
+            kind: NodeModule::kind(&()).into_owned(),
+            name: module.name_any(),
+            conditions: told(&status.conditions),
+            assumed: 0,
+            module: None,
+            nodes: Some(NodeModuleFacts {
+                waits: waits(
+                    attention.map(|told| (told.reason.as_str(), told.since.as_ref())),
+                    now,
+                ),
+                reasons: reasons.map(|group| (group.reason.clone(), group.count)).collect(),
+                nodes: status.summary,
+                stuck,
             }),
         }
     }
@@ -107,14 +151,17 @@ fn version(spec: &ModuleSpec) -> String {
         .unwrap_or_default()
 }
 
-fn waits(status: &ModuleStatus, now: Timestamp) -> BTreeMap<String, f64> {
+fn waits<'a>(
+    attention: impl Iterator<Item = (&'a str, Option<&'a Time>)>,
+    now: Timestamp,
+) -> BTreeMap<String, f64> {
     let mut waits = BTreeMap::new();
-    for attention in &status.attention {
-        let Some(Time(since)) = attention.since else {
+    for (reason, since) in attention {
+        let Some(Time(since)) = since else {
             continue;
         };
-        let waited = now.duration_since(since).as_secs_f64().max(0.0);
-        let longest: &mut f64 = waits.entry(attention.reason.clone()).or_default();
+        let waited = now.duration_since(*since).as_secs_f64().max(0.0);
+        let longest: &mut f64 = waits.entry(reason.to_owned()).or_default();
         *longest = longest.max(waited);
     }
     waits
@@ -174,6 +221,7 @@ impl Collector for Sources {
         conditions(&mut encoder, &facts)?;
         without_evidence(&mut encoder, &facts)?;
         modules(&mut encoder, &facts)?;
+        node_modules(&mut encoder, &facts)?;
         let clusters = self.clusters.read().clone();
         clusters.map_or(Ok(()), |registry| of_clusters(&mut encoder, &registry))
     }
@@ -243,14 +291,57 @@ fn modules(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt::Result 
     });
     let help = "Clusters of a module by state; total counts all selected clusters.";
     gauges(encoder, "muster_module_clusters", help, clusters)?;
-    let waits = modules().flat_map(|(object, module)| {
+    let waits = facts.iter().flat_map(|object| {
         let [kind, name] = name(object);
-        module.waits.iter().map(move |(reason, seconds)| {
-            ([kind.clone(), name.clone(), ("reason", reason.clone())], *seconds)
-        })
+        let of_module = object.module.as_ref().map(|module| &module.waits);
+        let of_nodes = object.nodes.as_ref().map(|module| &module.waits);
+        of_module
+            .or(of_nodes)
+            .into_iter()
+            .flatten()
+            .map(move |(reason, seconds)| {
+                ([kind.clone(), name.clone(), ("reason", reason.clone())], *seconds)
+            })
     });
-    let help = "Longest time that a cluster of a module has been waiting, by reason.";
+    let help =
+        "Longest time that a cluster of a module, or a node of a NodeModule, has been waiting, by reason.";
     gauges(encoder, "muster_rollout_wait_seconds", help, waits)
+}
+
+fn node_modules(encoder: &mut DescriptorEncoder<'_>, facts: &[Facts]) -> fmt::Result {
+    let all = || {
+        let modules = facts.iter();
+        modules.filter_map(|object| Some((("name", object.name.clone()), object.nodes.as_ref()?)))
+    };
+    let nodes = all().flat_map(|(name, module)| {
+        let counts = module.nodes.iter().flat_map(node_counts);
+        counts.map(move |(state, count)| ([name.clone(), ("state", state.to_owned())], f64::from(count)))
+    });
+    let help = "Nodes of a NodeModule by state; total counts all selected nodes.";
+    gauges(encoder, "muster_nodemodule_nodes", help, nodes)?;
+    let reasons = all().flat_map(|(name, module)| {
+        let reasons = module.reasons.iter();
+        reasons.map(move |(reason, count)| ([name.clone(), ("reason", reason.clone())], f64::from(*count)))
+    });
+    let help = "Nodes of a NodeModule by the reason why they are where they are.";
+    gauges(encoder, "muster_nodemodule_reason_nodes", help, reasons)?;
+    let stuck = all().map(|(name, module)| ([name], f64::from(module.stuck)));
+    let help = "Nodes that could not restore what they had before a change of a NodeModule.";
+    gauges(encoder, "muster_nodemodule_restore_failed_nodes", help, stuck)
+}
+
+fn node_counts(summary: &NodeSummary) -> [(&'static str, u32); 9] {
+    [
+        ("total", summary.total),
+        ("updated", summary.updated),
+        ("ready", summary.ready),
+        ("updating", summary.updating),
+        ("waiting", summary.waiting),
+        ("failed", summary.failed),
+        ("skipped", summary.skipped),
+        ("held", summary.held),
+        ("withdrawing", summary.withdrawing),
+    ]
 }
 
 fn counts(summary: &Summary) -> [(&'static str, u32); 9] {

@@ -19,11 +19,8 @@ mod writes;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use kube::runtime::reflector::Store;
-use muster_api::{
-    module::{ModuleKind, ModuleObject},
-    revision::Verdict,
-};
+use kube::{ResourceExt, runtime::reflector::Store};
+use muster_api::{module::ModuleObject, node::NodeModule, revision::Verdict};
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::text::encode,
@@ -106,7 +103,7 @@ impl Metrics {
     }
 
     /// A rollout came to its end, so long after its start.
-    pub fn rollout_ended(&self, kind: ModuleKind, verdict: Verdict, took: Duration) {
+    pub fn rollout_ended(&self, kind: &'static str, verdict: Verdict, took: Duration) {
         self.0.rollouts.ended(kind, verdict, took);
     }
 
@@ -144,6 +141,23 @@ impl Metrics {
             modules
                 .iter()
                 .map(|module| Facts::of_module(&**module, now))
+                .collect()
+        });
+    }
+
+    /// From now on tells of the NodeModules in a store. `stuck`: how many nodes could not restore what they had before a change of one.
+    pub fn node_modules(
+        &self,
+        store: Store<NodeModule>,
+        stuck: impl Fn(&str) -> u32 + Send + Sync + 'static,
+        clock: Clock,
+    ) {
+        self.0.sources.add(move || {
+            let now = clock.now();
+            let modules = store.state();
+            let modules = modules.iter();
+            modules
+                .map(|module| Facts::of_node_module(module, stuck(&module.name_any()), now))
                 .collect()
         });
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_api::{module::ModuleKind, revision::Verdict};
+use muster_api::revision::Verdict;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{family::Family, histogram::Histogram},
@@ -35,9 +35,9 @@ impl Rollouts {
         rollouts
     }
 
-    pub(super) fn ended(&self, kind: ModuleKind, verdict: Verdict, took: Duration) {
+    pub(super) fn ended(&self, kind: &'static str, verdict: Verdict, took: Duration) {
         let label = Label {
-            kind: kind.as_str(),
+            kind,
             result: match verdict {
                 Verdict::Good => "good",
                 Verdict::Bad => "bad",

@@ -17,7 +17,7 @@ use super::{
     command::Address,
     facts::{CarrierSeen, ClusterSeen, Definition, Pinned, Values},
     heard,
-    holds::{self, Hold},
+    holds::{self, Hold, Unit},
     kind::Rolled,
     observation::Observation,
     pins::{self, Known, Pin},
@@ -174,15 +174,17 @@ impl Said {
     /// By annotations of the Cluster and of the module.
     pub fn of(candidate: &Candidate, module: &Address<'_>, seen: &Observation, now: Timestamp) -> Self {
         let cluster = &candidate.cluster;
+        let revisions = seen.revisions.values();
         let known = Known {
-            revisions: &seen.revisions,
+            revisions: revisions.map(|row| (row.revision.as_str(), row.status.verdict)),
             memory: &seen.memory.memory,
         };
-        let hold = holds::of(cluster, module, &seen.controls, now);
-        let pin = pins::of(cluster, module, seen.controls.pinned(now), known, now).filter(|_| !seen.deleting);
-        let pinned = pins::annotated(cluster, module);
+        let unit = Unit::of_cluster(cluster);
+        let hold = holds::of(&unit, module, &seen.controls, now);
+        let pin = pins::of(&unit, module, seen.controls.pinned(now), &known, now).filter(|_| !seen.deleting);
+        let pinned = pins::annotated(&unit, module);
         Self {
-            heard: heard::of_cluster(cluster, pinned, hold.as_ref(), pin.as_ref(), now),
+            heard: heard::of_unit(&unit, pinned, hold.as_ref(), pin.as_ref(), now),
             annotated: pinned.is_some() || cluster.annotations.contains_key(annotation::HOLD),
             hold,
             pin,

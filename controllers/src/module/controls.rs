@@ -1,4 +1,4 @@
-//! What people say by annotations of a module: read, weighed at an instant, and what git would make of them. Pure.
+//! What people say by annotations of a module or NodeModule: read, weighed at an instant, and what git would make of them. Pure.
 //!
 //! A level control (`paused`, `hold`, `pin`) holds until its annotation goes or its time is over. A one-shot control (`acknowledge-withdrawal`,
 //! `abandon`) is taken when first seen; that it was is told by an event, once.
@@ -18,6 +18,7 @@ use muster_rollout::{Revision, Says, UnitId};
 use super::{
     facts::Invalid,
     pins::{self, Entries, SHORTEST},
+    reasons::Words,
 };
 
 /// Controls that are taken once, by the engine.
@@ -91,11 +92,11 @@ pub struct Controls {
 impl Controls {
     /// Reads the annotations of a module. What is being deleted is withdrawn from, paused or not: then only what concerns
     /// withdrawals is read.
-    pub fn read(meta: &ObjectMeta) -> Result<Self, Invalid> {
+    pub fn read(meta: &ObjectMeta, words: &'static Words) -> Result<Self, Invalid> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
         let deleting = meta.deletion_timestamp.is_some();
         let annotations = meta.annotations.as_ref().unwrap_or(&NONE);
-        let control = |key: &str| parse(annotations, key);
+        let control = |key: &str| parse(annotations, key, words);
         Ok(Self {
             paused: if deleting {
                 None
@@ -104,22 +105,35 @@ impl Controls {
             },
             acknowledged: control(annotation::ACKNOWLEDGE_WITHDRAWAL)?,
             abandoned: control(annotation::ABANDON)?,
-            released: control(annotation::RELEASE)?,
+            // Only nodes vanish in their change.
+            released: if *words == Words::NODES {
+                control(annotation::RELEASE)?
+            } else {
+                None
+            },
             held: if deleting {
                 None
             } else {
                 control(annotation::HOLD)?
             },
-            pinned: if deleting { None } else { pinned(annotations)? },
-            once: if deleting { Vec::new() } else { once(annotations)? },
+            pinned: if deleting {
+                None
+            } else {
+                pinned(annotations, words)?
+            },
+            once: if deleting {
+                Vec::new()
+            } else {
+                once(annotations, words)?
+            },
         })
     }
 
     /// Why nothing moves, if a control would hold for longer than anybody means.
-    pub fn too_long(&self, now: Timestamp) -> Option<Invalid> {
+    pub fn too_long(&self, now: Timestamp, words: &Words) -> Option<Invalid> {
         let late = |(key, control): (&'static str, &Control)| {
             let error = control.clone().meant(now).err()?;
-            Some(unreadable(key, &error.to_string()))
+            Some(unreadable(key, &error.to_string(), words))
         };
         self.levels().find_map(late)
     }
@@ -131,6 +145,7 @@ impl Controls {
             (annotation::PAUSED, self.paused.as_ref()),
             (annotation::HOLD, self.held.as_ref()),
             (annotation::PIN, pinned),
+            (annotation::RELEASE, self.released.as_ref()),
         ];
         all.into_iter().filter_map(|(key, control)| Some((key, control?)))
     }
@@ -209,39 +224,48 @@ impl Controls {
     }
 }
 
-fn parse(annotations: &BTreeMap<String, String>, key: &str) -> Result<Option<Control>, Invalid> {
+fn parse(
+    annotations: &BTreeMap<String, String>,
+    key: &str,
+    words: &Words,
+) -> Result<Option<Control>, Invalid> {
     let text = annotations.get(key);
     let control = text.map(|text| Control::parse(text)).transpose();
-    control.map_err(|error| unreadable(key, &error.to_string()))
+    control.map_err(|error| unreadable(key, &error.to_string(), words))
 }
 
-fn unreadable(key: &str, problem: &str) -> Invalid {
+fn unreadable(key: &str, problem: &str, words: &Words) -> Invalid {
     Invalid {
         reason: ObjectReason::InvalidControl,
         message: format!(
-            "annotation {key} cannot be read: {problem}; this module does not roll until it is fixed or removed"
+            "annotation {key} cannot be read: {problem}; this {} does not roll until it is fixed or removed",
+            words.module
         ),
     }
 }
 
-/// The clusters that are pinned, each with its revision.
-fn pinned(annotations: &BTreeMap<String, String>) -> Result<Option<(Control, Entries)>, Invalid> {
-    let Some(control) = parse(annotations, annotation::PIN)? else {
+/// The units that are pinned, each with its revision.
+fn pinned(
+    annotations: &BTreeMap<String, String>,
+    words: &'static Words,
+) -> Result<Option<(Control, Entries)>, Invalid> {
+    let Some(control) = parse(annotations, annotation::PIN, words)? else {
         return Ok(None);
     };
-    let entries = pins::entries(&control).map_err(|problem| unreadable(annotation::PIN, &problem))?;
+    let entries = pins::entries(&control, words);
+    let entries = entries.map_err(|problem| unreadable(annotation::PIN, &problem, words))?;
     Ok(Some((control, entries)))
 }
 
 /// What is said once: `approve` and `promote` name stages as `canary@1a2b3c4d`, `abort` and `retry` revisions, by comma.
-fn once(annotations: &BTreeMap<String, String>) -> Result<Vec<Once>, Invalid> {
+fn once(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Vec<Once>, Invalid> {
     let mut all = Vec::new();
     for key in ONCE {
-        let Some(control) = parse(annotations, key)? else {
+        let Some(control) = parse(annotations, key, words)? else {
             continue;
         };
         if control.what.is_empty() {
-            return Err(unreadable(key, "it does not say what it is for"));
+            return Err(unreadable(key, "it does not say what it is for", words));
         }
         for name in control.names() {
             let (stage, revision) = match name.split_once('@') {
@@ -251,14 +275,16 @@ fn once(annotations: &BTreeMap<String, String>) -> Result<Vec<Once>, Invalid> {
             let about_stage = [annotation::APPROVE, annotation::PROMOTE].contains(&key);
             if about_stage != stage.is_some() {
                 let form = if about_stage { "STAGE@REVISION" } else { "REVISION" };
-                return Err(unreadable(key, &format!("{name:?} is not of the form {form}")));
+                let problem = format!("{name:?} is not of the form {form}");
+                return Err(unreadable(key, &problem, words));
             }
             let hex = revision.bytes().all(|byte| byte.is_ascii_hexdigit());
             if !hex || !(SHORTEST..=64).contains(&revision.len()) {
                 let problem = format!(
-                    "{revision:?} is not a revision: write {SHORTEST} or more digits of its hash (kubectl get modules -o wide)"
+                    "{revision:?} is not a revision: write {SHORTEST} or more digits of its hash (kubectl get {} -o wide)",
+                    words.resource
                 );
-                return Err(unreadable(key, &problem));
+                return Err(unreadable(key, &problem, words));
             }
             all.push(Once {
                 key,
@@ -310,14 +336,17 @@ mod tests {
 
     #[test]
     fn what_holds_at_an_instant() {
-        let controls = Controls::read(&meta(
-            &json!({
-                "fleet.muster.dev/paused": r#"{"by": "ann", "until": "1970-01-01T00:01:00Z"}"#,
-                "fleet.muster.dev/acknowledge-withdrawal": "0a1b",
-                "fleet.muster.dev/abandon": r#"{"for": "eu-2, eu-1", "until": "1970-01-01T00:02:00Z"}"#,
-            }),
-            false,
-        ))
+        let controls = Controls::read(
+            &meta(
+                &json!({
+                    "fleet.muster.dev/paused": r#"{"by": "ann", "until": "1970-01-01T00:01:00Z"}"#,
+                    "fleet.muster.dev/acknowledge-withdrawal": "0a1b",
+                    "fleet.muster.dev/abandon": r#"{"for": "eu-2, eu-1", "until": "1970-01-01T00:02:00Z"}"#,
+                }),
+                false,
+            ),
+            &Words::CLUSTERS,
+        )
         .unwrap();
         let check = |second: i64, expect: (bool, bool, &[&str], Option<i64>)| {
             let now = at(second);
@@ -337,7 +366,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_or_is_not_built_is_named() {
         let check = |annotations: Value, deleting: bool, reason: ObjectReason, says: &str| {
-            let invalid = Controls::read(&meta(&annotations, deleting)).unwrap_err();
+            let invalid = Controls::read(&meta(&annotations, deleting), &Words::CLUSTERS).unwrap_err();
             assert_eq!(invalid.reason, reason, "{}", invalid.message);
             assert!(invalid.message.starts_with(says), "{}", invalid.message);
         };
@@ -369,7 +398,10 @@ mod tests {
             check(pin, false, ObjectReason::InvalidControl, &says);
         }
         let deleted = json!({"fleet.muster.dev/paused": "{", "fleet.muster.dev/pin": ""});
-        assert_eq!(Controls::read(&meta(&deleted, true)), Ok(Controls::default()));
+        assert_eq!(
+            Controls::read(&meta(&deleted, true), &Words::CLUSTERS),
+            Ok(Controls::default())
+        );
         check(
             json!({"fleet.muster.dev/abandon": "{"}),
             true,
@@ -384,8 +416,10 @@ mod tests {
             let key = format!("fleet.muster.dev/{key}");
             let until = |until: &str| json!({&key: json!({"for": what, "until": until}).to_string()});
             let check = |until_: &str, says: Option<&str>| {
-                let controls = Controls::read(&meta(&until(until_), false)).unwrap();
-                let invalid = controls.too_long(at(0)).map(|invalid| invalid.message);
+                let controls = Controls::read(&meta(&until(until_), false), &Words::CLUSTERS).unwrap();
+                let invalid = controls
+                    .too_long(at(0), &Words::CLUSTERS)
+                    .map(|invalid| invalid.message);
                 assert_eq!(invalid.is_some(), says.is_some(), "{invalid:?}");
                 assert!(invalid.unwrap_or_default().starts_with(says.unwrap_or_default()));
             };

@@ -1,6 +1,6 @@
 //! The pure step: from what was observed to what is to be written.
 
-use std::{cell::LazyCell, collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -15,13 +15,14 @@ use muster_driver::{Change, Decided, Facts, Planned, Rules, Then};
 use muster_rollout::{self as engine, Memory, Millis, Why, record::Case};
 
 use super::{
-    events,
+    events::{self, Scene},
     facts::{CarrierSeen, ClusterSeen, Standing, Target},
     gates::{self, Gates},
     heard, history,
     instants::{millis, timestamp},
     intent::Rows,
     observation::Observation,
+    pins::{self, Placed},
     reasons::{self, Background, Explained, Words},
     refusals,
     rows::{Asks, SeenRow},
@@ -127,17 +128,27 @@ pub fn decide<K: ModuleObject>(
     let mut planned = decided.planned(&Rows { module: &name, seen });
     let refused = refusals::left(&seen.refused, &decision.memory, &planned);
     planned.retain(|planned| refusals::again(&refused, planned, now).is_none());
-    let mut events = events::between(
+    let scene = Scene {
+        words: &Words::CLUSTERS,
+        version: events::version(&status),
+        summary: &counts,
+        attention: module.status().map_or(&[][..], |status| &status.attention),
+        aborted: &background.aborted,
+    };
+    let conditions_before = module.status().map_or(&[][..], |status| &status.conditions);
+    let mut events = events::between(before, decision, &told, &scene);
+    events.extend(events::conditions(&status.conditions, conditions_before));
+    events.extend(events::of_gates(before, &decision.memory, &seen.gates));
+    let mut applied = events::applied(
+        &seen.controls,
         before,
         decision,
-        &told,
-        &status,
-        module.status(),
-        &background.aborted,
+        &Words::CLUSTERS,
+        (&status.conditions, conditions_before),
+        now,
     );
-    events.extend(events::of_gates(before, &decision.memory, &seen.gates));
-    let mut applied = events::applied(&seen.controls, before, decision, &status, module.status(), now);
-    for (control, event) in heard::news(&status.controls, module.status()) {
+    let heard_before = module.status().map_or(&[][..], |status| &status.controls);
+    for (control, event) in heard::news(&status.controls, heard_before) {
         match control {
             Some(control) => applied.push((control, event)),
             None => events.push(event),
@@ -193,7 +204,10 @@ impl Plan {
     fn only(status: ModuleStatus, before: Option<&ModuleStatus>) -> Self {
         Self {
             record: None,
-            events: events::conditions(&status, before),
+            events: events::conditions(
+                &status.conditions,
+                before.map_or(&[][..], |before| &before.conditions),
+            ),
             applied: Vec::new(),
             status: Box::new(status),
             decided: None,
@@ -268,7 +282,7 @@ pub(super) fn background<'a, K: ModuleObject>(
         pause: status::pause(module, seen, now),
         obstacles: &seen.sight.units.obstacles,
         progress: progress(seen),
-        pins: pins(seen, decision),
+        pins: pinned(seen, decision),
         source: match &seen.target {
             Target::Unknown { message, .. } => Some(message),
             Target::Known { .. } | Target::Nothing => None,
@@ -351,36 +365,18 @@ fn waits_for_holder(row: &SeenRow) -> bool {
     })
 }
 
-/// What is said of each cluster that is pinned: by whom, to what, and whether it is there.
-fn pins(seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, String> {
-    let charges = || {
-        decision
-            .memory
-            .charges
-            .iter()
-            .filter(|(_, charge)| charge.counts())
-    };
-    let limit = decision.summary.limit;
-    let turn = || {
-        let holders: Vec<engine::UnitId> = charges().map(|(unit, _)| unit.clone()).collect();
-        if u32::try_from(holders.len()).is_ok_and(|held| held < limit) {
-            return "its turn has not come yet".to_owned();
-        }
-        reasons::waiting(&Words::CLUSTERS, &holders, limit, "it")
-    };
-    let turn = LazyCell::new(turn);
-    let pins = seen.clusters().iter().filter_map(|cluster| {
+/// What is said of each cluster that is pinned.
+fn pinned(seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, String> {
+    let placed = seen.clusters().iter().filter_map(|cluster| {
         let pinned = cluster.pinned.as_ref()?;
-        let charge = decision.memory.charges.get(cluster.name.as_str());
         let carried = cluster.row.as_ref().and_then(|row| row.revision.as_ref());
-        let step = match charge {
-            Some(charge) if charge.counts() => "; it is on its way there".to_owned(),
-            _ if carried == Some(&pinned.definition.revision) => String::new(),
-            _ => format!("; {}", *turn),
-        };
-        Some((cluster.name.clone(), format!("{}{step}", pinned.message)))
+        Some(Placed {
+            unit: &cluster.name,
+            message: &pinned.message,
+            carries: carried == Some(&pinned.definition.revision),
+        })
     });
-    pins.collect()
+    pins::told(&Words::CLUSTERS, decision, placed)
 }
 
 /// What is in the way of the last stage when nobody waits behind it: all clusters are ready, and the rollout is not over.

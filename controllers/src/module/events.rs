@@ -1,12 +1,13 @@
-//! What happened to a module between two decisions, for `kubectl describe` and `kubectl get events`. Pure, and on change only.
+//! What happened to a module or NodeModule between two decisions, for `kubectl describe` and `kubectl get events`. Pure, and on change only.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use muster_api::{
     conditions::{self, READY},
     labels::annotation,
-    module::ModuleStatus,
+    module::{Attention, ModuleStatus, Summary},
     reasons::{Bucket, EventReason, ObjectReason, Reason},
 };
 use muster_rollout::{Decision, Memory, Outcome, RunState, UnitId};
@@ -15,27 +16,39 @@ use super::{
     controls::Controls,
     gates::{self, Answers},
     instants::millis,
-    reasons::{self, Explained},
+    reasons::{self, Explained, Words},
 };
 use crate::runtime::Event;
 
 /// The action that every event of a module is about.
 const ACTION: &str = "Rollout";
 
-/// The events of a decision. `memory` and `before` are those of before; `aborted`: who aborted the rollout, if somebody did.
+/// What the events of a decision are told with.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// How units are named.
+    pub words: &'static Words,
+    /// The version that is wanted.
+    pub version: &'a str,
+    /// The units in numbers.
+    pub summary: &'a Summary,
+    /// The units that needed attention before.
+    pub attention: &'a [Attention],
+    /// Who aborted the rollout, if somebody did.
+    pub aborted: &'a str,
+}
+
+/// The events of a decision. `memory` is that of before.
 pub fn between(
     memory: &Memory,
     decision: &Decision,
     told: &[Explained<'_>],
-    status: &ModuleStatus,
-    before: Option<&ModuleStatus>,
-    aborted: &str,
+    scene: &Scene<'_>,
 ) -> Vec<Event> {
     // A cause stands before what it causes.
-    let mut events: Vec<Event> = begun(memory, &decision.memory, status).into_iter().collect();
-    events.extend(clusters(memory, decision, told, before));
-    events.extend(ended(memory, &decision.memory, told, status, aborted));
-    events.extend(conditions(status, before));
+    let mut events: Vec<Event> = begun(memory, &decision.memory, scene).into_iter().collect();
+    events.extend(units(memory, decision, told, scene));
+    events.extend(ended(memory, &decision.memory, told, scene));
     events
 }
 
@@ -62,7 +75,8 @@ pub fn of_gates(before: &Memory, after: &Memory, answers: &Answers) -> Vec<Event
     told.collect()
 }
 
-fn version(status: &ModuleStatus) -> &str {
+/// The version of a module, as its events name it.
+pub fn version(status: &ModuleStatus) -> &str {
     status
         .source
         .as_ref()
@@ -70,40 +84,41 @@ fn version(status: &ModuleStatus) -> &str {
 }
 
 /// A run that began.
-fn begun(before: &Memory, after: &Memory, status: &ModuleStatus) -> Option<Event> {
+fn begun(before: &Memory, after: &Memory, scene: &Scene<'_>) -> Option<Event> {
     let is_new = before.run.map(|old| old.id) != Some(after.run?.id);
-    let total = status.summary.as_ref().map_or(0, |summary| summary.total);
-    let note = format!("rolling out {} to {total} clusters", version(status));
+    let note = format!(
+        "rolling out {} to {} {}",
+        scene.version, scene.summary.total, scene.words.units
+    );
     is_new.then(|| normal(EventReason::RolloutStarted, note))
 }
 
 /// A run that ended.
-fn ended(
-    before: &Memory,
-    after: &Memory,
-    told: &[Explained<'_>],
-    status: &ModuleStatus,
-    aborted: &str,
-) -> Vec<Event> {
+fn ended(before: &Memory, after: &Memory, told: &[Explained<'_>], scene: &Scene<'_>) -> Vec<Event> {
     let Some(run) = after.run else { return Vec::new() };
     let old = before.run.filter(|old| old.id == run.id);
     if old.map(|old| old.state) == Some(run.state) {
         return Vec::new();
     }
-    let summary = status.summary.clone().unwrap_or_default();
-    let version = version(status);
+    let Scene {
+        words,
+        version,
+        summary,
+        aborted,
+        ..
+    } = scene;
     let keeps =
         |told: &&Explained<'_>| matches!(told.reason, Reason::Halted | Reason::KnownBad | Reason::Aborted);
     let kept = match told.iter().filter(keeps).count() {
         0 => String::new(),
-        1 => "; 1 cluster keeps what it has".to_owned(),
-        kept => format!("; {kept} clusters keep what they have"),
+        1 => format!("; 1 {} keeps what it has", words.unit),
+        kept => format!("; {kept} {} keep what they have", words.units),
     };
     match run.state {
         RunState::Open => Vec::new(),
         RunState::Good => vec![normal(
             EventReason::RolloutFinished,
-            format!("{version} is ready on {} clusters", summary.clusters),
+            format!("{version} is ready on {} {}", summary.clusters, words.units),
         )],
         RunState::Aborted => vec![warning(
             EventReason::RolloutAborted,
@@ -129,73 +144,90 @@ fn ended(
     }
 }
 
-/// Clusters that were confirmed, failed, or were withdrawn from.
-fn clusters(
+/// Something that happened to one unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happened<'a> {
+    /// The unit.
+    pub unit: &'a str,
+    /// One word.
+    pub reason: EventReason,
+    /// For people.
+    pub note: String,
+    /// It is worth a look.
+    pub is_warning: bool,
+}
+
+/// Units that were confirmed, failed, vanished or were withdrawn from, in the order of their names.
+pub fn happened<'a>(
     memory: &Memory,
     decision: &Decision,
-    told: &[Explained<'_>],
-    before: Option<&ModuleStatus>,
-) -> Vec<Event> {
-    let known: BTreeMap<&str, &str> = before
-        .into_iter()
-        .flat_map(|before| &before.attention)
+    told: &[Explained<'a>],
+    scene: &Scene<'_>,
+) -> Vec<Happened<'a>> {
+    let words = scene.words;
+    let known: BTreeMap<&str, &str> = scene
+        .attention
+        .iter()
         .map(|old| (old.cluster.as_str(), old.reason.as_str()))
         .collect();
-    let mut events = Vec::new();
-    // Those that did the same at once are told of together: else a fleet that changes at once is as many writes again.
-    let mut together: BTreeMap<(EventReason, String), Vec<&str>> = BTreeMap::new();
-    for told in told {
-        let old = known.get(told.cluster).copied();
+    let of = |told: &Explained<'a>| {
+        let is_new = known.get(told.cluster).copied() != Some(told.reason.as_str());
         let was_charged = memory.charges.contains_key(told.cluster);
-        let is_charged = decision.memory.charges.contains_key(told.cluster);
-        match told.reason {
-            Reason::UpToDate if was_charged && !is_charged => {
-                let what = (EventReason::ClusterUpdated, told.message());
-                together.entry(what).or_default().push(told.cluster);
+        let is_over = was_charged && !decision.memory.charges.contains_key(told.cluster);
+        let with_reason = || format!("{}: {}", told.reason, told.message());
+        let (reason, note, is_warning) = match told.reason {
+            Reason::UpToDate if is_over => (words.updated, told.message(), false),
+            Reason::Excluded if is_over => {
+                let note = format!("withdrawn, nothing of this {} is left", words.module);
+                (words.withdrawn, note, false)
             }
-            Reason::Excluded if was_charged && !is_charged => {
-                let what = (
-                    EventReason::ClusterWithdrawn,
-                    "withdrawn, nothing of this module is left".to_owned(),
-                );
-                together.entry(what).or_default().push(told.cluster);
-            }
-            reason if reason.bucket() == Bucket::Failed && old != Some(reason.as_str()) => {
-                events.push(warning(
-                    EventReason::ClusterFailed,
-                    format!("{}: {}: {}", told.cluster, reason, told.message()),
-                ));
-            }
-            Reason::WithdrawalHeld if old != Some(Reason::WithdrawalHeld.as_str()) => {
-                events.push(warning(
-                    EventReason::WithdrawalHeld,
-                    format!("{}: {}", told.cluster, told.message()),
-                ));
-            }
-            _ => {}
+            Reason::LostInChange if is_new => (EventReason::NodeLost, with_reason(), true),
+            Reason::WithdrawalHeld if is_new => (EventReason::WithdrawalHeld, told.message(), true),
+            reason if reason.bucket() == Bucket::Failed && is_new => (words.failed, with_reason(), true),
+            _ => return None,
+        };
+        Some(Happened {
+            unit: told.cluster,
+            reason,
+            note,
+            is_warning,
+        })
+    };
+    told.iter().filter_map(of).collect()
+}
+
+/// The events of units. Those that did the same at once are told of together: else a fleet that changes at once is as many writes again.
+fn units(memory: &Memory, decision: &Decision, told: &[Explained<'_>], scene: &Scene<'_>) -> Vec<Event> {
+    let mut together: BTreeMap<(EventReason, String), Vec<&str>> = BTreeMap::new();
+    let mut events = Vec::new();
+    for happened in happened(memory, decision, told, scene) {
+        let Happened {
+            unit,
+            reason,
+            note,
+            is_warning,
+        } = happened;
+        if is_warning {
+            events.push(warning(reason, format!("{unit}: {note}")));
+        } else {
+            together.entry((reason, note)).or_default().push(unit);
         }
     }
-    let note = |what: &str, clusters: &[&str]| format!("{}: {what}", reasons::few(clusters));
+    let note = |what: &str, units: &[&str]| format!("{}: {what}", reasons::few(units));
     events.extend(
         together
             .into_iter()
-            .map(|((reason, what), clusters)| normal(reason, note(&what, &clusters))),
+            .map(|((reason, what), units)| normal(reason, note(&what, &units))),
     );
     events
 }
 
 /// Conditions that came.
-pub fn conditions(status: &ModuleStatus, before: Option<&ModuleStatus>) -> Vec<Event> {
-    let reason_of = |status: Option<&ModuleStatus>, type_: &str| {
-        status
-            .into_iter()
-            .flat_map(|status| &status.conditions)
-            .find(|condition| condition.type_ == type_)
-            .map(|condition| condition.reason.clone())
-    };
+pub fn conditions(now: &[Condition], before: &[Condition]) -> Vec<Event> {
+    let reason_of = |type_: &str| conditions::find(before, type_).map(|condition| &condition.reason);
     let mut events = Vec::new();
-    for condition in &status.conditions {
-        if reason_of(before, &condition.type_).as_ref() == Some(&condition.reason) {
+    for condition in now {
+        if reason_of(&condition.type_) == Some(&condition.reason) {
             continue;
         }
         let is = |type_: &str, reason: &str| condition.type_ == type_ && condition.reason == reason;
@@ -206,6 +238,7 @@ pub fn conditions(status: &ModuleStatus, before: Option<&ModuleStatus>) -> Vec<E
         } else if is(READY, ObjectReason::InvalidSpec.as_str())
             || is(READY, ObjectReason::Unsupported.as_str())
             || is(READY, ObjectReason::InvalidControl.as_str())
+            || is(READY, ObjectReason::PathConflict.as_str())
         {
             EventReason::InvalidSpec
         } else {
@@ -222,8 +255,8 @@ pub fn applied(
     controls: &Controls,
     memory: &Memory,
     decision: &Decision,
-    status: &ModuleStatus,
-    before: Option<&ModuleStatus>,
+    words: &Words,
+    (conditions, before): (&[Condition], &[Condition]),
     now: Timestamp,
 ) -> Vec<(&'static str, Event)> {
     let mut applied = Vec::new();
@@ -233,12 +266,12 @@ pub fn applied(
             Event::normal(EventReason::ControlApplied, ACTION, format!("{key}: {note}")),
         ));
     };
-    let said = |status: &ModuleStatus| {
-        let paused = conditions::find(&status.conditions, conditions::PAUSED);
+    let said = |conditions: &[Condition]| {
+        let paused = conditions::find(conditions, conditions::PAUSED);
         paused.map(|paused| paused.message.clone())
     };
-    if let Some(pause) = said(status).filter(|_| controls.paused(now).is_some())
-        && before.and_then(said).as_ref() != Some(&pause)
+    if let Some(pause) = said(conditions).filter(|_| controls.paused(now).is_some())
+        && said(before).as_ref() != Some(&pause)
     {
         told(annotation::PAUSED, pause);
     }
@@ -265,7 +298,8 @@ pub fn applied(
             Event::normal(EventReason::ControlApplied, ACTION, format!("{key}: {about}{by}"))
         } else {
             let note = format!(
-                "{key}: {about}{by} has no effect: that is not what is being rolled out, or it is over; see kubectl get modulerevisions"
+                "{key}: {about}{by} has no effect: that is not what is being rolled out, or it is over; see kubectl get {}",
+                words.revisions
             );
             Event::warning(EventReason::ControlWithoutEffect, ACTION, note)
         };

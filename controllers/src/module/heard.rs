@@ -1,4 +1,4 @@
-//! What became of level controls: told in the module's status, and by an event when it is new. Pure.
+//! What became of level controls: told in the status of the module or NodeModule, and by an event when it is new. Pure.
 
 use std::collections::BTreeSet;
 
@@ -8,55 +8,63 @@ use muster_api::{
     control::Control,
     control_status::{ControlStatus, Effect},
     labels::annotation,
-    module::ModuleStatus,
     reasons::{EventReason, Reason},
     schema::{MAX_ATTENTION, MAX_MESSAGE},
 };
 
 use super::{
     controls::Controls,
-    facts::ClusterSeen,
-    holds::Hold,
+    holds::{Hold, Unit},
     pins::{self, Pin},
+    reasons::Words,
 };
-use crate::{registry::ClusterRow, runtime::Event};
+use crate::runtime::Event;
 
 /// The action that these events are about.
 const ACTION: &str = "Control";
 /// Controls of a module that an event names by their own annotation.
-const OF_MODULE: [&str; 3] = [annotation::PAUSED, annotation::HOLD, annotation::PIN];
+const OF_MODULE: [&str; 4] = [
+    annotation::PAUSED,
+    annotation::HOLD,
+    annotation::PIN,
+    annotation::RELEASE,
+];
 
-/// What became of the controls of one cluster, and of those of the module that fail there.
-pub fn of_cluster(
-    cluster: &ClusterRow,
+/// What became of the controls of one unit, and of those of the module that fail there.
+pub fn of_unit(
+    unit: &Unit<'_>,
     pin_annotation: Option<(&str, &str)>,
     hold: Option<&Hold>,
     pin: Option<&Pin>,
     now: Timestamp,
 ) -> Vec<ControlStatus> {
     let about = |control: &str, (effect, message): (Effect, String)| {
-        entry(control, Some(&cluster.name), effect, &message)
+        entry(control, Some(unit.name), effect, &message)
     };
     let read = |text: &str| Control::parse(text).and_then(|control| control.meant(now));
-    let kept = cluster.annotations.get(annotation::HOLD);
+    let kept = unit.annotations.get(annotation::HOLD);
     let kept = kept.and_then(|text| match read(text) {
-        Ok(control) => standing(&control, now, "kept as it is, for all modules"),
+        Ok(control) => standing(
+            &control,
+            now,
+            &format!("kept as it is, for all {}", unit.words.modules),
+        ),
         Err(error) => Some((Effect::WithoutEffect, format!("it cannot be read: {error}"))),
     });
     let over = pin_annotation.and_then(|(key, text)| {
         let control = read(text).ok().filter(|control| control.is_over(now))?;
         Some((key.to_owned(), (Effect::Over, ended(&control))))
     });
-    let pinned = pin.and_then(|pin| Some((pin.key.clone(), pinned(pin, &cluster.name, hold)?)));
+    let pinned = pin.and_then(|pin| Some((pin.key.clone(), pinned(pin, unit.name, hold)?)));
     let kept = kept.map(|said| (annotation::HOLD.to_owned(), said));
     let all = kept.into_iter().chain(over).chain(pinned);
     all.map(|(key, said)| about(&key, said)).collect()
 }
 
-/// A pin in the annotation of the module is told there, once for all its clusters, unless something is wrong with it here.
-fn pinned(pin: &Pin, cluster: &str, hold: Option<&Hold>) -> Option<(Effect, String)> {
+/// A pin in the annotation of the module is told there, once for all its units, unless something is wrong with it here.
+fn pinned(pin: &Pin, unit: &str, hold: Option<&Hold>) -> Option<(Effect, String)> {
     match (&pin.revision, hold) {
-        (Err(error), _) => Some((Effect::WithoutEffect, pin.problem(cluster, error))),
+        (Err(error), _) => Some((Effect::WithoutEffect, pin.problem(unit, error))),
         (Ok(_), Some(hold)) if hold.reason == Reason::Held => {
             let message = format!(
                 "it is also held, and a hold takes precedence over a pin: {}",
@@ -64,7 +72,7 @@ fn pinned(pin: &Pin, cluster: &str, hold: Option<&Hold>) -> Option<(Effect, Stri
             );
             Some((Effect::WithoutEffect, message))
         }
-        (Ok(revision), _) if pin.on_cluster => {
+        (Ok(revision), _) if pin.on_unit => {
             let revision = revision.get(..pins::SHORTEST).unwrap_or(revision);
             Some((
                 Effect::Applied,
@@ -75,24 +83,38 @@ fn pinned(pin: &Pin, cluster: &str, hold: Option<&Hold>) -> Option<(Effect, Stri
     }
 }
 
-/// All that people say to a module and to its clusters, and what came of it: first what has no effect, and no more than a status holds.
-pub fn all(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> Vec<ControlStatus> {
+/// A unit, and what became of its own controls.
+#[derive(Clone, Copy, Debug)]
+pub struct Heard<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The module selects it.
+    pub selected: bool,
+    /// What became of them.
+    pub said: &'a [ControlStatus],
+}
+
+/// All that people say to a module and to its units, and what came of it: first what has no effect, and no more than a status holds.
+pub fn all<'a>(
+    words: &Words,
+    controls: &Controls,
+    units: impl Iterator<Item = Heard<'a>> + Clone,
+    now: Timestamp,
+) -> Vec<ControlStatus> {
     let mut levels = controls.levels().peekable();
     let named = levels.peek().is_some();
-    let known: BTreeSet<&str> = clusters
-        .iter()
-        .filter(|cluster| named && cluster.selected)
-        .map(|cluster| cluster.name.as_str())
-        .collect();
-    let of_module = levels.flat_map(|(key, control)| of_module(key, control, &known, now));
-    let of_clusters = clusters.iter().flat_map(|cluster| cluster.heard.iter().cloned());
-    let mut all: Vec<ControlStatus> = of_module.chain(of_clusters).collect();
+    let selected = units.clone().filter(|unit| named && unit.selected);
+    let known: BTreeSet<&str> = selected.map(|unit| unit.name).collect();
+    let of_module = levels.flat_map(|(key, control)| of_module(words, key, control, &known, now));
+    let of_units = units.flat_map(|unit| unit.said.iter().cloned());
+    let mut all: Vec<ControlStatus> = of_module.chain(of_units).collect();
     all.sort_by(|a, b| (a.effect, &a.control, &a.cluster).cmp(&(b.effect, &b.control, &b.cluster)));
     all.truncate(MAX_ATTENTION);
     all
 }
 
 fn of_module(
+    words: &Words,
     key: &'static str,
     control: &Control,
     known: &BTreeSet<&str>,
@@ -108,25 +130,21 @@ fn of_module(
     if !control.holds(now) {
         return Vec::new();
     }
-    let cluster = |name: &&str| {
-        name.split_once('@')
-            .map_or(*name, |(cluster, _)| cluster)
-            .to_owned()
-    };
+    let unit = |name: &&str| name.split_once('@').map_or(*name, |(unit, _)| unit).to_owned();
     let (here, nowhere): (Vec<&str>, Vec<&str>) = control
         .names()
         .into_iter()
-        .partition(|name| known.contains(cluster(name).as_str()));
+        .partition(|name| known.contains(unit(name).as_str()));
     let lost = nowhere.iter().map(|name| {
-        let message = "the module selects no cluster of this name";
-        entry(key, Some(&cluster(name)), Effect::WithoutEffect, message)
+        let message = format!("the {} selects no {} of this name", words.module, words.unit);
+        entry(key, Some(&unit(name)), Effect::WithoutEffect, &message)
     });
     let mut heard: Vec<ControlStatus> = lost.collect();
     if !here.is_empty() {
-        let does = if key == annotation::PIN {
-            "pinned"
-        } else {
-            "kept as it is"
+        let does = match key {
+            annotation::PIN => "pinned",
+            annotation::RELEASE => "not waited for any more",
+            _ => "kept as it is",
         };
         let message = format!("{}: {does}{}", here.join(", "), control.told());
         heard.push(entry(key, None, Effect::Applied, &message));
@@ -148,10 +166,10 @@ fn ended(control: &Control) -> String {
     format!("expired{}", control.told())
 }
 
-fn entry(control: &str, cluster: Option<&str>, effect: Effect, message: &str) -> ControlStatus {
+fn entry(control: &str, unit: Option<&str>, effect: Effect, message: &str) -> ControlStatus {
     ControlStatus {
         control: control.to_owned(),
-        cluster: cluster.map(str::to_owned),
+        cluster: unit.map(str::to_owned),
         effect,
         message: bounded(message, MAX_MESSAGE).into_owned(),
     }
@@ -159,8 +177,7 @@ fn entry(control: &str, cluster: Option<&str>, effect: Effect, message: &str) ->
 
 /// The events of what is new, each with the annotation of the module that it is about, if it is about one. That somebody paused the
 /// module is told with its condition; that a time has ended, only where it had ended before it was seen.
-pub fn news(heard: &[ControlStatus], before: Option<&ModuleStatus>) -> Vec<(Option<&'static str>, Event)> {
-    let known = before.map_or(&[][..], |before| &before.controls);
+pub fn news(heard: &[ControlStatus], known: &[ControlStatus]) -> Vec<(Option<&'static str>, Event)> {
     let fresh = heard.iter().filter_map(|said| {
         let old = known
             .iter()

@@ -192,6 +192,20 @@ pub fn stories(
     told.collect()
 }
 
+/// What became of a revision by what is remembered, where its record says `before`, and that it `began` to be rolled out.
+pub fn verdict(memory: &Memory, revision: Revision, before: Option<Verdict>, began: bool) -> Option<Verdict> {
+    let run = memory.run.filter(|run| run.target == revision);
+    match (memory.verdict(revision), run, before) {
+        (Some(muster_rollout::Verdict::Bad), ..) => Some(Verdict::Bad),
+        (Some(muster_rollout::Verdict::Good), ..) => Some(Verdict::Good),
+        (None, Some(run), _) if run.state == RunState::Aborted => Some(Verdict::Aborted),
+        (None, Some(_), _) => None,
+        (None, None, Some(verdict)) => Some(verdict),
+        // It had a run, which another one replaced; what never had one has no story.
+        (None, None, None) => began.then_some(Verdict::Superseded),
+    }
+}
+
 fn story(
     row: &RevisionRow,
     memory: &Memory,
@@ -201,15 +215,7 @@ fn story(
 ) -> Option<ModuleRevisionStatus> {
     let revision = Revision::parse(&row.revision)?;
     let run = memory.run.filter(|run| run.target == revision);
-    let verdict = match (memory.verdict(revision), run, row.status.verdict) {
-        (Some(muster_rollout::Verdict::Bad), ..) => Some(Verdict::Bad),
-        (Some(muster_rollout::Verdict::Good), ..) => Some(Verdict::Good),
-        (None, Some(run), _) if run.state == RunState::Aborted => Some(Verdict::Aborted),
-        (None, Some(_), _) => None,
-        (None, None, Some(verdict)) => Some(verdict),
-        // It had a run, which another one replaced; what never had one has no story.
-        (None, None, None) => row.status.started.is_some().then_some(Verdict::Superseded),
-    };
+    let verdict = verdict(memory, revision, row.status.verdict, row.status.started.is_some());
     let mut status = row.status.clone();
     let open = run.is_some_and(|run| run.state == RunState::Open);
     if let Some(run) = run {
@@ -329,7 +335,7 @@ pub async fn tell(
         {
             context
                 .metrics
-                .rollout_ended(seen.spec.module_ref.kind, verdict, took);
+                .rollout_ended(seen.spec.module_ref.kind.as_str(), verdict, took);
         }
     }
     Ok(())
@@ -439,7 +445,7 @@ pub async fn forget(namespace: &str, name: &str, row: &RevisionRow, context: &Co
     }
 }
 
-fn time(at: Millis) -> Time {
+pub fn time(at: Millis) -> Time {
     let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
     Time(Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
 }

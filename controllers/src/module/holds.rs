@@ -1,15 +1,18 @@
 //! What is kept as it is: a Cluster or a Node for all modules, by its annotation, or some of them for one module, by that one's. Pure.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use muster_api::{control::Control, labels::annotation, reasons::Reason};
 
 use super::{
     command::{Address, command},
     controls::Controls,
+    reasons::Words,
 };
 use crate::registry::ClusterRow;
 
-/// Why a cluster is kept, and when that ends by itself.
+/// Why a unit is kept, and when that ends by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// One word.
@@ -20,50 +23,62 @@ pub struct Hold {
     pub until: Option<Timestamp>,
 }
 
-/// The hold of a cluster for a module.
-pub fn of(cluster: &ClusterRow, module: &Address<'_>, controls: &Controls, now: Timestamp) -> Option<Hold> {
-    let unit = Unit {
-        kind: "Cluster",
-        name: &cluster.name,
-        text: cluster.annotations.get(annotation::HOLD).map(String::as_str),
-    };
-    of_unit(&unit, module, controls, now)
-}
-
-/// An object that may be held by an annotation of its own.
+/// An object that people may annotate: a Cluster or a Node.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit<'a> {
-    /// Cluster or Node.
-    pub kind: &'static str,
+    /// How it is named.
+    pub words: &'static Words,
     /// Its name.
     pub name: &'a str,
-    /// The annotation.
-    pub text: Option<&'a str>,
+    /// Its annotations.
+    pub annotations: &'a BTreeMap<String, String>,
+}
+
+impl<'a> Unit<'a> {
+    /// A cluster.
+    pub const fn of_cluster(cluster: &'a ClusterRow) -> Self {
+        Self {
+            words: &Words::CLUSTERS,
+            name: cluster.name.as_str(),
+            annotations: &cluster.annotations,
+        }
+    }
+
+    /// The object, as kubectl takes it: `node/n1`.
+    pub fn object(&self) -> String {
+        format!("{}/{}", self.words.unit, self.name)
+    }
 }
 
 /// The hold of a unit for a module.
-pub fn of_unit(unit: &Unit<'_>, module: &Address<'_>, controls: &Controls, now: Timestamp) -> Option<Hold> {
-    by_unit(unit, module.namespace, now).or_else(|| by_module(unit.name, module, controls.held(now)?))
+pub fn of(unit: &Unit<'_>, module: &Address<'_>, controls: &Controls, now: Timestamp) -> Option<Hold> {
+    by_unit(unit, module.namespace, now).or_else(|| by_module(unit, module, controls.held(now)?))
 }
 
 fn by_unit(unit: &Unit<'_>, namespace: &str, now: Timestamp) -> Option<Hold> {
-    let Unit { kind, name, text } = unit;
-    let object = format!("{}/{name}", kind.to_lowercase());
+    let Unit { words, name, .. } = unit;
+    let object = unit.object();
     let address = Address {
         namespace,
         module: &object,
     };
     let release = command(&address, annotation::HOLD, None);
-    let (message, until) = match Control::parse((*text)?).and_then(|control| control.meant(now)) {
+    let text = unit.annotations.get(annotation::HOLD)?;
+    let (message, until) = match Control::parse(text).and_then(|control| control.meant(now)) {
         Ok(control) if control.holds(now) => (
-            format!("held for all modules{}; to release it: {release}", control.told()),
+            format!(
+                "held for all {}{}; to release it: {release}",
+                words.modules,
+                control.told()
+            ),
             control.until,
         ),
         Ok(_) => return None,
         Err(error) => {
             let message = format!(
-                "annotation {} on {kind} {name} cannot be read: {error}; nothing is changed there until it is fixed or removed: {release}",
-                annotation::HOLD
+                "annotation {} on {} {name} cannot be read: {error}; nothing is changed there until it is fixed or removed: {release}",
+                annotation::HOLD,
+                words.kind
             );
             (message, None)
         }
@@ -75,9 +90,9 @@ fn by_unit(unit: &Unit<'_>, namespace: &str, now: Timestamp) -> Option<Hold> {
     })
 }
 
-fn by_module(cluster: &str, module: &Address<'_>, control: &Control) -> Option<Hold> {
+fn by_module(unit: &Unit<'_>, module: &Address<'_>, control: &Control) -> Option<Hold> {
     let mut names = control.names();
-    if !names.remove(cluster) {
+    if !names.remove(unit.name) {
         return None;
     }
     let others: Vec<&str> = names.into_iter().collect();
@@ -86,7 +101,8 @@ fn by_module(cluster: &str, module: &Address<'_>, control: &Control) -> Option<H
     Some(Hold {
         reason: Reason::Held,
         message: format!(
-            "held for this module{}; to release it: {}",
+            "held for this {}{}; to release it: {}",
+            unit.words.module,
             control.told(),
             command(module, annotation::HOLD, rest)
         ),

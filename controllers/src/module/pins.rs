@@ -1,24 +1,24 @@
-//! What clusters are pinned to: by an annotation of the Cluster, or by one of the module. Pure.
+//! What clusters or nodes are pinned to: by an annotation of the Cluster or Node, or by one of the module. Pure.
 //!
-//! A pin names a revision of which there is a ModuleRevision; the cluster gets that one, with its values of today, in its turn. What
+//! A pin names a revision of which there is a ModuleRevision or NodeRevision; the unit gets that one, with its values of today, in its turn. What
 //! cannot be meant moves nothing there.
 
-use std::{collections::BTreeMap, fmt};
+use std::{cell::LazyCell, collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use muster_api::{
     control::{Control, ControlError},
-    labels::{annotation, manager},
+    labels::annotation,
     revision::Verdict,
 };
-use muster_rollout::{Memory, Revision};
+use muster_rollout::{Decision, Memory, Revision, UnitId};
 use thiserror::Error;
 
 use super::{
     command::{Address, command},
-    facts::RevisionRow,
+    holds::Unit,
+    reasons::{self, Words},
 };
-use crate::registry::ClusterRow;
 
 /// Digits of a hash that name a revision: as many as messages show.
 pub const SHORTEST: usize = 8;
@@ -33,21 +33,28 @@ pub enum PinError {
     Unreadable(#[from] ControlError),
     /// It names no revision.
     #[error(
-        "{said:?} is not a revision: write {SHORTEST} or more digits of its hash (kubectl get modulerevisions -o wide)"
+        "{said:?} is not a revision: write {SHORTEST} or more digits of its hash (kubectl get {} -o wide)",
+        words.revisions
     )]
     NoRevision {
+        /// How messages name what is pinned.
+        words: &'static Words,
         /// What stands there.
         said: String,
     },
     /// Nobody knows that revision.
-    #[error("this module has no revision {said}, no longer or not yet (kubectl get modulerevisions)")]
+    #[error("this {} has no revision {said}, no longer or not yet (kubectl get {})", words.module, words.revisions)]
     Unknown {
+        /// How messages name what is pinned.
+        words: &'static Words,
         /// How its hash begins.
         said: String,
     },
     /// Several begin so.
-    #[error("{count} revisions of this module begin with {said}: write more digits")]
+    #[error("{count} revisions of this {} begin with {said}: write more digits", words.module)]
     Ambiguous {
+        /// How messages name what is pinned.
+        words: &'static Words,
         /// How their hashes begin.
         said: String,
         /// How many there are.
@@ -59,11 +66,13 @@ pub enum PinError {
         /// How its hash begins.
         said: String,
     },
-    /// The Cluster and the module say different things.
-    #[error("the Cluster says {of_cluster}, and the module says {of_module}")]
+    /// The unit's object and the module say different things.
+    #[error("the {} says {of_unit}, and the {} says {of_module}", words.kind, words.module)]
     Disagree {
-        /// What the Cluster's annotation says.
-        of_cluster: String,
+        /// How messages name what is pinned.
+        words: &'static Words,
+        /// What the annotation of the Cluster or Node says.
+        of_unit: String,
         /// What the module's says.
         of_module: String,
     },
@@ -74,8 +83,10 @@ pub enum PinError {
 pub struct Pin {
     /// The annotation.
     pub key: String,
-    /// The Cluster has it; else the module.
-    pub on_cluster: bool,
+    /// How messages name what is pinned.
+    pub words: &'static Words,
+    /// The Cluster or Node has it; else the module.
+    pub on_unit: bool,
     /// The revision in full, or why nothing is changed there.
     pub revision: Result<String, PinError>,
     /// Who, why, since and until when.
@@ -88,24 +99,26 @@ pub struct Pin {
 
 impl Pin {
     /// What is said of a pin that cannot be carried out.
-    pub fn problem(&self, cluster: &str, error: &PinError) -> String {
-        let place = if self.on_cluster {
-            format!(" on Cluster {cluster}")
+    pub fn problem(&self, unit: &str, error: &PinError) -> String {
+        let Words { kind, module, .. } = self.words;
+        let on = if self.on_unit {
+            format!(" on {kind} {unit}")
         } else {
             String::new()
         };
         format!(
-            "annotation {}{place}: {error}; nothing of this module is changed there until it is fixed or removed: {}",
+            "annotation {}{on}: {error}; nothing of this {module} is changed there until it is fixed or removed: {}",
             self.key, self.unpin
         )
     }
 
-    /// Why it cannot be carried out in a cluster for which its revision was not found. One that is not selected is withdrawn from,
+    /// Why it cannot be carried out on a unit for which its revision was not found. One that is not selected is withdrawn from,
     /// pinned or not, unless nobody knows what the pin means.
     pub fn hindrance(&self, selected: bool) -> Option<PinError> {
         match &self.revision {
             Err(error) => Some(error.clone()),
             Ok(revision) => selected.then(|| PinError::Unknown {
+                words: self.words,
                 said: short(revision),
             }),
         }
@@ -119,33 +132,43 @@ impl Pin {
             self.told, self.unpin
         )
     }
+
+    /// What is said of one whose revision has no version besides its hash.
+    pub fn says_revision(&self, revision: &str) -> String {
+        let revision = revision.get(..SHORTEST).unwrap_or(revision);
+        format!(
+            "pinned to revision {revision}{}; to unpin it: {}",
+            self.told, self.unpin
+        )
+    }
 }
 
-/// How the hash of a revision begins, by cluster.
+/// How the hash of a revision begins, by unit.
 pub type Entries = BTreeMap<String, String>;
 
 /// What is known of a module's revisions.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
-    /// Those on record, by name of the ModuleRevision.
-    pub revisions: &'a BTreeMap<String, RevisionRow>,
+pub struct Known<'a, R> {
+    /// Those on record: each revision with its verdict.
+    pub revisions: R,
     /// What the engine remembers.
     pub memory: &'a Memory,
 }
 
-/// The annotation of a Cluster that pins it for a module, if it has it: key and text.
-pub fn annotated<'a>(cluster: &'a ClusterRow, module: &Address<'_>) -> Option<(&'a str, &'a str)> {
+/// The annotation of a Cluster or Node that pins it for a module, if it has it: key and text.
+pub fn annotated<'a>(unit: &Unit<'a>, module: &Address<'_>) -> Option<(&'a str, &'a str)> {
     let name = module
         .module
         .split_once('/')
         .map_or(module.module, |(_, name)| name);
-    let mut annotations = cluster.annotations.iter();
+    let mut annotations = unit.annotations.iter();
     let (key, text) = annotations.find(|(key, _)| key.strip_prefix(annotation::PIN_PREFIX) == Some(name))?;
     Some((key, text))
 }
 
-/// The annotation of a module that pins clusters: `eu-1@1a2b3c4d`, by comma; each cluster once.
-pub fn entries(control: &Control) -> Result<Entries, String> {
+/// The annotation of a module that pins units: `eu-1@1a2b3c4d`, by comma; each unit once.
+pub fn entries(control: &Control, words: &'static Words) -> Result<Entries, String> {
+    let unit = words.unit;
     let mut entries = BTreeMap::new();
     for entry in control
         .what
@@ -153,12 +176,12 @@ pub fn entries(control: &Control) -> Result<Entries, String> {
         .map(str::trim)
         .filter(|entry| !entry.is_empty())
     {
-        let (cluster, revision) = entry
+        let (name, revision) = entry
             .split_once('@')
-            .ok_or_else(|| format!("{entry:?} is not of the form CLUSTER@REVISION"))?;
-        let revision = spelled(revision).map_err(|error| error.to_string())?;
-        if entries.insert(cluster.to_owned(), revision).is_some() {
-            return Err(format!("it names cluster {cluster} twice"));
+            .ok_or_else(|| format!("{entry:?} is not of the form {}@REVISION", unit.to_uppercase()))?;
+        let revision = spelled(revision, words).map_err(|error| error.to_string())?;
+        if entries.insert(name.to_owned(), revision).is_some() {
+            return Err(format!("it names {unit} {name} twice"));
         }
     }
     if entries.is_empty() {
@@ -167,32 +190,39 @@ pub fn entries(control: &Control) -> Result<Entries, String> {
     Ok(entries)
 }
 
-/// The pin of a cluster for a module, if there is one that is not over.
-pub fn of(
-    cluster: &ClusterRow,
+/// The pin of a unit for a module, if there is one that is not over.
+pub fn of<'r, R>(
+    unit: &Unit<'_>,
     module: &Address<'_>,
     said: Option<(&Control, &Entries)>,
-    known: Known<'_>,
+    known: &Known<'_, R>,
     now: Timestamp,
-) -> Option<Pin> {
-    let by_module = by_module(&cluster.name, module, said, known);
-    let Some(mut pin) = by_cluster(cluster, module, known, now) else {
+) -> Option<Pin>
+where
+    R: Iterator<Item = (&'r str, Option<Verdict>)> + Clone,
+{
+    let by_module = by_module(unit, module, said, known);
+    let Some(mut pin) = by_unit(unit, module, known, now) else {
         return by_module;
     };
-    if let (Ok(of_cluster), Some(Ok(of_module))) = (&pin.revision, by_module.map(|pin| pin.revision))
-        && *of_cluster != of_module
+    if let (Ok(of_unit), Some(Ok(of_module))) = (&pin.revision, by_module.map(|pin| pin.revision))
+        && *of_unit != of_module
     {
-        let [of_cluster, of_module] = [of_cluster, &of_module].map(short);
+        let [of_unit, of_module] = [of_unit, &of_module].map(short);
         pin.revision = Err(PinError::Disagree {
-            of_cluster,
+            words: unit.words,
+            of_unit,
             of_module,
         });
     }
     Some(pin)
 }
 
-fn by_cluster(cluster: &ClusterRow, module: &Address<'_>, known: Known<'_>, now: Timestamp) -> Option<Pin> {
-    let (key, text) = annotated(cluster, module)?;
+fn by_unit<'r, R>(unit: &Unit<'_>, module: &Address<'_>, known: &Known<'_, R>, now: Timestamp) -> Option<Pin>
+where
+    R: Iterator<Item = (&'r str, Option<Verdict>)> + Clone,
+{
+    let (key, text) = annotated(unit, module)?;
     let control = Control::parse(text).and_then(|control| control.meant(now));
     if control.as_ref().is_ok_and(|control| !control.holds(now)) {
         return None;
@@ -202,32 +232,35 @@ fn by_cluster(cluster: &ClusterRow, module: &Address<'_>, known: Known<'_>, now:
         .map_or((String::new(), None), |control| (control.told(), control.until));
     let revision = control
         .map_err(PinError::from)
-        .and_then(|control| spelled(&control.what))
-        .and_then(|said| found(&said, known));
+        .and_then(|control| spelled(&control.what, unit.words))
+        .and_then(|said| found(&said, unit.words, known));
+    let address = Address {
+        namespace: module.namespace,
+        module: &unit.object(),
+    };
     Some(Pin {
-        unpin: format!(
-            "kubectl annotate --namespace {} --field-manager={} cluster/{} {key}-",
-            module.namespace,
-            manager::CLI,
-            cluster.name
-        ),
+        unpin: command(&address, key, None),
         key: key.to_owned(),
-        on_cluster: true,
+        words: unit.words,
+        on_unit: true,
         revision,
         told,
         until,
     })
 }
 
-fn by_module(
-    cluster: &str,
+fn by_module<'r, R>(
+    unit: &Unit<'_>,
     module: &Address<'_>,
     said: Option<(&Control, &Entries)>,
-    known: Known<'_>,
-) -> Option<Pin> {
+    known: &Known<'_, R>,
+) -> Option<Pin>
+where
+    R: Iterator<Item = (&'r str, Option<Verdict>)> + Clone,
+{
     let (control, entries) = said?;
-    let said = entries.get(cluster)?;
-    let others = entries.iter().filter(|(name, _)| *name != cluster);
+    let said = entries.get(unit.name)?;
+    let others = entries.iter().filter(|(name, _)| *name != unit.name);
     let others: Vec<String> = others
         .map(|(name, revision)| format!("{name}@{revision}"))
         .collect();
@@ -241,8 +274,9 @@ fn by_module(
     });
     Some(Pin {
         key: annotation::PIN.to_owned(),
-        on_cluster: false,
-        revision: found(said, known),
+        words: unit.words,
+        on_unit: false,
+        revision: found(said, unit.words, known),
         told: control.told(),
         until: control.until,
         unpin: command(module, annotation::PIN, rest.as_deref()),
@@ -250,44 +284,85 @@ fn by_module(
 }
 
 /// The digits of a revision, as hashes are written.
-fn spelled(text: &str) -> Result<String, PinError> {
+fn spelled(text: &str, words: &'static Words) -> Result<String, PinError> {
     let text = text.trim();
     let hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if hex && (SHORTEST..=LONGEST).contains(&text.len()) {
         return Ok(text.to_ascii_lowercase());
     }
     let said = text.chars().take(LONGEST).collect();
-    Err(PinError::NoRevision { said })
+    Err(PinError::NoRevision { words, said })
 }
 
 /// The one revision that begins so, unless it is known to be bad.
-fn found(said: &str, known: Known<'_>) -> Result<String, PinError> {
-    let mut rows = known
-        .revisions
-        .values()
-        .filter(|row| row.revision.starts_with(said));
-    let said = || said.to_owned();
-    let row = rows.next().ok_or_else(|| PinError::Unknown { said: said() })?;
-    let more = rows.count();
-    if more > 0 {
-        return Err(PinError::Ambiguous {
-            said: said(),
-            count: more + 1,
-        });
+fn found<'r, R>(said: &str, words: &'static Words, known: &Known<'_, R>) -> Result<String, PinError>
+where
+    R: Iterator<Item = (&'r str, Option<Verdict>)> + Clone,
+{
+    let all = known.revisions.clone();
+    let mut begin = all.filter(|(revision, _)| revision.starts_with(said));
+    let said = said.to_owned();
+    let Some((revision, verdict)) = begin.next() else {
+        return Err(PinError::Unknown { words, said });
+    };
+    let count = 1 + begin.count();
+    if count > 1 {
+        return Err(PinError::Ambiguous { words, said, count });
     }
-    if is_bad(row, known.memory) {
-        return Err(PinError::KnownBad { said: said() });
+    if is_bad(revision, verdict, known.memory) {
+        return Err(PinError::KnownBad { said });
     }
-    Ok(row.revision.clone())
+    Ok(revision.to_owned())
 }
 
 /// What is tried again is not bad any more, though its story may still say so.
-fn is_bad(row: &RevisionRow, memory: &Memory) -> bool {
-    let Some(revision) = Revision::parse(&row.revision) else {
+fn is_bad(revision: &str, verdict: Option<Verdict>, memory: &Memory) -> bool {
+    let Some(revision) = Revision::parse(revision) else {
         return false;
     };
     let rolls = memory.run.is_some_and(|run| run.target == revision);
-    memory.is_bad(revision) || row.status.verdict == Some(Verdict::Bad) && !rolls
+    memory.is_bad(revision) || verdict == Some(Verdict::Bad) && !rolls
+}
+
+/// A unit that is pinned to a revision on record.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'a> {
+    /// The unit.
+    pub unit: &'a str,
+    /// Who, why, until when, and what ends it.
+    pub message: &'a str,
+    /// Its row has that revision.
+    pub carries: bool,
+}
+
+/// What is said of each unit that is pinned: by whom, to what, and whether it is there.
+pub fn told<'a>(
+    words: &Words,
+    decision: &Decision,
+    placed: impl Iterator<Item = Placed<'a>>,
+) -> BTreeMap<String, String> {
+    let charges = || {
+        let all = decision.memory.charges.iter();
+        all.filter(|(_, charge)| charge.counts())
+    };
+    let limit = decision.summary.limit;
+    let turn = LazyCell::new(|| {
+        let holders: Vec<UnitId> = charges().map(|(unit, _)| unit.clone()).collect();
+        if u32::try_from(holders.len()).is_ok_and(|held| held < limit) {
+            return "its turn has not come yet".to_owned();
+        }
+        reasons::waiting(words, &holders, limit, "it")
+    });
+    let told = placed.map(|placed| {
+        let charge = decision.memory.charges.get(placed.unit);
+        let step = match charge {
+            Some(charge) if charge.counts() => "; it is on its way there".to_owned(),
+            _ if placed.carries => String::new(),
+            _ => format!("; {}", *turn),
+        };
+        (placed.unit.to_owned(), format!("{}{step}", placed.message))
+    });
+    told.collect()
 }
 
 fn short(revision: impl fmt::Display) -> String {
@@ -296,50 +371,20 @@ fn short(revision: impl fmt::Display) -> String {
 
 #[cfg(test)]
 mod tests {
-    use muster_api::{Module, revision::ModuleRevisionStatus};
+    use muster_api::Module;
     use muster_rollout::{Evidence, Millis};
     use serde_json::{Value, json};
 
     use super::*;
     use crate::module::controls::Controls;
-    use crate::registry::ClusterState;
 
     const MODULE: Address<'_> = Address {
         namespace: "fleet",
         module: "module/web",
     };
 
-    fn row(revision: &str, verdict: Option<Verdict>) -> (String, RevisionRow) {
-        let row = RevisionRow {
-            module: "web".to_owned(),
-            revision: revision.to_owned(),
-            uid: String::new(),
-            created: None,
-            status: ModuleRevisionStatus {
-                verdict,
-                ..ModuleRevisionStatus::default()
-            },
-        };
-        (format!("web-{revision}"), row)
-    }
-
     fn revision(begin: &str) -> String {
         format!("{begin:0<64}")
-    }
-
-    fn cluster(annotations: &Value) -> ClusterRow {
-        ClusterRow {
-            api_version: String::new(),
-            name: "eu-1".to_owned(),
-            uid: String::new(),
-            labels: BTreeMap::new(),
-            annotations: serde_json::from_value(annotations.clone()).unwrap(),
-            state: ClusterState::Ready,
-            since: Timestamp::UNIX_EPOCH,
-            last_contact: None,
-            identity: None,
-            leads_elsewhere: false,
-        }
     }
 
     fn controls(pin: &Value) -> Controls {
@@ -348,7 +393,7 @@ mod tests {
             "spec": {"sync": {"source": {"git": {"url": "https://git.test/r", "version": {"tag": "v1"}}}}},
         });
         let module: Module = serde_json::from_value(module).unwrap();
-        Controls::read(&module.metadata).unwrap()
+        Controls::read(&module.metadata, &Words::CLUSTERS).unwrap()
     }
 
     fn pin_of(of_cluster: &Value, of_module: &Value) -> Option<Pin> {
@@ -357,16 +402,17 @@ mod tests {
         memory
             .bad
             .insert(Revision::parse(&revision("bad00000")).unwrap(), evidence);
-        let revisions: BTreeMap<String, RevisionRow> = [
-            row(&revision("aaaaaaaa1"), Some(Verdict::Good)),
-            row(&revision("aaaaaaaa2"), None),
-            row(&revision("bad00000"), Some(Verdict::Bad)),
-            row(&revision("bad11111"), Some(Verdict::Bad)),
-            row(&revision("cccccccc"), Some(Verdict::Superseded)),
-        ]
-        .into();
+        let revisions = [
+            (revision("aaaaaaaa1"), Some(Verdict::Good)),
+            (revision("aaaaaaaa2"), None),
+            (revision("bad00000"), Some(Verdict::Bad)),
+            (revision("bad11111"), Some(Verdict::Bad)),
+            (revision("cccccccc"), Some(Verdict::Superseded)),
+        ];
         let known = Known {
-            revisions: &revisions,
+            revisions: revisions
+                .iter()
+                .map(|(revision, verdict)| (revision.as_str(), *verdict)),
             memory: &memory,
         };
         let annotations = match of_cluster {
@@ -379,7 +425,13 @@ mod tests {
         } else {
             controls(of_module)
         };
-        of(&cluster(&annotations), &MODULE, controls.pinned(now), known, now)
+        let annotations = serde_json::from_value(annotations).unwrap();
+        let unit = Unit {
+            words: &Words::CLUSTERS,
+            name: "eu-1",
+            annotations: &annotations,
+        };
+        of(&unit, &MODULE, controls.pinned(now), &known, now)
     }
 
     fn check(of_cluster: &Value, of_module: &Value, expect: Option<Result<&str, &str>>) {

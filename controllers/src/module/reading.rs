@@ -36,6 +36,7 @@ use super::{
     kind::Rolled,
     memory,
     observation::Observation,
+    reasons::Words,
     refusals,
     sight::{Pair, Seen, Sight},
     status, units,
@@ -114,10 +115,12 @@ fn controls<K: ModuleObject>(
     insecure: InsecureSources,
     now: Timestamp,
 ) -> (Controls, Option<Invalid>) {
-    match Controls::read(module.meta()) {
+    match Controls::read(module.meta(), &Words::CLUSTERS) {
         Ok(controls) if module.meta().deletion_timestamp.is_some() => (controls, None),
         Ok(controls) => {
-            let invalid = controls.too_long(now).or_else(|| invalid(module, insecure));
+            let invalid = controls
+                .too_long(now, &Words::CLUSTERS)
+                .or_else(|| invalid(module, insecure));
             (controls, invalid.or_else(|| ties.wrong.clone()))
         }
         Err(unreadable) => (Controls::default(), Some(unreadable)),

@@ -7,7 +7,7 @@ use muster_api::{
     cluster::NotReady,
     evidence::Progress,
     labels::annotation,
-    reasons::{ObjectReason, Reason},
+    reasons::{EventReason, ObjectReason, Reason},
     rollout::{OnUnreachable, Rollout},
 };
 use muster_rollout::{Absence, Class, Evidence, Ineligible, Millis, Revision, UnitId, Why};
@@ -47,8 +47,18 @@ pub struct Explained<'a> {
 }
 
 /// How messages name the units of a rollout.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
+    /// What rolls over them.
+    pub module: &'static str,
+    /// All that roll over them.
+    pub modules: &'static str,
+    /// The resource of what is on record of it, as kubectl takes it.
+    pub revisions: &'static str,
+    /// The resource of what rolls, as kubectl takes it.
+    pub resource: &'static str,
+    /// The kind of the object of a unit.
+    pub kind: &'static str,
     /// One of them.
     pub unit: &'static str,
     /// Several.
@@ -69,11 +79,22 @@ pub struct Words {
     pub server: &'static str,
     /// What follows a version that failed.
     pub fix: &'static str,
+    /// The event of a unit that was confirmed.
+    pub updated: EventReason,
+    /// The event of a unit on which a version failed.
+    pub failed: EventReason,
+    /// The event of a unit that was withdrawn from.
+    pub withdrawn: EventReason,
 }
 
 impl Words {
     /// The clusters of a Module.
     pub const CLUSTERS: Self = Self {
+        module: "module",
+        modules: "modules",
+        revisions: "modulerevisions",
+        resource: "modules",
+        kind: "Cluster",
         unit: "cluster",
         units: "clusters",
         home: "namespace",
@@ -84,9 +105,17 @@ impl Words {
         agent: "is muster agent running in the cluster?",
         server: "the API server of the management cluster",
         fix: "commit a fixed version under a new tag",
+        updated: EventReason::ClusterUpdated,
+        failed: EventReason::ClusterFailed,
+        withdrawn: EventReason::ClusterWithdrawn,
     };
     /// The nodes of a NodeModule.
     pub const NODES: Self = Self {
+        module: "NodeModule",
+        modules: "NodeModules",
+        revisions: "noderevisions",
+        resource: "nodemodules",
+        kind: "Node",
         unit: "node",
         units: "nodes",
         home: "cluster",
@@ -97,6 +126,9 @@ impl Words {
         agent: "is muster-node running on the node?",
         server: "the API server",
         fix: "apply a fixed NodeModule",
+        updated: EventReason::NodeUpdated,
+        failed: EventReason::NodeFailed,
+        withdrawn: EventReason::NodeWithdrawn,
     };
 }
 

@@ -15,9 +15,10 @@ use muster_rollout::{self as engine, Phase};
 
 use super::{
     command::{Address, command},
-    facts::Target,
+    facts::{ClusterSeen, Target},
     groups::groups,
-    heard, memory,
+    heard::{self, Heard},
+    memory,
     observation::Observation,
     reasons::{Explained, Pause, Words},
 };
@@ -91,10 +92,18 @@ pub fn rolling<K: ModuleObject>(
         revision,
         reasons: groups(told),
         attention,
-        controls: heard::all(&seen.controls, seen.clusters(), now),
+        controls: heard::all(&Words::CLUSTERS, &seen.controls, heard(seen.clusters()), now),
         summary: Some(summary),
         rollout: Some(memory::store(&decision.memory, module.meta().uid.as_deref())?),
         last_handled_reconcile_at: requested_at(module),
+    })
+}
+
+fn heard(clusters: &[ClusterSeen]) -> impl Iterator<Item = Heard<'_>> + Clone {
+    clusters.iter().map(|cluster| Heard {
+        name: &cluster.name,
+        selected: cluster.selected,
+        said: &cluster.heard,
     })
 }
 

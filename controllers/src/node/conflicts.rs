@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::{
-    node::{content::NodeContent, render, validate::parents},
+    node::{content::NodeContent, overlap::meeting, render},
     selector::SelectorError,
 };
 
@@ -65,18 +65,6 @@ fn paths<'a>(content: &'a NodeContent, parts: &BTreeSet<u32>) -> BTreeSet<&'a st
     // Every part that selects a node is one of the content.
     let files = render::merged(content, parts).unwrap_or_default();
     files.iter().map(|file| file.path.as_str()).collect()
-}
-
-/// The first path of `own` that is in `theirs`, above one of them, or below one of them.
-fn meeting<'a>(own: &BTreeSet<&'a str>, theirs: &BTreeSet<&'a str>) -> Option<(&'a str, &'a str)> {
-    for path in own {
-        let above = std::iter::once(*path).chain(parents(path));
-        if let Some(found) = above.into_iter().find_map(|at| theirs.get(at)) {
-            return Some((path, found));
-        }
-    }
-    let below = |path: &&'a str| parents(path).find_map(|at| own.get(at)).map(|own| (*own, *path));
-    theirs.iter().find_map(below)
 }
 
 #[cfg(test)]

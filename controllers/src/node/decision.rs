@@ -11,7 +11,11 @@ use muster_api::node::{
 use muster_driver::{Change, Decided, Facts, Planned, Rules, Then};
 use muster_rollout::{self as engine, How, Memory, UnitId};
 
-use super::{observation::Observation, settings, status};
+use super::{
+    events::{self, Told},
+    observation::Observation,
+    settings, status,
+};
 use crate::module::instants::{millis, timestamp};
 
 /// What is to be written about one NodeModule, in this order: the NodeRevision, the claims, the status with the memory, then rows.
@@ -21,6 +25,8 @@ pub struct Plan {
     pub records: bool,
     /// Rows are to be written: the finalizer comes before them.
     pub moves: bool,
+    /// What happened.
+    pub told: Told,
     /// Status and memory: written by compare-and-swap before any row (W2).
     pub status: Box<NodeModuleStatus>,
     /// What was decided. `None`: nothing moves.
@@ -34,10 +40,12 @@ pub struct Plan {
 /// Decides about one NodeModule.
 pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result<Plan, serde_json::Error> {
     if seen.invalid.is_some() || (module.spec.suspend && !seen.deleting) {
+        let status = status::idle(module, seen, now);
         return Ok(Plan {
             records: false,
             moves: false,
-            status: Box::new(status::idle(module, seen, now)),
+            told: events::idle(&status, module.status.as_ref()),
+            status: Box::new(status),
             decided: None,
             release: false,
             wake_at: None,
@@ -56,14 +64,17 @@ pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result
         .wake_at
         .map(timestamp)
         .into_iter()
-        .chain(seen.controls.end(now));
+        .chain(seen.controls.end(now))
+        .chain(seen.said_until);
+    let (status, told) = status::rolling(module, seen, decision, now)?;
     Ok(Plan {
+        told,
         records: seen
             .target
             .as_ref()
             .is_some_and(|target| named && !on_record(target)),
         moves: !planned.is_empty(),
-        status: Box::new(status::rolling(module, seen, decision, now)?),
+        status: Box::new(status),
         release: seen.deleting && seen.nodes.iter().all(|node| is_left(module, node)),
         wake_at: wakes.min(),
         decided: Some(decided),

@@ -15,12 +15,14 @@ use muster_api::{
         assemblage::{NodeAgent, NodePhase, NodeRow, NodeRowState},
         content::NodeContent,
         module::NodeOnDelete,
+        revision::NodeRevisionStatus,
     },
     reasons::Reason,
-    revision::Verdict,
     schema::MAX_TOKEN,
 };
 use muster_rollout as engine;
+
+use super::configured::{CONDITION, Configured, Standing};
 
 /// The label of nodes of the control plane.
 pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
@@ -49,6 +51,8 @@ pub struct NodeFacts {
     pub deleting: bool,
     /// The keys of its taints.
     pub taints: BTreeSet<String>,
+    /// What it says of its NodeModules.
+    pub configured: Option<Configured>,
 }
 
 impl NodeFacts {
@@ -76,6 +80,7 @@ impl NodeFacts {
             ready: conditions.into_iter().any(ready),
             deleting: node.metadata.deletion_timestamp.is_some(),
             taints: taints.map(|taint| taint.key.clone()).collect(),
+            configured: configured(node),
         }
     }
 
@@ -88,6 +93,22 @@ impl NodeFacts {
     pub fn runs_linux(&self) -> bool {
         self.labels.get(OS).is_some_and(|os| os == "linux")
     }
+}
+
+fn configured(node: &Node) -> Option<Configured> {
+    let status = node.status.as_ref()?;
+    let mut conditions = status.conditions.iter().flatten();
+    let said = conditions.find(|condition| condition.type_ == CONDITION)?;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    Some(Configured {
+        status: match said.status.as_str() {
+            "True" => Standing::True,
+            "False" => Standing::False,
+            _ => Standing::Unknown,
+        },
+        reason: text(&said.reason),
+        message: text(&said.message),
+    })
 }
 
 /// A NodeAssemblage, as far as a rollout needs it.
@@ -279,8 +300,8 @@ pub struct RevisionFacts {
     pub created: Option<Timestamp>,
     /// What it is.
     pub definition: Definition,
-    /// What became of it, as far as that is on record.
-    pub verdict: Option<Verdict>,
+    /// Its story, as far as that is on record.
+    pub status: NodeRevisionStatus,
 }
 
 impl RevisionFacts {
@@ -296,7 +317,7 @@ impl RevisionFacts {
                 revision: revision.spec.revision.clone(),
                 content: Arc::new(revision.spec.content.clone()),
             },
-            verdict: revision.status.as_ref().and_then(|status| status.verdict),
+            status: revision.status.clone().unwrap_or_default(),
         }
     }
 }

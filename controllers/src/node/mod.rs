@@ -11,14 +11,17 @@
 
 pub mod agents;
 pub mod budget;
+pub mod configured;
 pub mod conflicts;
 pub mod decision;
+pub mod events;
 pub mod facts;
 pub mod observation;
 pub mod pass;
 pub mod reading;
 pub mod revisions;
 pub mod run;
+pub mod said;
 pub mod settings;
 pub mod status;
 

@@ -7,10 +7,13 @@ use std::{
 };
 
 use jiff::Timestamp;
-use muster_api::node::assemblage::NodeRow;
+use muster_api::{control_status::ControlStatus, node::assemblage::NodeRow};
 use muster_rollout::{self as engine, Memory, Millis};
 
-use super::facts::{AssemblageFacts, Definition, NodeFacts, RevisionFacts, RowFacts};
+use super::{
+    facts::{AssemblageFacts, Definition, NodeFacts, RevisionFacts, RowFacts},
+    said::Pinned,
+};
 use crate::module::{controls::Controls, facts::Invalid, memory::Recalled};
 
 /// Everything that a decision rests on.
@@ -42,6 +45,12 @@ pub struct Observation {
     pub contents: Contents,
     /// Why nodes cannot be changed now, for people.
     pub obstacles: BTreeMap<String, String>,
+    /// What nodes are pinned to.
+    pub pinned: BTreeMap<String, Pinned>,
+    /// What became of what people say about nodes.
+    pub heard: BTreeMap<String, Vec<ControlStatus>>,
+    /// When the first hold or pin of a node ends by itself.
+    pub said_until: Option<Timestamp>,
 }
 
 /// One node of a NodeModule.

@@ -24,6 +24,7 @@ use muster_rollout::{Memory, Revision};
 use super::{
     agents::Missing,
     budget::{Counted, Room},
+    configured::{self, Configured, StartupTaint},
     conflicts::{self, Claimant, Conflict},
     decision::{self, Plan},
     facts::{AssemblageFacts, Definition, NodeFacts, RevisionFacts},
@@ -32,7 +33,7 @@ use super::{
 };
 use crate::{
     bindings::{Kinds, Known, ObjectId},
-    module::{controls::Controls, facts::Invalid, memory},
+    module::{controls::Controls, facts::Invalid, memory, reasons::Words},
 };
 
 /// What was read of a cluster.
@@ -127,6 +128,52 @@ pub fn released(module: &NodeModule, memory: &Memory, lists: &Lists<'_>) -> Opti
     (status != before).then_some(status)
 }
 
+/// A node of which something is to be written, beside its rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The node.
+    pub node: Arc<NodeFacts>,
+    /// What its condition is to say, if that is not what it says.
+    pub condition: Option<Configured>,
+    /// Its startup taints are to go.
+    pub untaint: bool,
+}
+
+/// The nodes of which something is to be written: all are looked through, as one that no NodeModule is about any more says so, too.
+pub fn standing(lists: &Lists<'_>, taints: &[StartupTaint]) -> Vec<Standing> {
+    // A selector that cannot be read selects nothing.
+    let live = lists
+        .modules
+        .iter()
+        .filter(|module| module.metadata.deletion_timestamp.is_none());
+    let selectors: Vec<(String, Matcher)> = live
+        .filter_map(|module| {
+            let selector = Matcher::new(module.spec.selector.as_ref()).ok()?; // as above
+            Some((module.name_any(), selector))
+        })
+        .collect();
+    let of = |facts: &Arc<NodeFacts>| {
+        let assemblages = lists.assemblages;
+        let at = assemblages.binary_search_by(|assemblage| assemblage.name.cmp(&facts.name));
+        let assemblage = at.ok().and_then(|at| assemblages.get(at)); // none was made for it yet
+        let selecting: Vec<&str> = selectors
+            .iter()
+            .filter(|(_, selector)| selector.matches(&facts.labels))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let missing = (lists.missing)(&facts.name);
+        let wanted = configured::wanted(facts, assemblage.map(|of| &**of), &selecting, missing)?;
+        let untaint = configured::is_untainted(facts, taints, &wanted);
+        let condition = Some(wanted).filter(|wanted| facts.configured.as_ref() != Some(wanted));
+        (condition.is_some() || untaint).then(|| Standing {
+            node: Arc::clone(facts),
+            condition,
+            untaint,
+        })
+    };
+    lists.nodes.iter().filter_map(of).collect()
+}
+
 /// A claim is new: what is only released is written later.
 fn adds(status: &NodeBudgetStatus, before: Option<&NodeBudgetStatus>) -> bool {
     let known: BTreeSet<_> = before.iter().flat_map(|status| &status.claims).collect();
@@ -155,7 +202,7 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
     let deleting = module.metadata.deletion_timestamp.is_some();
     let stored = module.status.as_ref().and_then(|status| status.rollout.as_ref());
     let memory = memory::recall(stored, module.metadata.uid.as_deref());
-    let (controls, unreadable) = match Controls::read(&module.metadata) {
+    let (controls, unreadable) = match Controls::read(&module.metadata, &Words::NODES) {
         Ok(controls) => (controls, None),
         Err(invalid) => (Controls::default(), Some(invalid)),
     };
@@ -164,7 +211,7 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
         unreadable
     } else {
         unreadable
-            .or_else(|| controls.too_long(lists.now))
+            .or_else(|| controls.too_long(lists.now, &Words::NODES))
             .or_else(|| invalid(module))
     };
     let own = lists
@@ -200,6 +247,9 @@ fn observation(module: &NodeModule, lists: &Lists<'_>) -> Result<Observation, Se
         units: Vec::new(),
         contents: Contents::default(),
         obstacles: BTreeMap::new(),
+        pinned: BTreeMap::new(),
+        heard: BTreeMap::new(),
+        said_until: None,
     })
 }
 

@@ -25,13 +25,13 @@ use super::{
     budget::Room,
     facts::{self, Definition, NodeFacts, Obstacle},
     observation::{NodeSeen, Observation},
+    said::{Pinned, Said},
     settings,
 };
 use crate::{
     bindings::{self, Evaluation, Kinds, Known, ObjectId},
     module::{
         command::{Address, command},
-        holds,
         reasons::precedence,
     },
 };
@@ -75,18 +75,31 @@ pub fn read(
     };
     let mut units = Vec::with_capacity(reader.seen.nodes.len());
     let mut contents = super::observation::Contents::default();
-    let mut obstacles = BTreeMap::new();
+    let (mut obstacles, mut pins, mut heard) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut ends = Vec::new();
     for node in &reader.seen.nodes {
-        let Read { unit, rows, obstacle } = reader.made_of(node)?;
+        let Read {
+            unit,
+            rows,
+            obstacle,
+            pinned,
+            said,
+        } = reader.made_of(node)?;
         for (digest, row) in rows {
             contents.add(&node.name, digest, row);
         }
-        obstacles.extend(obstacle.map(|message| (node.name.clone(), message)));
+        let named = |message| (node.name.clone(), message);
+        obstacles.extend(obstacle.map(named));
+        pins.extend(pinned.map(|pinned| (node.name.clone(), pinned)));
+        ends.extend(said.end());
+        heard.insert(node.name.clone(), said.heard);
         units.push(unit);
     }
     let needs = std::mem::take(&mut reader.needs);
     share(&mut units, seen, module);
     (seen.units, seen.contents, seen.obstacles) = (units, contents, obstacles);
+    (seen.pinned, seen.heard) = (pins, heard);
+    seen.said_until = ends.into_iter().min();
     Ok(needs)
 }
 
@@ -95,6 +108,8 @@ struct Read {
     unit: engine::Unit,
     rows: Vec<(engine::Digest, Arc<NodeRow>)>,
     obstacle: Option<String>,
+    pinned: Option<Pinned>,
+    said: Said,
 }
 
 /// A row that nodes with the same parts and values get, and its identity.
@@ -116,12 +131,22 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn made_of(&mut self, node: &NodeSeen) -> Result<Read, SelectorError> {
         let row = node.row(self.name);
-        let wanted = self.wanted(node);
         let seen = self.seen;
-        let target = self.rendered(seen.target.as_ref().filter(|_| wanted), node)?;
-        let last_good = self.rendered(seen.last_good.as_ref().filter(|_| wanted), node)?;
+        let said = Said::of(node, &self.address(), seen, self.around.now);
+        let pinned = said.pinned(node, seen);
+        let target = pinned
+            .as_ref()
+            .map(|pinned| &pinned.definition)
+            .or(seen.target.as_ref());
+        let wanted = self.wanted(node, target);
+        let is_elsewhere = pinned.is_some() && target != seen.target.as_ref();
+        let target = self.rendered(target.filter(|_| wanted), node)?;
+        // One that is pinned does not go back.
+        let last_good = seen.last_good.as_ref().filter(|_| wanted && pinned.is_none());
+        let last_good = self.rendered(last_good, node)?;
         let last_good = last_good.ok().flatten(); // a node that cannot go back stays
-        let obstacle = self.obstacle(node, target.as_ref().err());
+        let unmeant = said.unmeant(node, pinned.is_some());
+        let obstacle = self.obstacle(node, said.held().or(unmeant), target.as_ref().err());
         let target = target.ok().flatten(); // the obstacle says why
         let desired = match &target {
             _ if !wanted => engine::Desired::Nothing,
@@ -146,15 +171,17 @@ impl Reader<'_> {
             assigned: row.map(|row| row.assigned()),
             observed: self.observed(node),
             eligible: self.eligible(node, obstacle.as_ref()),
-            place: self.place(node),
+            place: self.place(node, is_elsewhere),
             domain: None,
             available,
-            pinned: false,
+            pinned: is_elsewhere,
         };
         Ok(Read {
             unit,
             rows: target.into_iter().chain(last_good).collect(),
             obstacle: obstacle.map(|(_, message)| message),
+            pinned,
+            said,
         })
     }
 
@@ -166,12 +193,8 @@ impl Reader<'_> {
     }
 
     /// A node that is to have something: an emptied `parts` is a withdrawal, under the brake.
-    fn wanted(&self, node: &NodeSeen) -> bool {
-        let empty = self
-            .seen
-            .target
-            .as_ref()
-            .is_some_and(|target| target.content.parts.is_empty());
+    fn wanted(&self, node: &NodeSeen, target: Option<&Definition>) -> bool {
+        let empty = target.is_some_and(|target| target.content.parts.is_empty());
         node.selected && !self.seen.deleting && !empty
     }
 
@@ -250,7 +273,12 @@ impl Reader<'_> {
     }
 
     /// Why a node cannot be changed now, for one of its own reasons.
-    fn obstacle(&self, node: &NodeSeen, unrendered: Option<&String>) -> Option<Obstacle> {
+    fn obstacle(
+        &self,
+        node: &NodeSeen,
+        said: Option<Obstacle>,
+        unrendered: Option<&String>,
+    ) -> Option<Obstacle> {
         let name = &node.name;
         let Some(facts) = &node.node else {
             return Some((Reason::Deleting, format!("there is no Node {name} any more")));
@@ -265,7 +293,7 @@ impl Reader<'_> {
             );
             return Some((Reason::LostInChange, message));
         }
-        away.or_else(|| self.held(facts, node)).or_else(|| {
+        away.or_else(|| held_locally(node)).or(said).or_else(|| {
             let assemblage = node.assemblage.as_ref()?;
             let owner = assemblage.owner.as_ref()?;
             (*owner != facts.uid).then(|| {
@@ -320,28 +348,6 @@ impl Reader<'_> {
     fn began(&self, node: &NodeSeen) -> bool {
         let charged = self.seen.memory.memory.charges.contains_key(node.name.as_str());
         charged && node.row(self.name).is_some_and(|row| row.is_acknowledged())
-    }
-
-    fn held(&self, facts: &NodeFacts, node: &NodeSeen) -> Option<Obstacle> {
-        let agent = node
-            .assemblage
-            .as_ref()
-            .and_then(|assemblage| assemblage.agent.as_ref());
-        if let Some(held) = agent.and_then(|agent| agent.held.as_ref()) {
-            let message = format!(
-                "held on the node until {}: {}; it ends then, or is released on the node",
-                whole(held.until.0),
-                held.reason
-            );
-            return Some((Reason::HeldLocally, message));
-        }
-        let unit = holds::Unit {
-            kind: "Node",
-            name: &facts.name,
-            text: facts.annotations.get(annotation::HOLD).map(String::as_str),
-        };
-        let hold = holds::of_unit(&unit, &self.address(), &self.seen.controls, self.around.now)?;
-        Some((hold.reason, hold.message))
     }
 
     fn eligible(&self, node: &NodeSeen, obstacle: Option<&Obstacle>) -> engine::Eligible {
@@ -400,12 +406,13 @@ impl Reader<'_> {
         }
     }
 
-    fn place(&self, node: &NodeSeen) -> engine::Place {
+    /// What is left out keeps what it has, unless a person wants it to have something.
+    fn place(&self, node: &NodeSeen, pinned: bool) -> engine::Place {
         let labels = node.node.as_ref().map(|facts| &facts.labels);
         let stage = labels.and_then(|labels| self.stages.iter().position(|stage| stage.matches(labels)));
         match (stage.map(u8::try_from), self.rollout.unmatched) {
             (Some(Ok(stage)), _) => engine::Place::Stage(stage),
-            (_, Unmatched::Exclude) if !self.stages.is_empty() => engine::Place::Excluded,
+            (_, Unmatched::Exclude) if !self.stages.is_empty() && !pinned => engine::Place::Excluded,
             (_, Unmatched::Exclude | Unmatched::Last) => engine::Place::Last,
         }
     }
@@ -426,6 +433,18 @@ fn share(units: &mut [engine::Unit], seen: &Observation, module: &NodeModuleSpec
         let number = value.as_deref().and_then(|value| numbers.get(value));
         unit.domain = number.and_then(|number| engine::Domain::nth(*number));
     }
+}
+
+/// A hold that was set on the node itself.
+fn held_locally(node: &NodeSeen) -> Option<Obstacle> {
+    let agent = node.assemblage.as_ref()?.agent.as_ref()?;
+    let held = agent.held.as_ref()?;
+    let message = format!(
+        "held on the node until {}: {}; it ends then, or is released on the node: muster node-agent release",
+        whole(held.until.0),
+        held.reason
+    );
+    Some((Reason::HeldLocally, message))
 }
 
 /// In whole seconds, as people read it.

@@ -2,12 +2,20 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use muster_api::{names, revision::Verdict};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use muster_api::{
+    conditions::bounded,
+    names,
+    node::revision::{NodeEvidence, NodeRevisionStatus},
+    revision::Verdict,
+    schema::MAX_MESSAGE,
+};
 use muster_driver::Verdicts;
-use muster_rollout::{Evidence, Memory, Millis, Revision};
+use muster_rollout::{Evidence, Memory, Millis, Revision, RunState};
 
 use super::facts::RevisionFacts;
-use crate::module::instants::millis;
+use crate::module::{history, instants::millis};
 
 /// Condemned revisions that are kept, whatever `historyLimit` says.
 const MOST_BAD: usize = 100;
@@ -22,7 +30,7 @@ pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
     let of = |verdict: Verdict| {
         revisions
             .iter()
-            .filter(move |revision| revision.verdict == Some(verdict))
+            .filter(move |revision| revision.status.verdict == Some(verdict))
             .filter_map(|revision| Some((Revision::parse(&revision.definition.revision)?, revision)))
     };
     let last_good = of(Verdict::Good).max_by_key(|(_, revision)| revision.created);
@@ -37,6 +45,56 @@ pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
         last_good: last_good.map(|(revision, _)| revision),
         bad,
     }
+}
+
+/// The stories that are to be written, each with the NodeRevision that it is of.
+pub fn stories<'a>(
+    revisions: &'a [RevisionFacts],
+    memory: &Memory,
+    now: Timestamp,
+) -> Vec<(&'a RevisionFacts, NodeRevisionStatus)> {
+    let told = revisions.iter().filter_map(|known| {
+        let story = story(known, memory, now)?;
+        (story != known.status).then_some((known, story))
+    });
+    told.collect()
+}
+
+fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<NodeRevisionStatus> {
+    let revision = Revision::parse(&known.definition.revision)?;
+    let before = &known.status;
+    let run = memory.run.filter(|run| run.target == revision);
+    let is_open = run.is_some_and(|run| run.state == RunState::Open);
+    let verdict = history::verdict(memory, revision, before.verdict, before.started.is_some());
+    let finished = match (&before.finished, verdict) {
+        _ if is_open => None,
+        (None, Some(_)) => Some(Time(whole(now))),
+        (finished, _) => finished.clone(),
+    };
+    let recorded = memory.course.recorded.as_ref().filter(|_| run.is_some());
+    let evidence = match memory.bad.get(&revision).or(recorded) {
+        Some(bad) => vec![NodeEvidence {
+            node: bad.unit.to_string(),
+            at: Some(history::time(bad.at)),
+            message: bounded(&bad.message, MAX_MESSAGE).into_owned(),
+        }],
+        // It is tried again: what was observed before says nothing any more.
+        None if is_open => Vec::new(),
+        None => before.evidence.clone(),
+    };
+    Some(NodeRevisionStatus {
+        started: run
+            .map(|run| history::time(run.started))
+            .or(before.started.clone()),
+        finished,
+        verdict,
+        evidence,
+    })
+}
+
+/// Times of objects are whole seconds.
+fn whole(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
 /// The NodeRevisions beyond the limit, oldest first: neither what a node has or may get, nor what is condemned.

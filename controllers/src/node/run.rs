@@ -8,8 +8,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::{coordination::v1::Lease, core::v1::Node},
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+    api::{
+        coordination::v1::Lease,
+        core::v1::{Node, ObjectReference, Taint},
+    },
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time},
 };
 use kube::{
     Resource, ResourceExt,
@@ -22,7 +25,7 @@ use muster_api::{
         NodeAssemblage, NodeBudget, NodeModule, NodeRevision,
         assemblage::{NodeAssemblageSpec, NodeRow},
         budget::{self, NodeBudgetSpec, NodeBudgetStatus},
-        revision::NodeRevisionSpec,
+        revision::{NodeRevisionSpec, NodeRevisionStatus},
     },
 };
 use muster_driver::{Holder, RowWrite, Rules};
@@ -30,12 +33,14 @@ use muster_rollout::{Incarnation, Memory, UnitId};
 use serde_json::json;
 use thiserror::Error;
 use tokio::{sync::watch, time::timeout};
-use tracing::debug;
+use tracing::{debug, info, warn};
 
 use super::{
     agents::Agents,
+    configured::{CONDITION, Configured, StartupTaint},
     decision::{self, Plan, Write},
-    facts::{AssemblageFacts, NodeFacts, RevisionFacts},
+    events::Told,
+    facts::{AssemblageFacts, NodeFacts, RESTORE_FAILED, RevisionFacts},
     observation::Observation,
     pass::{self, Lists, Next, PassError},
     revisions,
@@ -44,7 +49,7 @@ use crate::{
     bindings::{Known, Objects},
     module::memory::{self, Gaps},
     runtime::{
-        Action, Api, Base, CallError, Clock, Index, Key, Retry, Retryable, Runner, call,
+        Action, Api, Base, CallError, Clock, Events, Index, Key, Retry, Retryable, Runner, call,
         status::{StatusError, patch_if_changed},
         watch as watching,
     },
@@ -104,6 +109,10 @@ pub struct Setup {
     pub objects: Arc<Objects>,
     /// How long no process led before this one did.
     pub gap: Duration,
+    /// Where it is told what happened.
+    pub events: Events,
+    /// Taints that go once a node is configured for the first time: `key` or `key=value:effect`.
+    pub startup_taints: Vec<String>,
 }
 
 /// What reconciles share.
@@ -118,6 +127,8 @@ struct Shared {
     budgets: Arc<Index<NodeBudget, Arc<NodeBudget>>>,
     agents: Arc<Agents>,
     gaps: Gaps,
+    events: Events,
+    startup_taints: Vec<StartupTaint>,
 }
 
 /// Runs the controller until shutdown.
@@ -127,6 +138,8 @@ pub async fn run(setup: Setup) {
         clock,
         objects,
         gap,
+        events,
+        startup_taints,
     } = setup;
     let runner = Runner::<NodeModule>::of_cluster("nodemodule", &base);
     let store = runner.store();
@@ -157,6 +170,9 @@ pub async fn run(setup: Setup) {
         |_: &Key, _: &Arc<NodeBudget>| vec![every()],
     ));
     let agents = Arc::new(Agents::default());
+    let reports = Arc::clone(&assemblages);
+    let stuck = move |module: &str| stuck(&reports.all(), module);
+    base.metrics.node_modules(store.clone(), stuck, clock.clone());
     let shared = Arc::new(Shared {
         clock: clock.clone(),
         modules: store,
@@ -166,6 +182,8 @@ pub async fn run(setup: Setup) {
         budgets: Arc::clone(&budgets),
         agents: Arc::clone(&agents),
         gaps: Gaps::new(gap),
+        events,
+        startup_taints: understood(&startup_taints),
         objects: Arc::clone(&objects),
         base: base.clone(),
     });
@@ -258,7 +276,10 @@ async fn reconcile(module: Arc<NodeModule>, shared: Arc<Shared>) -> Result<Actio
             Next::Write(seen, plan) => {
                 let wake_at = plan.wake_at;
                 let release = plan.release;
+                let told = plan.told.clone();
                 let memory = shared.act(&module, &seen, *plan).await?;
+                shared.tell(&module, &seen, told).await;
+                shared.stand(&module, &budget, &known).await?;
                 if let Some(memory) = memory {
                     shared.let_go(&module, &memory, budget, &known).await?;
                 }
@@ -444,10 +465,122 @@ impl Shared {
             written = written.and(self.write_row(&module, seen, &write).await);
         }
         written?;
+        for (known, story) in revisions::stories(&seen.revisions, &memory, self.clock.now()) {
+            self.write_story(known, &story).await?;
+        }
         for surplus in surplus(&module, seen, &memory) {
             self.forget_revision(&surplus).await?;
         }
         Ok(Some(memory))
+    }
+
+    /// Tells what happened, once what it rests on is written.
+    async fn tell(&self, module: &NodeModule, seen: &Observation, told: Told) {
+        for event in told.module {
+            info!(
+                module = module.name_any(),
+                reason = event.reason,
+                "{}",
+                event.note
+            );
+            self.events.publish(module, event).await;
+        }
+        for (node, event) in told.nodes {
+            let Some(facts) = seen.node(&node).and_then(|seen| seen.node.as_ref()) else {
+                continue;
+            };
+            let regarding = ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some("Node".to_owned()),
+                name: Some(node),
+                uid: Some(facts.uid.clone()),
+                ..ObjectReference::default()
+            };
+            self.events.publish_about(regarding, event).await;
+        }
+    }
+
+    /// Writes to Nodes what they are to say of their NodeModules, and takes startup taints away. By then the rows that this pass wrote are
+    /// shown by the watch.
+    async fn stand(&self, module: &NodeModule, budget: &NodeBudget, objects: &Known) -> Result<(), Error> {
+        let now = self.clock.now();
+        let taints = &self.startup_taints;
+        let all = self.lists(module, budget, objects, now, |lists| {
+            pass::standing(lists, taints)
+        });
+        // All are tried: one Node that cannot be written holds up no other.
+        let mut written = Ok(());
+        for standing in all {
+            let node = &standing.node;
+            if let Some(condition) = &standing.condition {
+                written = written.and(self.write_condition(node, condition, now).await);
+            }
+            if standing.untaint {
+                written = written.and(self.untaint(node).await);
+            }
+        }
+        written
+    }
+
+    /// The one condition; the other ones are the kubelet's.
+    async fn write_condition(
+        &self,
+        node: &NodeFacts,
+        configured: &Configured,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let is_same = |before: &Configured| before.status == configured.status;
+        let mut condition = json!({
+            "type": CONDITION,
+            "status": configured.status.as_str(),
+            "reason": configured.reason,
+            "message": configured.message,
+        });
+        if !node.configured.as_ref().is_some_and(is_same) {
+            condition["lastTransitionTime"] = json!(Time(now));
+        }
+        let body = json!({"metadata": {"uid": node.uid}, "status": {"conditions": [condition]}});
+        let what = format!("writing the condition {CONDITION} of Node {}", node.name);
+        let nodes = self.api::<Node>();
+        match call(
+            what,
+            nodes.patch_status(&node.name, &patch(), &Patch::Strategic(body)),
+        )
+        .await
+        {
+            Ok(_) => Ok(()),
+            // It is gone, or was made again.
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes the startup taints from a Node, on the version that was read.
+    async fn untaint(&self, node: &NodeFacts) -> Result<(), Error> {
+        let nodes = self.api::<Node>();
+        let what = format!("reading Node {}", node.name);
+        let found = call(what, nodes.get_opt(&node.name)).await?;
+        let Some(live) = found.filter(|live| live.uid().as_ref() == Some(&node.uid)) else {
+            return Ok(());
+        };
+        let taints = live.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+        let is_startup = |taint: &&Taint| {
+            let value = taint.value.as_deref().unwrap_or_default();
+            let mut all = self.startup_taints.iter();
+            all.any(|startup| startup.is(&taint.key, value, &taint.effect))
+        };
+        let (gone, kept): (Vec<&Taint>, Vec<&Taint>) = taints.partition(is_startup);
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let body =
+            json!({"metadata": {"resourceVersion": live.resource_version()}, "spec": {"taints": kept}});
+        let what = format!("taking the startup taints from Node {}", node.name);
+        match call(what, nodes.patch(&node.name, &patch(), &Patch::Merge(body))).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_conflict() => Err(Error::Overtaken(format!("Node {}", node.name))),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The NodeModule with our finalizer: before anything of it is on a node, so that a deletion withdraws it.
@@ -557,6 +690,24 @@ impl Shared {
         }
     }
 
+    /// Writes what became of a revision, unless it is gone.
+    async fn write_story(&self, known: &RevisionFacts, story: &NodeRevisionStatus) -> Result<(), Error> {
+        let revisions = self.api::<NodeRevision>();
+        let what = format!("reading NodeRevision {}", known.name);
+        let found = call(what, revisions.get_opt(&known.name)).await?;
+        let Some(live) = found.filter(|live| live.uid().as_ref() == Some(&known.uid)) else {
+            return Ok(());
+        };
+        let before = live.status.as_ref();
+        let written = patch_if_changed(&revisions, &live, before, story, manager::CONTROLLER).await?;
+        debug!(
+            revision = known.name,
+            is_news = written.is_some(),
+            "the story of a revision is told"
+        );
+        Ok(())
+    }
+
     async fn forget_revision(&self, revision: &RevisionFacts) -> Result<(), Error> {
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
@@ -608,8 +759,29 @@ impl Shared {
     }
 }
 
+/// The startup taints that can be read; what cannot is told, and left alone.
+fn understood(texts: &[String]) -> Vec<StartupTaint> {
+    let taint = |text: &String| {
+        let taint = StartupTaint::parse(text);
+        if taint.is_none() {
+            warn!("startup taint {text:?} is neither KEY nor KEY=VALUE:EFFECT, and is left alone");
+        }
+        taint
+    };
+    texts.iter().filter_map(taint).collect()
+}
+
+/// How many nodes could not restore what they had before a change of this NodeModule.
+fn stuck(assemblages: &[Arc<AssemblageFacts>], module: &str) -> u32 {
+    let is_stuck = |of: &&Arc<AssemblageFacts>| {
+        let report = of.of_module(module).and_then(|row| row.report());
+        report.is_some_and(|report| report.reason.as_deref() == Some(RESTORE_FAILED))
+    };
+    u32::try_from(assemblages.iter().filter(is_stuck).count()).unwrap_or(u32::MAX)
+}
+
 /// The NodeRevisions that are not kept any more.
-fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
+pub fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
     let used: BTreeSet<&str> = seen
         .nodes
         .iter()
@@ -621,7 +793,10 @@ fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<Revi
         })
         .collect();
     let target = seen.target.as_ref().map(|target| target.revision.as_str());
-    let is_used = |revision: &str| used.contains(revision) || target == Some(revision);
+    let pinned = seen.pinned.values();
+    let pinned: BTreeSet<&str> = pinned.map(|pinned| &*pinned.definition.revision).collect();
+    let is_used =
+        |revision: &str| used.contains(revision) || pinned.contains(revision) || target == Some(revision);
     let surplus = revisions::forgotten(
         &seen.revisions,
         memory,

@@ -100,8 +100,8 @@ pub fn spec(module: &NodeModuleSpec, seen: &Observation, now: Timestamp) -> engi
     }
 }
 
-/// How many nodes may be changing or not available. A node that cannot be given what it is to have does its work all the same, and does not
-/// hold up the others: the engine, which counts it as not available, is allowed one more for it.
+/// How many nodes may be changing or not available. A node that cannot be given what it is to have, or that somebody holds, does its work all
+/// the same, and does not hold up the others: the engine, which counts it as not available, is allowed one more for it.
 fn unavailable(limit: engine::Limit, seen: &Observation) -> engine::Limit {
     let selected = seen.units.iter().filter(|unit| unit.selected()).count();
     let limit = match limit {
@@ -113,7 +113,13 @@ fn unavailable(limit: engine::Limit, seen: &Observation) -> engine::Limit {
         }
     };
     let unfit = seen.units.iter().filter(|unit| {
-        let own = [Reason::BindingFailed, Reason::NameConflict];
+        let own = [
+            Reason::BindingFailed,
+            Reason::NameConflict,
+            Reason::Held,
+            Reason::HeldLocally,
+            Reason::Pinned,
+        ];
         let reason = match unit.eligible {
             engine::Eligible::No(why) => Reason::of_code(why.code),
             _ => None,

@@ -12,7 +12,7 @@ use muster_api::{
     module::Attention,
     node::{
         NodeModule,
-        module::{NodeAttention, NodeModuleStatus, NodeReasonGroup, NodeSummary},
+        module::{NodeAttention, NodeControlStatus, NodeModuleStatus, NodeReasonGroup, NodeSummary},
     },
     reasons::{ObjectReason, Reason},
     rollout::FailureAction,
@@ -20,12 +20,17 @@ use muster_api::{
 };
 use muster_rollout as engine;
 
-use super::observation::Observation;
+use super::{
+    events::{self, Decided, Told},
+    observation::Observation,
+};
 use crate::module::{
     command::{Address, command},
     gates::{Answers, Gates},
     groups::groups,
+    heard::{self, Heard},
     memory,
+    pins::{self, Placed},
     reasons::{self, Background, Explained, Pause, Words},
     status as shared,
 };
@@ -51,13 +56,13 @@ pub fn idle(module: &NodeModule, seen: &Observation, now: Timestamp) -> NodeModu
     }
 }
 
-/// The status of a NodeModule that rolls, or rests.
+/// The status of a NodeModule that rolls, or rests, and what happened.
 pub fn rolling(
     module: &NodeModule,
     seen: &Observation,
     decision: &engine::Decision,
     now: Timestamp,
-) -> Result<NodeModuleStatus, serde_json::Error> {
+) -> Result<(NodeModuleStatus, Told), serde_json::Error> {
     let before = module.status.clone().unwrap_or_default();
     let obstacles = obstacles(module, seen);
     let answers = Answers::new();
@@ -96,7 +101,7 @@ pub fn rolling(
     }
     let conditions = merged(module, &all, &before.conditions, now);
     let target = seen.target.as_ref();
-    Ok(NodeModuleStatus {
+    let status = NodeModuleStatus {
         observed_generation: module.metadata.generation,
         state: shared::state(&conditions, &explained),
         conditions,
@@ -108,7 +113,7 @@ pub fn rolling(
         revision: target.map(|target| target.revision.clone()).or(before.revision),
         reasons: groups(&explained).into_iter().map(of_nodes).collect(),
         attention: attention.into_iter().map(of_node).collect(),
-        controls: Vec::new(),
+        controls: controls(seen, now),
         rollout: Some(memory::store(&decision.memory, module.metadata.uid.as_deref())?),
         summary: Some(NodeSummary {
             total: summary.total,
@@ -120,9 +125,20 @@ pub fn rolling(
             skipped: summary.skipped,
             held: summary.held,
             withdrawing: summary.withdrawing,
-            nodes: summary.clusters,
+            nodes: summary.clusters.clone(),
         }),
-    })
+    };
+    let decided = Decided {
+        module,
+        seen,
+        decision,
+        explained: &explained,
+        background: &background,
+        summary: &summary,
+        attention: &attention_before,
+    };
+    let told = events::of(&decided, &status, now);
+    Ok((status, told))
 }
 
 /// What it waits for that is no work of its nodes: while it does, the deadline of a cluster that gets it stands still.
@@ -195,7 +211,7 @@ fn background<'a>(
         pause: pause(module, seen, now),
         obstacles,
         progress: BTreeMap::new(),
-        pins: BTreeMap::new(),
+        pins: pinned(module, seen, decision),
         source: None,
         version: format!("revision {short}"),
         revision,
@@ -204,6 +220,32 @@ fn background<'a>(
             && decision.memory.last_good.is_none(),
         gates: Gates { stages: &[], answers },
     }
+}
+
+/// What is said of each node that is pinned.
+fn pinned(module: &NodeModule, seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, String> {
+    let name = module.metadata.name.as_deref().unwrap_or_default();
+    let placed = seen.pinned.iter().map(|(node, pinned)| {
+        let row = seen.node(node).and_then(|seen| seen.row(name));
+        let carried = row.and_then(|row| row.row.revision.as_ref());
+        Placed {
+            unit: node,
+            message: &pinned.message,
+            carries: carried == Some(&pinned.definition.revision),
+        }
+    });
+    pins::told(&Words::NODES, decision, placed)
+}
+
+/// What people say to the NodeModule and to its nodes, and what came of it.
+fn controls(seen: &Observation, now: Timestamp) -> Vec<NodeControlStatus> {
+    let units = seen.nodes.iter().map(|node| Heard {
+        name: &node.name,
+        selected: node.selected,
+        said: seen.heard.get(&node.name).map_or(&[][..], Vec::as_slice),
+    });
+    let all = heard::all(&Words::NODES, &seen.controls, units, now).into_iter();
+    all.map(NodeControlStatus::from).collect()
 }
 
 /// The kind and name, as kubectl takes them: `nodemodule/fabric`.

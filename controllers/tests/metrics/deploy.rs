@@ -235,7 +235,14 @@ fn is_word(label: &str, word: &str, seen: &BTreeMap<String, BTreeSet<String>>) -
             "reason" => word.parse::<Reason>().is_ok() || word.parse::<ObjectReason>().is_ok(),
             "status" => ["True", "False", "Unknown"].contains(&word),
             "type" => ["Halted", "Stalled", "TagMoved", "Ready"].contains(&word),
-            "kind" => ["Module", "BootstrapModule", "ProxyAssemblage", "ZoneRollout"].contains(&word),
+            "kind" => [
+                "Module",
+                "BootstrapModule",
+                "NodeModule",
+                "ProxyAssemblage",
+                "ZoneRollout",
+            ]
+            .contains(&word),
             "outcome" => ["done", "refused", "unanswered", "withheld"].contains(&word),
             _ => false,
         }

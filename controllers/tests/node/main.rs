@@ -7,6 +7,7 @@
 )]
 
 mod budgets;
+mod controls;
 mod inputs;
 mod limits;
 mod lost;

@@ -24,6 +24,7 @@ use muster_controllers::{
         facts::{AssemblageFacts, NodeFacts, RevisionFacts},
         observation::Observation,
         pass::{self, Lists, Next},
+        revisions, run,
     },
 };
 use serde_json::{Value, json};
@@ -94,6 +95,7 @@ impl World {
             ready: true,
             deleting: false,
             taints: BTreeSet::new(),
+            configured: None,
         };
         self.nodes.insert(name.to_owned(), facts);
         self.agents.insert(name.to_owned(), Agent::Good);
@@ -183,6 +185,12 @@ impl World {
             let Write { version, row } = write.write().clone();
             self.write(write.planned().unit.as_str(), name, version.as_deref(), row);
         }
+        for (known, story) in revisions::stories(&seen.revisions, memory, self.now) {
+            self.revisions.get_mut(&known.name).unwrap().status = Some(story);
+        }
+        for surplus in run::surplus(&module, &seen, memory) {
+            self.revisions.remove(&surplus.name);
+        }
         let released = self.lists(name, |module, lists| pass::released(module, memory, lists));
         if let Some(status) = released {
             self.budget.status = Some(status);
@@ -226,6 +234,11 @@ impl World {
         }
         self.modules.get_mut(name).unwrap().status = Some((*plan.status).clone());
         (*seen, *plan)
+    }
+
+    /// When time alone changes something about a NodeModule.
+    pub fn wakes_at(&mut self, name: &str) -> Option<Timestamp> {
+        self.decide(name).1.wake_at
     }
 
     /// The last good revision of a NodeModule.

@@ -11,6 +11,7 @@ use k8s_openapi::{
     api::{
         coordination::v1::Lease,
         core::v1::{Namespace, Node},
+        events::v1::Event,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -30,7 +31,7 @@ use muster_controllers::{
     bindings::{Kinds, Objects},
     metrics::Metrics,
     node::{facts::AssemblageFacts, run},
-    runtime::{Base, Clock, Jitter, Shutdown},
+    runtime::{Base, Clock, Events, Jitter, Shutdown},
 };
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
@@ -54,6 +55,7 @@ struct Bed {
     journal: Arc<Mutex<Journal>>,
     agents: BTreeMap<String, AbortOnDropHandle<()>>,
     controller: Option<AbortOnDropHandle<()>>,
+    metrics: Metrics,
 }
 
 impl Bed {
@@ -68,6 +70,7 @@ impl Bed {
             journal: Arc::default(),
             agents: BTreeMap::new(),
             controller: None,
+            metrics: Metrics::default(),
         };
         for definition in crds::nodes() {
             bed.create(
@@ -102,6 +105,7 @@ impl Bed {
     async fn join(&mut self, name: &str) {
         let node = json!({
             "metadata": {"name": name, "labels": {"kubernetes.io/os": "linux"}},
+            "spec": {"taints": [{"key": "example.com/startup", "effect": "NoSchedule"}, {"key": "other", "effect": "NoSchedule"}]},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         });
         let nodes = Api::<Node>::all(self.client());
@@ -129,12 +133,14 @@ impl Bed {
                 client: client.clone(),
                 namespace: run::NAMESPACE.to_owned(),
                 jitter: Jitter::seeded(1),
-                metrics: Metrics::default(),
+                metrics: self.metrics.clone(),
                 shutdown: Shutdown::new(),
             },
             clock: self.clock.clone(),
-            objects: Objects::new(client, run::NAMESPACE, Kinds::default()),
+            objects: Objects::new(client.clone(), run::NAMESPACE, Kinds::default()),
             gap: Duration::ZERO,
+            events: Events::new(client.clone(), "nodemodule", "bed", self.clock.clone()),
+            startup_taints: vec!["example.com/startup=:NoSchedule".to_owned()],
         };
         self.controller = Some(AbortOnDropHandle::new(tokio::spawn(run::run(setup))));
     }
@@ -150,6 +156,44 @@ impl Bed {
             .patch("fabric", &parameters, &Patch::Apply(object))
             .await
             .unwrap();
+    }
+
+    /// Status and reason of the condition of a Node, and the keys of its taints.
+    async fn configured(&self, node: &str) -> (String, String, String) {
+        let node = Api::<Node>::all(self.client()).get(node).await.unwrap();
+        let conditions = node.status.unwrap_or_default().conditions.unwrap_or_default();
+        let mut conditions = conditions.into_iter();
+        let said = conditions.find(|condition| condition.type_ == "fleet.muster.dev/NodeConfigured");
+        let taints = node.spec.unwrap_or_default().taints.unwrap_or_default();
+        let taints: Vec<String> = taints.into_iter().map(|taint| taint.key).collect();
+        let said = said.map(|said| (said.status, said.reason.unwrap_or_default()));
+        let (status, reason) = said.unwrap_or_default();
+        (status, reason, taints.join(","))
+    }
+
+    /// What was told: about which object, the word, the note.
+    async fn events(&self) -> Vec<(String, String, String)> {
+        let events: Api<Event> = Api::namespaced(self.client(), "default");
+        let all = events
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .into_iter();
+        let of = |event: Event| {
+            let about = event.regarding.unwrap_or_default();
+            let object = format!(
+                "{}/{}",
+                about.kind.unwrap_or_default(),
+                about.name.unwrap_or_default()
+            );
+            (
+                object,
+                event.reason.unwrap_or_default(),
+                event.note.unwrap_or_default(),
+            )
+        };
+        all.map(of).collect()
     }
 
     async fn until(&self, what: &str, holds: impl Fn(&NodeModule, &[NodeAssemblage]) -> bool) {
@@ -293,11 +337,103 @@ async fn it_rolls_node_by_node_and_at_rest_nothing_is_written() {
             .await
             .unwrap()
             .resource_version();
-        (module, rows, budget)
+        let nodes = Api::<Node>::all(bed.client()).list(&ListParams::default()).await;
+        let nodes: Vec<_> = nodes
+            .unwrap()
+            .items
+            .iter()
+            .map(ResourceExt::resource_version)
+            .collect();
+        let events = bed.events().await.len();
+        (module, rows, budget, nodes, events)
     };
     let before = versions().await;
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(versions().await, before);
+}
+
+/// Each Node says of its own whether it is configured, and what happened to it is told of it, too.
+#[tokio::test(start_paused = true)]
+async fn a_node_says_whether_it_is_configured_and_loses_its_startup_taint_then() {
+    let bed = Bed::of(&["n1", "n2"]).await;
+    bed.apply("one", json!({"maxUnreadyNodes": 1})).await;
+    bed.until("n1 is changing", |_, rows| {
+        rows.iter().any(|row| row.status.is_some())
+    })
+    .await;
+    let (status, reason, taints) = bed.configured("n1").await;
+    assert_eq!(
+        (&*status, &*reason, &*taints),
+        ("Unknown", "Updating", "example.com/startup,other")
+    );
+    bed.until_ready("one").await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    for node in ["n1", "n2"] {
+        let (status, reason, taints) = bed.configured(node).await;
+        assert_eq!(
+            (&*status, &*reason, &*taints),
+            ("True", "Succeeded", "other"),
+            "{node}"
+        );
+    }
+    let ready = Api::<Node>::all(bed.client())
+        .get("n1")
+        .await
+        .unwrap()
+        .status
+        .unwrap();
+    let ready = ready.conditions.unwrap_or_default();
+    assert!(
+        ready
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+        "the kubelet's own stay"
+    );
+    let events = bed.events().await;
+    let told = |object: &str, reason: &str| {
+        let note = events
+            .iter()
+            .find(|(about, word, _)| about == object && word == reason);
+        note.map(|(.., note)| note.as_str()).unwrap_or_default()
+    };
+    assert!(
+        told("NodeModule/fabric", "RolloutStarted").contains("to 2 nodes"),
+        "{events:?}"
+    );
+    assert!(
+        told("NodeModule/fabric", "RolloutFinished").contains("is ready on 2/2 nodes"),
+        "{events:?}"
+    );
+    assert!(
+        told("NodeModule/fabric", "NodeUpdated").starts_with("n1: ready at revision"),
+        "{events:?}"
+    );
+    assert!(
+        told("Node/n2", "NodeChanging").starts_with("NodeModule fabric: a change to revision"),
+        "{events:?}"
+    );
+    assert!(
+        told("Node/n2", "NodeUpdated").starts_with("NodeModule fabric: ready at revision"),
+        "{events:?}"
+    );
+    let scraped = bed.metrics.scrape().unwrap();
+    for line in [
+        "muster_nodemodule_nodes{name=\"fabric\",state=\"updated\"} 2.0",
+        "muster_nodemodule_reason_nodes{name=\"fabric\",reason=\"UpToDate\"} 2.0",
+        "muster_nodemodule_restore_failed_nodes{name=\"fabric\"} 0.0",
+        "muster_condition{kind=\"NodeModule\",name=\"fabric\",type=\"Ready\",status=\"True\",reason=\"Succeeded\"} 1.0",
+    ] {
+        assert!(scraped.contains(line), "{line}: {scraped}");
+    }
+    // What is deleted is said of nodes, too.
+    let modules: Api<NodeModule> = Api::all(bed.client());
+    modules.delete("fabric", &DeleteParams::default()).await.unwrap();
+    let gone = tokio::time::timeout(PATIENCE, async {
+        while bed.configured("n2").await.1 != "Excluded" {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    gone.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

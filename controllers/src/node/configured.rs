@@ -1,0 +1,353 @@
+//! What the Node itself says of its NodeModules: the condition `fleet.muster.dev/NodeConfigured`, and startup taints that go once it is
+//! configured. Pure.
+
+use std::fmt;
+
+use muster_api::{
+    node::assemblage::NodePhase,
+    reasons::{ObjectReason, Reason},
+};
+
+use super::{
+    agents::Missing,
+    facts::{AssemblageFacts, NodeFacts, RowFacts},
+};
+
+/// The type of the condition.
+pub const CONDITION: &str = "fleet.muster.dev/NodeConfigured";
+
+/// What the condition says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configured {
+    /// True, False or Unknown.
+    pub status: Standing,
+    /// Why, as one word.
+    pub reason: String,
+    /// Why, for people.
+    pub message: String,
+}
+
+/// The status of the condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// All that the node is to have is confirmed.
+    True,
+    /// Some of it failed.
+    False,
+    /// It is changing, or cannot be said.
+    Unknown,
+}
+
+impl Standing {
+    /// As Kubernetes writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+/// What the condition of a node is to say. `selecting`: the NodeModules that select it. None: it is none of a NodeModule's business, and
+/// never was.
+pub fn wanted(
+    node: &NodeFacts,
+    assemblage: Option<&AssemblageFacts>,
+    selecting: &[&str],
+    missing: Option<Missing>,
+) -> Option<Configured> {
+    // One of a namesake says nothing of this node.
+    let own = assemblage.filter(|of| of.owner.as_ref().is_none_or(|owner| *owner == node.uid));
+    let rows = own.map_or(&[][..], |own| &own.rows);
+    let is_known = |name: &&&str| rows.iter().any(|row| row.row.name == **name);
+    let without: Vec<&str> = selecting.iter().filter(|name| !is_known(name)).copied().collect();
+    let says = |status, reason: &str, message: String| {
+        Some(Configured {
+            status,
+            reason: reason.to_owned(),
+            message,
+        })
+    };
+    if rows.is_empty() && selecting.is_empty() {
+        let message = "no NodeModule selects this node".to_owned();
+        let is_told = node.configured.is_some();
+        return is_told.then(|| Configured {
+            status: Standing::True,
+            reason: Reason::Excluded.as_str().to_owned(),
+            message,
+        });
+    }
+    if missing.is_some() {
+        let message = "the agent of this node does not renew its Lease".to_owned();
+        return says(Standing::Unknown, Reason::AgentMissing.as_str(), message);
+    }
+    if let Some(row) = rows.iter().find(|row| failed(row)) {
+        let report = row.report();
+        let reason = report
+            .and_then(|report| report.reason.as_deref())
+            .unwrap_or(Reason::Failed.as_str());
+        let message = report
+            .and_then(|report| report.message.as_deref())
+            .unwrap_or(reason);
+        return says(
+            Standing::False,
+            reason,
+            format!("NodeModule {}: {message}", row.row.name),
+        );
+    }
+    if let Some(row) = rows.iter().find(|row| !row.is_settled()) {
+        let message = format!("NodeModule {} is being changed on this node", row.row.name);
+        return says(Standing::Unknown, Reason::Updating.as_str(), message);
+    }
+    if let [first, ..] = without[..] {
+        let message = format!("NodeModule {first} was not brought to this node yet");
+        return says(Standing::Unknown, ObjectReason::Pending.as_str(), message);
+    }
+    let names: Vec<&str> = rows.iter().map(|row| row.row.name.as_str()).collect();
+    says(
+        Standing::True,
+        ObjectReason::Succeeded.as_str(),
+        format!("confirmed: {}", names.join(", ")),
+    )
+}
+
+fn failed(row: &RowFacts) -> bool {
+    row.report()
+        .is_some_and(|report| report.state == NodePhase::Failed)
+}
+
+/// A taint that keeps pods from a node until it is configured: `key` or `key=value:effect`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartupTaint {
+    key: String,
+    rest: Option<(String, String)>,
+}
+
+impl StartupTaint {
+    /// As it is written in settings; none: it names no key.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (key, rest) = match text.split_once('=') {
+            Some((key, rest)) => {
+                let (value, effect) = rest.split_once(':').filter(|(_, effect)| !effect.is_empty())?;
+                (key, Some((value.to_owned(), effect.to_owned())))
+            }
+            None => (text, None),
+        };
+        (!key.is_empty()).then(|| Self {
+            key: key.to_owned(),
+            rest,
+        })
+    }
+
+    /// The key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Whether a taint is this one.
+    pub fn is(&self, key: &str, value: &str, effect: &str) -> bool {
+        let rest = self.rest.as_ref();
+        self.key == key && rest.is_none_or(|(of, what)| of == value && what == effect)
+    }
+}
+
+impl fmt::Display for StartupTaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.rest {
+            Some((value, effect)) => write!(f, "{}={value}:{effect}", self.key),
+            None => f.write_str(&self.key),
+        }
+    }
+}
+
+/// Whether a node has a startup taint that is to go: it is configured, by at least one NodeModule.
+pub fn is_untainted(node: &NodeFacts, taints: &[StartupTaint], configured: &Configured) -> bool {
+    let is_confirmed =
+        configured.status == Standing::True && configured.reason == ObjectReason::Succeeded.as_str();
+    is_confirmed && taints.iter().any(|taint| node.taints.contains(taint.key()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use muster_api::node::NodeAssemblage;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn node() -> NodeFacts {
+        NodeFacts {
+            name: "n1".to_owned(),
+            uid: "u1".to_owned(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            ready: true,
+            deleting: false,
+            taints: BTreeSet::from(["example.com/startup".to_owned()]),
+            configured: None,
+        }
+    }
+
+    /// Rows with the states that are reported of them.
+    fn assemblage(owner: &str, states: &[(&str, Option<Value>)]) -> AssemblageFacts {
+        let rows = states
+            .iter()
+            .map(|(name, _)| json!({"name": name, "digest": "d1", "token": 1}));
+        let reports = states.iter().filter_map(|(name, report)| {
+            let mut report = report.clone()?;
+            for (key, value) in [
+                ("name", json!(name)),
+                ("digest", json!("d1")),
+                ("token", json!(1)),
+            ] {
+                report[key] = value;
+            }
+            Some(report)
+        });
+        let object: NodeAssemblage = serde_json::from_value(json!({
+            "metadata": {"name": "n1", "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": owner}]},
+            "spec": {"rows": rows.collect::<Vec<_>>()}, "status": {"rows": reports.collect::<Vec<_>>()},
+        }))
+        .unwrap();
+        AssemblageFacts::of(&object)
+    }
+
+    fn check(
+        of: Option<&AssemblageFacts>,
+        selecting: &[&str],
+        missing: Option<Missing>,
+        expect: Option<(Standing, &str, &str)>,
+    ) {
+        let found = wanted(&node(), of, selecting, missing);
+        let found = found
+            .as_ref()
+            .map(|said| (said.status, said.reason.as_str(), said.message.as_str()));
+        assert_eq!(found, expect);
+    }
+
+    #[test]
+    fn a_node_is_configured_once_all_of_its_rows_are_confirmed() {
+        let confirmed = || Some(json!({"state": "confirmed"}));
+        check(None, &[], None, None);
+        let says = "NodeModule fabric was not brought to this node yet";
+        check(
+            None,
+            &["fabric"],
+            None,
+            Some((Standing::Unknown, "Pending", says)),
+        );
+        let both = assemblage("u1", &[("fabric", confirmed()), ("sysctl", confirmed())]);
+        let says = "confirmed: fabric, sysctl";
+        let selecting = ["fabric", "sysctl"];
+        check(
+            Some(&both),
+            &selecting,
+            None,
+            Some((Standing::True, "Succeeded", says)),
+        );
+        let gone = "the agent of this node does not renew its Lease";
+        check(
+            Some(&both),
+            &selecting,
+            Some(Missing::Never),
+            Some((Standing::Unknown, "AgentMissing", gone)),
+        );
+        let updating = assemblage(
+            "u1",
+            &[
+                ("fabric", confirmed()),
+                ("sysctl", Some(json!({"state": "updating"}))),
+            ],
+        );
+        let says = "NodeModule sysctl is being changed on this node";
+        check(
+            Some(&updating),
+            &selecting,
+            None,
+            Some((Standing::Unknown, "Updating", says)),
+        );
+        let silent = assemblage("u1", &[("fabric", None)]);
+        let says = "NodeModule fabric is being changed on this node";
+        check(
+            Some(&silent),
+            &["fabric"],
+            None,
+            Some((Standing::Unknown, "Updating", says)),
+        );
+        let report =
+            json!({"state": "failed", "terminal": true, "reason": "RestoreFailed", "message": "disk"});
+        let failed = assemblage("u1", &[("fabric", Some(report)), ("sysctl", confirmed())]);
+        let says = "NodeModule fabric: disk";
+        check(
+            Some(&failed),
+            &selecting,
+            None,
+            Some((Standing::False, "RestoreFailed", says)),
+        );
+        // One of a namesake.
+        let other = assemblage("u0", &[("fabric", confirmed())]);
+        let says = "NodeModule fabric was not brought to this node yet";
+        check(
+            Some(&other),
+            &["fabric"],
+            None,
+            Some((Standing::Unknown, "Pending", says)),
+        );
+    }
+
+    #[test]
+    fn what_once_was_of_a_node_module_says_so() {
+        let configured = Configured {
+            status: Standing::Unknown,
+            reason: "Updating".to_owned(),
+            message: String::new(),
+        };
+        let node = NodeFacts {
+            configured: Some(configured),
+            ..node()
+        };
+        let said = wanted(&node, None, &[], None).unwrap();
+        assert_eq!((said.status, said.reason.as_str()), (Standing::True, "Excluded"));
+    }
+
+    #[test]
+    fn startup_taints_go_once_a_node_is_configured() {
+        let taints = |texts: &[&str]| -> Vec<StartupTaint> {
+            texts
+                .iter()
+                .filter_map(|text| StartupTaint::parse(text))
+                .collect()
+        };
+        let said = |status, reason: &str| Configured {
+            status,
+            reason: reason.to_owned(),
+            message: String::new(),
+        };
+        let startup = taints(&["example.com/startup=:NoSchedule"]);
+        let confirmed = said(Standing::True, "Succeeded");
+        assert!(is_untainted(&node(), &startup, &confirmed));
+        assert!(!is_untainted(
+            &node(),
+            &startup,
+            &said(Standing::Unknown, "Updating")
+        ));
+        assert!(!is_untainted(
+            &node(),
+            &startup,
+            &said(Standing::True, "Excluded")
+        ));
+        assert!(!is_untainted(&node(), &taints(&["other"]), &confirmed));
+        assert_eq!(StartupTaint::parse(""), None);
+        assert_eq!(StartupTaint::parse("k=v"), None);
+        let exact = StartupTaint::parse("k=v:NoExecute").unwrap();
+        assert!(exact.is("k", "v", "NoExecute") && !exact.is("k", "", "NoExecute"));
+        let by_key = StartupTaint::parse("k").unwrap();
+        assert!(by_key.is("k", "v", "NoSchedule") && !by_key.is("l", "v", "NoSchedule"));
+        assert_eq!(
+            (exact.to_string(), by_key.to_string()),
+            ("k=v:NoExecute".to_owned(), "k".to_owned())
+        );
+    }
+}

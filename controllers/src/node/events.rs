@@ -1,0 +1,135 @@
+//! What happened to a NodeModule between two decisions, and to each node: for `kubectl describe` of the one and of the other. Pure, and on
+//! change only.
+
+use jiff::Timestamp;
+use muster_api::{
+    control_status::ControlStatus,
+    module::{Attention, Summary},
+    node::{NodeModule, module::NodeModuleStatus},
+    reasons::{EventReason, Reason},
+};
+use muster_rollout::{Decision, Memory};
+
+use super::observation::Observation;
+use crate::{
+    module::{
+        events::{self, Scene},
+        heard,
+        reasons::{Background, Explained, Words},
+    },
+    runtime::Event,
+};
+
+/// The action that events of nodes are about.
+const ACTION: &str = "Rollout";
+
+/// What is to be told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Of the NodeModule.
+    pub module: Vec<Event>,
+    /// Of nodes, by name.
+    pub nodes: Vec<(String, Event)>,
+}
+
+/// Of a NodeModule about which nothing can be decided.
+pub fn idle(status: &NodeModuleStatus, before: Option<&NodeModuleStatus>) -> Told {
+    let before = before.map_or(&[][..], |before| &before.conditions);
+    Told {
+        module: events::conditions(&status.conditions, before),
+        nodes: Vec::new(),
+    }
+}
+
+/// What a decision rests on, and what is said of it.
+#[derive(Clone, Copy)]
+pub struct Decided<'a> {
+    /// The NodeModule as it was read.
+    pub module: &'a NodeModule,
+    /// What was observed.
+    pub seen: &'a Observation,
+    /// What was decided.
+    pub decision: &'a Decision,
+    /// Why each node is where it is.
+    pub explained: &'a [Explained<'a>],
+    /// What messages speak of.
+    pub background: &'a Background<'a>,
+    /// The nodes in numbers.
+    pub summary: &'a Summary,
+    /// The nodes that needed attention before.
+    pub attention: &'a [Attention],
+}
+
+/// Of a decision.
+pub fn of(decided: &Decided<'_>, status: &NodeModuleStatus, now: Timestamp) -> Told {
+    let Decided {
+        module,
+        seen,
+        decision,
+        explained,
+        background,
+        summary,
+        attention,
+    } = *decided;
+    let scene = Scene {
+        words: &Words::NODES,
+        version: &background.version,
+        summary,
+        attention,
+        aborted: &background.aborted,
+    };
+    let memory = &seen.memory.memory;
+    let before = module.status.as_ref();
+    let conditions = before.map_or(&[][..], |before| &before.conditions);
+    let mut of_module = events::between(memory, decision, explained, &scene);
+    of_module.extend(events::conditions(&status.conditions, conditions));
+    let conditions = (&status.conditions[..], conditions);
+    let applied = events::applied(&seen.controls, memory, decision, &Words::NODES, conditions, now);
+    of_module.extend(applied.into_iter().map(|(_, event)| event));
+    let controls = |status: &NodeModuleStatus| -> Vec<ControlStatus> {
+        status.controls.iter().cloned().map(Into::into).collect()
+    };
+    let known = before.map_or_else(Vec::new, controls);
+    let news = heard::news(&controls(status), &known);
+    of_module.extend(news.into_iter().map(|(_, event)| event));
+    Told {
+        module: of_module,
+        nodes: of_nodes(decided, memory, &scene),
+    }
+}
+
+/// Each of its own object: that a change begins, and how it ends.
+fn of_nodes(decided: &Decided<'_>, memory: &Memory, scene: &Scene<'_>) -> Vec<(String, Event)> {
+    let name = decided.module.metadata.name.as_deref().unwrap_or_default();
+    let begins = |told: &&Explained<'_>| {
+        let token = |memory: &Memory| memory.charges.get(told.cluster).map(|charge| charge.token);
+        let moves = matches!(
+            told.reason,
+            Reason::Updating | Reason::Reverting | Reason::Withdrawing
+        );
+        moves && token(&decided.decision.memory) > token(memory)
+    };
+    let begun = decided.explained.iter().filter(begins).map(|told| {
+        let what = if told.reason == Reason::Withdrawing {
+            "it is withdrawn".to_owned()
+        } else {
+            format!("a change to {} begins", scene.version)
+        };
+        let note = format!("NodeModule {name}: {what}");
+        (
+            told.cluster.to_owned(),
+            Event::normal(EventReason::NodeChanging, ACTION, note),
+        )
+    });
+    let happened = events::happened(memory, decided.decision, decided.explained, scene);
+    let ended = happened.into_iter().map(|happened| {
+        let note = format!("NodeModule {name}: {}", happened.note);
+        let event = if happened.is_warning {
+            Event::warning(happened.reason, ACTION, note)
+        } else {
+            Event::normal(happened.reason, ACTION, note)
+        };
+        (happened.unit.to_owned(), event)
+    });
+    begun.chain(ended).collect()
+}

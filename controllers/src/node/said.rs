@@ -1,0 +1,93 @@
+//! What people say about one node: its holds and its pin, and what became of them. Pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use muster_api::{control_status::ControlStatus, reasons::Reason};
+
+use super::{
+    facts::{Definition, Obstacle},
+    observation::{NodeSeen, Observation},
+};
+use crate::module::{
+    command::Address,
+    heard,
+    holds::{self, Hold, Unit},
+    pins::{self, Known, Pin},
+    reasons::Words,
+};
+
+/// By annotations of the Node and of the NodeModule.
+#[derive(Clone, Debug)]
+pub struct Said {
+    hold: Option<Hold>,
+    pin: Option<Pin>,
+    /// What became of each.
+    pub heard: Vec<ControlStatus>,
+}
+
+impl Said {
+    /// What is said of a node. A NodeModule that is being deleted is withdrawn, pinned or not.
+    pub fn of(node: &NodeSeen, module: &Address<'_>, seen: &Observation, now: Timestamp) -> Self {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        let unit = Unit {
+            words: &Words::NODES,
+            name: &node.name,
+            annotations: node.node.as_ref().map_or(&NONE, |facts| &facts.annotations),
+        };
+        let revisions = seen.revisions.iter();
+        let known = Known {
+            revisions: revisions.map(|known| (known.definition.revision.as_str(), known.status.verdict)),
+            memory: &seen.memory.memory,
+        };
+        let hold = holds::of(&unit, module, &seen.controls, now);
+        let pin = pins::of(&unit, module, seen.controls.pinned(now), &known, now);
+        let pin = pin.filter(|_| !seen.deleting);
+        let annotated = pins::annotated(&unit, module);
+        Self {
+            heard: heard::of_unit(&unit, annotated, hold.as_ref(), pin.as_ref(), now),
+            hold,
+            pin,
+        }
+    }
+
+    /// When the first of them ends by itself.
+    pub fn end(&self) -> Option<Timestamp> {
+        let hold = self.hold.as_ref().and_then(|hold| hold.until);
+        let pin = self.pin.as_ref().and_then(|pin| pin.until);
+        hold.into_iter().chain(pin).min()
+    }
+
+    /// The node is kept as it is.
+    pub fn held(&self) -> Option<Obstacle> {
+        let hold = self.hold.as_ref()?;
+        Some((hold.reason, hold.message.clone()))
+    }
+
+    /// What it is pinned to, if that can be meant and the node is selected.
+    pub fn pinned(&self, node: &NodeSeen, seen: &Observation) -> Option<Pinned> {
+        let pin = self.pin.as_ref().filter(|_| node.selected)?;
+        let revision = pin.revision.as_ref().ok()?; // what is wrong is told as an obstacle
+        let known = seen.revisions.iter();
+        let mut known = known.filter(|known| known.definition.revision == *revision);
+        let definition = known.next()?.definition.clone();
+        let message = pin.says_revision(revision);
+        Some(Pinned { definition, message })
+    }
+
+    /// Why its pin cannot be carried out.
+    pub fn unmeant(&self, node: &NodeSeen, is_found: bool) -> Option<Obstacle> {
+        let pin = self.pin.as_ref().filter(|_| !is_found)?;
+        let error = pin.hindrance(node.selected)?;
+        Some((Reason::Pinned, pin.problem(&node.name, &error)))
+    }
+}
+
+/// What a node is pinned to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pinned {
+    /// The revision in full.
+    pub definition: Definition,
+    /// Who, why, until when, and what ends it.
+    pub message: String,
+}
