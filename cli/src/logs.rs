@@ -12,10 +12,14 @@ pub fn in_colour() -> bool {
     AutoStream::choice(&io::stderr()) != ColorChoice::Never
 }
 
-/// Starts logging; `RUST_LOG` changes what is told.
+/// Starts logging; `RUST_LOG` changes what is logged.
 pub fn start(format: LogFormat) {
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info,kube_client=warn"));
+    start_with(format, "info,kube_client=warn");
+}
+
+/// Starts logging with this filter, unless `RUST_LOG` gives another.
+pub fn start_with(format: LogFormat, filter: &str) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new(filter));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)

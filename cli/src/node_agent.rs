@@ -154,15 +154,20 @@ pub async fn run(flags: NodeAgentFlags) -> anyhow::Result<u8> {
         }
         NodeAgentVerb::Install(flags) => install(&flags),
         NodeAgentVerb::Token(flags) => {
-            logs::start(LogFormat::Text);
+            log(LogFormat::Text);
             token::keep(&flags.from, &flags.to, until_signalled()?).await;
             Ok(DONE)
         }
     }
 }
 
+/// A check asks an API server that may be cut off every three seconds: what comes of it is reported, and not logged each time.
+fn log(format: LogFormat) {
+    logs::start_with(format, "info,kube_client=off");
+}
+
 async fn serve(node: &Node, flags: RunFlags) -> anyhow::Result<u8> {
-    logs::start(flags.log_format);
+    log(flags.log_format);
     let ended = node
         .run(flags.node_name, env!("CARGO_PKG_VERSION"), until_signalled()?)
         .await;
@@ -176,7 +181,7 @@ async fn serve(node: &Node, flags: RunFlags) -> anyhow::Result<u8> {
 }
 
 async fn restore(node: Node, flags: &RestoreFlags) -> anyhow::Result<u8> {
-    logs::start(LogFormat::Text);
+    log(LogFormat::Text);
     let services = if flags.boot {
         Services::NotStarted
     } else {

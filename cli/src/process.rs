@@ -9,6 +9,7 @@ use muster_controllers::{
     gates,
     lease::{Election, LeaseDuration},
     metrics::Metrics,
+    node::configured::StartupTaint,
     notify,
     process::{self, ProcessError, Setup},
     registry,
@@ -52,7 +53,11 @@ pub async fn controller(cluster: &ClusterFlags, flags: ControllerFlags) -> anyho
 
 /// Runs the process of a downstream cluster until SIGTERM or Ctrl-C.
 pub async fn agent(cluster: &ClusterFlags, flags: AgentFlags) -> anyhow::Result<u8> {
-    let AgentFlags { process, nodes } = flags;
+    let AgentFlags {
+        process,
+        nodes,
+        startup_taints,
+    } = flags;
     logs::start(process.log_format);
     let namespace = cluster
         .namespace
@@ -63,7 +68,7 @@ pub async fn agent(cluster: &ClusterFlags, flags: AgentFlags) -> anyhow::Result<
         ..cluster.clone()
     };
     let mut setup = setup(&cluster, process).await?;
-    setup.options.nodes = nodes;
+    setup.options.nodes = nodes.then_some(startup_taints);
     Ok(ended(process::agent(setup).await))
 }
 
@@ -124,7 +129,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
             proxy_poll_interval,
             binding_kinds: kinds?,
             record_decisions,
-            nodes: false,
+            nodes: None,
         },
         clock,
         jitter: Jitter::from_system(),
@@ -180,6 +185,14 @@ fn binding_kind(text: &str) -> anyhow::Result<BindingKind> {
             kind: kind.to_owned(),
         }),
         _ => bail!("--binding-kinds {text}: write APIVERSION/KIND, such as apps/v1/Deployment"),
+    }
+}
+
+/// Reads `--startup-taints`.
+pub fn startup_taint(text: &str) -> Result<String, String> {
+    match StartupTaint::parse(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("write KEY or KEY=VALUE:EFFECT, such as node.example.com/unconfigured".to_owned()),
     }
 }
 

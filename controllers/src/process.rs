@@ -162,7 +162,7 @@ pub async fn agent(setup: Setup) -> Result<(), ProcessError> {
         manager::AGENT,
         |Parts { context, objects, .. }, tasks| {
             tasks.spawn("bindings", Arc::clone(&objects).run(context.shutdown.clone()));
-            if context.options.nodes {
+            if let Some(startup_taints) = context.options.nodes.clone() {
                 tasks.control(
                     "nodemodule",
                     node::run::run(node::run::Setup {
@@ -170,6 +170,8 @@ pub async fn agent(setup: Setup) -> Result<(), ProcessError> {
                         clock: context.clock.clone(),
                         objects: Arc::clone(&objects),
                         gap: context.gap,
+                        events: context.events.clone(),
+                        startup_taints,
                     }),
                 );
             }

@@ -29,6 +29,16 @@ pub struct AgentFlags {
     /// Also roll NodeModules over the nodes of this cluster, node by node
     #[arg(long, env = "MUSTER_NODES")]
     pub nodes: bool,
+    /// A taint that is removed from a node once every NodeModule that selects it is confirmed there; can be repeated
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "KEY[=VALUE:EFFECT]",
+        value_parser = process::startup_taint,
+        requires = "nodes",
+        env = "MUSTER_STARTUP_TAINTS"
+    )]
+    pub startup_taints: Vec<String>,
 }
 
 #[derive(Args, Clone, Debug)]

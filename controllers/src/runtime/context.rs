@@ -50,8 +50,8 @@ pub struct Options {
     pub binding_kinds: BTreeSet<BindingKind>,
     /// Where decisions of modules are put on record, if anywhere.
     pub record_decisions: Option<PathBuf>,
-    /// An agent rolls NodeModules over the nodes of its cluster.
-    pub nodes: bool,
+    /// An agent rolls NodeModules over the nodes of its cluster; taints that go once a node is configured for the first time.
+    pub nodes: Option<Vec<String>>,
 }
 
 impl Default for Options {
@@ -61,7 +61,7 @@ impl Default for Options {
             proxy_poll_interval: Duration::from_secs(20),
             binding_kinds: BTreeSet::new(),
             record_decisions: None,
-            nodes: false,
+            nodes: None,
         }
     }
 }
