@@ -191,6 +191,13 @@ async fn api_away() {
     bed.disconnect();
     bed.until("taken back", async || bed.with(&first).len() == 3)
         .await;
+    // It is away until the checks after the restore are over: one that is back by then is taken for the work of the restore.
+    bed.until("checked", async || {
+        bed.nodes
+            .values()
+            .all(|node| node.step().is_some_and(Step::is_settled))
+    })
+    .await;
     bed.connect().await;
     bed.until("reported", async || {
         let reports = ["n1", "n2", "n3"].map(async |node| bed.report(node).await.status.unwrap_or_default());
