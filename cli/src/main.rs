@@ -51,6 +51,7 @@ mod man;
 mod matrix;
 mod names;
 mod near;
+mod nodes;
 mod once;
 mod pause;
 mod plan;
