@@ -20,9 +20,9 @@ use crate::{
     DONE,
     args::{ClusterFlags, View},
     connect,
-    fleet::{self, happened},
+    fleet::happened,
     output::{self, Age},
-    tree::{Top, below},
+    tree::{Top, below, read},
 };
 
 pub const EXAMPLES: &str = "\
@@ -161,7 +161,7 @@ impl Told {
 /// An error, with the names that are near, if there is no such module or cluster: of one that is gone events may still tell.
 async fn exists(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<()> {
     if *top != Top::Fleet {
-        below(&fleet::read(client, namespace).await?, top, namespace)?;
+        below(&read(client, namespace, top).await?, top, namespace)?;
     }
     Ok(())
 }

@@ -11,7 +11,9 @@ use kube::{
     runtime::{WatchStreamExt as _, watcher},
 };
 use muster_api::{
-    BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, ZoneRollout, path,
+    BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, ZoneRollout,
+    node::{NodeAssemblage, NodeModule, NodeRevision},
+    path,
 };
 use muster_controllers::runtime::Api;
 use muster_sync::build::print;
@@ -33,6 +35,7 @@ Examples:
   muster get all -o name
   muster get module/podinfo
   muster get zonerollouts -n mimir
+  muster get nodemodules --context eu-1                   of the nodes of that cluster
   muster get revisions -w                                 each change, until Ctrl-C";
 
 /// What kubectl asks for to get a table.
@@ -134,7 +137,7 @@ fn changes(
     let mut config = watcher::Config::default();
     config.label_selector.clone_from(&flags.selector);
     let all = kinds.iter().map(|kind| {
-        let api: Api<PartialObjectMeta<DynamicObject>> = if flags.all_namespaces {
+        let api: Api<PartialObjectMeta<DynamicObject>> = if flags.is_everywhere() {
             Api::all_with(client.clone(), kind)
         } else {
             Api::namespaced_with(client.clone(), namespace, kind)
@@ -160,9 +163,7 @@ pub async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResourc
         What::Clusters | What::All => fleet::served(client)
             .await?
             .map(muster_api::cluster::Version::api_resource),
-        What::Modules | What::BootstrapModules | What::Assemblages | What::Revisions | What::ZoneRollouts => {
-            None
-        }
+        _ => None,
     };
     Ok(match what {
         What::Modules => modules.into(),
@@ -172,6 +173,10 @@ pub async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResourc
         What::Revisions => revisions.into(),
         // Only clusters whose zones are rolled serve it.
         What::ZoneRollouts => vec![ApiResource::erase::<ZoneRollout>(&())],
+        // Only clusters whose nodes are configured serve these.
+        What::NodeModules => vec![ApiResource::erase::<NodeModule>(&())],
+        What::NodeAssemblages => vec![ApiResource::erase::<NodeAssemblage>(&())],
+        What::NodeRevisions => vec![ApiResource::erase::<NodeRevision>(&())],
         What::All => modules
             .into_iter()
             .chain(clusters)
@@ -199,7 +204,9 @@ async fn exists(
         return Ok(());
     }
     let what: Vec<&str> = kinds.iter().map(|kind| kind.plural.as_str()).collect();
-    let place = if flags.all_namespaces {
+    let place = if flags.what.as_ref().is_some_and(|what| what.what.is_of_nodes()) {
+        "this cluster".to_owned()
+    } else if flags.all_namespaces {
         "any namespace".to_owned()
     } else {
         format!("namespace {namespace}")
@@ -220,7 +227,7 @@ async fn print(
     match flags.output {
         Output::Table | Output::Wide => {
             let lines = tables(client, namespace, kinds, flags).await?;
-            if lines.is_empty() && flags.all_namespaces {
+            if lines.is_empty() && flags.is_everywhere() {
                 complain!("No resources found.");
             } else if lines.is_empty() {
                 complain!("No resources found in {namespace} namespace.");
@@ -407,7 +414,7 @@ async fn ask(
         plural,
         ..
     } = kind;
-    let within = if flags.all_namespaces {
+    let within = if flags.is_everywhere() {
         String::new()
     } else {
         format!("/namespaces/{}", path::segment(namespace)?)

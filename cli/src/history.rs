@@ -10,17 +10,18 @@ use muster_api::{
     ModuleRevision,
     labels::label,
     module::{ModuleSpec, ModuleStatus, Summary},
+    node::NodeRevision,
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::Clock;
-use muster_dashboard::{First, History, Past};
+use muster_dashboard::{First, Fleet, History, Kind, Past};
 use muster_sync::build::print;
 use serde_json::Value;
 
 use crate::{
     DONE,
     args::{ModuleName, Output},
-    fleet::Address,
+    fleet::{Address, nodes},
     histories,
     output::{self, Age},
 };
@@ -44,7 +45,7 @@ const LINES: usize = 3;
 
 #[derive(Args, Debug)]
 pub struct HistoryFlags {
-    /// module/NAME or bootstrapmodule/NAME; without it: the modules that there are
+    /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME; without it: the modules that there are
     pub module: Option<ModuleName>,
     /// Only this one, in full, by at least 8 digits of its hash
     #[arg(long, requires = "module")]
@@ -84,10 +85,25 @@ pub async fn read(client: &Client, namespace: &str, module: &ModuleName) -> anyh
     let mut all = all.context("listing modulerevisions")?.items;
     all.retain(|revision| {
         let about = &revision.spec.module_ref;
-        about.kind == module.kind && about.name == module.name
+        Kind::from(about.kind) == module.kind && about.name == module.name
     });
     let history = History::of(&module.to_string(), &spec, status.as_ref(), &all);
     Ok(Read { spec, history })
+}
+
+/// The revisions of something that rolls.
+pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<History> {
+    if !module.is_of_nodes() {
+        return Ok(read(client, namespace, module).await?.history);
+    }
+    let objects = nodes::objects(client).await?;
+    nodes::module(&Fleet::of_nodes(&objects), &module.name)?;
+    let revisions: Api<NodeRevision> = Api::all(client.clone());
+    let all = revisions.list(&ListParams::default()).await;
+    let mut all = all.context("listing noderevisions")?.items;
+    all.retain(|revision| revision.spec.module == module.name);
+    let status = objects.status(&module.name);
+    Ok(History::of_nodes(&module.to_string(), status.as_ref(), &all))
 }
 
 /// Prints them.
@@ -100,7 +116,7 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
     let Some(module) = module else {
         return histories::list(client, namespace, *output).await;
     };
-    let mut history = read(client, namespace, module).await?.history;
+    let mut history = of(client, namespace, module).await?;
     let only = match revision {
         Some(said) => Some(history.find(said)?.clone()),
         None => None,
@@ -113,7 +129,12 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
         Output::Json => output::text(&(serde_json::to_string_pretty(&history)? + "\n"))?,
         Output::Yaml => output::text(&print::yaml(&serde_json::to_value(&history)?))?,
         Output::Name => {
-            let name = |past: &Past| format!("modulerevision.{}/{}", muster_api::kind::GROUP, past.name);
+            let kind = if module.is_of_nodes() {
+                "noderevision"
+            } else {
+                "modulerevision"
+            };
+            let name = |past: &Past| format!("{kind}.{}/{}", muster_api::kind::GROUP, past.name);
             output::print(&history.revisions.iter().map(name).collect::<Vec<_>>());
         }
         Output::Table | Output::Wide if only.is_none() => {
@@ -121,7 +142,8 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
                 complain!("{module} has no revision yet: nothing was rolled out.");
             }
             let is_wide = *output == Output::Wide;
-            output::print(&table(&history.revisions, is_wide, output::width(), now));
+            let units = module.kind.unit();
+            output::print(&table(units, &history.revisions, is_wide, output::width(), now));
         }
         Output::Table | Output::Wide => {
             let whole: Vec<String> = history
@@ -137,15 +159,16 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
 
 /// A line for each rollout; the revision that the module asks for now has a star at its last one. Of a revision that was rolled out
 /// several times the first and the last rollout are on record. Evidence that does not fit beside its revision stands below it.
-fn table(revisions: &[Past], wide: bool, width: usize, now: Timestamp) -> Vec<String> {
+fn table(unit: &str, revisions: &[Past], wide: bool, width: usize, now: Timestamp) -> Vec<String> {
     if revisions.is_empty() {
         return Vec::new();
     }
+    let counted = format!("{}S NOW", unit.to_uppercase());
     let mut titles = vec![
         "REVISION",
         "VERSION",
         "VERDICT",
-        "CLUSTERS NOW",
+        counted.as_str(),
         "AT END",
         "STARTED",
         "TOOK",
@@ -311,7 +334,10 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
         ("Revision", Some(past.revision.clone())),
         ("Name", Some(past.name.clone())),
         ("Version", Some(past.version.clone())),
-        ("Commit", Some(past.commit.clone())),
+        (
+            "Commit",
+            Some(past.commit.clone()).filter(|commit| !commit.is_empty()),
+        ),
         ("Verdict", Some(past.verdict.as_str().to_owned())),
         ("Target", Some(target.to_owned())),
         ("First", first),
@@ -410,12 +436,12 @@ pub mod tests {
 
     #[test]
     fn as_a_table() {
-        insta::assert_snapshot!(table(&sample().revisions, false, 80, now()).join("\n"));
+        insta::assert_snapshot!(table("cluster", &sample().revisions, false, 80, now()).join("\n"));
     }
 
     #[test]
     fn as_a_wide_table() {
-        insta::assert_snapshot!(table(&sample().revisions, true, 80, now()).join("\n"));
+        insta::assert_snapshot!(table("cluster", &sample().revisions, true, 80, now()).join("\n"));
     }
 
     /// A version that was rolled back to when 4 of 5 clusters had it, and that all 5 have by now.
@@ -451,7 +477,7 @@ pub mod tests {
     #[test]
     fn a_version_that_was_rolled_out_twice() {
         let history = twice();
-        insta::assert_snapshot!(table(&history.revisions, false, 80, now()).join("\n"));
+        insta::assert_snapshot!(table("cluster", &history.revisions, false, 80, now()).join("\n"));
         insta::assert_snapshot!(whole(history.find("aaaaaaaa").unwrap(), now()).join("\n"));
     }
 

@@ -1,6 +1,5 @@
 //! Promise: views of a large fleet fit a terminal, and show each kind of problem. Healthy clusters are never listed one by one.
 
-use muster_api::module::ModuleKind;
 use muster_dashboard::{Cell, Fleet, Matrix, Member, ModuleView, Shape, Tree, why};
 
 use crate::{matrix, output::When, tree, why as answer};
@@ -45,7 +44,7 @@ fn fleet(clusters: usize) -> Fleet {
         }
     };
     let module = |module: usize| ModuleView {
-        kind: ModuleKind::Module,
+        kind: muster_dashboard::Kind::Module,
         name: format!("module-{module}"),
         namespace: "default".to_owned(),
         version: if module == 0 { "v2" } else { "v1" }.to_owned(),

@@ -1,4 +1,4 @@
-//! `muster hold`, `release`, `pin` and `unpin`: clusters that are kept as they are, or at a revision, until somebody says otherwise.
+//! `muster hold`, `release`, `pin` and `unpin`: clusters or nodes that are kept as they are, or at a revision, until somebody says otherwise.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -10,7 +10,7 @@ use muster_api::{
     labels::annotation::{HOLD, PIN, PIN_PREFIX},
     schema::MAX_LABEL,
 };
-use muster_dashboard::Outcome;
+use muster_dashboard::{Kind, Outcome};
 use serde_json::{Value, json};
 
 use crate::{
@@ -18,50 +18,76 @@ use crate::{
     args::{ClusterFlags, ModuleName},
     connect,
     control::{self, DryRun, DryRunFlag, Term, Wish, wish},
-    fleet::{self, Address},
+    fleet::{
+        self, Address,
+        nodes::{self, NodeError},
+    },
     history,
 };
 
 pub const HOLD_EXAMPLES: &str = "\
 Examples:
   muster hold eu-1 --reason 'migration' --for 2h                 for all modules
-  muster hold module/podinfo --clusters eu-1,eu-2 --reason '…'   for one module";
+  muster hold module/podinfo --clusters eu-1,eu-2 --reason '…'   for one module
+  muster hold --node n1 --reason 'memory test' --context eu-1    a node of that cluster, for all NodeModules
+  muster hold nodemodule/fabric --node n1,n2 --context eu-1      for one NodeModule";
 
 pub const RELEASE_EXAMPLES: &str = "\
 Examples:
   muster release eu-1
   muster release module/podinfo --clusters eu-1
-  muster release module/podinfo                                  all that it holds";
+  muster release module/podinfo                                  all that it holds
+  muster release --node n1 --context eu-1";
 
 pub const PIN_EXAMPLES: &str = "\
 Examples:
   muster rollout history module/podinfo                          which revisions there are
   muster pin eu-1 --module podinfo --revision v1.4.0 --reason 'crashes there' --for 24h
-  muster pin eu-1 --module podinfo --revision 1a2b3c4d           where several revisions have the version";
+  muster pin eu-1 --module podinfo --revision 1a2b3c4d           where several revisions have the version
+  muster pin --node n1 --module nodemodule/fabric --revision 1a2b3c4d --context eu-1";
 
 pub const UNPIN_EXAMPLES: &str = "\
 Examples:
   muster unpin eu-1                                              where one module pins it
-  muster unpin eu-1 --module podinfo";
+  muster unpin eu-1 --module podinfo
+  muster unpin --node n1 --context eu-1";
 
 #[derive(Args, Debug)]
 pub struct HoldFlags {
-    /// CLUSTER, for all modules; or module/NAME or bootstrapmodule/NAME, for the clusters named by --clusters
-    pub top: Held,
+    /// CLUSTER, for all modules; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME, for those named by --clusters or --node
+    #[arg(required_unless_present = "nodes")]
+    pub top: Option<Held>,
     /// The clusters that the module leaves alone
     #[arg(long, value_delimiter = ',', value_name = "CLUSTERS")]
     pub clusters: Vec<String>,
+    /// The nodes that the NodeModule leaves alone; without one: a Node, for all NodeModules
+    #[arg(
+        long = "node",
+        value_delimiter = ',',
+        value_name = "NODES",
+        conflicts_with = "clusters"
+    )]
+    pub nodes: Vec<String>,
     #[command(flatten)]
     pub term: Term,
 }
 
 #[derive(Args, Debug)]
 pub struct ReleaseFlags {
-    /// CLUSTER; or module/NAME or bootstrapmodule/NAME
-    pub top: Held,
+    /// CLUSTER; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME
+    #[arg(required_unless_present = "nodes")]
+    pub top: Option<Held>,
     /// Only these clusters of the module
     #[arg(long, value_delimiter = ',', value_name = "CLUSTERS")]
     pub clusters: Vec<String>,
+    /// Only these nodes of the NodeModule; without one: a Node, for all NodeModules
+    #[arg(
+        long = "node",
+        value_delimiter = ',',
+        value_name = "NODES",
+        conflicts_with = "clusters"
+    )]
+    pub nodes: Vec<String>,
     #[command(flatten)]
     pub dry_run: DryRunFlag,
 }
@@ -69,8 +95,12 @@ pub struct ReleaseFlags {
 #[derive(Args, Debug)]
 pub struct PinFlags {
     /// The cluster
-    pub cluster: String,
-    /// The module: NAME, module/NAME or bootstrapmodule/NAME
+    #[arg(required_unless_present = "node")]
+    pub cluster: Option<String>,
+    /// The node, for a NodeModule
+    #[arg(long, conflicts_with = "cluster")]
+    pub node: Option<String>,
+    /// The module: NAME, module/NAME, bootstrapmodule/NAME or nodemodule/NAME
     #[arg(long, short)]
     pub module: ModuleName,
     /// What the cluster gets and keeps: a version that was rolled out, or a revision by at least 8 digits of its hash
@@ -83,8 +113,12 @@ pub struct PinFlags {
 #[derive(Args, Debug)]
 pub struct UnpinFlags {
     /// The cluster
-    pub cluster: String,
-    /// The module: NAME, module/NAME or bootstrapmodule/NAME; may be left out where the cluster has one pin
+    #[arg(required_unless_present = "node")]
+    pub cluster: Option<String>,
+    /// The node, for a NodeModule
+    #[arg(long, conflicts_with = "cluster")]
+    pub node: Option<String>,
+    /// The module: NAME, module/NAME, bootstrapmodule/NAME or nodemodule/NAME; may be left out where the cluster or node has one pin
     #[arg(long, short)]
     pub module: Option<ModuleName>,
     #[command(flatten)]
@@ -96,6 +130,8 @@ pub struct UnpinFlags {
 pub enum Held {
     /// A cluster, for all modules.
     Cluster(String),
+    /// A node, for all NodeModules.
+    Node(String),
     /// A module, for some clusters.
     Module(ModuleName),
 }
@@ -108,6 +144,8 @@ impl FromStr for Held {
             Some(("cluster" | "clusters", "")) => Err("the name is missing: write CLUSTER".to_owned()),
             Some(("cluster" | "clusters", name)) => Ok(Self::Cluster(name.to_owned())),
             None => Ok(Self::Cluster(text.to_owned())),
+            Some(("node" | "nodes" | "no", "")) => Err("the name is missing: write --node NAME".to_owned()),
+            Some(("node" | "nodes" | "no", name)) => Ok(Self::Node(name.to_owned())),
             Some(_) => text.parse().map(Self::Module),
         }
     }
@@ -117,18 +155,87 @@ impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cluster(name) => f.write_str(name),
+            Self::Node(name) => write!(f, "--node {name}"),
             Self::Module(module) => module.fmt(f),
         }
     }
 }
 
-/// Keeps clusters as they are.
+impl Held {
+    /// What is meant by a name, and by units that are named by flags: it, and those of its units.
+    fn meant(
+        top: Option<&Self>,
+        clusters: &[String],
+        nodes: &[String],
+    ) -> anyhow::Result<(Self, Vec<String>)> {
+        match (top, nodes) {
+            (None, [only]) => Ok((Self::Node(only.clone()), Vec::new())),
+            (None, several) => bail!(
+                "for all NodeModules one Node is named at a time; next: name one of {} with --node",
+                several.join(", ")
+            ),
+            (Some(Self::Module(module)), _) if module.is_of_nodes() && !clusters.is_empty() => {
+                let module = module.clone();
+                bail!(NodeError::NotClusters { module })
+            }
+            (Some(Self::Module(module)), nodes) if module.is_of_nodes() => {
+                Ok((Self::Module(module.clone()), nodes.to_vec()))
+            }
+            (Some(what), []) => Ok((what.clone(), clusters.to_vec())),
+            (Some(what), _) => {
+                let what = what.to_string();
+                bail!(NodeError::NotNodes { what })
+            }
+        }
+    }
+
+    /// Where its object is found, and how it is named in a sentence; a module is none.
+    async fn unit(&self, client: &Client, namespace: &str) -> anyhow::Result<Option<(Address, &str)>> {
+        Ok(match self {
+            Self::Cluster(name) => Some((Address::of_cluster(client, namespace, name).await?, name)),
+            Self::Node(name) => Some((Address::of_node(client, name), name)),
+            Self::Module(_) => None,
+        })
+    }
+
+    /// What rolls over it, and what it is.
+    const fn words(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Node(_) => ("NodeModule", "node"),
+            Self::Cluster(_) | Self::Module(_) => ("module", "cluster"),
+        }
+    }
+}
+
+/// The flag that names units of a module.
+const fn flag(module: &ModuleName) -> &'static str {
+    match module.kind {
+        Kind::NodeModule => "--node",
+        Kind::Module | Kind::BootstrapModule => "--clusters",
+    }
+}
+
+/// Keeps clusters or nodes as they are.
 pub async fn hold(cluster: &ClusterFlags, flags: &HoldFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
-    let HoldFlags { top, clusters, term } = flags;
-    match top {
-        Held::Cluster(name) if clusters.is_empty() => {
-            let address = Address::of_cluster(&client, &namespace, name).await?;
+    let (top, units) = Held::meant(flags.top.as_ref(), &flags.clusters, &flags.nodes)?;
+    let term = &flags.term;
+    match &top {
+        Held::Cluster(name) if !units.is_empty() => {
+            bail!(
+                "--clusters is for modules: write muster hold {name}, or muster hold module/NAME --clusters {name}"
+            )
+        }
+        Held::Module(module) if units.is_empty() => bail!(
+            "name the {}s that {module} is to leave alone: {} A,B (to stop it everywhere: muster rollout pause {module})",
+            module.kind.unit(),
+            flag(module)
+        ),
+        Held::Module(module) => hold_of(&client, &namespace, module, &units, term).await?,
+        unit => {
+            let Some((address, _)) = unit.unit(&client, &namespace).await? else {
+                return Ok(DONE);
+            };
             let address = address.or_module("hold", " --clusters CLUSTERS");
             let object = address.get().await?;
             let wanted = term.control(&client, "true").await?;
@@ -140,112 +247,166 @@ pub async fn hold(cluster: &ClusterFlags, flags: &HoldFlags) -> anyhow::Result<u
                 }
             };
             control::tell(&address, &verb, term.dry_run.by);
-            say!("No module will change this cluster. To release it: muster release {name}");
-        }
-        Held::Cluster(name) => {
-            bail!(
-                "--clusters is for modules: write muster hold {name}, or muster hold module/NAME --clusters {name}"
-            )
-        }
-        Held::Module(module) if clusters.is_empty() => bail!(
-            "name the clusters that {module} is to leave alone: --clusters A,B (to stop it everywhere: muster rollout pause {module})"
-        ),
-        Held::Module(module) => {
-            let address = Address::of(&client, &namespace, module);
-            let object = address.get().await?;
-            for name in clusters {
-                Address::of_cluster(&client, &namespace, name)
-                    .await?
-                    .get()
-                    .await?;
-            }
-            let wanted = term.control(&client, &clusters.join(",")).await?;
-            let verb = match joined(annotated(&object, HOLD), wanted, module)? {
-                Wish::Stands(control) => format!("already holds {}{}", control.what, control.told()),
-                Wish::Write(control) => {
-                    let text = json!(control.to_text());
-                    control::replace(&address, &object, HOLD, &text, term.dry_run.by).await?;
-                    format!("holds {}{}", control.what, control.told())
-                }
-            };
-            control::tell(&address, &verb, term.dry_run.by);
-            say!(
-                "To release: muster release {module} --clusters {}",
-                clusters.join(",")
-            );
+            let (module, kind) = unit.words();
+            say!("No {module} will change this {kind}. To release it: muster release {unit}");
         }
     }
     Ok(DONE)
 }
 
+/// Keeps some units of a module as they are.
+async fn hold_of(
+    client: &Client,
+    namespace: &str,
+    module: &ModuleName,
+    units: &[String],
+    term: &Term,
+) -> anyhow::Result<()> {
+    let address = Address::of(client, namespace, module);
+    let object = address.get().await?;
+    are_there(client, namespace, module, units).await?;
+    let wanted = term.control(client, &units.join(",")).await?;
+    let verb = match joined(annotated(&object, HOLD), wanted, module)? {
+        Wish::Stands(control) => format!("already holds {}{}", control.what, control.told()),
+        Wish::Write(control) => {
+            let text = json!(control.to_text());
+            control::replace(&address, &object, HOLD, &text, term.dry_run.by).await?;
+            format!("holds {}{}", control.what, control.told())
+        }
+    };
+    control::tell(&address, &verb, term.dry_run.by);
+    say!(
+        "To release: muster release {module} {} {}",
+        flag(module),
+        units.join(",")
+    );
+    Ok(())
+}
+
+/// An error if one of these is not there; a node must be one of the NodeModule.
+async fn are_there(
+    client: &Client,
+    namespace: &str,
+    module: &ModuleName,
+    units: &[String],
+) -> anyhow::Result<()> {
+    if module.is_of_nodes() {
+        let fleet = nodes::read(client).await?;
+        for name in units {
+            nodes::check_selected(&fleet, &module.name, name)?;
+        }
+        return Ok(());
+    }
+    for name in units {
+        Address::of_cluster(client, namespace, name).await?.get().await?;
+    }
+    Ok(())
+}
+
 /// Takes a hold back.
 pub async fn release(cluster: &ClusterFlags, flags: &ReleaseFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
-    let ReleaseFlags {
-        top,
-        clusters,
-        dry_run,
-    } = flags;
-    match top {
-        Held::Cluster(name) if clusters.is_empty() => {
-            let address = Address::of_cluster(&client, &namespace, name).await?;
-            let address = address.or_module("release", "");
-            let object = address.get().await?;
-            let verb = taken_away(&address, &object, HOLD, dry_run.by, ("released", "is not held")).await?;
-            control::tell(&address, verb, dry_run.by);
-            Ok(still_held(&client, &namespace, name).await)
-        }
-        Held::Cluster(name) => bail!(
+    let (top, units) = Held::meant(flags.top.as_ref(), &flags.clusters, &flags.nodes)?;
+    let dry_run = flags.dry_run.by;
+    match &top {
+        Held::Cluster(name) if !units.is_empty() => bail!(
             "--clusters is for modules: write muster release {name}, or muster release module/NAME --clusters {name}"
         ),
-        Held::Module(module) => {
-            let address = Address::of(&client, &namespace, module);
-            let object = address.get().await?;
-            let verb = match annotated(&object, HOLD) {
-                Some(text) if !clusters.is_empty() => match without(text, clusters, module)? {
-                    Some(Wish::Write(left)) => {
-                        let text = json!(left.to_text());
-                        control::replace(&address, &object, HOLD, &text, dry_run.by).await?;
-                        format!(
-                            "releases {}; it still leaves {} alone",
-                            clusters.join(","),
-                            left.what
-                        )
-                    }
-                    Some(Wish::Stands(_)) => format!("does not hold {}", clusters.join(",")),
-                    None => {
-                        control::replace(&address, &object, HOLD, &Value::Null, dry_run.by).await?;
-                        format!("releases {}", clusters.join(","))
-                    }
-                },
-                _ => {
-                    let words = ("releases all clusters", "holds no cluster");
-                    taken_away(&address, &object, HOLD, dry_run.by, words)
-                        .await?
-                        .to_owned()
-                }
+        Held::Module(module) => release_of(&client, &namespace, module, &units, dry_run).await,
+        unit => {
+            let Some((address, name)) = unit.unit(&client, &namespace).await? else {
+                return Ok(DONE);
             };
-            control::tell(&address, &verb, dry_run.by);
-            Ok(DONE)
+            let address = address.or_module("release", "");
+            let object = address.get().await?;
+            let verb = taken_away(&address, &object, HOLD, dry_run, ("released", "is not held")).await?;
+            control::tell(&address, verb, dry_run);
+            Ok(still_held(&client, &namespace, unit, name).await)
         }
     }
 }
 
-/// Gives a cluster a revision, and keeps it there.
+/// Takes back what a module holds.
+async fn release_of(
+    client: &Client,
+    namespace: &str,
+    module: &ModuleName,
+    units: &[String],
+    dry_run: DryRun,
+) -> anyhow::Result<u8> {
+    let address = Address::of(client, namespace, module);
+    let object = address.get().await?;
+    let verb = match annotated(&object, HOLD) {
+        Some(text) if !units.is_empty() => match without(text, units, module)? {
+            Some(Wish::Write(left)) => {
+                let text = json!(left.to_text());
+                control::replace(&address, &object, HOLD, &text, dry_run).await?;
+                format!(
+                    "releases {}; it still leaves {} alone",
+                    units.join(","),
+                    left.what
+                )
+            }
+            Some(Wish::Stands(_)) => format!("does not hold {}", units.join(",")),
+            None => {
+                control::replace(&address, &object, HOLD, &Value::Null, dry_run).await?;
+                format!("releases {}", units.join(","))
+            }
+        },
+        _ => {
+            let unit = module.kind.unit();
+            let (all, none) = (format!("releases all {unit}s"), format!("holds no {unit}"));
+            taken_away(&address, &object, HOLD, dry_run, (&all, &none))
+                .await?
+                .to_owned()
+        }
+    };
+    control::tell(&address, &verb, dry_run);
+    Ok(DONE)
+}
+
+/// The one that a pin is about.
+fn pinned(cluster: Option<&String>, node: Option<&String>) -> anyhow::Result<Held> {
+    match (cluster, node) {
+        (_, Some(node)) => Ok(Held::Node(node.clone())),
+        (Some(cluster), None) => Ok(Held::Cluster(cluster.clone())),
+        (None, None) => bail!("name a cluster, or a node with --node"),
+    }
+}
+
+/// Whether a module rolls over such a unit.
+fn check_kind(unit: &Held, module: &ModuleName) -> Result<(), NodeError> {
+    match (unit, module.is_of_nodes()) {
+        (Held::Node(_), false) => Err(NodeError::NotNodes {
+            what: module.to_string(),
+        }),
+        (Held::Cluster(_), true) => Err(NodeError::NotClusters {
+            module: module.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Gives a cluster or node a revision, and keeps it there.
 pub async fn pin(cluster: &ClusterFlags, flags: &PinFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let PinFlags {
-        cluster,
         module,
         revision,
         term,
+        ..
     } = flags;
-    let (key, address) = (
-        key(module, cluster)?,
-        Address::of_cluster(&client, &namespace, cluster).await?,
-    );
+    let unit = pinned(flags.cluster.as_ref(), flags.node.as_ref())?;
+    check_kind(&unit, module)?;
+    let Some((address, name)) = unit.unit(&client, &namespace).await? else {
+        return Ok(DONE);
+    };
+    let key = key(module, name)?;
     let object = address.get().await?;
-    let history = history::read(&client, &namespace, module).await?.history;
+    if module.is_of_nodes() {
+        are_there(&client, &namespace, module, &[name.to_owned()]).await?;
+    }
+    let history = history::of(&client, &namespace, module).await?;
     let past = history.named(revision)?;
     if past.verdict == Outcome::Bad {
         bail!(
@@ -255,10 +416,11 @@ pub async fn pin(cluster: &ClusterFlags, flags: &PinFlags) -> anyhow::Result<u8>
         );
     }
     let digits = control::digits(&past.revision);
-    let twin = module.twin();
-    if Address::of(&client, &namespace, &twin).find().await?.is_some() {
+    if let Some(twin) = module.twin()
+        && Address::of(&client, &namespace, &twin).find().await?.is_some()
+    {
         bail!(
-            "{module} and {twin} both obey the annotation {key} of a Cluster; next, for this one alone: kubectl annotate --field-manager=muster-cli {module} {PIN}={cluster}@{digits}"
+            "{module} and {twin} both obey the annotation {key} of a Cluster; next, for this one alone: kubectl annotate --field-manager=muster-cli {module} {PIN}={name}@{digits}"
         );
     }
     let wanted = term.control(&client, digits).await?;
@@ -277,10 +439,11 @@ pub async fn pin(cluster: &ClusterFlags, flags: &PinFlags) -> anyhow::Result<u8>
     };
     control::tell(&address, &verb, term.dry_run.by);
     if in_force(&object, HOLD).is_some() {
-        say!("It is held as well, and a hold comes first: muster release {cluster}");
+        say!("It is held as well, and a hold comes first: muster release {unit}");
     }
     say!(
-        "It is applied when the rollout reaches the cluster, and stays until it is unpinned: muster unpin {cluster} --module {module}"
+        "It is applied when the rollout reaches the {}, and stays until it is unpinned: muster unpin {unit} --module {module}",
+        unit.words().1
     );
     Ok(DONE)
 }
@@ -288,29 +451,30 @@ pub async fn pin(cluster: &ClusterFlags, flags: &PinFlags) -> anyhow::Result<u8>
 /// Takes a pin back.
 pub async fn unpin(cluster: &ClusterFlags, flags: &UnpinFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
-    let UnpinFlags {
-        cluster,
-        module,
-        dry_run,
-    } = flags;
-    let key = module.as_ref().map(|module| key(module, cluster)).transpose()?;
-    let address = Address::of_cluster(&client, &namespace, cluster).await?;
+    let module = flags.module.as_ref();
+    let dry_run = flags.dry_run.by;
+    let unit = pinned(flags.cluster.as_ref(), flags.node.as_ref())?;
+    module.map_or(Ok(()), |module| check_kind(&unit, module))?;
+    let Some((address, name)) = unit.unit(&client, &namespace).await? else {
+        return Ok(DONE);
+    };
+    let key = module.map(|module| key(module, name)).transpose()?;
     let object = address.get().await?;
     let key = match key {
         Some(key) => Some(key),
-        None => only_pin(&object, cluster)?,
+        None => only_pin(&object, &unit)?,
     };
     let words = ("unpinned", "is not pinned");
     let verb = match key {
-        Some(key) => taken_away(&address, &object, &key, dry_run.by, words).await?,
+        Some(key) => taken_away(&address, &object, &key, dry_run, words).await?,
         None => words.1,
     };
-    control::tell(&address, verb, dry_run.by);
-    Ok(still_pinned(&client, &namespace, module.as_ref(), cluster).await)
+    control::tell(&address, verb, dry_run);
+    Ok(still_pinned(&client, &namespace, module, &unit, name).await)
 }
 
-/// The annotation of a Cluster that pins it, if it has one; an error if it has several.
-fn only_pin(object: &DynamicObject, cluster: &str) -> anyhow::Result<Option<String>> {
+/// The annotation of a Cluster or Node that pins it, if it has one; an error if it has several.
+fn only_pin(object: &DynamicObject, unit: &Held) -> anyhow::Result<Option<String>> {
     let keys = object.annotations().keys();
     let pins: Vec<&String> = keys.filter(|key| key.starts_with(PIN_PREFIX)).collect();
     match &pins[..] {
@@ -320,23 +484,46 @@ fn only_pin(object: &DynamicObject, cluster: &str) -> anyhow::Result<Option<Stri
             let modules = several.iter().filter_map(|key| key.strip_prefix(PIN_PREFIX));
             let modules: Vec<&str> = modules.collect();
             let first = modules.first().copied().unwrap_or_default();
+            let kind = match unit {
+                Held::Node(_) => "nodemodule/",
+                Held::Cluster(_) | Held::Module(_) => "",
+            };
             bail!(
-                "{cluster} is pinned for {}; next: name one, such as muster unpin {cluster} --module {first}",
+                "{} is pinned for {}; next: name one, such as muster unpin {unit} --module {kind}{first}",
+                object.name_any(),
                 modules.join(", ")
             )
         }
     }
 }
 
-/// Says whether this module, or any if none is named, still pins a cluster that was unpinned; exit code 1 if so.
-async fn still_pinned(client: &Client, namespace: &str, module: Option<&ModuleName>, cluster: &str) -> u8 {
+/// Everything that rolls over a unit, as it was read.
+async fn rolling(
+    client: &Client,
+    namespace: &str,
+    unit: &Held,
+) -> anyhow::Result<Vec<(Kind, DynamicObject)>> {
+    match unit {
+        Held::Node(_) => fleet::node_modules(client).await,
+        Held::Cluster(_) | Held::Module(_) => fleet::modules(client, namespace).await,
+    }
+}
+
+/// Says whether this module, or any if none is named, still pins a unit that was unpinned; exit code 1 if so.
+async fn still_pinned(
+    client: &Client,
+    namespace: &str,
+    module: Option<&ModuleName>,
+    unit: &Held,
+    cluster: &str,
+) -> u8 {
     let found = match module {
         // A module that is gone pins nothing.
         Some(module) => {
             let found = Address::of(client, namespace, module).find().await;
             found.map(|found| found.map(|object| (module.kind, object)).into_iter().collect())
         }
-        None => fleet::modules(client, namespace).await,
+        None => rolling(client, namespace, unit).await,
     };
     // It is unpinned, whatever is found out now.
     let found: Vec<_> = found.unwrap_or_else(|error| {
@@ -385,21 +572,21 @@ async fn taken_away<'a>(
     Ok(done)
 }
 
-/// The annotation of a Cluster that pins it.
+/// The annotation of a Cluster or Node that pins it.
 fn key(module: &ModuleName, cluster: &str) -> anyhow::Result<String> {
     let key = format!("{PIN_PREFIX}{}", module.name);
     let name = key.split_once('/').map_or(0, |(_, name)| name.len());
     if name > MAX_LABEL {
         bail!(
-            "{module} has a name too long for an annotation of a Cluster; next: kubectl annotate --field-manager=muster-cli {module} {PIN}={cluster}@REVISION"
+            "{module} has a name too long for an annotation; next: kubectl annotate --field-manager=muster-cli {module} {PIN}={cluster}@REVISION"
         );
     }
     Ok(key)
 }
 
-/// The hold of a module with these clusters, too. All that one annotation holds have the same reason and end: where others are held
+/// The control of a module with these units, too. All that one annotation holds have the same reason and end: where others are held
 /// with other words, nothing is written.
-fn joined(before: Option<&str>, wanted: Control, module: &ModuleName) -> anyhow::Result<Wish> {
+pub fn joined(before: Option<&str>, wanted: Control, module: &ModuleName) -> anyhow::Result<Wish> {
     let now = control::now();
     // What cannot be read stops the module as well: the new control mends it.
     let before = before
@@ -415,9 +602,10 @@ fn joined(before: Option<&str>, wanted: Control, module: &ModuleName) -> anyhow:
     if !others.is_empty() && !says_the_same {
         let all: Vec<&str> = held.union(&named).copied().collect();
         bail!(
-            "{module} already leaves {} alone{}, and one annotation says the same of all; next: name all with --clusters {}, or release the others first",
+            "{module} already leaves {} alone{}, and one annotation says the same of all; next: name all with {} {}, or release the others first",
             others.join(","),
             before.told(),
+            flag(module),
             all.join(",")
         );
     }
@@ -434,7 +622,7 @@ fn joined(before: Option<&str>, wanted: Control, module: &ModuleName) -> anyhow:
     }))
 }
 
-/// The hold of a module without these clusters: what is left to be written; none if nothing is left.
+/// The hold of a module without these units: what is left to be written; none if nothing is left.
 fn without(text: &str, clusters: &[String], module: &ModuleName) -> anyhow::Result<Option<Wish>> {
     let before = Control::parse(text)
         .with_context(|| format!("the annotation {HOLD} cannot be read; next: muster release {module}"))?;
@@ -454,11 +642,11 @@ fn without(text: &str, clusters: &[String], module: &ModuleName) -> anyhow::Resu
     })))
 }
 
-/// Says which modules still hold a cluster that was released; exit code 1 if there are some.
-async fn still_held(client: &Client, namespace: &str, cluster: &str) -> u8 {
+/// Says which modules still hold a unit that was released; exit code 1 if there are some.
+async fn still_held(client: &Client, namespace: &str, unit: &Held, cluster: &str) -> u8 {
     let mut code = DONE;
     // It is released, whatever is found out now.
-    let modules = fleet::modules(client, namespace).await.unwrap_or_else(|error| {
+    let modules = rolling(client, namespace, unit).await.unwrap_or_else(|error| {
         complain!("warning: whether a module still holds it is not known: {error:#}");
         Vec::new()
     });
@@ -468,7 +656,8 @@ async fn still_held(client: &Client, namespace: &str, cluster: &str) -> u8 {
                 kind,
                 name: object.name_any(),
             };
-            say!("{module} still holds it: muster release {module} --clusters {cluster}");
+            let flag = flag(&module);
+            say!("{module} still holds it: muster release {module} {flag} {cluster}");
             code = FAILED;
         }
     }
@@ -576,6 +765,8 @@ mod tests {
         };
         check("eu-1", Ok("eu-1"));
         check("cluster/eu-1", Ok("eu-1"));
+        check("node/n1", Ok("--node n1"));
+        check("nmod/fabric", Ok("nodemodule/fabric"));
         check("module/web", Ok("module/web"));
         check("bmod/base", Ok("bootstrapmodule/base"));
         check("cluster/", Err("the name is missing: write CLUSTER"));

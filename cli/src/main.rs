@@ -52,6 +52,7 @@ mod matrix;
 mod names;
 mod near;
 mod node_agent;
+mod nodes;
 mod once;
 mod pause;
 mod plan;

@@ -15,6 +15,7 @@ Examples:
   muster matrix -w                    as it changes
   muster matrix -l region=eu          of some clusters
   muster matrix --only-problems
+  muster matrix --nodes --context eu-1     NodeModules and nodes of that cluster
   muster matrix -o json | jq '.rows[] | {module, target}'";
 
 /// Prints the matrix once, or at each change.
@@ -33,6 +34,13 @@ pub async fn run(cluster: &ClusterFlags, flags: &MatrixFlags) -> anyhow::Result<
     let matrix = |fleet: &Fleet| anyhow::Ok(Matrix::of(&filter.apply(fleet)?, fold_from));
     if flags.watch {
         let mut live = output::Live::default();
+        if flags.nodes {
+            return fleet::nodes::watch(&client, |_, fleet| {
+                live.show(lines(&matrix(fleet)?, output::width()));
+                Ok(ControlFlow::Continue(()))
+            })
+            .await;
+        }
         return fleet::watch(&client, &namespace, |snapshot| {
             live.show(lines(&matrix(snapshot.fleet())?, output::width()));
             Ok(ControlFlow::Continue(()))
@@ -47,9 +55,17 @@ pub async fn run(cluster: &ClusterFlags, flags: &MatrixFlags) -> anyhow::Result<
         }
         return Ok(DONE);
     }
-    let matrix = matrix(&fleet::read(&client, &namespace).await?)?;
+    let fleet = if flags.nodes {
+        fleet::nodes::read(&client).await?
+    } else {
+        fleet::read(&client, &namespace).await?
+    };
+    let matrix = matrix(&fleet)?;
     match flags.output {
         View::Json => output::text(&(serde_json::to_string_pretty(&matrix)? + "\n"))?,
+        View::Table if flags.nodes && matrix.rows.is_empty() => {
+            complain!("There are no NodeModules in this cluster.");
+        }
         View::Table if matrix.rows.is_empty() && matrix.columns.is_empty() => {
             complain!("There are no modules and no clusters in namespace {namespace}.");
         }
@@ -158,7 +174,7 @@ mod tests {
             clusters: vec![name.to_owned()],
         };
         let row = |module: &str| Row {
-            kind: muster_api::module::ModuleKind::Module,
+            kind: muster_dashboard::Kind::Module,
             module: module.to_owned(),
             target: "v2".to_owned(),
             cells: vec![

@@ -4,13 +4,17 @@ use std::{ffi::OsString, sync::Arc, thread, time::Duration};
 
 use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use k8s_openapi::api::core::v1::Node;
 use kube::{
     Client, ResourceExt,
     api::ListParams,
     config::Kubeconfig,
     core::{ApiResource, DynamicObject},
 };
-use muster_api::RolloutWindow;
+use muster_api::{
+    RolloutWindow,
+    node::{NodeAssemblage, NodeModule, NodeRevision},
+};
 use muster_controllers::runtime::Api;
 
 use crate::{
@@ -33,10 +37,12 @@ struct Typed {
 enum Names {
     /// `module/podinfo`.
     Modules,
-    /// `module/podinfo`, `zonerollout/ingester-1a2b3c`.
+    /// `module/podinfo`, `nodemodule/fabric`, `zonerollout/ingester-1a2b3c`.
     Rollouts,
     /// `eu-1`.
     Clusters,
+    /// `n1`.
+    Nodes,
     /// `fleet`, `module/podinfo`, `cluster/eu-1`.
     Tops,
     /// What is held: `eu-1`, `module/podinfo`.
@@ -91,6 +97,7 @@ fn names(verb: &str, arg: &Arg) -> Option<Names> {
         ("replay", _) => None,
         ("get", "name") => Some(Names::Listed),
         ("unenroll", "name") | ("hold" | "release", "clusters") | (_, "cluster") => Some(Names::Clusters),
+        (_, "node" | "nodes") if verb != "matrix" => Some(Names::Nodes),
         (_, "module") => Some(Names::Modules),
         ("bypass", "window") => Some(Names::Windows),
         (_, "rollout") => Some(Names::Rollouts),
@@ -128,15 +135,19 @@ impl Typed {
             found.push("fleet".to_owned());
         }
         if let Names::Modules | Names::Tops | Names::Held = names {
-            for kind in get::kinds(&client, What::Modules).await? {
+            let of_nodes = get::kinds(&client, What::NodeModules).await?;
+            let modules = get::kinds(&client, What::Modules).await?;
+            for kind in modules.into_iter().chain(of_nodes) {
                 let kind_word = kind.kind.to_lowercase();
-                let modules = named_objects(&client, &namespace, &kind).await?;
+                // A cluster serves some of them: a downstream one the last.
+                let modules = named_objects(&client, &namespace, &kind).await;
+                let modules = modules.unwrap_or_default();
                 found.extend(modules.into_iter().map(|name| format!("{kind_word}/{name}")));
             }
         }
         if let Names::Rollouts = names {
             // A cluster serves the one or the other.
-            for what in [What::Modules, What::ZoneRollouts] {
+            for what in [What::Modules, What::ZoneRollouts, What::NodeModules] {
                 for kind in get::kinds(&client, what).await? {
                     let kind_word = kind.kind.to_lowercase();
                     let there = named_objects(&client, &namespace, &kind)
@@ -152,6 +163,10 @@ impl Typed {
                 let clusters = named_objects(&client, &namespace, &kind).await?;
                 found.extend(clusters.into_iter().map(|name| format!("{before}{name}")));
             }
+        }
+        if let Names::Nodes = names {
+            let kind = ApiResource::erase::<Node>(&());
+            found.extend(named_objects(&client, "", &kind).await?);
         }
         if let Names::Windows = names {
             let kind = ApiResource::erase::<RolloutWindow>(&());
@@ -179,7 +194,17 @@ impl Typed {
 }
 
 async fn named_objects(client: &Client, namespace: &str, kind: &ApiResource) -> anyhow::Result<Vec<String>> {
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, kind);
+    let of_nodes = [
+        ApiResource::erase::<Node>(&()),
+        ApiResource::erase::<NodeModule>(&()),
+        ApiResource::erase::<NodeAssemblage>(&()),
+        ApiResource::erase::<NodeRevision>(&()),
+    ];
+    let api: Api<DynamicObject> = if of_nodes.contains(kind) {
+        Api::all_with(client.clone(), kind)
+    } else {
+        Api::namespaced_with(client.clone(), namespace, kind)
+    };
     let list = api.list_metadata(&ListParams::default()).await?;
     Ok(list.items.iter().map(ResourceExt::name_any).collect())
 }

@@ -6,6 +6,7 @@ use kube::{Client, core::DynamicObject};
 use muster_api::{
     control::Control,
     labels::annotation::{ABORT, ACKNOWLEDGE_WITHDRAWAL, APPROVE, PROMOTE, RETRY},
+    module::ModuleStatus,
 };
 use muster_dashboard::{Choice, Fleet, HeldWithdrawal, ModuleRef, listed, withdrawal_name};
 use muster_rollout::{Memory, Revision, Says};
@@ -50,7 +51,7 @@ const NOT_OBSERVED: &str = "the controller has not seen this change of the modul
 
 #[derive(Args, Debug)]
 pub struct StageFlags {
-    /// module/NAME or bootstrapmodule/NAME
+    /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME
     pub module: ModuleName,
     /// The stage; may be left out where only one asks for approval
     #[arg(long)]
@@ -61,7 +62,7 @@ pub struct StageFlags {
 
 #[derive(Args, Debug)]
 pub struct RevisionFlags {
-    /// module/NAME or bootstrapmodule/NAME
+    /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME
     pub module: ModuleName,
     /// The revision, or at least 8 digits of it; otherwise what the module asks for now
     #[arg(long)]
@@ -72,7 +73,7 @@ pub struct RevisionFlags {
 
 #[derive(Args, Debug)]
 pub struct RetryFlags {
-    /// module/NAME, bootstrapmodule/NAME or zonerollout/NAME
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     /// The revision, or at least 8 digits of it; otherwise what is asked for now
     #[arg(long)]
@@ -83,7 +84,7 @@ pub struct RetryFlags {
 
 #[derive(Args, Debug)]
 pub struct WithdrawFlags {
-    /// module/NAME or bootstrapmodule/NAME
+    /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME
     pub module: ModuleName,
     /// Remove the module from these clusters; otherwise they are only shown
     #[arg(long)]
@@ -178,8 +179,7 @@ pub async fn withdraw(client: &Client, namespace: &str, flags: &WithdrawFlags) -
         acknowledge,
         word,
     } = flags;
-    let objects = fleet::objects(client, namespace).await?;
-    let fleet = Fleet::of(&objects);
+    let (fleet, status) = withdrawing(client, namespace, module).await?;
     let view = fleet
         .module(module.kind, &module.name)
         .with_context(|| fleet::missing(&fleet, module, namespace))?;
@@ -189,7 +189,7 @@ pub async fn withdraw(client: &Client, namespace: &str, flags: &WithdrawFlags) -
     let Some(held) = HeldWithdrawal::of(view) else {
         let words = format!("no withdrawal of {module} is held: nothing was written");
         if *acknowledge {
-            complain!("error: {words}; next: muster why {module} -n {namespace}");
+            complain!("error: {words}; next: muster why {module}{}", view.within());
             return Ok(FAILED);
         }
         say!("{words}");
@@ -199,13 +199,11 @@ pub async fn withdraw(client: &Client, namespace: &str, flags: &WithdrawFlags) -
         output::print(&shown(&held, output::width()));
         return Ok(DONE);
     }
-    let reference = ModuleRef {
-        kind: module.kind,
-        name: module.name.clone(),
-    };
-    let status = objects.module(&reference).and_then(|(_, status)| status);
-    let name = status.and_then(withdrawal_name).with_context(|| {
-        format!("the status does not name the withdrawal: see kubectl get {module} -n {namespace} -o yaml")
+    let name = status.as_ref().and_then(withdrawal_name).with_context(|| {
+        format!(
+            "the status does not name the withdrawal: see kubectl get {module}{} -o yaml",
+            view.within()
+        )
     })?;
     let address = Address::of(client, namespace, module);
     say(client, &address, ACKNOWLEDGE_WITHDRAWAL, name, word).await?;
@@ -216,6 +214,25 @@ pub async fn withdraw(client: &Client, namespace: &str, flags: &WithdrawFlags) -
         word.dry_run.by,
     );
     Ok(DONE)
+}
+
+/// The fleet that a module is withdrawn from, and its status.
+async fn withdrawing(
+    client: &Client,
+    namespace: &str,
+    module: &ModuleName,
+) -> anyhow::Result<(Fleet, Option<ModuleStatus>)> {
+    if module.is_of_nodes() {
+        let objects = fleet::nodes::objects(client).await?;
+        return Ok((Fleet::of_nodes(&objects), objects.status(&module.name)));
+    }
+    let objects = fleet::objects(client, namespace).await?;
+    let reference = ModuleRef {
+        kind: module.kind,
+        name: module.name.clone(),
+    };
+    let status = objects.module(&reference).and_then(|(_, status)| status.cloned());
+    Ok((Fleet::of(&objects), status))
 }
 
 /// What would be lost, and both ways on.
@@ -252,7 +269,7 @@ async fn about_revision(
     let object = address.get().await?;
     let revision = match revision {
         Some(said) => {
-            let history = history::read(client, namespace, module).await?.history;
+            let history = history::of(client, namespace, module).await?;
             control::digits(&history.find(said)?.revision).to_owned()
         }
         None => target(&object)?,
@@ -290,14 +307,21 @@ fn refuse(module: &ModuleName, why: &str) -> u8 {
     FAILED
 }
 
+impl Word {
+    /// The control that says this, for `what`.
+    pub async fn control(&self, client: &Client, what: &str) -> Control {
+        Control {
+            what: what.to_owned(),
+            by: Some(control::me(client).await),
+            reason: self.reason.clone(),
+            at: Some(control::now()),
+            until: None,
+        }
+    }
+}
+
 async fn say(client: &Client, address: &Address, key: &str, what: &str, word: &Word) -> anyhow::Result<()> {
-    let control = Control {
-        what: what.to_owned(),
-        by: Some(control::me(client).await),
-        reason: word.reason.clone(),
-        at: Some(control::now()),
-        until: None,
-    };
+    let control = word.control(client, what).await;
     control::annotate(address, key, &json!(control.to_text()), word.dry_run.by).await
 }
 

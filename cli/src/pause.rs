@@ -27,7 +27,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct PauseFlags {
-    /// module/NAME, bootstrapmodule/NAME or zonerollout/NAME
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     #[command(flatten)]
     pub term: Term,
@@ -35,7 +35,7 @@ pub struct PauseFlags {
 
 #[derive(Args, Debug)]
 pub struct ResumeFlags {
-    /// module/NAME, bootstrapmodule/NAME or zonerollout/NAME
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     #[command(flatten)]
     pub dry_run: DryRunFlag,
@@ -61,13 +61,16 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
     };
     control::tell(&address, &verb, term.dry_run.by);
     // It is paused, whatever is found out now.
-    match fleet::read(client, namespace).await {
+    match fleet::of(client, namespace, module).await {
         Ok(fleet) => {
             if let Some(view) = fleet.module(module.kind, &module.name) {
                 say!("{}", goes_on(view));
             }
         }
-        Err(error) => complain!("warning: which clusters wait for it is not known: {error:#}"),
+        Err(error) => complain!(
+            "warning: which {}s wait for it is not known: {error:#}",
+            module.kind.unit()
+        ),
     }
     if set_in_spec(&object) {
         say!("spec.rollout.paused is true besides ({}).", owner(&object));
@@ -146,7 +149,7 @@ fn goes_on(view: &ModuleView) -> String {
         [one] => format!(" {one} waits."),
         several => format!(" {} wait.", several.join(", ")),
     };
-    format!("No further cluster begins; {changing}.{waiting}")
+    format!("No further {} begins; {changing}.{waiting}", view.kind.unit())
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::{
     DONE, FAILED, INTERRUPTED,
     args::{ClusterFlags, ModuleName, RolloutFlags, RolloutVerb, StatusFlags, View},
-    connect, fleet, history, near, once,
+    connect, fleet, history, near, nodes, once,
     output::{self, Live, When},
     pause, tree, undo,
 };
@@ -26,7 +26,8 @@ Examples:
   muster rollout status module/podinfo
   muster rollout history module/podinfo
   muster rollout pause module/podinfo --for 2h --reason 'freeze until the release'
-  muster rollout undo module/podinfo";
+  muster rollout undo module/podinfo
+  muster rollout status nodemodule/fabric --context eu-1      nodes of that cluster";
 
 pub const STATUS_EXAMPLES: &str = "\
 Examples:
@@ -51,6 +52,8 @@ pub async fn run(cluster: &ClusterFlags, flags: &RolloutFlags) -> anyhow::Result
         RolloutVerb::Retry(flags) => once::retry(&client, &namespace, flags).await,
         RolloutVerb::Withdraw(flags) => once::withdraw(&client, &namespace, flags).await,
         RolloutVerb::History(flags) => history::history(&client, &namespace, flags).await,
+        RolloutVerb::Release(flags) => nodes::release(&client, flags).await,
+        RolloutVerb::Abandon(flags) => nodes::abandon(&client, flags).await,
         RolloutVerb::Undo(flags) => undo::undo(&client, &namespace, flags).await,
     }
 }
@@ -98,12 +101,21 @@ async fn follow(
     flags: &StatusFlags,
     teller: &mut Teller,
 ) -> anyhow::Result<u8> {
+    if flags.module.is_of_nodes() && flags.tag.is_some() {
+        bail!(
+            "--tag is for modules: a NodeModule is rolled out as soon as it is applied; next: muster rollout status {}",
+            flags.module
+        );
+    }
     if flags.no_watch {
-        let fleet = fleet::read(client, namespace).await?;
+        let fleet = fleet::of(client, namespace, &flags.module).await?;
         return Ok(match teller.look(&fleet, namespace, flags)? {
             ControlFlow::Break(code) => code,
             ControlFlow::Continue(()) => FAILED,
         });
+    }
+    if flags.module.is_of_nodes() {
+        return fleet::nodes::watch(client, |_, fleet| teller.look(fleet, namespace, flags)).await;
     }
     fleet::watch(client, namespace, |snapshot| {
         teller.look(snapshot.fleet(), namespace, flags)
@@ -303,8 +315,10 @@ impl Teller {
 
 /// What a module that does not exist yet is waited for with.
 fn awaited(fleet: &Fleet, module: &ModuleName, namespace: &str, tag: &str) -> String {
-    let twin = module.twin();
-    let near = if fleet.module(twin.kind, &twin.name).is_some() {
+    let twin = module
+        .twin()
+        .filter(|twin| fleet.module(twin.kind, &twin.name).is_some());
+    let near = if let Some(twin) = twin {
         format!(" (did you mean {twin}?)")
     } else {
         let alike = fleet.modules.iter().filter(|view| view.kind == module.kind);

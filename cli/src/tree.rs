@@ -4,6 +4,7 @@ use std::{fmt, ops::ControlFlow, str::FromStr};
 
 use anyhow::Context as _;
 use clap::Args;
+use kube::Client;
 use muster_controllers::runtime::Clock;
 use muster_dashboard::{Branch, Fleet, Tree};
 
@@ -20,6 +21,7 @@ Examples:
   muster tree                     all modules: what needs attention in full, all else on one line
   muster tree module/podinfo      one module and its clusters
   muster tree cluster/eu-1        one cluster and its modules
+  muster tree nodemodule/fabric   a NodeModule and the nodes of this cluster
   muster tree -w                  as it changes, until Ctrl-C
   muster tree -A                  of each namespace that has modules
   muster tree -o json | jq .root";
@@ -36,7 +38,7 @@ const LINES_OF_A_MESSAGE: usize = 3;
 
 #[derive(Args, Debug)]
 pub struct TreeFlags {
-    /// Where it begins: fleet, a module (module/NAME or NAME), bootstrapmodule/NAME or cluster/NAME
+    /// Where it begins: fleet, a module (module/NAME or NAME), bootstrapmodule/NAME, nodemodule/NAME or cluster/NAME
     #[arg(default_value_t = Top::Fleet)]
     pub top: Top,
     /// Show each change until interrupted
@@ -90,6 +92,14 @@ pub async fn run(cluster: &ClusterFlags, flags: &TreeFlags) -> anyhow::Result<u8
     let now = || Clock::system().now();
     if flags.watch {
         let mut live = output::Live::default();
+        if is_of_nodes(&flags.top) {
+            return fleet::nodes::watch(&client, |_, fleet| {
+                let tree = below(fleet, &flags.top, &namespace)?;
+                live.show(lines(&tree.root, output::width(), When::live(now())));
+                Ok(ControlFlow::Continue(()))
+            })
+            .await;
+        }
         return fleet::watch(&client, &namespace, |snapshot| {
             let tree = below(snapshot.fleet(), &flags.top, &namespace)?;
             live.show(lines(&tree.root, output::width(), When::live(now())));
@@ -104,12 +114,28 @@ pub async fn run(cluster: &ClusterFlags, flags: &TreeFlags) -> anyhow::Result<u8
         }
         return Ok(DONE);
     }
-    let tree = below(&fleet::read(&client, &namespace).await?, &flags.top, &namespace)?;
+    let tree = below(
+        &read(&client, &namespace, &flags.top).await?,
+        &flags.top,
+        &namespace,
+    )?;
     match flags.output {
         View::Json => output::text(&(serde_json::to_string_pretty(&tree)? + "\n"))?,
         View::Table => output::print(&lines(&tree.root, output::width(), When::Ago(now()))),
     }
     Ok(DONE)
+}
+
+/// The fleet in which a tree begins.
+pub async fn read(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<Fleet> {
+    match top {
+        Top::Module(module) => fleet::of(client, namespace, module).await,
+        Top::Fleet | Top::Cluster(_) => fleet::read(client, namespace).await,
+    }
+}
+
+fn is_of_nodes(top: &Top) -> bool {
+    matches!(top, Top::Module(module) if module.is_of_nodes())
 }
 
 /// The tree that begins there.
@@ -398,7 +424,7 @@ mod tests {
         check("cluster/", Err("the name is missing: write cluster/NAME"));
         check(
             "node/a",
-            Err("\"node\" is no kind of module: write module/a or bootstrapmodule/a"),
+            Err("\"node\" is no kind of module: write module/a, bootstrapmodule/a or nodemodule/a"),
         );
     }
 }

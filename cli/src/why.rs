@@ -10,7 +10,7 @@ use crate::{
     args::{ClusterFlags, ModuleName, RolloutName, View, WhyFlags},
     connect,
     fleet::{self, missing, missing_cluster},
-    output, zonerollout,
+    nodes, output, zonerollout,
 };
 
 pub const EXAMPLES: &str = "\
@@ -18,6 +18,7 @@ Examples:
   muster why module/podinfo
   muster why podinfo --cluster eu-1   of one cluster
   muster why bootstrapmodule/base -w  as it changes
+  muster why nodemodule/fabric --node n1 --context eu-1      of one node of that cluster
   muster why podinfo -o json | jq -r .command
   muster why zonerollout/ingester -n mimir            zones of a cluster: the one to look at is that of --context";
 
@@ -25,9 +26,16 @@ Examples:
 pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let module = match &flags.rollout {
+        RolloutName::Module(module) if module.is_of_nodes() => {
+            return nodes::why(&client, module, flags).await;
+        }
         RolloutName::Module(module) => module,
         RolloutName::Zones(name) => return zonerollout::why(&client, &namespace, name, flags).await,
     };
+    if flags.node.is_some() {
+        let what = module.to_string();
+        anyhow::bail!(fleet::nodes::NodeError::NotNodes { what });
+    }
     let answer = |objects: &Objects, fleet: &Fleet| {
         answer(objects, fleet, module, flags.cluster.as_deref(), &namespace)
     };

@@ -26,7 +26,7 @@ use thiserror::Error;
 
 use crate::{
     DONE,
-    args::{ClusterFlags, ModuleName, duration},
+    args::{ClusterFlags, ModuleName, duration, over_clusters},
     connect,
     control::{self, DryRun, DryRunFlag},
     fleet::Address,
@@ -70,7 +70,7 @@ pub struct BypassFlags {
     /// The RolloutWindow
     pub window: String,
     /// The module: NAME, module/NAME or bootstrapmodule/NAME
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = over_clusters)]
     pub module: ModuleName,
     /// Why: it stays on record in the window
     #[arg(long)]
@@ -190,7 +190,7 @@ fn wanted(flags: &BypassFlags, now: Timestamp) -> Result<WindowBypass, BypassErr
     }
     Ok(WindowBypass {
         module: Dependency {
-            kind: flags.module.kind,
+            kind: flags.module.kind_of_modules(),
             name: flags.module.name.clone(),
         },
         reason: reason.to_owned(),
@@ -257,7 +257,7 @@ fn is_over(bypass: &Value, now: Timestamp) -> bool {
 
 fn selects(window: &DynamicObject, object: &DynamicObject, module: &ModuleName) -> bool {
     let object = Module {
-        kind: module.kind,
+        kind: module.kind_of_modules(),
         name: &module.name,
         labels: object.labels(),
     };

@@ -26,8 +26,8 @@ const DIGITS: usize = 8;
 
 /// Explains a group of zones; once, or at each change.
 pub async fn why(client: &Client, namespace: &str, name: &str, flags: &WhyFlags) -> anyhow::Result<u8> {
-    if flags.cluster.is_some() {
-        bail!("--cluster is for modules; of another cluster: --context");
+    if flags.cluster.is_some() || flags.node.is_some() {
+        bail!("--cluster is for modules, and --node for NodeModules; of another cluster: --context");
     }
     let address = Address::of_zones(client, namespace, name).await?;
     let rollout: ZoneRollout = typed(&address.get().await?)?;

@@ -1,14 +1,11 @@
 //! A module on a cluster: what was assigned, what the cluster says of it, and why it stands as it does.
 
-use muster_api::{
-    assemblage::{
-        AssemblageStatus, FailureClass, Intent, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec,
-    },
-    module::ModuleKind,
+use muster_api::assemblage::{
+    AssemblageStatus, FailureClass, Intent, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec,
 };
 use serde::Serialize;
 
-use crate::{Cell, ConditionView, ModuleRef, Snapshot, Why, chain, why_on};
+use crate::{Cell, ConditionView, Kind, ModuleRef, Snapshot, Why, chain, why_on};
 
 /// A module on a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -95,8 +92,9 @@ impl Assignment {
         let cell = view.cells.iter().find(|cell| cell.cluster == cluster)?;
         let objects = &snapshot.objects;
         let assemblage = match module.kind {
-            ModuleKind::Module => "ProxyAssemblage",
-            ModuleKind::BootstrapModule => "RemoteAssemblage",
+            Kind::Module => "ProxyAssemblage",
+            Kind::BootstrapModule => "RemoteAssemblage",
+            Kind::NodeModule => "NodeAssemblage",
         };
         let found = chain::assemblage(objects, module.kind, cluster);
         let (row, echo, conditions) = found.map(|found| parts(found, &module.name)).unwrap_or_default();

@@ -4,13 +4,13 @@ use kube::ResourceExt;
 use muster_api::{
     assemblage::{AssemblageStatus, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec},
     conditions::{self, REACHABLE},
-    module::{ModuleKind, ModuleSpec},
+    module::ModuleSpec,
     reasons::{Bucket, Reason},
     selector::Matcher,
 };
 use serde::Serialize;
 
-use crate::{Cell, ModuleRef, ModuleView, Objects, Shape, words};
+use crate::{Cell, Kind, ModuleRef, ModuleView, Objects, Shape, words};
 
 /// One link of the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -250,17 +250,18 @@ impl Seen<'_> {
 }
 
 /// What was assigned to a cluster, and what is known of that.
-pub fn assemblage<'a>(objects: &'a Objects, kind: ModuleKind, cluster: &str) -> Option<Found<'a>> {
+pub fn assemblage<'a>(objects: &'a Objects, kind: Kind, cluster: &str) -> Option<Found<'a>> {
     match kind {
-        ModuleKind::Module => objects
+        Kind::Module => objects
             .proxies
             .iter()
             .find(|proxy| proxy.name_any() == cluster)
             .map(|proxy| (&proxy.spec, proxy.status.as_ref())),
-        ModuleKind::BootstrapModule => objects
+        Kind::BootstrapModule => objects
             .remotes
             .iter()
             .find(|remote| remote.name_any() == cluster)
             .map(|remote| (&remote.spec, remote.status.as_ref())),
+        Kind::NodeModule => None,
     }
 }

@@ -9,11 +9,10 @@ use muster_api::{
     conditions,
     control::Control,
     labels::annotation,
-    module::ModuleKind,
 };
 use serde::Serialize;
 
-use crate::{Cell, Shape, Snapshot, Tree};
+use crate::{Cell, Kind, Shape, Snapshot, Tree};
 
 /// A cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,7 +43,7 @@ pub struct ClusterView {
 #[serde(rename_all = "camelCase")]
 pub struct Carried {
     /// Module or BootstrapModule.
-    pub kind: ModuleKind,
+    pub kind: Kind,
     /// Its name.
     pub module: String,
     /// The version that it wants.

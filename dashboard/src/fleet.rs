@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta};
 use kube::{ResourceExt, core::DynamicObject};
 use muster_api::{
     ModuleRevision, ZoneRollout,
@@ -12,7 +12,7 @@ use muster_api::{
         TargetedAssemblageSpec,
     },
     conditions::{PAUSED, READY, STALLED, TAG_MOVED, find, is_true},
-    module::{BootstrapModule, Module, ModuleKind, ModuleObject, ModuleSpec, ModuleStatus, Summary},
+    module::{BootstrapModule, Module, ModuleObject, ModuleSpec, ModuleStatus, Summary},
     reasons::{ObjectReason, Reason},
     selector::Matcher,
     sync::GitVersion,
@@ -21,12 +21,12 @@ use muster_rollout::StageId;
 use serde::Serialize;
 
 use crate::{
-    ConditionView, Happened, ModuleRef, Shape,
+    ConditionView, Happened, Kind, ModuleRef, Shape,
     group::natural,
     reasons::{Known, Reasons, Says},
     recall,
     verbs::with_verbs,
-    words::one_line,
+    words::{one_line, shell_word},
 };
 
 /// The word for a cluster of which a status says nothing.
@@ -70,8 +70,9 @@ impl Objects {
             Some((found.spec(), found.status()))
         }
         match module.kind {
-            ModuleKind::Module => find(&self.modules, &module.name),
-            ModuleKind::BootstrapModule => find(&self.bootstrap_modules, &module.name),
+            Kind::Module => find(&self.modules, &module.name),
+            Kind::BootstrapModule => find(&self.bootstrap_modules, &module.name),
+            Kind::NodeModule => None,
         }
     }
 }
@@ -100,8 +101,8 @@ pub struct Member {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModuleView {
-    /// Module or BootstrapModule.
-    pub kind: ModuleKind,
+    /// Its kind.
+    pub kind: Kind,
     /// Its name.
     pub name: String,
     /// Its namespace.
@@ -170,7 +171,16 @@ impl Cell {
 impl ModuleView {
     /// Kind and name, as commands take them: `module/web`.
     pub fn address(&self) -> String {
-        format!("{}/{}", self.kind.as_str().to_lowercase(), self.name)
+        self.kind.address(&self.name)
+    }
+
+    /// The flag that names its namespace, with a blank before it; empty of a kind that has none.
+    pub fn within(&self) -> String {
+        if self.namespace.is_empty() {
+            String::new()
+        } else {
+            format!(" -n {}", shell_word(&self.namespace))
+        }
     }
 
     /// The message of one of its cells, without the evidence of a failure that another of its cells has in full.
@@ -246,10 +256,16 @@ impl Fleet {
     }
 
     /// A module of the view.
-    pub fn module(&self, kind: ModuleKind, name: &str) -> Option<&ModuleView> {
+    pub fn module(&self, kind: impl Into<Kind>, name: &str) -> Option<&ModuleView> {
+        let kind = kind.into();
         self.modules
             .iter()
             .find(|module| module.kind == kind && module.name == name)
+    }
+
+    /// The kind of what rolls here: one fleet is of clusters, or of the nodes of a cluster.
+    pub fn kind(&self) -> Kind {
+        self.modules.first().map_or(Kind::Module, |module| module.kind)
     }
 
     /// How many selected cells there are of each shape, those that are pinned apart.
@@ -275,10 +291,46 @@ impl Fleet {
     }
 }
 
+/// What was assigned to a unit of something that rolls, and what is reported of it.
+pub trait Carries: Clone {
+    /// The version that it carries.
+    fn version(&self) -> Option<String>;
+    /// It is to carry something.
+    fn is_concerned(&self) -> bool;
+    /// Success is reported about it as it is, and it is of this revision.
+    fn is_confirmed(&self, target: Option<&str>) -> bool;
+    /// What is to be known of it although it is up to date.
+    fn note(&self) -> Option<String>;
+}
+
 /// A row and its echo.
-type Row<'a> = (&'a SyncRow, Option<&'a SyncState>);
+#[derive(Clone, Copy)]
+struct Row<'a>(&'a SyncRow, Option<&'a SyncState>);
 /// Rows by cluster and sync.
 type Rows<'a> = BTreeMap<(String, &'a str), Row<'a>>;
+
+impl Carries for Row<'_> {
+    fn version(&self) -> Option<String> {
+        let git = &self.0.source.as_ref()?.git;
+        Some(version(&git.version, self.0.commit.as_deref()))
+    }
+
+    fn is_concerned(&self) -> bool {
+        self.0.source.is_some()
+    }
+
+    fn is_confirmed(&self, target: Option<&str>) -> bool {
+        let Self(row, echo) = self;
+        let is_answer = |echo: &SyncState| {
+            echo.state == SyncPhase::Succeeded && echo.token == row.token && echo.digest == row.digest
+        };
+        row.revision.is_some() && row.revision.as_deref() == target && echo.is_some_and(is_answer)
+    }
+
+    fn note(&self) -> Option<String> {
+        self.1?.note()
+    }
+}
 
 fn rows<'a>(
     assemblages: impl Iterator<Item = (String, &'a TargetedAssemblageSpec, Option<&'a AssemblageStatus>)>,
@@ -287,62 +339,170 @@ fn rows<'a>(
     for (name, spec, status) in assemblages {
         for row in &spec.syncs {
             let echo = status.and_then(|status| status.syncs.iter().find(|state| state.name == row.name));
-            rows.insert((name.clone(), &row.name), (row, echo));
+            rows.insert((name.clone(), &row.name), Row(row, echo));
         }
     }
     rows
 }
 
-fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>) -> ModuleView {
-    let status = module.status().cloned().unwrap_or_default();
-    let ready = find(&status.conditions, READY);
-    // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
-    let matcher = Matcher::new(module.spec().selector.as_ref()).ok();
-    // What is being deleted selects nothing any more.
-    let deleting = module.meta().deletion_timestamp.is_some();
-    let matcher = matcher.filter(|_| !deleting);
-    let name = module.name_any();
-    let rows: Vec<Option<Row<'_>>> = members
-        .iter()
-        .map(|member| rows.get(&(member.name.clone(), &*name)).copied())
-        .collect();
-    let known = members.iter().zip(&rows).map(|(member, row)| {
-        let selected = matcher
-            .as_ref()
-            .is_some_and(|matcher| matcher.matches(&member.labels));
-        let known = Known {
-            is_concerned: selected || row.is_some_and(|(row, _)| row.source.is_some()),
-            is_confirmed: row.is_some_and(|row| confirmed(row, status.revision.as_deref())),
+/// Something that rolls, as far as views tell it.
+pub struct Rolling<'a> {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its metadata.
+    pub meta: &'a ObjectMeta,
+    /// The version that is wanted.
+    pub version: String,
+    /// Which units it selects.
+    pub selector: Option<&'a LabelSelector>,
+    /// The names of its stages.
+    pub stages: Vec<&'a str>,
+    /// Its status.
+    pub status: ModuleStatus,
+}
+
+impl Rolling<'_> {
+    fn name(&self) -> &str {
+        self.meta.name.as_deref().unwrap_or_default()
+    }
+
+    /// What it says, or says about a unit, on one line and in our verbs.
+    fn in_verbs(&self, unit: Option<&str>, message: &str) -> String {
+        with_verbs(&one_line(message), &self.kind.address(self.name()), unit)
+    }
+
+    /// As it is shown. `rows`: what each member carries of it.
+    pub fn view<R: Carries>(&self, members: &[Member], rows: Vec<Option<R>>) -> ModuleView {
+        let status = &self.status;
+        let ready = find(&status.conditions, READY);
+        // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
+        let matcher = Matcher::new(self.selector).ok();
+        // What is being deleted selects nothing any more.
+        let deleting = self.meta.deletion_timestamp.is_some();
+        let matcher = matcher.filter(|_| !deleting);
+        let observed =
+            status.observed_generation.is_some() && status.observed_generation == self.meta.generation;
+        let known = members.iter().zip(&rows).map(|(member, row)| {
+            let selected = matcher
+                .as_ref()
+                .is_some_and(|matcher| matcher.matches(&member.labels));
+            let known = Known {
+                is_concerned: selected || row.as_ref().is_some_and(R::is_concerned),
+                is_confirmed: row
+                    .as_ref()
+                    .is_some_and(|row| row.is_confirmed(status.revision.as_deref())),
+            };
+            (member.name.as_str(), known)
+        });
+        let says = Reasons::of(status, observed).each(known);
+        let cells = members.iter().zip(rows).zip(says);
+        let cells = cells.map(|((member, row), says)| self.cell(member, row.as_ref(), says));
+        let mut view = ModuleView {
+            kind: self.kind,
+            name: self.name().to_owned(),
+            namespace: self.meta.namespace.clone().unwrap_or_default(),
+            version: self.version.clone(),
+            ready: ready.map_or("Unknown", |ready| &ready.status).to_owned(),
+            reason: ready.map_or("Pending", |ready| &ready.reason).to_owned(),
+            message: ready.map_or_else(
+                || "the controller has not looked at it yet".to_owned(),
+                |ready| self.in_verbs(None, &ready.message),
+            ),
+            since: ready.map(|ready| ready.last_transition_time.0),
+            deleting,
+            observed,
+            stalled: is_true(&status.conditions, STALLED),
+            tag_moved: said(&status.conditions, TAG_MOVED),
+            paused: said(&status.conditions, PAUSED).map(|message| self.in_verbs(None, &message)),
+            waits_at: self.waits_at(),
+            summary: status.summary.clone().unwrap_or_default(),
+            cells: cells.collect(),
         };
-        (member.name.as_str(), known)
-    });
-    let says = Reasons::of(module).each(known);
-    let cells = members.iter().zip(rows).zip(says);
-    let cells = cells.map(|((member, row), says)| cell(module, member, row, says));
-    let mut view = ModuleView {
-        kind: K::KIND,
-        name: module.name_any(),
-        namespace: module.namespace().unwrap_or_default(),
-        version: version(&module.spec().sync.source.git.version, None),
-        ready: ready.map_or("Unknown", |ready| &ready.status).to_owned(),
-        reason: ready.map_or("Pending", |ready| &ready.reason).to_owned(),
-        message: ready.map_or_else(
-            || "the controller has not looked at it yet".to_owned(),
-            |ready| in_verbs(module, None, &ready.message),
-        ),
-        since: ready.map(|ready| ready.last_transition_time.0),
-        deleting,
-        observed: status.observed_generation.is_some()
-            && status.observed_generation == module.meta().generation,
-        stalled: is_true(&status.conditions, STALLED),
-        tag_moved: said(&status.conditions, TAG_MOVED),
-        paused: said(&status.conditions, PAUSED).map(|message| in_verbs(module, None, &message)),
-        waits_at: waits_at(module.spec(), &status),
-        summary: status.summary.unwrap_or_default(),
-        cells: cells.collect(),
+        view.since = failed_since(&view).or(view.since);
+        view
+    }
+
+    /// The stage whose approval or gates are waited for, if some are: the first that was not passed.
+    fn waits_at(&self) -> Option<String> {
+        let waits = |reason: &str| {
+            [Reason::WaitingApproval, Reason::WaitingGate]
+                .iter()
+                .any(|word| word.as_str() == reason)
+        };
+        let status = &self.status;
+        if !status.attention.iter().any(|told| waits(&told.reason)) {
+            return None;
+        }
+        let passed = recall::memory(Some(status))?.course.passed;
+        let mut stages = self.stages.iter();
+        let open = stages.find(|stage| !passed.contains(&StageId::of(stage)))?;
+        Some((*open).to_owned())
+    }
+
+    fn cell<R: Carries>(&self, member: &Member, row: Option<&R>, says: Says<'_>) -> Cell {
+        let shape = |reason: &str| reason.parse().map_or(Shape::Unknown, Shape::of); // a word of a newer controller
+        let in_verbs = |message: &str| self.in_verbs(Some(&member.name), message);
+        let base = Cell {
+            cluster: member.name.clone(),
+            shape: Shape::NotSelected,
+            reason: Reason::Excluded.into(),
+            version: row.and_then(R::version),
+            since: None,
+            message: String::new(),
+        };
+        match says {
+            Says::NotSelected => base,
+            Says::Unknown => Cell {
+                shape: Shape::Unknown,
+                reason: UNKNOWN.to_owned(),
+                message: "its status does not say".to_owned(),
+                ..base
+            },
+            Says::Attention(said) => Cell {
+                shape: shape(&said.reason),
+                reason: said.reason.clone(),
+                since: said.since.as_ref().map(|since| since.0),
+                message: in_verbs(&said.message),
+                ..base
+            },
+            Says::Group(group) => {
+                // What a unit that is up to date says is a note.
+                let is_note = group.reason == Reason::UpToDate.as_str();
+                let note = row.filter(|_| is_note).and_then(R::note);
+                let note = note.as_deref().map(one_line);
+                Cell {
+                    shape: shape(&group.reason),
+                    reason: group.reason.clone(),
+                    message: note
+                        .or_else(|| group.message.as_deref().map(in_verbs))
+                        .unwrap_or_default(),
+                    ..base
+                }
+            }
+        }
+    }
+}
+
+fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>) -> ModuleView {
+    let name = module.name_any();
+    let spec = module.spec();
+    let rolling = Rolling {
+        kind: K::KIND.into(),
+        meta: module.meta(),
+        version: version(&spec.sync.source.git.version, None),
+        selector: spec.selector.as_ref(),
+        stages: spec
+            .rollout
+            .stages
+            .iter()
+            .map(|stage| stage.name.as_str())
+            .collect(),
+        status: module.status().cloned().unwrap_or_default(),
     };
-    view.since = failed_since(&view).or(view.since);
-    view
+    let rows = members
+        .iter()
+        .map(|member| rows.get(&(member.name.clone(), &*name)).copied());
+    rolling.view(members, rows.collect())
 }
 
 /// When the failure was that keeps a module from being ready. The condition Ready is false from the start of its rollout on.
@@ -356,87 +516,10 @@ fn failed_since(view: &ModuleView) -> Option<Timestamp> {
     first(&is_failure).or_else(|| first(&is_why))
 }
 
-/// What a module says, or says about a cluster, on one line and in our verbs.
-fn in_verbs<K: ModuleObject>(module: &K, cluster: Option<&str>, message: &str) -> String {
-    let said = format!("{}/{}", K::KIND.as_str().to_lowercase(), module.name_any());
-    with_verbs(&one_line(message), &said, cluster)
-}
-
 /// What a condition says that is there only while something is so.
 fn said(conditions: &[Condition], type_: &str) -> Option<String> {
     let condition = find(conditions, type_).filter(|condition| condition.status == "True")?;
     Some(one_line(&condition.message))
-}
-
-/// The stage whose approval or gates are waited for, if some are: the first that was not passed.
-fn waits_at(spec: &ModuleSpec, status: &ModuleStatus) -> Option<String> {
-    let waits = |reason: &str| {
-        [Reason::WaitingApproval, Reason::WaitingGate]
-            .iter()
-            .any(|word| word.as_str() == reason)
-    };
-    if !status.attention.iter().any(|told| waits(&told.reason)) {
-        return None;
-    }
-    let passed = recall::memory(Some(status))?.course.passed;
-    let mut stages = spec.rollout.stages.iter();
-    let open = stages.find(|stage| !passed.contains(&StageId::of(&stage.name)))?;
-    Some(open.name.clone())
-}
-
-fn cell<K: ModuleObject>(module: &K, member: &Member, row: Option<Row<'_>>, says: Says<'_>) -> Cell {
-    let version = |(row, _): Row<'_>| {
-        let git = &row.source.as_ref()?.git;
-        Some(version(&git.version, row.commit.as_deref()))
-    };
-    let shape = |reason: &str| reason.parse().map_or(Shape::Unknown, Shape::of); // a word of a newer controller
-    let in_verbs = |message: &str| in_verbs(module, Some(&member.name), message);
-    let base = Cell {
-        cluster: member.name.clone(),
-        shape: Shape::NotSelected,
-        reason: Reason::Excluded.into(),
-        version: row.and_then(version),
-        since: None,
-        message: String::new(),
-    };
-    match says {
-        Says::NotSelected => base,
-        Says::Unknown => Cell {
-            shape: Shape::Unknown,
-            reason: UNKNOWN.to_owned(),
-            message: "its status does not say".to_owned(),
-            ..base
-        },
-        Says::Attention(said) => Cell {
-            shape: shape(&said.reason),
-            reason: said.reason.clone(),
-            since: said.since.as_ref().map(|since| since.0),
-            message: in_verbs(&said.message),
-            ..base
-        },
-        Says::Group(group) => {
-            // What a cluster that is up to date says is a note.
-            let note = row.and_then(|(_, echo)| echo?.note());
-            let note = note.filter(|_| group.reason == Reason::UpToDate.as_str());
-            let note = note.as_deref().map(one_line);
-            Cell {
-                shape: shape(&group.reason),
-                reason: group.reason.clone(),
-                message: note
-                    .or_else(|| group.message.as_deref().map(in_verbs))
-                    .unwrap_or_default(),
-                ..base
-            }
-        }
-    }
-}
-
-/// The cluster reports success about its row as it is, and that is of this revision.
-fn confirmed((row, echo): Row<'_>, target: Option<&str>) -> bool {
-    let is_answer = |echo: &SyncState| {
-        echo.state == SyncPhase::Succeeded && echo.token == row.token && echo.digest == row.digest
-    };
-    row.revision.is_some() && row.revision.as_deref() == target && echo.is_some_and(is_answer)
 }
 
 /// A version for people: the tag, or the first digits of the commit.

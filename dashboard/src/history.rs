@@ -7,13 +7,14 @@ use kube::ResourceExt;
 use muster_api::{
     ModuleRevision,
     module::{ModuleSpec, ModuleStatus, Summary},
+    node::NodeRevision,
     revision::Verdict,
     sync::{GitVersion, Sync},
 };
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::{ModuleRef, Objects, Span};
+use crate::{Kind, ModuleRef, Objects, Span};
 
 /// Digits of a hash by which people name a revision.
 const DIGITS: usize = 8;
@@ -224,14 +225,24 @@ impl History {
                 (created, past(revision, spec, status))
             })
             .collect();
-        // What has not begun is what comes next.
-        revisions.sort_by_key(|(created, past)| {
-            Reverse((
-                past.started.unwrap_or(Timestamp::MAX),
-                *created,
-                past.name.clone(),
-            ))
-        });
+        revisions.sort_by_key(|(created, past)| order(*created, past));
+        Self {
+            schema: Self::SCHEMA,
+            module: module.to_owned(),
+            revisions: revisions.into_iter().map(|(_, past)| past).collect(),
+        }
+    }
+
+    /// The revisions of a NodeModule that is called so (`nodemodule/fabric`). Their versions are their hashes.
+    pub fn of_nodes(module: &str, status: Option<&ModuleStatus>, all: &[NodeRevision]) -> Self {
+        let mut revisions: Vec<(Option<Timestamp>, Past)> = all
+            .iter()
+            .map(|revision| {
+                let created = revision.creation_timestamp().map(|created| created.0);
+                (created, past_of_nodes(revision, status))
+            })
+            .collect();
+        revisions.sort_by_key(|(created, past)| order(*created, past));
         Self {
             schema: Self::SCHEMA,
             module: module.to_owned(),
@@ -244,7 +255,7 @@ impl History {
         let (spec, status) = objects.module(module)?;
         let is_of = |revision: &&Arc<ModuleRevision>| {
             let about = &revision.spec.module_ref;
-            about.kind == module.kind && about.name == module.name
+            Kind::from(about.kind) == module.kind && about.name == module.name
         };
         let all = objects.revisions.iter().filter(is_of);
         Some(Self::of(
@@ -392,15 +403,58 @@ impl Outcome {
     }
 }
 
+/// Newest first; what has not begun is what comes next.
+fn order(created: Option<Timestamp>, past: &Past) -> Reverse<(Timestamp, Option<Timestamp>, String)> {
+    Reverse((past.started.unwrap_or(Timestamp::MAX), created, past.name.clone()))
+}
+
+fn outcome(verdict: Option<Verdict>, began: bool) -> Outcome {
+    match verdict {
+        Some(verdict) => verdict.into(),
+        None if began => Outcome::Running,
+        None => Outcome::Pending,
+    }
+}
+
+fn past_of_nodes(revision: &NodeRevision, status: Option<&ModuleStatus>) -> Past {
+    let story = revision.status.clone().unwrap_or_default();
+    let hash = &revision.spec.revision;
+    let is_target = status.and_then(|status| status.revision.as_ref()) == Some(hash);
+    let verdict = outcome(story.verdict, story.started.is_some());
+    let now = status
+        .filter(|_| is_target)
+        .and_then(|status| status.summary.clone());
+    Past {
+        revision: hash.clone(),
+        name: revision.name_any(),
+        version: hash.get(..DIGITS).unwrap_or(hash).to_owned(),
+        wanted: GitVersion::default(),
+        commit: String::new(),
+        verdict,
+        is_target,
+        first: None,
+        started: story.started.map(|time| time.0),
+        finished: story.finished.map(|time| time.0),
+        counts: now.clone().filter(|_| verdict == Outcome::Running),
+        counts_now: now,
+        evidence: story
+            .evidence
+            .into_iter()
+            .map(|seen| Seen {
+                cluster: seen.node,
+                at: seen.at.map(|time| time.0),
+                message: seen.message,
+            })
+            .collect(),
+        differs_by_version_only: false,
+    }
+}
+
 fn past(revision: &ModuleRevision, spec: &ModuleSpec, status: Option<&ModuleStatus>) -> Past {
     let story = revision.status.clone().unwrap_or_default();
     let content = &revision.spec;
     let is_target = status.and_then(|status| status.revision.as_ref()) == Some(&content.revision);
-    let verdict = match story.verdict {
-        Some(verdict) => verdict.into(),
-        None if story.started.is_some() => Outcome::Running,
-        None => Outcome::Pending,
-    };
+    let verdict = outcome(story.verdict, story.started.is_some());
     let now = status
         .filter(|_| is_target)
         .and_then(|status| status.summary.clone());

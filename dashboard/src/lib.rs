@@ -8,6 +8,7 @@
 //!                                       └─► Overview (what needs somebody)                  │
 //!   ModuleRevisions ─────────────► History             (each revision, and the way back)    │
 //!   Events ──────────────────────► Activity            (what happened)                     ─┘
+//!   NodeModules, Nodes, … ──────► Fleet               (the same views, of the nodes of a cluster)
 //!   ZoneRollout ─────────────────► ZonesView, Why      (zones of a group, and their pods)
 //! ```
 //!
@@ -22,8 +23,10 @@ mod filter;
 mod fleet;
 mod group;
 mod history;
+mod kind;
 mod lane;
 mod matrix;
+mod nodes;
 mod overview;
 pub mod page;
 mod place;
@@ -48,8 +51,10 @@ pub use filter::{Filter, LabelsError};
 pub use fleet::{Cell, Fleet, Member, ModuleView, Objects};
 pub use group::{fold_names, listed};
 pub use history::{First, History, NoSuchRevision, NoWayBack, Outcome, Past, Seen};
+pub use kind::Kind;
 pub use lane::{Lane, StageCondition, StageState, StageView};
 pub use matrix::{Column, Group, Matrix, Row};
+pub use nodes::{NodeObjects, why_node};
 pub use overview::{Concern, Overview};
 pub use place::{ModuleRef, Place};
 pub use shape::Shape;

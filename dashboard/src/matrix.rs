@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use muster_api::module::ModuleKind;
 use serde::Serialize;
 
-use crate::{Cell, Fleet, ModuleView, Shape, listed, words};
+use crate::{Cell, Fleet, Kind, ModuleView, Shape, listed, words};
 
 /// Clusters that have the same problem and stand alone; more are folded.
 const SHOWN: usize = 3;
@@ -53,8 +52,8 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// Module or BootstrapModule.
-    pub kind: ModuleKind,
+    /// Its kind.
+    pub kind: Kind,
     /// Its name.
     pub module: String,
     /// The version that is wanted.
@@ -214,7 +213,7 @@ fn total(fleet: &Fleet) -> String {
     };
     format!(
         "{} × {}: {counts}",
-        words::counted(fleet.modules.len(), "module"),
-        words::counted(fleet.clusters.len(), "cluster")
+        words::counted(fleet.modules.len(), fleet.kind().word()),
+        words::counted(fleet.clusters.len(), fleet.kind().unit())
     )
 }

@@ -1,7 +1,8 @@
 //! The addresses of pages, relative to wherever the dashboard is: nothing in a page begins with `/`.
 
-use muster_api::module::ModuleKind;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+use crate::Kind;
 
 /// What is not written as it is in a segment of a path.
 const SEGMENT: &AsciiSet = &CONTROLS
@@ -24,8 +25,8 @@ const MAX_SEGMENT: usize = 1_024;
 /// A module by kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ModuleRef {
-    /// Module or BootstrapModule.
-    pub kind: ModuleKind,
+    /// Its kind.
+    pub kind: Kind,
     /// Its name.
     pub name: String,
 }
@@ -52,7 +53,7 @@ pub enum Place {
 impl ModuleRef {
     /// As the command names it: `module/web`.
     pub fn said(&self) -> String {
-        format!("{}/{}", self.kind.as_str().to_lowercase(), self.name)
+        self.kind.address(&self.name)
     }
 
     fn path(&self) -> String {
@@ -111,8 +112,8 @@ impl Place {
 
 fn module(kind: &str, name: &str) -> Option<ModuleRef> {
     let kind = match kind {
-        "module" => ModuleKind::Module,
-        "bootstrapmodule" => ModuleKind::BootstrapModule,
+        "module" => Kind::Module,
+        "bootstrapmodule" => Kind::BootstrapModule,
         _ => return None,
     };
     Some(ModuleRef {
@@ -142,7 +143,7 @@ mod tests {
     #[test]
     fn addresses_are_read_as_they_are_written() {
         let web = || ModuleRef {
-            kind: ModuleKind::Module,
+            kind: Kind::Module,
             name: "web".to_owned(),
         };
         for (place, path, root) in [

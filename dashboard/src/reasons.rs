@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use muster_api::{
-    module::{Attention, ModuleObject, ModuleStatus, ReasonGroup},
+    module::{Attention, ModuleStatus, ReasonGroup},
     ranges,
     reasons::Reason,
 };
@@ -44,10 +44,9 @@ pub struct Reasons<'a> {
 }
 
 impl<'a> Reasons<'a> {
-    /// The reasons of a module.
-    pub fn of<K: ModuleObject>(module: &'a K) -> Self {
-        let status: Option<&'a ModuleStatus> = module.status();
-        let all = status.map_or(&[][..], |status| &status.reasons);
+    /// Those of a status, which is about the spec as it is, or not.
+    pub fn of(status: &'a ModuleStatus, is_current: bool) -> Self {
+        let all = &status.reasons;
         let mut groups = HashMap::new();
         let mut unnamed = Vec::new();
         for group in all {
@@ -56,15 +55,14 @@ impl<'a> Reasons<'a> {
                 _ => unnamed.push(group),
             }
         }
-        let attention = status.map_or(&[][..], |status| &status.attention);
+        let attention = &status.attention;
         let named = |group: &ReasonGroup| attention.iter().filter(|one| one.reason == group.reason).count();
         let left = |group: &'a ReasonGroup| (group, (group.count as usize).saturating_sub(named(group)));
-        let observed = status.and_then(|status| status.observed_generation);
         Self {
             attention: attention.iter().map(|one| (one.cluster.as_str(), one)).collect(),
             groups,
             unnamed: unnamed.into_iter().map(left).collect(),
-            is_current: observed.is_some() && observed == module.meta().generation,
+            is_current,
         }
     }
 

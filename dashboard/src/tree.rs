@@ -182,7 +182,7 @@ fn module(view: &ModuleView) -> Branch {
         message: if let Some(held) = held {
             held.sentence
         } else if view.ready == "True" || is_told_below {
-            format!("{} clusters", view.summary.clusters)
+            format!("{} {}s", view.summary.clusters, view.kind.unit())
         } else {
             view.message.clone()
         },
@@ -220,13 +220,14 @@ fn clusters(view: &ModuleView, alike: &[&Cell]) -> Vec<Branch> {
     };
     let (single, rest) = alike.split_at(shown);
     let of = |cell: &Cell| Branch {
+        kind: view.kind.unit_kind().to_owned(),
         message: view.message_of(cell).to_owned(),
         ..leaf(cell)
     };
     let mut branches: Vec<Branch> = single.iter().map(|cell| of(cell)).collect();
     if let Some(first) = rest.first() {
         branches.push(Branch {
-            kind: "Clusters".to_owned(),
+            kind: format!("{}s", view.kind.unit_kind()),
             names: rest.iter().map(|cell| cell.cluster.clone()).collect(),
             version: first
                 .version

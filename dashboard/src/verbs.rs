@@ -1,22 +1,22 @@
 //! Commands of kubectl in a status, as the verbs of muster that do the same: a status is read without muster as well, a view is not.
 
 use muster_api::labels::annotation::{
-    ACKNOWLEDGE_WITHDRAWAL, APPROVE, HOLD, PAUSED, PIN_PREFIX, PROMOTE, RETRY,
+    ACKNOWLEDGE_WITHDRAWAL, APPROVE, HOLD, PAUSED, PIN_PREFIX, PROMOTE, RELEASE, RETRY,
 };
 
 use crate::shell_word;
 
 /// How the commands begin that controllers write into a status.
-const BEGIN: &str = "kubectl annotate --namespace ";
+const BEGIN: &str = "kubectl annotate --";
 
-/// What a module says, or says about one of its clusters. A command that no verb does stays as it is.
-pub fn with_verbs(message: &str, module: &str, cluster: Option<&str>) -> String {
+/// What a module says, or says about one of its clusters or nodes. A command that no verb does stays as it is.
+pub fn with_verbs(message: &str, module: &str, unit: Option<&str>) -> String {
     let mut text = String::with_capacity(message.len());
     let mut rest = message;
     while let Some((before, command)) = rest.find(BEGIN).and_then(|at| rest.split_at_checked(at)) {
         text.push_str(before);
         let (words, length) = words(command);
-        let verb = verb(&words, module, cluster);
+        let verb = verb(&words, module, unit);
         let (raw, after) = command.split_at_checked(length).unwrap_or((command, ""));
         text.push_str(verb.as_deref().unwrap_or(raw));
         rest = after;
@@ -25,19 +25,33 @@ pub fn with_verbs(message: &str, module: &str, cluster: Option<&str>) -> String 
     text
 }
 
-/// `kubectl annotate --namespace N --field-manager=M OBJECT (KEY- | --overwrite KEY=VALUE)`.
-fn verb(words: &[String], module: &str, cluster: Option<&str>) -> Option<String> {
-    let (namespace, object, last) = match words {
-        [_, _, _, namespace, _, object, flag, last] if flag == "--overwrite" => (namespace, object, last),
-        [_, _, _, namespace, _, object, last] => (namespace, object, last),
+/// `kubectl annotate [--namespace N] --field-manager=M OBJECT (KEY- | --overwrite KEY=VALUE)`.
+fn verb(words: &[String], module: &str, unit: Option<&str>) -> Option<String> {
+    let (namespace, rest) = match words {
+        [_, _, flag, namespace, rest @ ..] if flag == "--namespace" => (Some(namespace), rest),
+        [_, _, rest @ ..] => (None, rest),
         _ => return None,
     };
-    let of_cluster = object.strip_prefix("cluster/");
-    let verb = match (last.split_once('='), of_cluster) {
-        (None, Some(cluster)) => match last.strip_suffix('-')? {
-            HOLD => format!("release {}", shell_word(cluster)),
+    let (object, last) = match rest {
+        [_, object, flag, last] if flag == "--overwrite" => (object, last),
+        [_, object, last] => (object, last),
+        _ => return None,
+    };
+    let of_unit = match object.split_once('/') {
+        Some(("cluster", name)) => Some(shell_word(name)),
+        Some(("node", name)) => Some(format!("--node {}", shell_word(name))),
+        _ => None,
+    };
+    let units = if object.starts_with("nodemodule/") {
+        "--node"
+    } else {
+        "--clusters"
+    };
+    let verb = match (last.split_once('='), of_unit) {
+        (None, Some(unit)) => match last.strip_suffix('-')? {
+            HOLD => format!("release {unit}"),
             key if key.starts_with(PIN_PREFIX) => {
-                format!("unpin {} --module {}", shell_word(cluster), shell_word(module))
+                format!("unpin {unit} --module {}", shell_word(module))
             }
             _ => return None,
         },
@@ -46,10 +60,13 @@ fn verb(words: &[String], module: &str, cluster: Option<&str>) -> Option<String>
         }
         // Of several clusters that one annotation holds the others stay named in it.
         (said, None) if said.map_or_else(|| last.strip_suffix('-'), |(key, _)| Some(key)) == Some(HOLD) => {
+            format!("release {} {units} {}", shell_word(object), shell_word(unit?))
+        }
+        (Some((RELEASE, _)), None) => {
             format!(
-                "release {} --clusters {}",
+                "rollout release {} --node {}",
                 shell_word(object),
-                shell_word(cluster?)
+                shell_word(unit?)
             )
         }
         (Some((key @ (APPROVE | PROMOTE), said)), None) => {
@@ -73,7 +90,8 @@ fn verb(words: &[String], module: &str, cluster: Option<&str>) -> Option<String>
         }
         _ => return None,
     };
-    Some(format!("muster {verb} -n {}", shell_word(namespace)))
+    let within = namespace.map_or_else(String::new, |namespace| format!(" -n {}", shell_word(namespace)));
+    Some(format!("muster {verb}{within}"))
 }
 
 /// The words of a command as a shell reads them, up to the one that is the annotation, and the bytes that they take.
@@ -174,6 +192,39 @@ mod tests {
         check(web, "fleet.muster.dev/pin-", "");
         check(web, "--overwrite fleet.muster.dev/abandon=eu-1,eu-2", "");
         check("cluster/eu-1", "fleet.muster.dev/other-", "");
+    }
+
+    #[test]
+    fn a_command_about_nodes_is_the_verb_that_does_it() {
+        let check = |object: &str, annotation: &str, expect: &str| {
+            let kubectl = format!(
+                "waits: kubectl annotate --field-manager=muster-cli {object} {annotation}; since 9:00"
+            );
+            let expect = format!("waits: {expect}; since 9:00");
+            assert_eq!(with_verbs(&kubectl, "nodemodule/fabric", Some("n1")), expect);
+        };
+        let fabric = "nodemodule/fabric";
+        check(
+            fabric,
+            "--overwrite fleet.muster.dev/release=n1",
+            "muster rollout release nodemodule/fabric --node n1",
+        );
+        check(
+            fabric,
+            "fleet.muster.dev/paused-",
+            "muster rollout resume nodemodule/fabric",
+        );
+        check(
+            fabric,
+            "fleet.muster.dev/hold-",
+            "muster release nodemodule/fabric --node n1",
+        );
+        check("node/n1", "fleet.muster.dev/hold-", "muster release --node n1");
+        check(
+            "node/n1",
+            "fleet.muster.dev/pin.fabric-",
+            "muster unpin --node n1 --module nodemodule/fabric",
+        );
     }
 
     #[test]

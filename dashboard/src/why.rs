@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::{
     Cell, Choice, Fleet, HeldWithdrawal, ModuleRef, ModuleView, Objects, Shape,
     chain::{self, Check},
-    listed, withdrawal,
+    listed, nodes, withdrawal,
     words::{counted, shell_word},
 };
 
@@ -54,7 +54,7 @@ pub struct Step {
 }
 
 impl Why {
-    const SCHEMA: &'static str = "why/v1";
+    pub(crate) const SCHEMA: &'static str = "why/v1";
 
     /// Without checks and without a choice.
     pub(crate) const fn of(
@@ -116,7 +116,7 @@ pub fn why(module: &ModuleView) -> Why {
         steps.extend(grouped(module, &alike[shown..]));
     }
     if steps.is_empty() && module.ready != "True" {
-        // Nothing is wrong on any cluster: it is the module itself.
+        // Nothing is wrong on any of them: it is the module itself.
         steps.push(Step {
             shape: module.shape(),
             who: module.name.clone(),
@@ -190,13 +190,18 @@ fn headline(module: &ModuleView, held: Option<&HeldWithdrawal>) -> String {
             format!(
                 "{} is being deleted; {} still {have} it: {}",
                 module.address(),
-                counted(left, "cluster"),
+                counted(left, module.kind.unit()),
                 module.reason
             )
         }
         None => format!(
-            "{} {} on {}/{} clusters: {}",
-            module.name, module.version, module.summary.updated, module.summary.total, module.reason
+            "{} {} on {}/{} {}s: {}",
+            module.name,
+            module.version,
+            module.summary.updated,
+            module.summary.total,
+            module.kind.unit(),
+            module.reason
         ),
     }
 }
@@ -220,7 +225,7 @@ fn grouped(module: &ModuleView, alike: &[&Cell]) -> Option<Step> {
 }
 
 /// What to do next is told once, at the end, and not in each step.
-fn step(cell: &Cell) -> Step {
+pub fn step(cell: &Cell) -> Step {
     Step {
         shape: cell.shape,
         who: cell.cluster.clone(),
@@ -238,6 +243,7 @@ pub fn without_next(message: &str) -> &str {
         "; to release it: ",
         "; to go on ",
         "; nothing is withdrawn until ",
+        ": no other node takes its turn ",
     ];
     let end = begins.iter().filter_map(|words| message.find(words)).min();
     end.and_then(|end| message.get(..end)).unwrap_or(message)
@@ -271,12 +277,7 @@ fn remedy_rank(cell: &Cell) -> u8 {
 
 /// Nothing begins while a rollout is paused, whatever else is in the way.
 fn resume(module: &ModuleView) -> (String, Option<String>) {
-    let kind = module.kind.as_str().to_lowercase();
-    let command = format!(
-        "muster rollout resume {kind}/{} -n {}",
-        module.name,
-        shell_word(&module.namespace)
-    );
+    let command = format!("muster rollout resume {}{}", module.address(), module.within());
     ("the rollout is paused; to go on".to_owned(), Some(command))
 }
 
@@ -287,11 +288,13 @@ fn window(message: &str) -> &str {
 }
 
 /// What to do about it, and the command for that; none if there is nothing to be done.
-fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
+pub fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
+    if let Some(of_nodes) = nodes::next(module, cell) {
+        return Some(of_nodes);
+    }
     let said = module.address();
-    let (name, namespace, cluster) = (&module.name, shell_word(&module.namespace), &cell.cluster);
-    let with =
-        |what: &str, command: String| Some((what.to_owned(), Some(format!("{command} -n {namespace}"))));
+    let (name, within, cluster) = (&module.name, module.within(), &cell.cluster);
+    let with = |what: &str, command: String| Some((what.to_owned(), Some(format!("{command}{within}"))));
     let without = |what: String| Some((what, None));
     let stage = module
         .waits_at

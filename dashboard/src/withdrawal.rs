@@ -48,14 +48,14 @@ impl HeldWithdrawal {
         let names = listed(clusters.iter().map(String::as_str), LISTED);
         let address = module.address();
         let why = if module.deleting {
-            "is being deleted"
+            "is being deleted".to_owned()
         } else {
-            "no longer selects all of its clusters"
+            format!("no longer selects all of its {}s", module.kind.unit())
         };
         let sentence = format!(
             "{address} {why}; {} of {} would lose it ({names})",
             clusters.len(),
-            counted(all.max(clusters.len()), "cluster")
+            counted(all.max(clusters.len()), module.kind.unit())
         );
         Some(Self {
             clusters,
@@ -73,9 +73,9 @@ fn is_held(cell: &Cell) -> bool {
 /// The command that acknowledges what is held of a module.
 pub fn acknowledgement(module: &ModuleView) -> String {
     format!(
-        "muster rollout withdraw {} --acknowledge -n {}",
+        "muster rollout withdraw {} --acknowledge{}",
         module.address(),
-        shell_word(&module.namespace)
+        module.within()
     )
 }
 

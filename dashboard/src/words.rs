@@ -1,11 +1,19 @@
 //! Settings in words, and words for a shell.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use muster_api::module::ModuleSpec;
+
+use crate::Kind;
 
 /// Which clusters a module selects, in the words of kubectl: `env=prod,region in (eu,us)`.
 pub fn selector(spec: &ModuleSpec) -> String {
-    let Some(selector) = &spec.selector else {
-        return "no cluster: it has no selector".to_owned();
+    selector_of(spec.selector.as_ref(), Kind::Module)
+}
+
+/// Which units a selector of something that rolls selects.
+pub fn selector_of(selector: Option<&LabelSelector>, kind: Kind) -> String {
+    let Some(selector) = selector else {
+        return format!("no {}: it has no selector", kind.unit());
     };
     let labels = selector.match_labels.iter().flatten();
     let labels = labels.map(|(key, value)| format!("{key}={value}"));
@@ -23,7 +31,7 @@ pub fn selector(spec: &ModuleSpec) -> String {
     });
     let terms: Vec<String> = labels.chain(expressions).collect();
     if terms.is_empty() {
-        return "every cluster".to_owned();
+        return format!("every {}", kind.unit());
     }
     terms.join(",")
 }

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 fn web() -> ModuleRef {
     ModuleRef {
-        kind: ModuleKind::Module,
+        kind: muster_dashboard::Kind::Module,
         name: "web".to_owned(),
     }
 }

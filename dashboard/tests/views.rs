@@ -20,8 +20,8 @@ use muster_api::{
     schema::MAX_ATTENTION,
 };
 use muster_dashboard::{
-    Branch, Concern, Fleet, HeldWithdrawal, Matrix, ModuleRef, ModuleView, Objects, Overview, Shape, Tree,
-    why, why_on,
+    Branch, Concern, Fleet, HeldWithdrawal, Kind, Matrix, ModuleRef, ModuleView, Objects, Overview, Shape,
+    Tree, why, why_on,
 };
 use serde_json::{Value, json};
 
@@ -316,7 +316,7 @@ fn a_held_withdrawal_waits_for_a_person_and_is_told_once() {
         assert_eq!((overview.shape, overview.moving.len()), (Shape::WaitsForYou, 0));
 
         let name = ModuleRef {
-            kind: ModuleKind::Module,
+            kind: Kind::Module,
             name: "web".to_owned(),
         };
         let on_one = why_on(&objects, &fleet, &name, "eu-1").unwrap();
@@ -423,7 +423,7 @@ fn a_failure_is_told_once() {
         assert_eq!(told.message, expect);
         // Alone, a cluster says it all.
         let name = ModuleRef {
-            kind: ModuleKind::Module,
+            kind: Kind::Module,
             name: "web".to_owned(),
         };
         let alone = why_on(&objects, &fleet, &name, "eu-2").unwrap();
@@ -560,7 +560,7 @@ fn the_chain_of_a_cluster_ends_at_what_is_in_the_way() {
     let check = |attention: &[(&str, &str, &str)], cluster: &str, expect: &[&str]| {
         let objects = objects(attention);
         let module = ModuleRef {
-            kind: ModuleKind::Module,
+            kind: Kind::Module,
             name: "web".to_owned(),
         };
         let why = why_on(&objects, &Fleet::of(&objects), &module, cluster).unwrap();
@@ -625,7 +625,7 @@ fn every_reason_but_one_ends_the_chain() {
     for reason in Reason::ALL {
         let objects = objects(&[("dev-1", reason.as_str(), "m")]);
         let name = ModuleRef {
-            kind: ModuleKind::Module,
+            kind: Kind::Module,
             name: "web".to_owned(),
         };
         let why = why_on(&objects, &Fleet::of(&objects), &name, "dev-1").unwrap();
@@ -660,7 +660,7 @@ fn is_shown(message: Option<&str>, assumed: Option<Assumed>, note: &str) {
     objects.proxies[0] = proxy.into();
     let fleet = Fleet::of(&objects);
     let name = ModuleRef {
-        kind: ModuleKind::Module,
+        kind: Kind::Module,
         name: "web".to_owned(),
     };
     let why = why_on(&objects, &fleet, &name, "dev-1").unwrap();

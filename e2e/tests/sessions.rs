@@ -105,6 +105,8 @@ const BY_HAND: &[&[&str]] = &[
     ],
     &["rollout", "undo", "module/podinfo"],
     &["rollout", "withdraw", "module/podinfo", "--acknowledge"],
+    &["rollout", "release", "nodemodule/fabric", "--node", "n1"],
+    &["rollout", "abandon", "nodemodule/fabric", "--node", "n1"],
     &["hold", "eu-1", "--reason", "hardware", "--dry-run=server"],
     &["release", "eu-1"],
     &[

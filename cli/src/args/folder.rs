@@ -41,11 +41,13 @@ Examples:
                                              as this Kustomization applies it, with pruning
   muster diff apps/podinfo --context eu-1 -q only the exit code
   muster diff module/podinfo                 drift: what in each of its clusters is not as it should be
-  muster diff module/podinfo --cluster eu-1  in one of them";
+  muster diff module/podinfo --cluster eu-1  in one of them
+  muster diff nodemodule/fabric --node n1    files of a node that drifted, and what is to change there";
 
 #[derive(Args, Debug)]
 pub struct DiffFlags {
-    /// A folder with manifests; or module/NAME or bootstrapmodule/NAME: what its clusters should have (a folder of that name: ./module/NAME)
+    /// A folder with manifests; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME: what its clusters or nodes should have (a folder of
+    /// that name: ./module/NAME)
     #[arg(value_name = "FOLDER|module/NAME")]
     pub what: PathBuf,
     /// A variable of a folder; may be repeated. Without any, nothing is substituted
@@ -57,6 +59,9 @@ pub struct DiffFlags {
     /// Only this cluster of the module; may be repeated
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["kustomization", "substitute"])]
     pub cluster: Vec<String>,
+    /// Only this node of the NodeModule; may be repeated
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["kustomization", "substitute", "cluster", "source"])]
+    pub node: Vec<String>,
     /// A clone of the repository of the module, read instead of asking for it; may be repeated
     #[arg(long, value_name = "URL=DIR", conflicts_with_all = ["kustomization", "substitute"])]
     pub source: Vec<SourceClone>,
@@ -69,6 +74,17 @@ impl DiffFlags {
     /// What is wrong with the flags: some are for a module, and some for a folder.
     pub fn misplaced(&self) -> Option<String> {
         let what = self.what.display();
+        let is_of_nodes = matches!(self.module(), Some(Ok(module)) if module.is_of_nodes());
+        if is_of_nodes && !(self.cluster.is_empty() && self.source.is_empty()) {
+            return Some(format!(
+                "--cluster and --source are for modules, and {what} rolls over nodes: name nodes with --node"
+            ));
+        }
+        if !is_of_nodes && !self.node.is_empty() {
+            return Some(format!(
+                "--node is for a NodeModule, and {what} is none: write nodemodule/NAME"
+            ));
+        }
         let first = |flags: [(bool, &'static str); 2]| {
             let mut given = flags.into_iter().filter(|(is_given, _)| *is_given);
             given.next().map(|(_, flag)| flag)
@@ -97,7 +113,15 @@ impl DiffFlags {
         let (kind, _) = text.split_once('/')?;
         let is_module = matches!(
             kind,
-            "module" | "modules" | "mmod" | "bootstrapmodule" | "bootstrapmodules" | "bmod"
+            "module"
+                | "modules"
+                | "mmod"
+                | "bootstrapmodule"
+                | "bootstrapmodules"
+                | "bmod"
+                | "nodemodule"
+                | "nodemodules"
+                | "nmod"
         );
         is_module.then(|| text.parse().map_err(anyhow::Error::msg))
     }

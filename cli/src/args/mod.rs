@@ -11,6 +11,7 @@ use clap::{
     builder::{EnumValueParser, PossibleValue, TypedValueParser},
 };
 use muster_api::{module::ModuleKind, path};
+use muster_dashboard::Kind;
 
 use crate::{
     bundle::{self, BundleFlags},
@@ -29,6 +30,7 @@ use crate::{
     man::{self, ManFlags},
     matrix,
     node_agent::{self, NodeAgentFlags},
+    nodes::{self, NodesFlags},
     once::{self, RetryFlags, RevisionFlags, StageFlags, WithdrawFlags},
     pause::{self, PauseFlags, ResumeFlags},
     plan::{self, PlanFlags},
@@ -248,12 +250,14 @@ pub enum Verb {
     /// Exit codes: 0 printed, 2 could not find out.
     #[command(before_help = tree::EXAMPLES)]
     Tree(TreeFlags),
-    /// Explain why a module or a ZoneRollout is where it is, down to the failing object or pod, and what to do next
+    /// Explain why a module, a NodeModule or a ZoneRollout is where it is, down to the failing object, node or pod, and what to do next
     ///
-    /// With -o json: `schema` (`why/v1`), headline, checks (of one cluster; each with holds, shape, what and found), steps (each with
+    /// Of a NodeModule its nodes stand where a module has clusters.
+    ///
+    /// With -o json: `schema` (`why/v1`), headline, checks (of one cluster or node; each with holds, shape, what and found), steps (each with
     /// shape, who, cluster, reason, message and since), next and command.
     ///
-    /// Exit codes: 0 printed, 2 no such module or ZoneRollout, or could not find out.
+    /// Exit codes: 0 printed, 2 no such module, NodeModule or ZoneRollout, or could not find out.
     #[command(before_help = why::EXAMPLES)]
     Why(WhyFlags),
     /// Serve a read-only dashboard of the fleet, live, with your own rights
@@ -271,10 +275,10 @@ pub enum Verb {
     /// Exit codes: 0 printed, 2 no such module or cluster, or could not find out.
     #[command(before_help = events::EXAMPLES)]
     Events(EventsFlags),
-    /// Follow and control the rollout of a module, or of the zones of a ZoneRollout
+    /// Follow and control the rollout of a module, of a NodeModule, or of the zones of a ZoneRollout
     #[command(before_help = rollout::EXAMPLES)]
     Rollout(RolloutFlags),
-    /// Hold clusters at what they have: a cluster for all modules, or some clusters for one module
+    /// Hold clusters or nodes at what they have: one for all modules, or some for one module
     ///
     /// Writes the annotation fleet.muster.dev/hold, which git does not own, with your name, reason and time. Doing it twice changes
     /// nothing.
@@ -287,9 +291,9 @@ pub enum Verb {
     /// Exit codes: 0 not held any more, 1 a module still holds the cluster, 2 could not be done.
     #[command(before_help = level::RELEASE_EXAMPLES)]
     Release(ReleaseFlags),
-    /// Pin a cluster to another revision of a module
+    /// Pin a cluster or a node to another revision of a module
     ///
-    /// Writes the annotation fleet.muster.dev/pin.MODULE on the Cluster, which git does not own, with your name, reason and time. The
+    /// Writes the annotation fleet.muster.dev/pin.MODULE on the Cluster or Node, which git does not own, with your name, reason and time. The
     /// cluster gets the revision in its turn, like any change, and keeps it until it is unpinned.
     ///
     /// Exit codes: 0 pinned, 2 could not be done.
@@ -342,6 +346,9 @@ pub struct DemoFlags {
     /// Instead of a fleet one cluster with StatefulSets of three zones, and muster zones
     #[arg(long, conflicts_with_all = ["clusters", "tour", "dashboard"])]
     pub zones: bool,
+    /// Also three simulated nodes in each cluster, and a NodeModule that a Module brings there
+    #[arg(long, conflicts_with_all = ["tour", "zones"])]
+    pub nodes: bool,
     /// Also the dashboard, at this loopback address; without one at a free port
     #[arg(
         long,
@@ -423,6 +430,12 @@ impl FromStr for StatusSelector {
 }
 
 impl GetFlags {
+    /// What is listed is in all namespaces, or in none.
+    pub fn is_everywhere(&self) -> bool {
+        let of_nodes = self.what.as_ref().is_some_and(|what| what.what.is_of_nodes());
+        self.all_namespaces || of_nodes
+    }
+
     /// The one that is meant, if it is one.
     pub fn name(&self) -> Option<&str> {
         let listed = self.what.as_ref().and_then(|what| what.name.as_deref());
@@ -494,8 +507,27 @@ pub enum What {
     /// ZoneRollouts
     #[value(name = "zonerollouts", alias = "zonerollout", alias = "zr")]
     ZoneRollouts,
-    /// All but ZoneRollouts
+    /// NodeModules of this cluster
+    #[value(name = "nodemodules", alias = "nodemodule", alias = "nmod")]
+    NodeModules,
+    /// What each node of this cluster gets
+    #[value(name = "nodeassemblages", alias = "nodeassemblage", alias = "nasm")]
+    NodeAssemblages,
+    /// Revisions of NodeModules
+    #[value(name = "noderevisions", alias = "noderevision", alias = "nrev")]
+    NodeRevisions,
+    /// All but ZoneRollouts and what is of nodes
     All,
+}
+
+impl What {
+    /// It is of the nodes of a cluster: its kinds have no namespace.
+    pub const fn is_of_nodes(self) -> bool {
+        matches!(
+            self,
+            Self::NodeModules | Self::NodeAssemblages | Self::NodeRevisions
+        )
+    }
 }
 
 /// How objects are printed.
@@ -521,7 +553,10 @@ pub struct MatrixFlags {
     /// The fleet of each namespace that has modules
     #[arg(short = 'A', long, conflicts_with_all = ["watch", "output"])]
     pub all_namespaces: bool,
-    /// Only clusters with these labels: env=prod, env!=prod, env or !env, several with commas
+    /// NodeModules and nodes of the cluster of the context, in place of modules and clusters
+    #[arg(long, conflicts_with = "all_namespaces")]
+    pub nodes: bool,
+    /// Only clusters, or nodes, with these labels: env=prod, env!=prod, env or !env, several with commas
     #[arg(short = 'l', long, default_value = "", hide_default_value = true)]
     pub selector: String,
     /// Only modules and clusters with something that is not ready
@@ -534,11 +569,14 @@ pub struct MatrixFlags {
 
 #[derive(Args, Debug)]
 pub struct WhyFlags {
-    /// module/NAME, bootstrapmodule/NAME or zonerollout/NAME
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     /// Only this cluster
     #[arg(short, long)]
     pub cluster: Option<String>,
+    /// Only this node of the NodeModule
+    #[arg(long, conflicts_with = "cluster")]
+    pub node: Option<String>,
     /// Show each change until interrupted
     #[arg(short, long, conflicts_with = "output")]
     pub watch: bool,
@@ -619,6 +657,21 @@ pub enum RolloutVerb {
     /// Exit codes: 0 shown or acknowledged, 1 nothing is held, so there is nothing to acknowledge, 2 could not be done.
     #[command(before_help = once::WITHDRAW_EXAMPLES)]
     Withdraw(WithdrawFlags),
+    /// Release nodes that vanished in their change: the rollout of the NodeModule waits for them no more
+    ///
+    /// Writes the annotation fleet.muster.dev/release, which git does not own, with your name, reason and time. The slot of such a node is
+    /// free after rollout.deadlines.absence. It stands until it is taken away.
+    ///
+    /// Exit codes: 0 released, 1 the node is not lost in its change, 2 could not be done.
+    #[command(before_help = nodes::RELEASE_EXAMPLES)]
+    Release(NodesFlags),
+    /// Abandon nodes of a NodeModule that is being deleted, or does not select them any more: they are not waited for, and keep what they have
+    ///
+    /// Writes the annotation fleet.muster.dev/abandon, which git does not own, with your name, reason and time.
+    ///
+    /// Exit codes: 0 abandoned, 1 there is nothing to abandon, 2 could not be done.
+    #[command(before_help = nodes::ABANDON_EXAMPLES)]
+    Abandon(NodesFlags),
     /// List the revisions of a module: verdict, clusters, times, and what failed
     ///
     /// CLUSTERS NOW counts the clusters that have the present revision, AT END those that had a revision when its rollout ended. Of a
@@ -643,7 +696,7 @@ pub enum RolloutVerb {
 
 #[derive(Args, Debug)]
 pub struct StatusFlags {
-    /// module/NAME or bootstrapmodule/NAME
+    /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME
     pub module: ModuleName,
     /// Say where it stands now, and do not follow it
     #[arg(long)]
@@ -662,6 +715,7 @@ pub struct StatusFlags {
 #[derive(Args, Debug)]
 pub struct ReconcileFlags {
     /// module/NAME or bootstrapmodule/NAME
+    #[arg(value_parser = over_clusters)]
     pub module: ModuleName,
     /// Give up after this time; exit code 1
     #[arg(long, default_value = "30s", value_parser = duration)]
@@ -682,22 +736,33 @@ pub struct VersionFlags {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleName {
     /// Its kind.
-    pub kind: ModuleKind,
+    pub kind: Kind,
     /// Its name.
     pub name: String,
 }
 
 impl ModuleName {
-    /// The one of the other kind that has the same name.
-    pub fn twin(&self) -> Self {
+    /// The module of the other kind that has the same name; a NodeModule has none.
+    pub fn twin(&self) -> Option<Self> {
         let kind = match self.kind {
-            ModuleKind::Module => ModuleKind::BootstrapModule,
-            ModuleKind::BootstrapModule => ModuleKind::Module,
+            Kind::Module => Kind::BootstrapModule,
+            Kind::BootstrapModule => Kind::Module,
+            Kind::NodeModule => return None,
         };
-        Self {
+        Some(Self {
             kind,
             name: self.name.clone(),
-        }
+        })
+    }
+
+    /// Its kind, where the verb is about clusters alone: see [`over_clusters`].
+    pub fn kind_of_modules(&self) -> ModuleKind {
+        self.kind.of_modules().unwrap_or_default()
+    }
+
+    /// It rolls over the nodes of a cluster.
+    pub fn is_of_nodes(&self) -> bool {
+        self.kind == Kind::NodeModule
     }
 }
 
@@ -707,8 +772,9 @@ impl FromStr for ModuleName {
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, name) = text.split_once('/').unwrap_or(("module", text));
         let kind = match kind {
-            "module" | "modules" | "mmod" => ModuleKind::Module,
-            "bootstrapmodule" | "bootstrapmodules" | "bmod" => ModuleKind::BootstrapModule,
+            "module" | "modules" | "mmod" => Kind::Module,
+            "bootstrapmodule" | "bootstrapmodules" | "bmod" => Kind::BootstrapModule,
+            "nodemodule" | "nodemodules" | "nmod" => Kind::NodeModule,
             "cluster" | "clusters" => {
                 return Err(format!(
                     "a module is asked for here: write module/NAME, or look at the cluster with muster tree cluster/{name}"
@@ -716,7 +782,7 @@ impl FromStr for ModuleName {
             }
             other => {
                 return Err(format!(
-                    "{other:?} is no kind of module: write module/{name} or bootstrapmodule/{name}"
+                    "{other:?} is no kind of module: write module/{name}, bootstrapmodule/{name} or nodemodule/{name}"
                 ));
             }
         };
@@ -733,11 +799,22 @@ impl FromStr for ModuleName {
 
 impl fmt::Display for ModuleName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.kind.as_str().to_lowercase(), self.name)
+        f.write_str(&self.kind.address(&self.name))
     }
 }
 
-/// What is rolled: a module over clusters, or a group of zones in one cluster.
+/// A module, for a verb that is about clusters alone.
+pub fn over_clusters(text: &str) -> Result<ModuleName, String> {
+    let module: ModuleName = text.parse()?;
+    if module.is_of_nodes() {
+        return Err(format!(
+            "a module is asked for here, and {module} rolls over nodes: write module/NAME; to look at it: muster why {module}"
+        ));
+    }
+    Ok(module)
+}
+
+/// What is rolled: a module over clusters, a NodeModule over nodes, or a group of zones in one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RolloutName {
     /// A module.

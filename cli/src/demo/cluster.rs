@@ -32,7 +32,7 @@ use muster_controllers::{
 };
 use muster_sync::source::{self, GitOptions, GitSource, Limits};
 
-use super::{Ground, Pace, log_limit};
+use super::{Ground, Pace, log_limit, nodes};
 
 /// How long an embedded API server may take until it serves a new kind.
 const ESTABLISHED: Duration = Duration::from_secs(30);
@@ -111,8 +111,15 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the API server, the players and the agent. While the file `unplugged` is there, nobody gets in from outside.
-    pub async fn start(name: &Name, ground: &Ground, pace: Pace, unplugged: PathBuf) -> anyhow::Result<Self> {
+    /// Starts the API server, the players and the agent. While the file `unplugged` is there, nothing gets in from outside. With a folder
+    /// for the files of nodes there are some.
+    pub async fn start(
+        name: &Name,
+        ground: &Ground,
+        pace: Pace,
+        unplugged: PathBuf,
+        nodes: Option<PathBuf>,
+    ) -> anyhow::Result<Self> {
         let api = ApiServer::builder()
             .name(&name.to_string())
             .event_log(pace.keeps_log)
@@ -133,8 +140,13 @@ impl Cluster {
         let client = api.client_as("installer");
         let mut definitions = crds::downstream();
         definitions.extend(crds::flux());
+        definitions.extend(nodes.is_some().then(crds::nodes).into_iter().flatten());
         install(&client, &definitions, Some(SYSTEM_NAMESPACE)).await?;
-        let setup = setup(&api, AGENT, SYSTEM_NAMESPACE, &name.to_string(), ground)?;
+        let mut setup = setup(&api, AGENT, SYSTEM_NAMESPACE, &name.to_string(), ground)?;
+        if let Some(folder) = nodes {
+            nodes::start(&api, &folder, &ground.shutdown).await?;
+            setup.options.nodes = Some(Vec::new());
+        }
         api.attach(async move {
             if let Err(error) = process::agent(setup).await {
                 complain!("error: an agent ended: {error}");

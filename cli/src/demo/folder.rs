@@ -105,6 +105,11 @@ impl Folder {
         self.path.join(format!("clusters/{cluster}.unplugged"))
     }
 
+    /// The files of the simulated nodes of a cluster.
+    pub fn nodes(&self, cluster: &Name) -> PathBuf {
+        self.path.join(format!("nodes/{cluster}"))
+    }
+
     /// Writes the scripts that bring a cluster into the fleet and take it out.
     pub fn write_scripts(&self) -> anyhow::Result<()> {
         for (name, mode, text) in SCRIPTS {

@@ -14,6 +14,7 @@
 
 mod cluster;
 mod folder;
+mod nodes;
 mod plane;
 mod repository;
 mod tell;
@@ -44,6 +45,7 @@ Examples:
   muster demo --dashboard                          with the dashboard from the start
   muster demo --dir fleet --clusters 20
   muster demo --tour                               plays by itself, checks itself, and ends
+  muster demo --nodes                              with simulated nodes in each cluster, and a NodeModule (docs/nodes.md)
   muster demo --zones                              StatefulSets of three zones in one cluster (docs/zones.md)";
 
 /// Runs the demo until Ctrl-C or SIGTERM.
@@ -54,6 +56,7 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
         keep,
         tour: is_tour,
         zones,
+        nodes,
         dashboard,
         seed,
     } = flags;
@@ -77,7 +80,7 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
     let pace = if is_tour { Pace::TOUR } else { Pace::PERSON };
     let spare = Name::spare();
     let everyone: Vec<Name> = names.iter().cloned().chain([spare.clone()]).collect();
-    let repository = repository::make(&folder.fleet(), &everyone, pace)?;
+    let repository = repository::make(&folder.fleet(), &everyone, pace, nodes)?;
     let plane = Plane::start(&ground, is_tour)
         .await
         .context("the management plane does not start")?;
@@ -99,14 +102,14 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
     let _dashboard = dashboard.map(|dashboard| AbortOnDropHandle::new(tokio::spawn(dashboard.serve())));
     let mut fleet = Vec::new();
     for name in &names {
-        let cluster = start(name, &ground, pace, &folder).await?;
+        let cluster = start(name, &ground, pace, &folder, nodes).await?;
         plane
             .enrol(&cluster)
             .await
             .with_context(|| format!("cluster {name} cannot be enrolled"))?;
         fleet.push(cluster);
     }
-    let spare = start(&spare, &ground, pace, &folder).await?;
+    let spare = start(&spare, &ground, pace, &folder, nodes).await?;
     folder.write_scripts()?;
     if let Some(url) = url {
         say!("dashboard: {url}");
@@ -123,7 +126,9 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
         if is_tour {
             tour::play(&folder, &plane, &fleet, &spare).await
         } else {
-            tell::what_moves(&client, &folder, &names).await.map(|()| DONE)
+            tell::what_moves(&client, &folder, &names, nodes)
+                .await
+                .map(|()| DONE)
         }
     };
     let ended = tokio::select! {
@@ -139,8 +144,15 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
 }
 
 /// Starts a cluster, and writes the way into it.
-async fn start(name: &Name, ground: &Ground, pace: Pace, folder: &Folder) -> anyhow::Result<Cluster> {
-    let cluster = Cluster::start(name, ground, pace, folder.unplugged(name))
+async fn start(
+    name: &Name,
+    ground: &Ground,
+    pace: Pace,
+    folder: &Folder,
+    nodes: bool,
+) -> anyhow::Result<Cluster> {
+    let nodes = nodes.then(|| folder.nodes(name));
+    let cluster = Cluster::start(name, ground, pace, folder.unplugged(name), nodes)
         .await
         .with_context(|| format!("cluster {name} does not start"))?;
     folder.write_kubeconfig(&format!("clusters/{name}.kubeconfig"), &cluster.kubeconfig()?)?;

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use git2::{IndexAddOption, Repository, RepositoryInitOptions, Signature};
 use include_dir::{Dir, include_dir};
 
-use super::{Pace, cluster::Name};
+use super::{Pace, cluster::Name, nodes};
 
 /// The example fleet, as it lies in `examples/fleet`.
 static FLEET: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/fleet");
@@ -18,7 +18,7 @@ const DEADLINE: &str = "progressDeadlineSeconds: 30\n";
 pub const FIRST_TAG: &str = "v1.0.0";
 
 /// Makes the work tree with a first commit on `main` and its tag. Answers its URL.
-pub fn make(folder: &Path, clusters: &[Name], pace: Pace) -> anyhow::Result<String> {
+pub fn make(folder: &Path, clusters: &[Name], pace: Pace, nodes: bool) -> anyhow::Result<String> {
     fs::create_dir_all(folder)?;
     FLEET
         .extract(folder)
@@ -28,8 +28,20 @@ pub fn make(folder: &Path, clusters: &[Name], pace: Pace) -> anyhow::Result<Stri
     for environment in ["dev", "prod"] {
         fs::remove_file(folder.join(format!("modules/clusters/{environment}.yaml")))?;
     }
+    if nodes {
+        nodes::add_to(folder)?;
+    }
     commit(folder).with_context(|| format!("git in {}", folder.display()))?;
     Ok(format!("file://{}", folder.display()))
+}
+
+/// Writes a file of the work tree.
+pub fn add(folder: &Path, file: &str, text: &str) -> anyhow::Result<()> {
+    let path = folder.join(file);
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(&path, text).with_context(|| path.display().to_string())
 }
 
 fn commit(folder: &Path) -> Result<(), git2::Error> {

@@ -40,10 +40,11 @@ pub fn how_to_look(folder: &Folder, clusters: &[Name]) {
 }
 
 /// Printed once everything is there and the first rollout is done.
-fn what_next(folder: &Folder, clusters: &[Name]) {
+fn what_next(folder: &Folder, clusters: &[Name], nodes: bool) {
     say!("\nAll is up to date. Now roll a new version: commit and tag, nothing else.");
     say!("  cd {}", folder.fleet().display());
-    for line in NEXT.lines() {
+    let next = if nodes { NEXT_OF_NODES } else { NEXT };
+    for line in next.lines() {
         say!("{line}");
     }
     if let Some(last) = clusters.last() {
@@ -69,6 +70,24 @@ Then break it (an image with 'bad' in its name cannot be pulled), ask why, and r
   muster rollout status module/podinfo --tag v1.1.0
 ";
 
+/// The same for a NodeModule: the Module brings it to one cluster after another, and there it goes on node by node.
+const NEXT_OF_NODES: &str = "  cat ../nodes/dev-1/node-1/etc/sysctl.d/90-fleet.conf
+  sed -i 's/= 262144/= 524288/' apps/nodes/sysctl.yaml
+  sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/nodes.yaml
+  git commit -am 'vm.max_map_count 524288' && git tag v1.1.0
+  muster rollout status module/nodes --tag v1.1.0
+
+Then break it (a parameter with 'bad' in its name is refused by the simulated sysctl), ask why, and recover:
+  sed -i 's/vm.max_map_count/vm.bad_count/' apps/nodes/sysctl.yaml
+  sed -i 's/tag: v1.1.0/tag: v1.2.0/' modules/nodes.yaml
+  git commit -am 'vm.bad_count' && git tag v1.2.0
+  muster rollout status module/nodes --tag v1.2.0
+  muster why nodemodule/sysctl --kubeconfig ../clusters/dev-1.kubeconfig
+  cat ../nodes/dev-1/node-*/etc/sysctl.d/90-fleet.conf      # as before: the node took it back, the others never got it
+  git revert --no-edit HEAD
+  muster rollout status module/nodes --tag v1.1.0
+";
+
 /// How the one that is not enrolled joins, and one of the others goes away for a while.
 fn join_and_leave(cluster: &Name) -> String {
     let spare = Name::spare();
@@ -82,7 +101,12 @@ fn join_and_leave(cluster: &Name) -> String {
 }
 
 /// One line for each module and cluster whose word changes, until something fails for good.
-pub async fn what_moves(client: &Client, folder: &Folder, clusters: &[Name]) -> anyhow::Result<()> {
+pub async fn what_moves(
+    client: &Client,
+    folder: &Folder,
+    clusters: &[Name],
+    nodes: bool,
+) -> anyhow::Result<()> {
     let mut told = BTreeMap::new();
     let (mut is_ready, mut invited) = (false, false);
     let mut snapshots = fleet::follow(client, NAMESPACE, Extent::Fleet);
@@ -105,7 +129,7 @@ pub async fn what_moves(client: &Client, folder: &Folder, clusters: &[Name]) -> 
                 .all(|module| module.ready == "True" && module.observed)
         {
             invited = true;
-            what_next(folder, clusters);
+            what_next(folder, clusters, nodes);
         }
     }
     Ok(())

@@ -169,7 +169,7 @@ async fn assigned(
 ) -> anyhow::Result<Assigned> {
     let there = fleet::there(client, namespace, cluster).await?;
     // A module is carried out in the cluster itself, a bootstrap module from here.
-    let (home, at) = match module.kind {
+    let (home, at) = match module.kind_of_modules() {
         ModuleKind::Module => (there.clone(), SYSTEM_NAMESPACE),
         ModuleKind::BootstrapModule => (client.clone(), namespace),
     };
@@ -359,6 +359,7 @@ mod tests {
     /// What is read of it, or why nothing is.
     async fn read(origin: &Origin, allow_insecure_sources: bool) -> Result<usize, String> {
         let flags = DiffFlags {
+            node: Vec::new(),
             what: "module/web".into(),
             substitute: Vec::new(),
             kustomization: None,

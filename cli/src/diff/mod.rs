@@ -14,7 +14,7 @@ use self::how::{CALL, How};
 use crate::{
     DONE, FAILED, UNKNOWN,
     args::{ClusterFlags, DiffFlags, FolderFlags},
-    connect, folder, output,
+    connect, folder, nodes, output,
 };
 
 /// Shows what would be created, changed and deleted. Writes nothing.
@@ -23,7 +23,12 @@ pub async fn run(cluster: &ClusterFlags, flags: DiffFlags) -> anyhow::Result<u8>
         bail!(wrong);
     }
     if let Some(module) = flags.module() {
-        return drift::run(cluster, &module?, &flags).await;
+        let module = module?;
+        if module.is_of_nodes() {
+            let (client, _) = connect::client(cluster).await?;
+            return nodes::diff(&client, &module, &flags).await;
+        }
+        return drift::run(cluster, &module, &flags).await;
     }
     let DiffFlags {
         what: path,

@@ -3,6 +3,7 @@
 mod happened;
 mod held;
 mod live;
+pub mod nodes;
 mod show;
 mod there;
 
@@ -14,6 +15,7 @@ pub use there::there;
 use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::{Context as _, bail};
+use k8s_openapi::api::core::v1::Node;
 use kube::{
     Client, ResourceExt as _,
     api::ListParams,
@@ -23,13 +25,23 @@ use muster_api::{
     BootstrapModule, Module, ProxyAssemblage, RemoteAssemblage, ZoneRollout,
     cluster::{self, Version},
     module::ModuleKind,
-    names, path,
+    names,
+    node::NodeModule,
+    path,
 };
 use muster_controllers::runtime::Api;
-use muster_dashboard::{Fleet, Objects};
+use muster_dashboard::{Fleet, Kind, Objects};
 use serde::de::DeserializeOwned;
 
 use crate::{args::ModuleName, near};
+
+/// Reads the fleet that something rolls over: clusters, or the nodes of a cluster.
+pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<Fleet> {
+    if module.is_of_nodes() {
+        return nodes::read(client).await;
+    }
+    read(client, namespace).await
+}
 
 /// Reads the view of the fleet.
 pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Fleet> {
@@ -58,7 +70,13 @@ pub async fn objects(client: &Client, namespace: &str) -> anyhow::Result<Objects
 /// What to say if there is no module of this name in a fleet.
 pub fn missing(fleet: &Fleet, module: &ModuleName, namespace: &str) -> String {
     let names = fleet.modules.iter().map(|view| view.name.as_str());
-    let twin = Some(module.twin()).filter(|twin| fleet.module(twin.kind, &twin.name).is_some());
+    if module.is_of_nodes() {
+        let (name, near) = (module.name.clone(), near::offer(&module.name, names));
+        return nodes::NodeError::NoModule { name, near }.to_string();
+    }
+    let twin = module
+        .twin()
+        .filter(|twin| fleet.module(twin.kind, &twin.name).is_some());
     let is_cluster = fleet.clusters.iter().any(|cluster| cluster.name == module.name);
     no_module(module, namespace, names, twin, is_cluster)
 }
@@ -169,7 +187,7 @@ pub async fn served(client: &Client) -> anyhow::Result<Option<Version>> {
 pub async fn namespaces(client: &Client) -> anyhow::Result<BTreeSet<String>> {
     let mut all = BTreeSet::new();
     for kind in [ModuleKind::Module, ModuleKind::BootstrapModule] {
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(kind));
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(kind.into()));
         let list = api.list_metadata(&ListParams::default()).await;
         let found = list.with_context(|| format!("listing objects of kind {kind} in all namespaces"))?;
         all.extend(found.items.into_iter().filter_map(|item| item.metadata.namespace));
@@ -178,23 +196,32 @@ pub async fn namespaces(client: &Client) -> anyhow::Result<BTreeSet<String>> {
 }
 
 /// Every module of either kind, as it was read.
-pub async fn modules(client: &Client, namespace: &str) -> anyhow::Result<Vec<(ModuleKind, DynamicObject)>> {
+pub async fn modules(client: &Client, namespace: &str) -> anyhow::Result<Vec<(Kind, DynamicObject)>> {
     let mut all = Vec::new();
     for kind in [ModuleKind::Module, ModuleKind::BootstrapModule] {
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource(kind));
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource(kind.into()));
         let list = api.list(&ListParams::default()).await;
         let items = list
             .with_context(|| format!("listing objects of kind {kind}"))?
             .items;
-        all.extend(items.into_iter().map(|item| (kind, item)));
+        all.extend(items.into_iter().map(|item| (kind.into(), item)));
     }
     Ok(all)
 }
 
-fn resource(kind: ModuleKind) -> ApiResource {
+/// Every NodeModule, as it was read.
+pub async fn node_modules(client: &Client) -> anyhow::Result<Vec<(Kind, DynamicObject)>> {
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(Kind::NodeModule));
+    let list = api.list(&ListParams::default()).await;
+    let items = list.context("listing nodemodules")?.items.into_iter();
+    Ok(items.map(|item| (Kind::NodeModule, item)).collect())
+}
+
+fn resource(kind: Kind) -> ApiResource {
     match kind {
-        ModuleKind::Module => ApiResource::erase::<Module>(&()),
-        ModuleKind::BootstrapModule => ApiResource::erase::<BootstrapModule>(&()),
+        Kind::Module => ApiResource::erase::<Module>(&()),
+        Kind::BootstrapModule => ApiResource::erase::<BootstrapModule>(&()),
+        Kind::NodeModule => ApiResource::erase::<NodeModule>(&()),
     }
 }
 
@@ -217,6 +244,7 @@ enum What {
     /// The verb that takes a module as well, and what follows the module then.
     Cluster((&'static str, &'static str)),
     ZoneRollout,
+    Node,
 }
 
 impl Address {
@@ -235,6 +263,11 @@ impl Address {
         Ok(Self::at(client, namespace, &version.api_resource(), name, what))
     }
 
+    /// Where a Node is found.
+    pub fn of_node(client: &Client, name: &str) -> Self {
+        Self::at(client, "", &ApiResource::erase::<Node>(&()), name, What::Node)
+    }
+
     /// Where a ZoneRollout is found, by its name or by its group.
     pub async fn of_zones(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Self> {
         path::check(name).with_context(|| format!("{name:?} cannot be the name of a ZoneRollout"))?;
@@ -249,14 +282,27 @@ impl Address {
 
     /// For a verb that takes a module as well, and what follows the module then: offered where a module has the name of the cluster.
     pub fn or_module(mut self, verb: &'static str, rest: &'static str) -> Self {
-        self.what = What::Cluster((verb, rest));
+        if matches!(self.what, What::Cluster(_)) {
+            self.what = What::Cluster((verb, rest));
+        }
         self
     }
 
     fn at(client: &Client, namespace: &str, resource: &ApiResource, name: &str, what: What) -> Self {
+        let is_of_cluster =
+            matches!(what, What::Node) || matches!(&what, What::Module(module) if module.is_of_nodes());
+        let kind = resource.kind.to_lowercase();
         Self {
-            api: Api::namespaced_with(client.clone(), namespace, resource),
-            resource: format!("{}.{}", resource.kind.to_lowercase(), resource.group),
+            api: if is_of_cluster {
+                Api::all_with(client.clone(), resource)
+            } else {
+                Api::namespaced_with(client.clone(), namespace, resource)
+            },
+            resource: if resource.group.is_empty() {
+                kind
+            } else {
+                format!("{kind}.{}", resource.group)
+            },
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             client: client.clone(),
@@ -267,6 +313,12 @@ impl Address {
     /// Reads it; none if it is not there.
     pub async fn find(&self) -> anyhow::Result<Option<DynamicObject>> {
         let found = self.api.get_opt(&self.name).await;
+        let of_nodes = matches!(&self.what, What::Module(module) if module.is_of_nodes());
+        if let (true, Err(kube::Error::Api(status))) = (of_nodes, &found)
+            && status.code == 404
+        {
+            bail!(nodes::NodeError::NotServed);
+        }
         found.with_context(|| format!("reading {}", self.name))
     }
 
@@ -285,14 +337,26 @@ impl Address {
         let names = names.iter().map(String::as_str);
         let (client, namespace, name) = (&self.client, &self.namespace, &self.name);
         match &self.what {
+            What::Node => {
+                let (name, near) = (name.clone(), near::offer(name, names));
+                bail!(nodes::NodeError::NoNode { name, near })
+            }
+            What::Module(module) if module.is_of_nodes() => {
+                nodes::check_served(client).await?;
+                let (name, near) = (name.clone(), near::offer(name, names));
+                bail!(nodes::NodeError::NoModule { name, near })
+            }
             What::Module(module) => {
                 let is_cluster = match Self::of_cluster(client, namespace, name).await {
                     Ok(cluster) => matches!(cluster.find().await, Ok(Some(_))),
                     Err(_none_is_served) => false,
                 };
-                let twin = module.twin();
-                let has_twin = matches!(Self::of(client, namespace, &twin).find().await, Ok(Some(_)));
-                let twin = has_twin.then_some(twin);
+                let mut twin = None;
+                if let Some(of_kind) = module.twin()
+                    && matches!(Self::of(client, namespace, &of_kind).find().await, Ok(Some(_)))
+                {
+                    twin = Some(of_kind);
+                }
                 bail!(no_module(module, namespace, names, twin, is_cluster))
             }
             What::ZoneRollout => bail!(
@@ -303,6 +367,7 @@ impl Address {
                 let mut module = None;
                 for kind in [ModuleKind::BootstrapModule, ModuleKind::Module] {
                     let name = name.clone();
+                    let kind = kind.into();
                     let of_kind = ModuleName { kind, name };
                     if matches!(Self::of(client, namespace, &of_kind).find().await, Ok(Some(_))) {
                         module = Some((of_kind, *verb));

@@ -68,6 +68,8 @@ pub enum Code {
     HealthTable,
     /// An expression of health that does not parse.
     Expression,
+    /// Two NodeModules that write the same path.
+    PathConflict,
     /// A Secret with its values.
     PlainSecret,
 }
@@ -75,7 +77,7 @@ pub enum Code {
 impl Code {
     /// Every code, in the order of their numbers.
     #[cfg(test)]
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Yaml,
         Self::Twice,
         Self::UnknownKind,
@@ -93,6 +95,7 @@ impl Code {
         Self::OnDelete,
         Self::HealthTable,
         Self::Expression,
+        Self::PathConflict,
         Self::PlainSecret,
     ];
 
@@ -116,6 +119,7 @@ impl Code {
             Self::OnDelete => "MST0307",
             Self::HealthTable => "MST0308",
             Self::Expression => "MST0309",
+            Self::PathConflict => "MST0310",
             Self::PlainSecret => "MST0401",
         }
     }
@@ -139,6 +143,7 @@ impl Code {
             | Self::SharedObjects
             | Self::NoEvidence
             | Self::OnDelete
+            | Self::PathConflict
             | Self::PlainSecret => Level::Warning,
             Self::HealthTable => Level::Info,
         }
@@ -183,6 +188,9 @@ impl Code {
             }
             Self::Expression => {
                 "correct the expression: muster build --health FILE tries it on recorded objects"
+            }
+            Self::PathConflict => {
+                "let one NodeModule have the path, or select different nodes: on a node that both select, neither is assigned"
             }
             Self::PlainSecret => "keep values out of git: encrypt them, or let an operator make the Secret",
         }

@@ -8,6 +8,11 @@ use muster_api::{
     kind::GROUP,
     labels::{annotation, label},
     module::{ModuleKind, ModuleObject, ModuleSpec},
+    node::{
+        NodeModule,
+        module::NodeModuleSpec,
+        validate::{self as validate_nodes, InvalidField},
+    },
     validate::{self, InsecureSources, Invalid},
 };
 use muster_apiserver::schema::Schema;
@@ -56,6 +61,8 @@ pub enum Object {
     Module(Box<Written>),
     /// A Cluster.
     Cluster(Identity, BTreeMap<String, String>),
+    /// A NodeModule, well formed.
+    NodeModule(Identity, Box<NodeModuleSpec>),
     /// Another kind of muster's, or a module that is not well formed.
     Other(Identity),
     /// A custom resource of this group.
@@ -118,7 +125,8 @@ impl Lens {
     /// With the definitions of this command.
     pub fn new() -> Self {
         let mut schemas = BTreeMap::new();
-        for definition in crds::management().into_iter().chain(crds::downstream()) {
+        let all = crds::management().into_iter().chain(crds::downstream());
+        for definition in all.chain(crds::nodes()) {
             let kind = &definition.spec.names.kind;
             for version in &definition.spec.versions {
                 let schema = version
@@ -219,6 +227,18 @@ impl Lens {
                 errors.map(|error| finding(Code::Impossible, &error.field, error.problem.to_string())),
             );
         }
+        if is_allowed && gvk.1 == NodeModule::kind(&()) {
+            let (problems, object) = of_nodes(&value, identity);
+            let problems = problems.iter().filter(|problem| is_known(&problem.field));
+            findings.extend(
+                problems.map(|found| finding(Code::Impossible, &found.field, found.problem.to_string())),
+            );
+            return Seen {
+                is_of_the_fleet: true,
+                findings,
+                object,
+            };
+        }
         let module = match gvk.1.as_str() {
             "Module" => parsed::<Module>(&value),
             "BootstrapModule" => parsed::<BootstrapModule>(&value),
@@ -244,6 +264,16 @@ impl Lens {
             object,
         }
     }
+}
+
+/// What is wrong with a NodeModule, and what it is.
+fn of_nodes(value: &Value, identity: Identity) -> (Vec<InvalidField>, Object) {
+    // What the definition allows and the type does not is found where the API server finds it.
+    let Ok(module) = serde_json::from_value::<NodeModule>(value.clone()) else {
+        return (Vec::new(), Object::Other(identity));
+    };
+    let problems = validate_nodes::node_module(&identity.name, &module.spec);
+    (problems, Object::NodeModule(identity, Box::new(module.spec)))
 }
 
 /// What is brought to clusters, as far as it says something of evidence.

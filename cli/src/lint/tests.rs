@@ -419,3 +419,67 @@ fn expressions_that_do_not_parse() {
     );
     check(&with("        current: status.phase == ${PHASE}\n"), &[]);
 }
+
+const NODE_MODULE: &str = "\
+apiVersion: fleet.muster.dev/v1alpha1
+kind: NodeModule
+metadata:
+  name: NAME
+spec:
+  selector:
+    matchLabels: {role: worker}
+  parts:
+    - files:
+        - path: /etc/NAME.conf
+          content: on $(NODE_NAME)
+";
+
+fn node_module(name: &str) -> String {
+    NODE_MODULE
+        .replace("NAME.conf", &format!("{name}.conf"))
+        .replace("name: NAME", &format!("name: {name}"))
+}
+
+#[test]
+fn node_modules_are_looked_at() {
+    let fabric = node_module("fabric");
+    check(&fabric, &[]);
+    for (from, to, expect) in [
+        ("/etc/fabric.conf", "etc/fabric.conf", ("MST0103", 10)),
+        ("/etc/fabric.conf", "/etc/../fabric.conf", ("MST0103", 10)),
+        (
+            "content: on $(NODE_NAME)",
+            "content: on $(NODE_NAM)",
+            ("MST0104", 11),
+        ),
+        (
+            "content: on",
+            "mode: \"4755\"\n          content: on",
+            ("MST0103", 11),
+        ),
+        ("content: on $(NODE_NAME)", "contents: x", ("MST0102", 11)),
+        ("  parts:", "  confirmWithin: 5s\n  parts:", ("MST0103", 8)),
+        (
+            "  parts:",
+            "  rollout: {maxUnreadyNodes: many}\n  parts:",
+            ("MST0103", 8),
+        ),
+    ] {
+        let found = found(&[&fabric.replace(from, to)]);
+        assert!(found.contains(&expect), "{to}: {found:?}");
+    }
+}
+
+#[test]
+fn a_path_of_two_node_modules_is_told_at_the_second() {
+    let fabric = node_module("fabric");
+    let below = node_module("dns").replace("/etc/dns.conf", "/etc/fabric.conf/below");
+    let texts = |second: &str| found(&[&fabric, second]);
+    assert_eq!(texts(&below), [("MST0310", 10)]);
+    assert_eq!(texts(&node_module("dns")), []);
+    assert_eq!(texts(&below.replace("role: worker", "role: db")), []);
+    assert_eq!(
+        texts(&below.replace("role: worker", "zone: a")),
+        [("MST0310", 10)]
+    );
+}

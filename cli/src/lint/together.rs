@@ -8,6 +8,7 @@ use std::{
 use muster_api::{
     Amount,
     module::{Dependency, ModuleKind},
+    node::{module::NodeModuleSpec, overlap::overlap},
     rollout::{Rollout, Strategy},
     selector::Matcher,
     sync::Package,
@@ -24,6 +25,7 @@ use super::{
 #[derive(Default)]
 pub struct Fleet {
     modules: Vec<(Document, Written)>,
+    node_modules: Vec<(Document, Identity, Box<NodeModuleSpec>)>,
     clusters: Vec<(Identity, BTreeMap<String, String>)>,
     /// Where each identity stands first.
     first: BTreeMap<Identity, String>,
@@ -34,6 +36,16 @@ pub struct Fleet {
     in_table: BTreeSet<((String, String), Arc<str>)>,
     /// Kinds of which a definition is here; whether objects can say which generation was observed.
     defined: BTreeMap<(String, String), bool>,
+}
+
+/// Where a NodeModule names a path first.
+fn field_of(spec: &NodeModuleSpec, path: &str) -> String {
+    for (part, of) in spec.content.parts.iter().enumerate() {
+        if let Some(file) = of.files.iter().position(|file| file.path == path) {
+            return format!("spec.parts[{part}].files[{file}].path");
+        }
+    }
+    "spec.parts".to_owned()
 }
 
 impl Fleet {
@@ -59,6 +71,10 @@ impl Fleet {
             Object::Cluster(identity, labels) => {
                 self.once(&document, &identity);
                 self.clusters.push((identity, labels));
+            }
+            Object::NodeModule(identity, spec) => {
+                self.once(&document, &identity);
+                self.node_modules.push((document, identity, spec));
             }
             Object::Module(written) => {
                 self.once(&document, &written.identity);
@@ -96,8 +112,37 @@ impl Fleet {
             findings.extend(self.without_table(document, module));
         }
         findings.extend(self.shared());
+        findings.extend(self.path_conflicts());
         findings.extend(self.without_evidence());
         findings.extend(self.twice);
+        findings
+    }
+
+    /// Paths that two NodeModules write on nodes that both may select: told at the second one.
+    fn path_conflicts(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (at, (document, identity, spec)) in self.node_modules.iter().enumerate() {
+            let before = self.node_modules.iter().take(at);
+            let others = before.filter(|(_, other, _)| other.name != identity.name);
+            for (_, other, theirs) in others {
+                let Some((path, their)) = overlap(spec, theirs) else {
+                    continue;
+                };
+                let address = identity.address();
+                let message = format!(
+                    "{address} writes {path}, and {} writes {their} on nodes that both may select",
+                    other.address()
+                );
+                let field = field_of(spec, path);
+                findings.push(Finding::about(
+                    Code::PathConflict,
+                    document,
+                    &address,
+                    &field,
+                    message,
+                ));
+            }
+        }
         findings
     }
 

@@ -237,6 +237,7 @@ impl Foresight {
             notes.extend(applier::left(missing));
         }
         notes.extend(self.wanted.skipped());
+        notes.extend(self.wanted.of_nodes());
         if self.live.enrolled.is_none() {
             notes.push(
                 "Secrets may not be listed: a cluster without a kubeconfig is known only where muster told of it"

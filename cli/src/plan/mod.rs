@@ -176,7 +176,7 @@ fn code(plan: &Plan) -> u8 {
 }
 
 fn is_empty(folder: &Folder) -> bool {
-    folder.modules.is_empty() && folder.bootstrap_modules.is_empty()
+    folder.modules.is_empty() && folder.bootstrap_modules.is_empty() && folder.node_modules.is_empty()
 }
 
 fn shown(plan: &Plan, how: Shown) -> anyhow::Result<String> {

@@ -11,6 +11,7 @@ use muster_api::{
     BootstrapModule, Module, cluster,
     kind::GROUP,
     module::{ModuleKind, ModuleObject},
+    node::{self as nodes, NodeModule},
     validate::{self, InsecureSources},
 };
 use muster_controllers::bindings::ObjectId;
@@ -18,6 +19,7 @@ use muster_sync::{
     build::{self, BuildErrors, BuildOptions, Manifest, Origin},
     source::{self, File, Files, FolderErrors, Limits},
 };
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -120,6 +122,8 @@ pub struct Written<K> {
 pub struct Folder {
     /// Modules, by name.
     pub modules: BTreeMap<String, Written<Module>>,
+    /// NodeModules, by name: which nodes they change is known where these are.
+    pub node_modules: BTreeMap<String, Written<NodeModule>>,
     /// BootstrapModules, by name.
     pub bootstrap_modules: BTreeMap<String, Written<BootstrapModule>>,
     /// Clusters, by name.
@@ -133,6 +137,20 @@ pub struct Folder {
 }
 
 impl Folder {
+    /// What is to be said of NodeModules: they are checked here, and roll where they are brought to.
+    pub fn of_nodes(&self) -> Option<String> {
+        let names: Vec<String> = self
+            .node_modules
+            .keys()
+            .map(|name| format!("nodemodule/{name}"))
+            .collect();
+        let first = names.first()?;
+        let all = names.join(", ");
+        Some(format!(
+            "nothing is wrong with {all}; which nodes change is known in the clusters that have them: muster diff {first} --context CONTEXT"
+        ))
+    }
+
     /// What is to be said of manifests of other namespaces, if there are some.
     pub fn skipped(&self) -> Option<String> {
         let count: usize = self.elsewhere.values().sum();
@@ -294,6 +312,7 @@ pub fn folder(
         }
         let gvk = manifest.gvk();
         match (gvk.group.as_str(), gvk.kind.as_str()) {
+            (GROUP, "NodeModule") => put_nodes(&mut folder.node_modules, &manifest, &definitions)?,
             (GROUP, "Module") => put(&mut folder.modules, &manifest, namespace, &definitions)?,
             (GROUP, "BootstrapModule") => {
                 put(&mut folder.bootstrap_modules, &manifest, namespace, &definitions)?;
@@ -344,15 +363,80 @@ fn put<K: ModuleObject>(
     Ok(())
 }
 
+/// A NodeModule of a manifest: what is wrong with it, by itself and beside the others.
+fn put_nodes(
+    all: &mut BTreeMap<String, Written<NodeModule>>,
+    manifest: &Manifest,
+    definitions: &Lens,
+) -> Result<(), ReadError> {
+    let name = manifest.name().to_owned();
+    let module = format!("nodemodule/{name}");
+    let (object, missing) = accepted::<NodeModule>(manifest, &module, definitions)?;
+    let origin = manifest.origin.clone();
+    let invalid = |what: String| ReadError::Invalid {
+        origin: origin.clone(),
+        module: module.clone(),
+        what,
+    };
+    let problems = nodes::validate::node_module(&name, &object.spec);
+    if !problems.is_empty() {
+        let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        return Err(invalid(if missing.is_empty() {
+            words.join("; ")
+        } else {
+            not_given(&missing)
+        }));
+    }
+    for (other, written) in &*all {
+        if let Some((path, theirs)) = nodes::overlap::overlap(&object.spec, &written.object.spec) {
+            return Err(invalid(format!(
+                "{path} meets {theirs} of nodemodule/{other} ({}) on nodes that both may select; next: {}",
+                written.origin,
+                Code::PathConflict.remedy()
+            )));
+        }
+    }
+    all.insert(name, Written { object, origin });
+    Ok(())
+}
+
 /// A module of a manifest, checked as far as that needs no cluster.
 fn module<K: ModuleObject>(
     manifest: &Manifest,
     namespace: &str,
     definitions: &Lens,
 ) -> Result<Written<K>, ReadError> {
+    let module = address(K::KIND, manifest.name());
+    let (mut object, missing) = accepted::<K>(manifest, &module, definitions)?;
+    // Whether addresses without TLS are allowed is known to the controller only.
+    let problems = validate::module(&object.name_any(), object.spec(), InsecureSources::Allowed);
+    if !problems.is_empty() {
+        return Err(ReadError::Invalid {
+            origin: manifest.origin.clone(),
+            module,
+            what: if missing.is_empty() {
+                validate::message(&problems)
+            } else {
+                not_given(&missing)
+            },
+        });
+    }
+    object.meta_mut().namespace = Some(namespace.to_owned());
+    Ok(Written {
+        object,
+        origin: manifest.origin.clone(),
+    })
+}
+
+/// A manifest as an API server would take it, and the variables that nothing was put in for.
+fn accepted<K: DeserializeOwned>(
+    manifest: &Manifest,
+    module: &str,
+    definitions: &Lens,
+) -> Result<(K, BTreeSet<String>), ReadError> {
     let invalid = |what: String| ReadError::Invalid {
         origin: manifest.origin.clone(),
-        module: address(K::KIND, manifest.name()),
+        module: module.to_owned(),
         what,
     };
     let missing = variables(&manifest.object.get("spec").unwrap_or(&Value::Null).to_string());
@@ -373,7 +457,7 @@ fn module<K: ModuleObject>(
         return Err(invalid(not_given(&missing)));
     }
     let parsed = serde_json::from_value::<K>(manifest.object.clone());
-    let mut object = parsed.map_err(|error| {
+    let object = parsed.map_err(|error| {
         if causes.iter().any(|cause| cause.is_advice) {
             return invalid(words(&causes));
         }
@@ -384,20 +468,7 @@ fn module<K: ModuleObject>(
     if !causes.is_empty() {
         return Err(invalid(words(&causes)));
     }
-    // Whether addresses without TLS are allowed is known to the controller only.
-    let problems = validate::module(&object.name_any(), object.spec(), InsecureSources::Allowed);
-    if !problems.is_empty() {
-        return Err(invalid(if missing.is_empty() {
-            validate::message(&problems)
-        } else {
-            not_given(&missing)
-        }));
-    }
-    object.meta_mut().namespace = Some(namespace.to_owned());
-    Ok(Written {
-        object,
-        origin: manifest.origin.clone(),
-    })
+    Ok((object, missing))
 }
 
 /// The variables that nothing was put in for.

@@ -1080,3 +1080,47 @@ async fn what_is_of_another_namespace_is_counted() {
     );
     assert_eq!(plan.unchanged, 1);
 }
+
+/// A NodeModule is checked by itself and beside the others; which nodes change is known elsewhere.
+#[test]
+fn node_modules_of_a_folder_are_checked() {
+    let of = |name: &str, path: &str, content: &str| {
+        json!({
+            "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "NodeModule", "metadata": {"name": name},
+            "spec": {"selector": {}, "parts": [{"files": [{"path": path, "content": content}]}]},
+        })
+    };
+    let read = |manifests: &[Value]| {
+        let files = manifests.iter().enumerate().map(|(number, manifest)| File {
+            path: format!("{number}.yaml"),
+            bytes: manifest.to_string().into(),
+        });
+        read::folder(&Files::new(files), &BTreeMap::new(), NS)
+    };
+    let fabric = of("fabric", "/etc/fabric", "on $(NODE_NAME)");
+    let folder = read(&[fabric.clone(), of("dns", "/etc/dns", "")]).unwrap();
+    let says = "nothing is wrong with nodemodule/dns, nodemodule/fabric; which nodes change is known in the clusters that have them: muster diff \
+                nodemodule/dns --context CONTEXT";
+    assert_eq!(folder.of_nodes().as_deref(), Some(says));
+    for (other, says) in [
+        (
+            of("dns", "etc/dns", ""),
+            "nodemodule/dns: spec.parts[0].files[0].path: Invalid value: \"etc/dns\"",
+        ),
+        (
+            of("dns", "/etc/dns", "$(WHAT)"),
+            "uses $(WHAT), which is neither given",
+        ),
+        (
+            of("dns", "/etc/fabric", ""),
+            "nodemodule/dns: /etc/fabric meets /etc/fabric of nodemodule/fabric",
+        ),
+        (
+            of("fabric", "/etc/x", ""),
+            "NodeModule.fleet.muster.dev fabric is defined already at 0.yaml",
+        ),
+    ] {
+        let error = read(&[fabric.clone(), other]).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}

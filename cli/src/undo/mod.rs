@@ -22,7 +22,7 @@ use crate::{
     DONE, FAILED, UNKNOWN,
     args::ModuleName,
     history::{self, Read},
-    output,
+    nodes, output,
 };
 use find::{Found, NotFound, Wanted};
 
@@ -37,7 +37,7 @@ const CONTEXT: usize = 3;
 
 #[derive(Args, Debug)]
 pub struct UndoFlags {
-    /// module/NAME or bootstrapmodule/NAME
+    /// module/NAME or bootstrapmodule/NAME; of nodemodule/NAME the manifest is printed with the content of that revision
     pub module: ModuleName,
     /// The revision to go back to, by at least 8 digits of its hash; otherwise the last one that was good with another version
     #[arg(long, value_name = "REVISION")]
@@ -90,6 +90,9 @@ impl Refusal {
 
 /// Prints the way back, or commits it.
 pub async fn undo(client: &Client, namespace: &str, flags: &UndoFlags) -> anyhow::Result<u8> {
+    if flags.module.is_of_nodes() {
+        return nodes::undo(client, flags).await;
+    }
     let read = history::read(client, namespace, &flags.module).await?;
     match go_back(namespace, flags, &read) {
         Ok(()) => Ok(DONE),
@@ -223,7 +226,7 @@ fn found(
 ) -> Result<(Repository, Found), NotFound> {
     let repository = find::repository(folder)?;
     let wanted = Wanted {
-        kind: module.kind,
+        kind: module.kind_of_modules(),
         name: &module.name,
         namespace,
     };

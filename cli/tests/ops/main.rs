@@ -14,6 +14,7 @@ mod check;
 mod enroll;
 mod get;
 mod look;
+mod nodes;
 mod reasons;
 mod said;
 mod trouble;

@@ -17,13 +17,14 @@ use super::{
     command::Address,
     facts::{CarrierSeen, ClusterSeen, Definition, Pinned, Values},
     heard,
-    holds::{self, Hold, Unit},
+    holds::{self, Hold},
     kind::Rolled,
     observation::Observation,
     pins::{self, Known, Pin},
     reasons,
     rows::{Asks, AssemblageRow, SeenRow},
     sight::Pair,
+    unit::Unit,
 };
 use crate::{
     registry::{ClusterRow, ClusterState},

@@ -14,9 +14,10 @@ use muster_api::{
 
 use super::{
     controls::Controls,
-    holds::{Hold, Unit},
+    holds::Hold,
     pins::{self, Pin},
     reasons::Words,
+    unit::Unit,
 };
 use crate::runtime::Event;
 

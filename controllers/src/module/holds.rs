@@ -1,16 +1,13 @@
 //! What is kept as it is: a Cluster or a Node for all modules, by its annotation, or some of them for one module, by that one's. Pure.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use muster_api::{control::Control, labels::annotation, reasons::Reason};
 
 use super::{
     command::{Address, command},
     controls::Controls,
-    reasons::Words,
+    unit::Unit,
 };
-use crate::registry::ClusterRow;
 
 /// Why a unit is kept, and when that ends by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,33 +18,6 @@ pub struct Hold {
     pub message: String,
     /// When it ends.
     pub until: Option<Timestamp>,
-}
-
-/// An object that people may annotate: a Cluster or a Node.
-#[derive(Clone, Copy, Debug)]
-pub struct Unit<'a> {
-    /// How it is named.
-    pub words: &'static Words,
-    /// Its name.
-    pub name: &'a str,
-    /// Its annotations.
-    pub annotations: &'a BTreeMap<String, String>,
-}
-
-impl<'a> Unit<'a> {
-    /// A cluster.
-    pub const fn of_cluster(cluster: &'a ClusterRow) -> Self {
-        Self {
-            words: &Words::CLUSTERS,
-            name: cluster.name.as_str(),
-            annotations: &cluster.annotations,
-        }
-    }
-
-    /// The object, as kubectl takes it: `node/n1`.
-    pub fn object(&self) -> String {
-        format!("{}/{}", self.words.unit, self.name)
-    }
 }
 
 /// The hold of a unit for a module.

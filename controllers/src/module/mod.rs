@@ -56,6 +56,7 @@ mod sight;
 mod source;
 pub(crate) mod status;
 mod succession;
+pub(crate) mod unit;
 pub(crate) mod units;
 mod unseen;
 mod windows;

@@ -16,8 +16,8 @@ use thiserror::Error;
 
 use super::{
     command::{Address, command},
-    holds::Unit,
     reasons::{self, Words},
+    unit::Unit,
 };
 
 /// Digits of a hash that name a revision: as many as messages show.

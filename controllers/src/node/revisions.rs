@@ -85,7 +85,7 @@ fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<NodeR
     Some(NodeRevisionStatus {
         started: run
             .map(|run| history::time(run.started))
-            .or(before.started.clone()),
+            .or_else(|| before.started.clone()),
         finished,
         verdict,
         evidence,

@@ -12,9 +12,10 @@ use super::{
 use crate::module::{
     command::Address,
     heard,
-    holds::{self, Hold, Unit},
+    holds::{self, Hold},
     pins::{self, Known, Pin},
     reasons::Words,
+    unit::Unit,
 };
 
 /// By annotations of the Node and of the NodeModule.

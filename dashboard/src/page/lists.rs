@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use muster_api::module::ModuleKind;
 
 use super::{Request, parts};
-use crate::{ConditionView, Happened, ModuleRef, Place};
+use crate::{ConditionView, Happened, Kind, ModuleRef, Place};
 
 /// The conditions of an object, for who wants to know it all.
 pub fn conditions(conditions: &[ConditionView]) -> Markup {
@@ -74,8 +73,8 @@ fn about(event: &Happened, request: &Request) -> Markup {
         })
     };
     let place = match &*event.kind {
-        "Module" => Some(module(ModuleKind::Module)),
-        "BootstrapModule" => Some(module(ModuleKind::BootstrapModule)),
+        "Module" => Some(module(Kind::Module)),
+        "BootstrapModule" => Some(module(Kind::BootstrapModule)),
         "Cluster" | "ProxyAssemblage" | "RemoteAssemblage" => Some(Place::Cluster(event.name.clone())),
         _ => None,
     };
