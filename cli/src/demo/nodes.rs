@@ -65,7 +65,7 @@ pub async fn start(api: &ApiServer, folder: &Path, shutdown: &Shutdown) -> anyho
     let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
     namespaces.create(&PostParams::default(), &namespace).await?;
     for number in 1..=COUNT {
-        let name = format!("node-{number}");
+        let name = format!("worker-{number}");
         let uid = join(&client, &name).await?;
         let agent = agent(api, &folder.join(&name), &name, shutdown)
             .with_context(|| format!("the agent of {name} does not start"))?;

@@ -71,7 +71,7 @@ Then break it (an image with 'bad' in its name cannot be pulled), ask why, and r
 ";
 
 /// The same for a NodeModule: the Module brings it to one cluster after another, and there it goes on node by node.
-const NEXT_OF_NODES: &str = "  cat ../nodes/dev-1/node-1/etc/sysctl.d/90-fleet.conf
+const NEXT_OF_NODES: &str = "  cat ../nodes/dev-1/worker-1/etc/sysctl.d/90-fleet.conf
   sed -i 's/= 262144/= 524288/' apps/nodes/sysctl.yaml
   sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/nodes.yaml
   git commit -am 'vm.max_map_count 524288' && git tag v1.1.0
@@ -83,7 +83,7 @@ Then break it (a parameter with 'bad' in its name is refused by the simulated sy
   git commit -am 'vm.bad_count' && git tag v1.2.0
   muster rollout status module/nodes --tag v1.2.0
   muster why nodemodule/sysctl --kubeconfig ../clusters/dev-1.kubeconfig
-  cat ../nodes/dev-1/node-*/etc/sysctl.d/90-fleet.conf      # as before: the node took it back, the others never got it
+  cat ../nodes/dev-1/worker-*/etc/sysctl.d/90-fleet.conf      # as before: the node took it back, the others never got it
   git revert --no-edit HEAD
   muster rollout status module/nodes --tag v1.1.0
 ";
