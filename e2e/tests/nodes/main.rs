@@ -3,6 +3,12 @@
 //!
 //! The nodes are network, mount and PID namespaces of a user namespace that the test makes for itself: the harness is this same binary, run
 //! in there by the tests of this file.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking"
+)]
 
 mod bed;
 
@@ -105,6 +111,8 @@ async fn link_down() {
     let message = row.message.clone().unwrap();
     assert!(message.contains("eth0"), "the check is named: {message}");
     assert_eq!(bed.with(&good).len(), 6, "no other node got it");
+    let why = bed.muster(&["why", "nodemodule/fabric", "--node", &node.name]);
+    assert!(why.contains("interface eth0: eth0 is down"), "{why}");
     assert_eq!(bed.most(), 1);
 }
 

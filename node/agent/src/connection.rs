@@ -119,7 +119,7 @@ impl Access {
     }
 
     fn open(&self, server: &Server) -> Result<Client, ConnectError> {
-        let pem = self.read(&self.authority)?;
+        let pem = read(&self.authority)?;
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
         let certificates = certificates.map_err(|_| ConnectError::Authority(self.authority.clone()))?;
         if certificates.is_empty() {
@@ -138,7 +138,7 @@ impl Access {
     }
 
     fn token(&self) -> Result<HeaderValue, ConnectError> {
-        let text = self.read(&self.token)?;
+        let text = read(&self.token)?;
         let text = String::from_utf8_lossy(&text);
         let header = HeaderValue::from_str(&format!("Bearer {}", text.trim()));
         let mut header = header.map_err(|error| ConnectError::Token {
@@ -148,13 +148,13 @@ impl Access {
         header.set_sensitive(true);
         Ok(header)
     }
+}
 
-    fn read(&self, file: &Path) -> Result<Vec<u8>, ConnectError> {
-        fs::read(file).map_err(|error| ConnectError::File {
-            file: file.to_owned(),
-            error,
-        })
-    }
+fn read(file: &Path) -> Result<Vec<u8>, ConnectError> {
+    fs::read(file).map_err(|error| ConnectError::File {
+        file: file.to_owned(),
+        error,
+    })
 }
 
 /// The claim of a token that is bound to a pod (KEP-4193); what cannot be read names no node.

@@ -164,7 +164,9 @@ impl Work {
             match requests.recv_timeout(left.min(HOLD)) {
                 Ok(request) => {
                     self.take(request);
-                    requests.try_iter().for_each(|request| self.take(request));
+                    for request in requests.try_iter() {
+                        self.take(request);
+                    }
                     left = Duration::ZERO;
                 }
                 Err(RecvTimeoutError::Timeout) => {}

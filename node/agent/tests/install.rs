@@ -1,4 +1,10 @@
 //! Promise: the agent is installed whole or not at all, and nothing of it is replaced while a change of the node is not confirmed.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking"
+)]
 
 use std::{cell::RefCell, collections::BTreeSet, fs};
 

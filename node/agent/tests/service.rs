@@ -1,4 +1,10 @@
 //! Promise: what a row asks is carried out as it was rendered, reported before it begins and after it ends, and nothing else is written.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking"
+)]
 
 use std::{
     collections::BTreeMap,
@@ -463,8 +469,8 @@ async fn a_node_that_is_held_says_so_and_is_not_written() {
         identity: Folder(bed.root.clone()).identity().unwrap(),
     };
     muster_node::hold_for(&surroundings(), Duration::from_hours(1), "a disk is replaced").unwrap();
-    let held = |assemblage: &NodeAssemblage| assemblage.status.clone()?.agent?.held;
-    let hold = bed.until_status("held", held).await;
+    let reported = |assemblage: &NodeAssemblage| assemblage.status.clone()?.agent?.held;
+    let hold = bed.until_status("held", reported).await;
     assert_eq!(hold.reason, "a disk is replaced");
     bed.roll(2, &content(&bed.path("etc/a"), "two")).await;
     let state = bed.until_phase(2, NodePhase::Updating).await;
