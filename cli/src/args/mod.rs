@@ -808,7 +808,7 @@ pub fn over_clusters(text: &str) -> Result<ModuleName, String> {
     let module: ModuleName = text.parse()?;
     if module.is_of_nodes() {
         return Err(format!(
-            "a module is asked for here, and {module} rolls over nodes: write module/NAME; to look at it: muster why {module}"
+            "a module is asked for here, and {module} rolls over nodes: write module/NAME; to have it explained: muster why {module}"
         ));
     }
     Ok(module)
