@@ -1,12 +1,15 @@
 //! NodeRevisions: which are on record, which are forgotten, and what they say of verdicts. Pure.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
-use muster_api::{names, revision::Verdict};
+use muster_api::{names, node::NodeModule, revision::Verdict};
 use muster_driver::Verdicts;
 use muster_rollout::{Evidence, Memory, Millis, Revision};
 
-use super::facts::RevisionFacts;
+use super::{facts::RevisionFacts, observation::Observation};
 use crate::module::instants::millis;
 
 /// Condemned revisions that are kept, whatever `historyLimit` says.
@@ -68,4 +71,27 @@ pub fn forgotten<'a>(
         .collect();
     surplus.reverse();
     surplus
+}
+
+/// The NodeRevisions of a NodeModule that are not kept any more, once this memory stands.
+pub fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
+    let used: BTreeSet<&str> = seen
+        .nodes
+        .iter()
+        .filter_map(|node| {
+            node.row(module.metadata.name.as_deref()?)?
+                .row
+                .revision
+                .as_deref()
+        })
+        .collect();
+    let target = seen.target.as_ref().map(|target| target.revision.as_str());
+    let is_used = |revision: &str| used.contains(revision) || target == Some(revision);
+    let surplus = forgotten(
+        &seen.revisions,
+        memory,
+        is_used,
+        module.spec.rollout.history_limit,
+    );
+    surplus.into_iter().cloned().collect()
 }

@@ -444,7 +444,7 @@ impl Shared {
             written = written.and(self.write_row(&module, seen, &write).await);
         }
         written?;
-        for surplus in surplus(&module, seen, &memory) {
+        for surplus in revisions::surplus(&module, seen, &memory) {
             self.forget_revision(&surplus).await?;
         }
         Ok(Some(memory))
@@ -606,29 +606,6 @@ impl Shared {
         let wait = Duration::try_from(at.duration_since(now)).unwrap_or_default();
         Action::requeue(wait.max(Duration::from_millis(1)))
     }
-}
-
-/// The NodeRevisions that are not kept any more.
-fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
-    let used: BTreeSet<&str> = seen
-        .nodes
-        .iter()
-        .filter_map(|node| {
-            node.row(module.metadata.name.as_deref()?)?
-                .row
-                .revision
-                .as_deref()
-        })
-        .collect();
-    let target = seen.target.as_ref().map(|target| target.revision.as_str());
-    let is_used = |revision: &str| used.contains(revision) || target == Some(revision);
-    let surplus = revisions::forgotten(
-        &seen.revisions,
-        memory,
-        is_used,
-        module.spec.rollout.history_limit,
-    );
-    surplus.into_iter().cloned().collect()
 }
 
 /// A NodeAssemblage with one row, owned by its Node: it goes with that.
