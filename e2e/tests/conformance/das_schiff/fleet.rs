@@ -3,9 +3,12 @@
 //!
 //! The objects of the original are thin: each Node runs Linux, and has an agent that lives while the Node is Ready.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::Time};
 use muster_api::{
@@ -286,14 +289,28 @@ impl Fleet {
         self.world.record(NAME, seen, plan)
     }
 
-    /// One pass whose rows are written as far as `succeeds` says of a node.
+    /// One pass whose rows are written as far as `succeeds` says of a node. What it has written is a change, and leads to another pass; an
+    /// error does not at once.
     pub fn pass_with(&mut self, mut succeeds: impl FnMut(&str) -> bool) -> anyhow::Result<Decision> {
-        let decision = self.world.pass_with(NAME, |node, _| succeeds(node));
-        self.world.gap = std::time::Duration::ZERO;
-        decision.with_context(|| format!("nothing was decided: {:?}", self.module().status))
+        for _ in 0..BOUND {
+            let before = self.module().status.clone();
+            let (mut wrote, mut failed) = (false, false);
+            let decision = self.world.pass_with(NAME, |node, _| {
+                wrote = true;
+                let succeeds = succeeds(node);
+                failed |= !succeeds;
+                succeeds
+            });
+            let decision = decision.with_context(|| format!("nothing was decided: {:?}", self.module().status))?;
+            self.world.gap = Duration::ZERO;
+            if failed || (!wrote && self.module().status == before) {
+                return Ok(decision);
+            }
+        }
+        bail!("the controller does not come to rest")
     }
 
-    /// One pass. The nodes that got another row by it.
+    /// Passes until nothing changes. The nodes that got another row by them.
     pub fn pass(&mut self) -> anyhow::Result<(Decision, Vec<String>)> {
         let mut written = Vec::new();
         let decision = self.pass_with(|node| {

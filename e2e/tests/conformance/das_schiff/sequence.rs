@@ -100,7 +100,6 @@ struct Happened {
 struct Life {
     fleet: Fleet,
     flags: Flags,
-    inputs: BTreeMap<String, Vec<Value>>,
     /// The set of inputs that the user has chosen.
     chosen: Option<String>,
     /// The last decision.
@@ -144,7 +143,6 @@ impl Life {
         let mut life = Self {
             fleet,
             flags: input.flags,
-            inputs: input.inputs.clone(),
             chosen: None,
             decision: None,
             target: None,
