@@ -403,7 +403,9 @@ impl World {
         };
         let nodes = self.assemblages.iter().filter(|(_, assemblage)| {
             let mut rows = assemblage.spec.rows.iter();
-            rows.any(|row| row.name == module && row.withdraw.is_none() && row.revision.as_ref() == Some(&revision))
+            rows.any(|row| {
+                row.name == module && row.withdraw.is_none() && row.revision.as_ref() == Some(&revision)
+            })
         });
         nodes.map(|(node, _)| node.as_str()).collect()
     }

@@ -454,7 +454,11 @@ impl Safer<'_> {
             return Some(same(self.of_step(path, step), given));
         }
         if self.rules.wording.contains(&last(path)) {
-            return Some(given.as_str().is_some_and(|given| given.is_empty() == word.is_empty()));
+            return Some(
+                given
+                    .as_str()
+                    .is_some_and(|given| given.is_empty() == word.is_empty()),
+            );
         }
         // The words of errors are muster's own.
         if last(path) == "error" {

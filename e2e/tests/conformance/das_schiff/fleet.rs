@@ -15,7 +15,7 @@ use muster_api::{
     amount::Amount,
     node::{
         NodeAssemblage, NodeModule, NodeRevision,
-        assemblage::NodePhase,
+        assemblage::{NodePhase, NodeRow},
         content::NodeContent,
         render::{self, Values},
         revision,
@@ -28,7 +28,7 @@ use muster_controllers::node::{
     observation::Observation,
     revisions,
 };
-use muster_rollout::{Charge, Decision, Evidence, Revision, UnitId};
+use muster_rollout::{Decision, Evidence, Memory, Revision};
 use serde_json::{Value, json};
 
 use support::World;
@@ -205,7 +205,8 @@ impl Fleet {
         let labels = facts.map(|facts| facts.labels.clone()).unwrap_or_default();
         let parts = render::parts(&content, &labels)?;
         let digest = render::render(&content, &parts, &Values::new())?.digest();
-        let owner = facts.map(|facts| json!({"apiVersion": "v1", "kind": "Node", "name": node, "uid": facts.uid}));
+        let owner =
+            facts.map(|facts| json!({"apiVersion": "v1", "kind": "Node", "name": node, "uid": facts.uid}));
         let owners: Vec<Value> = owner.into_iter().collect();
         let assemblage: NodeAssemblage = serde_json::from_value(json!({
             "metadata": {"name": node, "resourceVersion": "0", "ownerReferences": owners},
@@ -226,7 +227,10 @@ impl Fleet {
     /// What the tables call the revision that the row of a node asks for.
     pub fn assigned(&self, node: &str) -> Option<String> {
         let row = self.row(node)?.row;
-        let name = row.withdraw.is_none().then(|| self.name_of(&row.revision?.clone()).map(str::to_owned));
+        let name = row
+            .withdraw
+            .is_none()
+            .then(|| self.name_of(&row.revision?.clone()).map(str::to_owned));
         name.flatten()
     }
 
@@ -265,7 +269,11 @@ impl Fleet {
             "message": status["errorMessage"],
             "confirmed": confirmed,
         });
-        let assemblage = self.world.assemblages.get_mut(node).context("no NodeAssemblage")?;
+        let assemblage = self
+            .world
+            .assemblages
+            .get_mut(node)
+            .context("no NodeAssemblage")?;
         assemblage.status = Some(serde_json::from_value(json!({"rows": [state]}))?);
         Ok(())
     }
@@ -289,35 +297,40 @@ impl Fleet {
         self.world.record(NAME, seen, plan)
     }
 
-    /// One pass whose rows are written as far as `succeeds` says of a node. What it has written is a change, and leads to another pass; an
-    /// error does not at once.
-    pub fn pass_with(&mut self, mut succeeds: impl FnMut(&str) -> bool) -> anyhow::Result<Decision> {
-        for _ in 0..BOUND {
-            let before = self.module().status.clone();
-            let (mut wrote, mut failed) = (false, false);
-            let decision = self.world.pass_with(NAME, |node, _| {
-                wrote = true;
-                let succeeds = succeeds(node);
-                failed |= !succeeds;
-                succeeds
-            });
-            let decision = decision.with_context(|| format!("nothing was decided: {:?}", self.module().status))?;
-            self.world.gap = Duration::ZERO;
-            if failed || (!wrote && self.module().status == before) {
-                return Ok(decision);
-            }
-        }
-        bail!("the controller does not come to rest")
+    /// One pass, whose rows are written as far as `succeeds` says of a node and its row. Whether that leads to another pass: what was
+    /// written is a change; an error is none.
+    pub fn one_pass(
+        &mut self,
+        mut succeeds: impl FnMut(&str, Option<&NodeRow>) -> bool,
+    ) -> anyhow::Result<(Decision, bool)> {
+        let before = self.module().status.clone();
+        let (mut wrote, mut failed) = (false, false);
+        let decision = self.world.pass_with(NAME, |node, row| {
+            wrote = true;
+            let succeeds = succeeds(node, row);
+            failed |= !succeeds;
+            succeeds
+        });
+        let decision =
+            decision.with_context(|| format!("nothing was decided: {:?}", self.module().status))?;
+        self.world.gap = Duration::ZERO;
+        let changed = wrote || self.module().status != before;
+        Ok((decision, changed && !failed))
     }
 
     /// Passes until nothing changes. The nodes that got another row by them.
     pub fn pass(&mut self) -> anyhow::Result<(Decision, Vec<String>)> {
         let mut written = Vec::new();
-        let decision = self.pass_with(|node| {
-            written.push(node.to_owned());
-            true
-        })?;
-        Ok((decision, written))
+        for _ in 0..BOUND {
+            let (decision, goes_on) = self.one_pass(|node, _| {
+                written.push(node.to_owned());
+                true
+            })?;
+            if !goes_on {
+                return Ok((decision, written));
+            }
+        }
+        bail!("the controller does not come to rest")
     }
 
     /// Passes whenever time alone changes something, and one at the end.
@@ -334,15 +347,23 @@ impl Fleet {
         Ok(self.pass()?.0)
     }
 
-    /// The charged nodes, and the charge of each.
-    pub fn charged(decision: &Decision) -> Vec<(&UnitId, &Charge)> {
-        let all = decision.memory.charges.iter();
-        all.filter(|(_, charge)| charge.counts()).collect()
+    /// The nodes that are charged, as the memory stands written.
+    pub fn charged(&self) -> Vec<String> {
+        let stored = self
+            .world
+            .modules
+            .get(NAME)
+            .and_then(|module| module.status.as_ref()?.rollout.as_ref());
+        let memory = stored.and_then(|stored| serde_json::from_str::<Memory>(&stored.memory).ok());
+        let memory = memory.unwrap_or_default(); // nothing was decided yet
+        let charged = memory.charges.iter().filter(|(_, charge)| charge.counts());
+        charged.map(|(node, _)| node.to_string()).collect()
     }
 
     /// What is condemned, and why.
     pub fn condemned<'a>(&'a self, decision: &'a Decision) -> BTreeMap<&'a str, &'a Evidence> {
-        let named = |(bad, evidence): (&Revision, &'a Evidence)| Some((self.name_of(&bad.to_string())?, evidence));
+        let named =
+            |(bad, evidence): (&Revision, &'a Evidence)| Some((self.name_of(&bad.to_string())?, evidence));
         decision.memory.bad.iter().filter_map(named).collect()
     }
 
@@ -357,7 +378,9 @@ impl Fleet {
     /// Nodes whose row is not reported as confirmed.
     pub fn in_flight(&self) -> BTreeSet<&str> {
         let nodes = self.world.assemblages.keys().map(String::as_str);
-        nodes.filter(|node| self.phase(node) != Some(NodePhase::Confirmed)).collect()
+        nodes
+            .filter(|node| self.phase(node) != Some(NodePhase::Confirmed))
+            .collect()
     }
 
     /// What is reported of the row of a node.

@@ -22,8 +22,14 @@ pub const TABLES: &[&[Table]] = &[
 
 /// What the controller will do.
 const LATER: &[Table] = &[
-    elsewhere("node-condition.json", "the controller writes no condition of Nodes yet"),
-    elsewhere("node-taints.json", "the controller removes no start-up taints yet"),
+    elsewhere(
+        "node-condition.json",
+        "the controller writes no condition of Nodes yet",
+    ),
+    elsewhere(
+        "node-taints.json",
+        "the controller removes no start-up taints yet",
+    ),
 ];
 
 const OTHERS: &[Table] = &[

@@ -19,9 +19,13 @@ use crate::registry::{Input, Table, product};
 
 pub const TABLES: &[Table] = &[
     product("config-timeout.json", PASS, config_timeout),
-    product("create-revision.json", "controllers::node::revisions::name", create_revision)
-        .wording(WORDS)
-        .safer_alone(),
+    product(
+        "create-revision.json",
+        "controllers::node::revisions::name",
+        create_revision,
+    )
+    .wording(WORDS)
+    .safer_alone(),
     product("first-valid-revision.json", PASS, first_valid_revision),
     product("invalidate-revision.json", PASS, invalidate_revision)
         .wording(WORDS)
@@ -62,7 +66,9 @@ impl<'a> Stored<'a> {
     pub fn of(object: &'a Value) -> anyhow::Result<Self> {
         let created = object["metadata"]["creationTimestamp"].as_str().unwrap_or(NOW);
         Ok(Self {
-            name: object["spec"]["revision"].as_str().context("a revision without a hash")?,
+            name: object["spec"]["revision"]
+                .as_str()
+                .context("a revision without a hash")?,
             created: created.parse()?,
             invalid: object["status"]["isInvalid"] == true,
             status: &object["status"],
@@ -81,8 +87,16 @@ impl<'a> Stored<'a> {
 }
 
 /// Revisions on record. One that is condemned once is so, however often it is listed.
-fn store_all(fleet: &mut Fleet, stored: &[Stored<'_>], verdict: impl Fn(&Stored<'_>) -> Option<Verdict>) -> anyhow::Result<()> {
-    let bad: BTreeSet<&str> = stored.iter().filter(|one| one.invalid).map(|one| one.name).collect();
+fn store_all(
+    fleet: &mut Fleet,
+    stored: &[Stored<'_>],
+    verdict: impl Fn(&Stored<'_>) -> Option<Verdict>,
+) -> anyhow::Result<()> {
+    let bad: BTreeSet<&str> = stored
+        .iter()
+        .filter(|one| one.invalid)
+        .map(|one| one.name)
+        .collect();
     for one in stored.iter().rev() {
         let verdict = if bad.contains(one.name) {
             Some(Verdict::Bad)
@@ -171,7 +185,10 @@ fn should_skip(input: &Input<'_>) -> anyhow::Result<Value> {
     let (_, written) = fleet.pass()?;
     let skip = written.is_empty();
     let status = fleet.module().status.as_ref().context("no status")?;
-    let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let ready = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready");
     let message = ready.map(|ready| ready.message.as_str()).filter(|_| skip);
     Ok(json!({"skip": skip, "message": message}))
 }
@@ -186,8 +203,12 @@ struct OutdatedInput {
 
 /// The node, its revision and its status.
 fn config(object: &Value) -> anyhow::Result<(&str, &str, &Value)> {
-    let name = object["metadata"]["name"].as_str().context("a config without a name")?;
-    let revision = object["spec"]["revision"].as_str().context("a config without a revision")?;
+    let name = object["metadata"]["name"]
+        .as_str()
+        .context("a config without a name")?;
+    let revision = object["spec"]["revision"]
+        .as_str()
+        .context("a config without a revision")?;
     Ok((name, revision, &object["status"]))
 }
 
@@ -224,7 +245,9 @@ fn list_nodes(input: &Input<'_>) -> anyhow::Result<Value> {
     let mut fleet = Fleet::unlimited(NOW.parse()?);
     for node in &input.nodes {
         fleet.join(node)?;
-        let name = node["metadata"]["name"].as_str().context("a Node without a name")?;
+        let name = node["metadata"]["name"]
+            .as_str()
+            .context("a Node without a name")?;
         fleet.confirm(name, "old")?;
     }
     fleet.call("new", Fleet::plain("new"));
@@ -267,7 +290,9 @@ fn redundant_configs(input: &Input<'_>) -> anyhow::Result<Value> {
     let (seen, _) = fleet.decide();
     let counted = seen.units.iter().filter(|unit| unit.selected());
     let kept: Vec<&str> = counted.map(|unit| unit.id.as_str()).collect();
-    let deleted = before.iter().filter(|node| !fleet.world.assemblages.contains_key(*node));
+    let deleted = before
+        .iter()
+        .filter(|node| !fleet.world.assemblages.contains_key(*node));
     Ok(json!({"kept": kept, "deleted": deleted.collect::<Vec<_>>(), "error": null}))
 }
 
@@ -295,7 +320,7 @@ fn revision_cleanup(input: &Input<'_>) -> anyhow::Result<Value> {
         fleet.report(node, status)?;
     }
     fleet.aim(newest)?;
-    fleet.pass()?;
+    fleet.one_pass(|_, _| true)?;
     let mut deleted = Vec::new();
     for one in &stored {
         if fleet.stored(one.name)?.is_none() {
@@ -373,7 +398,8 @@ fn invalidate_revision(input: &Input<'_>) -> anyhow::Result<Value> {
     let mut decision = None;
     for (node, message, at) in fails {
         fleet.world.now = at;
-        let status = json!({"configStatus": "invalid", "lastAppliedRevision": revision.name, "errorMessage": message});
+        let status =
+            json!({"configStatus": "invalid", "lastAppliedRevision": revision.name, "errorMessage": message});
         fleet.report(node, &status)?;
         decision = Some(fleet.pass()?.0);
     }
@@ -402,12 +428,17 @@ struct SelectorInput {
 /// An input of the original is a part of a NodeModule.
 fn match_selector(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: SelectorInput = input.parse()?;
-    let content: NodeContent = serde_json::from_value(json!({"parts": [{"selector": input.selector, "files": []}]}))?;
+    let content: NodeContent =
+        serde_json::from_value(json!({"parts": [{"selector": input.selector, "files": []}]}))?;
     let selector = input.selector.as_ref();
-    Ok(match selector.map(|selector| Matcher::new(Some(selector))).transpose() {
-        Ok(_) => json!({"matches": !render::parts(&content, &input.labels)?.is_empty(), "selectorError": null}),
-        Err(error) => json!({"matches": false, "selectorError": error.to_string()}),
-    })
+    Ok(
+        match selector.map(|selector| Matcher::new(Some(selector))).transpose() {
+            Ok(_) => {
+                json!({"matches": !render::parts(&content, &input.labels)?.is_empty(), "selectorError": null})
+            }
+            Err(error) => json!({"matches": false, "selectorError": error.to_string()}),
+        },
+    )
 }
 
 #[derive(Deserialize)]
@@ -443,9 +474,20 @@ fn revision_counters(input: &Input<'_>) -> anyhow::Result<Value> {
         let (node, carried, status) = config(object)?;
         let reported: Option<Timestamp> = status["lastUpdate"].as_str().map(str::parse).transpose()?;
         let reported = reported.filter(|at| *at <= input.now);
-        let assigned = input.assigned_at.get(node).copied().or(reported).unwrap_or(input.now);
+        let assigned = input
+            .assigned_at
+            .get(node)
+            .copied()
+            .or(reported)
+            .unwrap_or(input.now);
         events.push((assigned, Event::Assigned, node, carried, status));
-        events.push((reported.unwrap_or(assigned).max(assigned), Event::Reported, node, carried, status));
+        events.push((
+            reported.unwrap_or(assigned).max(assigned),
+            Event::Reported,
+            node,
+            carried,
+            status,
+        ));
     }
     events.sort_by_key(|(at, event, node, ..)| (*at, *event, *node));
     let mut fleet = Fleet::unlimited(events.first().map_or(input.now, |event| event.0));
@@ -465,14 +507,22 @@ fn revision_counters(input: &Input<'_>) -> anyhow::Result<Value> {
                     // It has another one, and its turn has not come.
                     fleet.confirm(node, carried)?;
                     let facts = fleet.world.nodes.get_mut(node).context("it just joined")?;
-                    facts.annotations.insert("fleet.muster.dev/hold".to_owned(), "true".to_owned());
+                    facts
+                        .annotations
+                        .insert("fleet.muster.dev/hold".to_owned(), "true".to_owned());
                 }
             }
             Event::Reported => fleet.report(node, status)?,
         }
         fleet.pass()?;
-        if event == Event::Reported && let Some(object) = input.nodes.get(node) {
-            fleet.set_ready(node, muster_controllers::node::facts::NodeFacts::of(&serde_json::from_value(object.clone())?).ready);
+        if event == Event::Reported
+            && let Some(object) = input.nodes.get(node)
+        {
+            fleet.set_ready(
+                node,
+                muster_controllers::node::facts::NodeFacts::of(&serde_json::from_value(object.clone())?)
+                    .ready,
+            );
         }
     }
     let decision = fleet.until(input.now)?;
@@ -481,13 +531,17 @@ fn revision_counters(input: &Input<'_>) -> anyhow::Result<Value> {
 
 fn counters(fleet: &Fleet, decision: &Decision) -> anyhow::Result<Value> {
     let status = fleet.module().status.as_ref().context("no status")?;
-    let charged = Fleet::charged(decision);
-    let ongoing = charged.iter().filter(|(node, _)| fleet.phase(node.as_str()) != Some(NodePhase::Failed));
+    let charged = fleet.charged();
+    let ongoing = charged
+        .iter()
+        .filter(|node| fleet.phase(node) != Some(NodePhase::Failed));
     let failed = &decision.memory.marks;
     let first = failed.first_key_value();
     let message = first.and_then(|(node, _)| {
         let mut attention = status.attention.iter();
-        attention.find(|entry| entry.node == node.as_str()).map(|entry| entry.message.as_str())
+        attention
+            .find(|entry| entry.node == node.as_str())
+            .map(|entry| entry.message.as_str())
     });
     if first.is_some() && message.is_none() {
         bail!("a node failed, and nothing says so");

@@ -1,31 +1,35 @@
 //! Scripted lives of a fleet: passes of the controller, and agents that report, in the order of the script.
 //!
-//! Settings are translated as the README of the tables says. The original's limit counts the nodes that are changing, and it writes one
-//! node in a pass: a limit of muster, which counts nodes that are not Ready too, is one more for each of these, and no more than one above
-//! what is changing.
+//! Settings are translated as the README of the tables says. The original's limit counts the nodes that are changing: one of muster counts
+//! nodes that are not Ready, too, so it is one more for each of these. The original writes one node in a pass: a pass of muster is allowed
+//! one more node than are changing, and its second row is written with the next one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use anyhow::{Context, bail};
 use jiff::{SignedDuration, Timestamp};
-use muster_api::revision::Verdict;
-use muster_controllers::runtime::retry;
-use muster_rollout::Decision;
+use muster_api::{node::NodeRevision, revision::Verdict};
+use muster_controllers::{node::facts::RowFacts, runtime::retry};
+use muster_rollout::{Decision, Why};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{fleet::Fleet, rollout::Stored};
 use crate::registry::{Input, Table, product};
 
-pub const TABLES: &[Table] = &[
-    product("sequences-rollout.json", "controllers::node::pass::next", sequence)
-        .wording(&["error", "errorMessage"])
-        .unordered(&["charged", "deleted", "inFlight"])
-        .without(NO_COUNTERPART)
-        .safer_alone()
-        .carried(),
-];
+pub const TABLES: &[Table] = &[product(
+    "sequences-rollout.json",
+    "controllers::node::pass::next",
+    sequence,
+)
+.wording(&["error", "errorMessage"])
+.unordered(&["charged", "deleted", "inFlight"])
+.without(NO_COUNTERPART)
+.safer_alone()
+.carried()];
 
+/// More passes than a change leads to.
+const PASSES: usize = 100;
 /// Words of the log, owner references of the original's own objects, counters of revisions, and times of the agents' clocks.
 const NO_COUNTERPART: &[&str] = &[
     "log",
@@ -97,6 +101,39 @@ struct Happened {
     not: bool,
 }
 
+impl Happened {
+    fn note_write(&mut self, node: &str, revision: Option<&str>, known: bool, failed: Option<String>) {
+        let op = if known { "update" } else { "create" };
+        let mut written = json!({"op": op, "kind": "NodeNetworkConfig", "name": node, "revision": revision});
+        let mut row = json!({"unit": node, "revision": revision});
+        if let Some(error) = failed {
+            written["error"] = error.as_str().into();
+            row["outcome"] = "unknown".into();
+            self.error = Some(error);
+        }
+        self.written.push(written);
+        self.rows.push(row);
+    }
+}
+
+/// One node is written in a step, as the original does; others wait for the next one, as after a process that was killed.
+struct Pace {
+    outcomes: VecDeque<String>,
+    written: bool,
+}
+
+impl Pace {
+    /// Whether the next write succeeds, and, if it is made, its error.
+    fn next(&mut self) -> (bool, Option<Option<String>>) {
+        if self.written {
+            return (false, None);
+        }
+        let failed = self.outcomes.pop_front().filter(|outcome| outcome != "ok");
+        self.written = failed.is_none();
+        (self.written, Some(failed))
+    }
+}
+
 struct Life {
     fleet: Fleet,
     flags: Flags,
@@ -157,14 +194,18 @@ impl Life {
         }
         let of = |kind: &'static str| input.objects.iter().filter(move |object| object["kind"] == kind);
         if let Some(unknown) = input.objects.iter().find(|object| {
-            !["Node", "NetworkConfigRevision", "NodeNetworkConfig"].iter().any(|kind| object["kind"] == **kind)
+            !["Node", "NetworkConfigRevision", "NodeNetworkConfig"]
+                .iter()
+                .any(|kind| object["kind"] == **kind)
         }) {
             bail!("an object of an unknown kind: {}", unknown["kind"]);
         }
         for node in of("Node") {
             life.fleet.join(node)?;
         }
-        let mut stored = of("NetworkConfigRevision").map(Stored::of).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut stored = of("NetworkConfigRevision")
+            .map(Stored::of)
+            .collect::<anyhow::Result<Vec<_>>>()?;
         stored.sort_by_key(|one| std::cmp::Reverse(one.created));
         let configs: Vec<&Value> = of("NodeNetworkConfig").collect();
         life.begin(&stored, &configs)?;
@@ -188,14 +229,19 @@ impl Life {
             self.fleet.store(one.name, one.created, verdict)?;
         }
         for config in configs {
-            let node = config["metadata"]["name"].as_str().context("a config without a name")?;
-            let revision = config["spec"]["revision"].as_str().context("a config without a revision")?;
+            let node = config["metadata"]["name"]
+                .as_str()
+                .context("a config without a name")?;
+            let revision = config["spec"]["revision"]
+                .as_str()
+                .context("a config without a revision")?;
             self.fleet.carry(node, revision)?;
             self.fleet.report(node, &config["status"])?;
             self.reports.insert(node.to_owned(), config["status"].clone());
         }
-        if target.is_some() {
-            self.fleet.aim(target)?;
+        // Where all are condemned, the newest is still what is asked for.
+        if let Some(asked) = target.or(stored.first().map(|newest| newest.name)) {
+            self.fleet.aim(Some(asked))?;
         }
         self.target = target.map(str::to_owned);
         Ok(())
@@ -206,8 +252,9 @@ impl Life {
         match (step.actor.as_str(), step.event.as_str()) {
             ("user", "inputs") => self.chosen.clone_from(&step.inputs),
             ("config", "reconcile") => {
-                let chosen = self.chosen.clone().context("no inputs were chosen")?;
-                self.ask_for(&chosen, &mut happened)?;
+                if let Some(chosen) = self.chosen.clone() {
+                    self.ask_for(&chosen, &mut happened)?;
+                }
             }
             ("config", "store") => {
                 let revision = step.revision.as_deref().context("nothing is stored")?;
@@ -242,98 +289,98 @@ impl Life {
             happened.written.push(op);
         }
         match &plan.decided {
-            Some(decided) => self.take(decided.decision().clone()),
+            Some(decided) => self.target(decided.decision()),
             None => happened.error = seen.invalid.map(|invalid| invalid.message.clone()),
         }
         Ok(())
     }
 
     /// A withdrawal that waits for an acknowledgement is none yet: what was asked for before is asked for still.
-    fn take(&mut self, decision: Decision) {
-        let held = |why: &muster_rollout::Why| matches!(why, muster_rollout::Why::WithdrawalHeld { .. });
+    fn target(&mut self, decision: &Decision) {
+        let held = |why: &Why| matches!(why, Why::WithdrawalHeld { .. });
         if !decision.reasons.iter().any(|(_, why)| held(why)) {
-            self.target = self.fleet.target(&decision).map(str::to_owned);
+            self.target = self.fleet.target(decision).map(str::to_owned);
         }
-        self.decision = Some(decision);
     }
 
-    /// How many nodes may be changing or not Ready in this pass.
-    fn limit(&self) -> usize {
-        let charged = self.charged();
-        let is_charged = |node: &str| charged.iter().any(|charged| charged == node);
+    /// Lets so many nodes change beside those that are not Ready.
+    fn limit(&mut self, changing: usize) {
+        let charged = self.fleet.charged();
         let nodes = self.fleet.world.nodes.values();
-        let away = nodes.filter(|node| (!node.ready || node.deleting) && !is_charged(&node.name));
-        (charged.len() + 1).min(self.flags.max_updating).max(charged.len()) + away.count()
-    }
-
-    fn charged(&self) -> Vec<String> {
-        let charged = self.decision.iter().flat_map(Fleet::charged);
-        charged.map(|(node, _)| node.to_string()).collect()
+        let away = nodes.filter(|node| !charged.contains(&node.name) && (!node.ready || node.deleting));
+        self.fleet.rollout["maxUnreadyNodes"] = json!(changing + away.count());
+        self.fleet.apply();
     }
 
     fn pass(&mut self, outcomes: &[String], happened: &mut Happened) -> anyhow::Result<()> {
         if self.api_down {
             happened.error = Some("connection refused".to_owned());
+        }
+        if self.api_down || !self.fleet.is_applied() {
             return Ok(());
         }
-        if !self.fleet.is_applied() {
-            return Ok(());
-        }
-        self.fleet.rollout["maxUnreadyNodes"] = json!(self.limit());
-        self.fleet.apply();
         let before = self.fleet.world.revisions.clone();
-        let known: Vec<String> = self.fleet.world.assemblages.keys().cloned().collect();
-        let mut outcomes = outcomes.iter();
-        let mut writes = Vec::new();
-        let passed = self.fleet.pass_with(|node| {
-            let failed = outcomes.next().filter(|outcome| *outcome != "ok");
-            writes.push((node.to_owned(), failed.cloned()));
-            failed.is_none()
-        });
-        let decision = match passed {
-            Ok(decision) => decision,
-            Err(error) => {
-                happened.error = Some(format!("{error:#}"));
-                return Ok(());
-            }
+        let mut pace = Pace {
+            outcomes: outcomes.iter().cloned().collect(),
+            written: false,
         };
-        for (node, failed) in writes {
-            self.note_write(&node, failed, &known, &decision, happened);
-        }
-        for (name, revision) in &before {
-            if !self.fleet.world.revisions.contains_key(name)
-                && let Some(called) = self.fleet.name_of(&revision.spec.revision)
-            {
-                let op = json!({"op": "delete", "kind": "NetworkConfigRevision", "name": called});
-                happened.written.push(op);
-                happened.deleted.push(called.to_owned());
+        let charged = self.fleet.charged().len();
+        let changing = self.flags.max_updating.min(charged + 1);
+        for _ in 0..PASSES {
+            self.limit(changing);
+            match self.one_pass(&mut pace, happened) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    happened.error = Some(format!("{error:#}"));
+                    return Ok(());
+                }
             }
         }
-        self.take(decision);
+        self.note_deletions(&before, happened);
         Ok(())
     }
 
-    fn note_write(
-        &self,
-        node: &str,
-        failed: Option<String>,
-        known: &[String],
-        decision: &Decision,
-        happened: &mut Happened,
-    ) {
-        let charge = decision.memory.charges.get(node);
-        let revision = charge.and_then(|charge| charge.revision);
-        let revision = revision.and_then(|revision| self.fleet.name_of(&revision.to_string()));
-        let op = if known.iter().any(|known| known == node) { "update" } else { "create" };
-        let mut written = json!({"op": op, "kind": "NodeNetworkConfig", "name": node, "revision": revision});
-        let mut row = json!({"unit": node, "revision": revision});
-        if let Some(error) = failed {
-            written["error"] = error.as_str().into();
-            row["outcome"] = "unknown".into();
-            happened.error = Some(error);
+    /// Whether it leads to another one.
+    fn one_pass(&mut self, pace: &mut Pace, happened: &mut Happened) -> anyhow::Result<bool> {
+        let rows: BTreeMap<String, RowFacts> = self
+            .fleet
+            .world
+            .assemblages
+            .keys()
+            .filter_map(|node| Some((node.clone(), self.fleet.row(node)?)))
+            .collect();
+        let mut writes = Vec::new();
+        let (decision, goes_on) = self.fleet.one_pass(|node, row| {
+            let fence = rows
+                .get(node)
+                .zip(row)
+                .is_some_and(|(old, new)| old.row.digest == new.digest);
+            if fence {
+                // Only its token is raised: the node is asked for nothing else than before.
+                return true;
+            }
+            let (succeeds, outcome) = pace.next();
+            writes.extend(outcome.map(|failed| (node.to_owned(), row.cloned(), failed)));
+            succeeds
+        })?;
+        for (node, row, failed) in writes {
+            let revision = row.and_then(|row| self.fleet.name_of(&row.revision?).map(str::to_owned));
+            happened.note_write(&node, revision.as_deref(), rows.contains_key(&node), failed);
         }
-        happened.written.push(written);
-        happened.rows.push(row);
+        self.target(&decision);
+        self.decision = Some(decision);
+        Ok(goes_on)
+    }
+
+    fn note_deletions(&self, before: &BTreeMap<String, NodeRevision>, happened: &mut Happened) {
+        let kept = &self.fleet.world.revisions;
+        let gone = before.iter().filter(|(name, _)| !kept.contains_key(*name));
+        for called in gone.filter_map(|(_, revision)| self.fleet.name_of(&revision.spec.revision)) {
+            let op = json!({"op": "delete", "kind": "NetworkConfigRevision", "name": called});
+            happened.written.push(op);
+            happened.deleted.push(called.to_owned());
+        }
     }
 
     /// Whether it took place.
@@ -459,16 +506,21 @@ impl Life {
     fn revisions(&self) -> Vec<Value> {
         let mut stored: Vec<_> = self.fleet.world.revisions.values().collect();
         stored.sort_by_key(|one| std::cmp::Reverse(one.metadata.creation_timestamp.as_ref().map(|at| at.0)));
-        let condemned = self.decision.as_ref().map(|decision| self.fleet.condemned(decision));
+        let condemned = self
+            .decision
+            .as_ref()
+            .map(|decision| self.fleet.condemned(decision));
         let condemned = condemned.unwrap_or_default();
-        let names = stored.iter().filter_map(|one| self.fleet.name_of(&one.spec.revision));
-        let shown = names.map(|name| {
+        let shown = stored.iter().filter_map(|one| {
+            let name = self.fleet.name_of(&one.spec.revision)?;
             let evidence = condemned.get(name);
-            let mut shown = json!({"revision": name, "isInvalid": evidence.is_some()});
-            if let Some(evidence) = evidence {
+            let before = one.status.as_ref().and_then(|status| status.verdict);
+            let bad = evidence.is_some() || before == Some(Verdict::Bad);
+            let mut shown = json!({"revision": name, "isInvalid": bad});
+            if let Some(evidence) = evidence.filter(|evidence| !evidence.unit.as_str().is_empty()) {
                 shown["failedNode"] = evidence.unit.as_str().into();
             }
-            shown
+            Some(shown)
         });
         shown.collect()
     }
@@ -479,7 +531,7 @@ impl Life {
             "step": number,
             "target": self.target,
             "written": happened.rows,
-            "charged": self.charged(),
+            "charged": self.fleet.charged(),
             "condemned": self.condemned(),
             "deleted": happened.deleted,
             "error": happened.error,
@@ -515,16 +567,23 @@ fn parts(objects: &[Value]) -> anyhow::Result<Value> {
     let mut parts: Vec<Value> = Vec::new();
     for object in objects {
         let kind = object["kind"].as_str().context("an input without a kind")?;
-        let name = object["metadata"]["name"].as_str().context("an input without a name")?;
+        let name = object["metadata"]["name"]
+            .as_str()
+            .context("an input without a name")?;
         // The VLAN of a layer 2 network is what it is on a node, as a path is of a file.
-        let id = object["spec"]["id"].as_i64().map_or_else(|| name.to_owned(), |id| id.to_string());
+        let id = object["spec"]["id"]
+            .as_i64()
+            .map_or_else(|| name.to_owned(), |id| id.to_string());
         let file = json!({
             "path": format!("/etc/network/{}/{id}", kind.to_lowercase()),
             "content": object["spec"].to_string().replace("$(", "$$("),
         });
         let selector = &object["spec"]["nodeSelector"];
         match parts.iter_mut().find(|part| part["selector"] == *selector) {
-            Some(part) => part["files"].as_array_mut().context("a part without files")?.push(file),
+            Some(part) => part["files"]
+                .as_array_mut()
+                .context("a part without files")?
+                .push(file),
             None if selector.is_null() => parts.push(json!({"files": [file]})),
             None => parts.push(json!({"selector": selector, "files": [file]})),
         }
