@@ -15,9 +15,9 @@ use muster_api::{
         assemblage::{NodeAgent, NodePhase, NodeRow, NodeRowState},
         content::NodeContent,
         module::NodeOnDelete,
+        revision::NodeRevisionStatus,
     },
     reasons::Reason,
-    revision::Verdict,
     schema::MAX_TOKEN,
 };
 use muster_rollout as engine;
@@ -280,7 +280,7 @@ pub struct RevisionFacts {
     /// What it is.
     pub definition: Definition,
     /// What became of it, as far as that is on record.
-    pub verdict: Option<Verdict>,
+    pub status: NodeRevisionStatus,
 }
 
 impl RevisionFacts {
@@ -296,7 +296,7 @@ impl RevisionFacts {
                 revision: revision.spec.revision.clone(),
                 content: Arc::new(revision.spec.content.clone()),
             },
-            verdict: revision.status.as_ref().and_then(|status| status.verdict),
+            status: revision.status.clone().unwrap_or_default(), // nothing became of it yet
         }
     }
 }

@@ -5,12 +5,21 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use muster_api::{names, node::NodeModule, revision::Verdict};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use muster_api::{
+    names,
+    node::{
+        NodeModule,
+        revision::{NodeEvidence, NodeRevisionStatus},
+    },
+    revision::Verdict,
+};
 use muster_driver::Verdicts;
-use muster_rollout::{Evidence, Memory, Millis, Revision};
+use muster_rollout::{Evidence, Memory, Millis, Revision, RunState};
 
 use super::{facts::RevisionFacts, observation::Observation};
-use crate::module::instants::millis;
+use crate::module::instants::{millis, timestamp};
 
 /// Condemned revisions that are kept, whatever `historyLimit` says.
 const MOST_BAD: usize = 100;
@@ -25,13 +34,19 @@ pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
     let of = |verdict: Verdict| {
         revisions
             .iter()
-            .filter(move |revision| revision.verdict == Some(verdict))
+            .filter(move |revision| revision.status.verdict == Some(verdict))
             .filter_map(|revision| Some((Revision::parse(&revision.definition.revision)?, revision)))
     };
     let last_good = of(Verdict::Good).max_by_key(|(_, revision)| revision.created);
-    let evidence = |revision: &RevisionFacts| {
-        let at = revision.created.map_or(Millis(0), millis);
-        Evidence::new("".into(), "on record of the NodeRevision", at)
+    let evidence = |revision: &RevisionFacts| match revision.status.evidence.first() {
+        Some(NodeEvidence { node, at, message }) => {
+            let at = at.as_ref().map_or(Millis(0), |at| millis(at.0)); // an old version wrote none
+            Evidence::new(node.as_str().into(), message, at)
+        }
+        None => {
+            let at = revision.created.map_or(Millis(0), millis);
+            Evidence::new("".into(), "on record of the NodeRevision", at)
+        }
     };
     let bad: BTreeMap<Revision, Evidence> = of(Verdict::Bad)
         .map(|(revision, on_record)| (revision, evidence(on_record)))
@@ -40,6 +55,54 @@ pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
         last_good: last_good.map(|(revision, _)| revision),
         bad,
     }
+}
+
+/// What a NodeRevision says of itself once this memory stands: what a lost memory is rebuilt from.
+pub fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<NodeRevisionStatus> {
+    let revision = Revision::parse(&known.definition.revision)?;
+    let before = &known.status;
+    let run = memory.run.filter(|run| run.target == revision);
+    let open = run.is_some_and(|run| run.state == RunState::Open);
+    let verdict = match (memory.verdict(revision), run) {
+        (Some(muster_rollout::Verdict::Bad), _) => Some(Verdict::Bad),
+        (Some(muster_rollout::Verdict::Good), _) => Some(Verdict::Good),
+        (None, Some(run)) => (run.state == RunState::Aborted).then_some(Verdict::Aborted),
+        // It had a run, which another one replaced; what never had one has no story.
+        (None, None) => before
+            .verdict
+            .or_else(|| before.started.as_ref().map(|_| Verdict::Superseded)),
+    };
+    let started = run
+        .map(|run| whole(timestamp(run.started)))
+        .or_else(|| before.started.clone());
+    let again = started != before.started;
+    let finished = match &before.finished {
+        _ if open || verdict.is_none() => None,
+        Some(finished) if !again => Some(finished.clone()),
+        _ => Some(whole(now)),
+    };
+    let recorded = memory.course.recorded.as_ref().filter(|_| run.is_some());
+    let evidence = match memory.bad.get(&revision).or(recorded) {
+        Some(bad) => vec![NodeEvidence {
+            node: bad.unit.to_string(),
+            at: Some(whole(timestamp(bad.at))),
+            message: bad.message.to_string(),
+        }],
+        // It is tried again: what was observed before says nothing any more.
+        None if open => Vec::new(),
+        None => before.evidence.clone(),
+    };
+    Some(NodeRevisionStatus {
+        started,
+        finished,
+        verdict,
+        evidence,
+    })
+}
+
+/// Times of objects are whole seconds.
+fn whole(at: Timestamp) -> Time {
+    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
 /// The NodeRevisions beyond the limit, oldest first: neither what a node has or may get, nor what is condemned.

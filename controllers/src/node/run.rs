@@ -79,6 +79,16 @@ pub enum Error {
         "{0} is not as the watch shows it: the watch is behind, and nothing is decided before it has caught up"
     )]
     Behind(String),
+    /// Another revision has the name: nothing of this one can be assigned.
+    #[error(
+        "NodeRevision {name} is of another revision than {revision}, whose name it has: change anything in the NodeModule, so that it gets another one"
+    )]
+    Taken {
+        /// The name.
+        name: String,
+        /// The revision that is not on record.
+        revision: String,
+    },
     /// A pass asks for more and more.
     #[error("NodeModule {0}: a pass did not end after {ROUNDS} rounds")]
     Restless(String),
@@ -87,7 +97,7 @@ pub enum Error {
 impl Retryable for Error {
     fn retry(&self) -> Retry {
         match self {
-            Self::Pass(_) => Retry::AwaitChange,
+            Self::Pass(_) | Self::Taken { .. } => Retry::AwaitChange,
             Self::Call(error) => error.retry(),
             Self::Status(_) | Self::Overtaken(_) | Self::Behind(_) | Self::Restless(_) => Retry::Soon,
         }
@@ -444,6 +454,9 @@ impl Shared {
             written = written.and(self.write_row(&module, seen, &write).await);
         }
         written?;
+        for known in &seen.revisions {
+            self.tell(known, &memory).await?;
+        }
         for surplus in revisions::surplus(&module, seen, &memory) {
             self.forget_revision(&surplus).await?;
         }
@@ -487,7 +500,7 @@ impl Shared {
         Ok(call(what, modules.patch(&name, &patch(), &Patch::Merge(body))).await?)
     }
 
-    /// Puts the content of a revision on record; what has its name is the same.
+    /// Puts the content of a revision on record, if it is not.
     async fn record(&self, module: &NodeModule, revision: &str) -> Result<(), Error> {
         let name = revisions::name(&module.name_any(), &module.uid().unwrap_or_default(), revision);
         let spec = NodeRevisionSpec {
@@ -505,9 +518,37 @@ impl Shared {
         let what = format!("creating NodeRevision {name}");
         match call(what, self.api().create(&post(), &object)).await {
             Ok(_) => Ok(()),
-            Err(error) if error.is_conflict() => Ok(()),
+            Err(error) if error.is_conflict() => self.check_recorded(&name, revision).await,
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The name is made of a part of the hash: what has it must be the same revision.
+    async fn check_recorded(&self, name: &str, revision: &str) -> Result<(), Error> {
+        let what = format!("reading NodeRevision {name}");
+        match call(what, self.api::<NodeRevision>().get_opt(name)).await? {
+            Some(found) if found.spec.revision != revision => Err(Error::Taken {
+                name: name.to_owned(),
+                revision: revision.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts on record what became of a revision.
+    async fn tell(&self, known: &RevisionFacts, memory: &Memory) -> Result<(), Error> {
+        let story = revisions::story(known, memory, self.clock.now());
+        let Some(story) = story.filter(|story| *story != known.status) else {
+            return Ok(());
+        };
+        let revisions = self.api::<NodeRevision>();
+        let what = format!("reading NodeRevision {}", known.name);
+        let found = call(what, revisions.get_opt(&known.name)).await?;
+        if let Some(found) = found.filter(|found| found.uid().as_ref() == Some(&known.uid)) {
+            let before = found.status.as_ref();
+            patch_if_changed(&revisions, &found, before, &story, manager::CONTROLLER).await?;
+        }
+        Ok(())
     }
 
     /// Writes one row on the version that was read. What is overtaken is decided anew.

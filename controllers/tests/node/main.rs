@@ -7,6 +7,7 @@
 )]
 
 mod budgets;
+mod evidence;
 mod inputs;
 mod limits;
 mod lost;

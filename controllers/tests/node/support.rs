@@ -215,8 +215,12 @@ impl World {
         Some(decision)
     }
 
-    /// What comes after the rows: revisions that are not kept any more, and claims that are over.
+    /// What comes after the rows: what became of revisions, those that are not kept any more, and claims that are over.
     fn tidy(&mut self, name: &str, seen: &Observation, memory: &Memory) {
+        for known in &seen.revisions {
+            let revision = self.revisions.get_mut(&known.name).unwrap();
+            revision.status = revisions::story(known, memory, self.now);
+        }
         for surplus in revisions::surplus(&self.modules[name], seen, memory) {
             self.revisions.remove(&surplus.name);
         }
