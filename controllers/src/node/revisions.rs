@@ -1,20 +1,26 @@
 //! NodeRevisions: which are on record, which are forgotten, and what they say of verdicts. Pure.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{
     conditions::bounded,
     names,
-    node::revision::{NodeEvidence, NodeRevisionStatus},
+    node::{
+        NodeModule,
+        revision::{NodeEvidence, NodeRevisionStatus},
+    },
     revision::Verdict,
     schema::MAX_MESSAGE,
 };
 use muster_driver::Verdicts;
 use muster_rollout::{Evidence, Memory, Millis, Revision, RunState};
 
-use super::facts::RevisionFacts;
+use super::{facts::RevisionFacts, observation::Observation};
 use crate::module::{history, instants::millis};
 
 /// Condemned revisions that are kept, whatever `historyLimit` says.
@@ -34,9 +40,15 @@ pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
             .filter_map(|revision| Some((Revision::parse(&revision.definition.revision)?, revision)))
     };
     let last_good = of(Verdict::Good).max_by_key(|(_, revision)| revision.created);
-    let evidence = |revision: &RevisionFacts| {
-        let at = revision.created.map_or(Millis(0), millis);
-        Evidence::new("".into(), "on record of the NodeRevision", at)
+    let evidence = |revision: &RevisionFacts| match revision.status.evidence.first() {
+        Some(NodeEvidence { node, at, message }) => {
+            let at = at.as_ref().map_or(Millis(0), |at| millis(at.0)); // an old version wrote none
+            Evidence::new(node.as_str().into(), message, at)
+        }
+        None => {
+            let at = revision.created.map_or(Millis(0), millis);
+            Evidence::new("".into(), "on record of the NodeRevision", at)
+        }
     };
     let bad: BTreeMap<Revision, Evidence> = of(Verdict::Bad)
         .map(|(revision, on_record)| (revision, evidence(on_record)))
@@ -60,7 +72,8 @@ pub fn stories<'a>(
     told.collect()
 }
 
-fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<NodeRevisionStatus> {
+/// What a NodeRevision says of itself once this memory stands.
+pub fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<NodeRevisionStatus> {
     let revision = Revision::parse(&known.definition.revision)?;
     let before = &known.status;
     let run = memory.run.filter(|run| run.target == revision);
@@ -95,6 +108,32 @@ fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<NodeR
 /// Times of objects are whole seconds.
 fn whole(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
+}
+
+/// The NodeRevisions that are not kept any more.
+pub fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
+    let used: BTreeSet<&str> = seen
+        .nodes
+        .iter()
+        .filter_map(|node| {
+            node.row(module.metadata.name.as_deref()?)?
+                .row
+                .revision
+                .as_deref()
+        })
+        .collect();
+    let target = seen.target.as_ref().map(|target| target.revision.as_str());
+    let pinned = seen.pinned.values();
+    let pinned: BTreeSet<&str> = pinned.map(|pinned| &*pinned.definition.revision).collect();
+    let is_used =
+        |revision: &str| used.contains(revision) || pinned.contains(revision) || target == Some(revision);
+    let surplus = forgotten(
+        &seen.revisions,
+        memory,
+        is_used,
+        module.spec.rollout.history_limit,
+    );
+    surplus.into_iter().cloned().collect()
 }
 
 /// The NodeRevisions beyond the limit, oldest first: neither what a node has or may get, nor what is condemned.

@@ -84,6 +84,16 @@ pub enum Error {
         "{0} is not as the watch shows it: the watch is behind, and nothing is decided before it has caught up"
     )]
     Behind(String),
+    /// Another revision has the name: nothing of this one can be assigned.
+    #[error(
+        "NodeRevision {name} is of another revision than {revision}, whose name it has: change anything in the NodeModule, so that it gets another one"
+    )]
+    Taken {
+        /// The name.
+        name: String,
+        /// The revision that is not on record.
+        revision: String,
+    },
     /// A pass asks for more and more.
     #[error("NodeModule {0}: a pass did not end after {ROUNDS} rounds")]
     Restless(String),
@@ -92,7 +102,7 @@ pub enum Error {
 impl Retryable for Error {
     fn retry(&self) -> Retry {
         match self {
-            Self::Pass(_) => Retry::AwaitChange,
+            Self::Pass(_) | Self::Taken { .. } => Retry::AwaitChange,
             Self::Call(error) => error.retry(),
             Self::Status(_) | Self::Overtaken(_) | Self::Behind(_) | Self::Restless(_) => Retry::Soon,
         }
@@ -468,7 +478,7 @@ impl Shared {
         for (known, story) in revisions::stories(&seen.revisions, &memory, self.clock.now()) {
             self.write_story(known, &story).await?;
         }
-        for surplus in surplus(&module, seen, &memory) {
+        for surplus in revisions::surplus(&module, seen, &memory) {
             self.forget_revision(&surplus).await?;
         }
         Ok(Some(memory))
@@ -620,7 +630,7 @@ impl Shared {
         Ok(call(what, modules.patch(&name, &patch(), &Patch::Merge(body))).await?)
     }
 
-    /// Puts the content of a revision on record; what has its name is the same.
+    /// Puts the content of a revision on record, if it is not.
     async fn record(&self, module: &NodeModule, revision: &str) -> Result<(), Error> {
         let name = revisions::name(&module.name_any(), &module.uid().unwrap_or_default(), revision);
         let spec = NodeRevisionSpec {
@@ -638,8 +648,20 @@ impl Shared {
         let what = format!("creating NodeRevision {name}");
         match call(what, self.api().create(&post(), &object)).await {
             Ok(_) => Ok(()),
-            Err(error) if error.is_conflict() => Ok(()),
+            Err(error) if error.is_conflict() => self.check_recorded(&name, revision).await,
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The name is made of a part of the hash: what has it must be the same revision.
+    async fn check_recorded(&self, name: &str, revision: &str) -> Result<(), Error> {
+        let what = format!("reading NodeRevision {name}");
+        match call(what, self.api::<NodeRevision>().get_opt(name)).await? {
+            Some(found) if found.spec.revision != revision => Err(Error::Taken {
+                name: name.to_owned(),
+                revision: revision.to_owned(),
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -778,32 +800,6 @@ fn stuck(assemblages: &[Arc<AssemblageFacts>], module: &str) -> u32 {
         report.is_some_and(|report| report.reason.as_deref() == Some(RESTORE_FAILED))
     };
     u32::try_from(assemblages.iter().filter(is_stuck).count()).unwrap_or(u32::MAX)
-}
-
-/// The NodeRevisions that are not kept any more.
-pub fn surplus(module: &NodeModule, seen: &Observation, memory: &Memory) -> Vec<RevisionFacts> {
-    let used: BTreeSet<&str> = seen
-        .nodes
-        .iter()
-        .filter_map(|node| {
-            node.row(module.metadata.name.as_deref()?)?
-                .row
-                .revision
-                .as_deref()
-        })
-        .collect();
-    let target = seen.target.as_ref().map(|target| target.revision.as_str());
-    let pinned = seen.pinned.values();
-    let pinned: BTreeSet<&str> = pinned.map(|pinned| &*pinned.definition.revision).collect();
-    let is_used =
-        |revision: &str| used.contains(revision) || pinned.contains(revision) || target == Some(revision);
-    let surplus = revisions::forgotten(
-        &seen.revisions,
-        memory,
-        is_used,
-        module.spec.rollout.history_limit,
-    );
-    surplus.into_iter().cloned().collect()
 }
 
 /// A NodeAssemblage with one row, owned by its Node: it goes with that.

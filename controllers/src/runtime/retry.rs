@@ -62,7 +62,7 @@ impl Failures {
 }
 
 /// The wait after `failures` earlier failures in a row.
-fn backoff(failures: u32) -> Duration {
+pub fn backoff(failures: u32) -> Duration {
     // 250 ms · 2^7 = 32 s is over the maximum already.
     SOON_FIRST.saturating_mul(1 << failures.min(7)).min(SOON_MAX)
 }

@@ -8,6 +8,7 @@
 
 mod budgets;
 mod controls;
+mod evidence;
 mod inputs;
 mod limits;
 mod lost;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{
     assemblage::FailureClass,
     node::{
@@ -24,9 +25,10 @@ use muster_controllers::{
         facts::{AssemblageFacts, NodeFacts, RevisionFacts},
         observation::Observation,
         pass::{self, Lists, Next},
-        revisions, run,
+        revisions,
     },
 };
+use muster_rollout::{Decision, Memory};
 use serde_json::{Value, json};
 
 /// What the agent of a node does with a row.
@@ -54,8 +56,10 @@ pub struct World {
     pub assemblages: BTreeMap<String, NodeAssemblage>,
     pub revisions: BTreeMap<String, NodeRevision>,
     pub budget: NodeBudget,
+    /// How long no process led before the next pass.
+    pub gap: Duration,
     /// Nodes whose agent does not renew its Lease.
-    dead: BTreeSet<String>,
+    pub dead: BTreeSet<String>,
     version: u64,
     /// The most nodes that were changing at once, as the reports say.
     pub most: usize,
@@ -71,6 +75,7 @@ impl World {
             assemblages: BTreeMap::new(),
             revisions: BTreeMap::new(),
             budget: NodeBudget::new(budget::NAME, NodeBudgetSpec::default()),
+            gap: Duration::ZERO,
             dead: BTreeSet::new(),
             version: 0,
             most: 0,
@@ -168,41 +173,69 @@ impl World {
             missing: &missing,
             kinds: &Kinds::default(),
             objects: &Known::new(),
-            gap: Duration::ZERO,
+            gap: self.gap,
             now: self.now,
         };
         read(&self.modules[module], &lists)
     }
 
-    /// One pass of the controller: claims, then the memory, then rows, then claims that are over.
+    /// One pass of the controller, all of whose writes succeed.
     pub fn pass(&mut self, name: &str) {
+        self.pass_with(name, |_, _| true);
+    }
+
+    /// One pass of the controller: claims, the record and the memory; rows, as far as `succeeds` says of a node and its row; then, if
+    /// all of them are written, revisions and claims that are over. What it decided, unless nothing could be decided.
+    pub fn pass_with(
+        &mut self,
+        name: &str,
+        mut succeeds: impl FnMut(&str, Option<&NodeRow>) -> bool,
+    ) -> Option<Decision> {
         let (seen, plan) = self.decide(name);
+        self.record(name, &seen, &plan);
+        self.modules.get_mut(name).unwrap().status = Some((*plan.status).clone());
         let module = self.modules[name].clone();
-        let Some(decided) = plan.decided else { return };
-        let remembered = decided.written(Ok::<_, ()>(())).unwrap();
-        let memory = &remembered.decision().memory;
-        for write in remembered.writes(&decision::rows(&module, &seen, memory)) {
+        let remembered = plan.decided?.written(Ok::<_, ()>(())).unwrap();
+        let decision = remembered.decision().clone();
+        let mut all = true;
+        for write in remembered.writes(&decision::rows(&module, &seen, &decision.memory)) {
             let Write { version, row } = write.write().clone();
-            self.write(write.planned().unit.as_str(), name, version.as_deref(), row);
+            let node = write.planned().unit.as_str();
+            if succeeds(node, row.as_ref()) {
+                self.write(node, name, version.as_deref(), row);
+            } else {
+                all = false;
+            }
         }
-        for (known, story) in revisions::stories(&seen.revisions, memory, self.now) {
-            self.revisions.get_mut(&known.name).unwrap().status = Some(story);
+        if all {
+            self.tidy(name, &seen, &decision.memory);
         }
-        for surplus in run::surplus(&module, &seen, memory) {
+        if plan.release {
+            self.modules.remove(name);
+        }
+        Some(decision)
+    }
+
+    /// What comes after the rows: what became of revisions, those that are not kept any more, and claims that are over.
+    fn tidy(&mut self, name: &str, seen: &Observation, memory: &Memory) {
+        for known in &seen.revisions {
+            let revision = self.revisions.get_mut(&known.name).unwrap();
+            revision.status = revisions::story(known, memory, self.now);
+        }
+        for surplus in revisions::surplus(&self.modules[name], seen, memory) {
             self.revisions.remove(&surplus.name);
         }
         let released = self.lists(name, |module, lists| pass::released(module, memory, lists));
         if let Some(status) = released {
             self.budget.status = Some(status);
         }
-        if plan.release {
-            self.modules.remove(name);
-        }
     }
 
     /// A pass whose process is killed before it writes rows; how many it would have written.
     pub fn decide_without_rows(&mut self, name: &str) -> usize {
         let (seen, plan) = self.decide(name);
+        self.record(name, &seen, &plan);
+        self.modules.get_mut(name).unwrap().status = Some((*plan.status).clone());
         let decided = plan.decided.unwrap();
         let memory = decided.decision().memory.clone();
         decided
@@ -210,30 +243,32 @@ impl World {
             .len()
     }
 
-    /// Claims, the record and the memory of a pass.
-    fn decide(&mut self, name: &str) -> (Observation, Plan) {
-        let (seen, plan) = loop {
+    /// What a pass decides, once it has its claims.
+    pub fn decide(&mut self, name: &str) -> (Observation, Plan) {
+        loop {
             match self.lists(name, |module, lists| pass::next(module, lists).unwrap()) {
                 Next::Read(objects) => panic!("nothing is read here: {objects:?}"),
                 Next::Claim(status) => self.budget.status = Some(status),
-                Next::Write(seen, plan) => break (seen, plan),
+                Next::Write(seen, plan) => return (*seen, *plan),
             }
-        };
-        let module = &self.modules[name];
-        if plan.records {
-            let target = seen.target.as_ref().unwrap();
-            let spec = NodeRevisionSpec {
-                module: name.to_owned(),
-                uid: module.metadata.uid.clone(),
-                revision: target.revision.clone(),
-                content: (*target.content).clone(),
-            };
-            let object = muster_api::names::node_revision(name, &seen.uid, &target.revision);
-            self.revisions
-                .insert(object.clone(), NodeRevision::new(&object, spec));
         }
-        self.modules.get_mut(name).unwrap().status = Some((*plan.status).clone());
-        (*seen, *plan)
+    }
+
+    /// The target on record, as the plan says. Whether it was not there before.
+    pub fn record(&mut self, name: &str, seen: &Observation, plan: &Plan) -> bool {
+        let Some(target) = seen.target.as_ref().filter(|_| plan.records) else {
+            return false;
+        };
+        let spec = NodeRevisionSpec {
+            module: name.to_owned(),
+            uid: self.modules[name].metadata.uid.clone(),
+            revision: target.revision.clone(),
+            content: (*target.content).clone(),
+        };
+        let object = revisions::name(name, &seen.uid, &target.revision);
+        let mut revision = NodeRevision::new(&object, spec);
+        revision.metadata.creation_timestamp = Some(Time(self.now));
+        self.revisions.insert(object, revision).is_none()
     }
 
     /// When time alone changes something about a NodeModule.
@@ -378,7 +413,9 @@ impl World {
         };
         let nodes = self.assemblages.iter().filter(|(_, assemblage)| {
             let mut rows = assemblage.spec.rows.iter();
-            rows.any(|row| row.name == module && row.revision.as_ref() == Some(&revision))
+            rows.any(|row| {
+                row.name == module && row.withdraw.is_none() && row.revision.as_ref() == Some(&revision)
+            })
         });
         nodes.map(|(node, _)| node.as_str()).collect()
     }

@@ -24,7 +24,9 @@ use muster_api::{
     node::{
         NodeAssemblage, NodeBudget, NodeModule, NodeRevision,
         assemblage::{NodeAgent, NodePhase, NodeRowState},
+        revision,
     },
+    revision::Verdict,
 };
 use muster_apiserver::ApiServer;
 use muster_controllers::{
@@ -221,6 +223,29 @@ impl Bed {
         }
     }
 
+    /// Until these verdicts are on record of the revisions with these contents.
+    async fn until_on_record(&self, wanted: &[(&str, Verdict)]) {
+        let revisions = Api::<NodeRevision>::all(self.client());
+        let waited = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let all = revisions.list(&ListParams::default()).await.unwrap().items;
+                let says = |content: &str, verdict: Verdict| {
+                    let mut all = all.iter();
+                    all.any(|revision| {
+                        let text = revision.spec.content.parts[0].files[0].content.as_deref();
+                        let said = revision.status.as_ref().and_then(|status| status.verdict);
+                        text == Some(content) && said == Some(verdict)
+                    })
+                };
+                if wanted.iter().all(|(content, verdict)| says(content, *verdict)) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        });
+        assert!(waited.await.is_ok(), "not on record: {wanted:?}");
+    }
+
     async fn until_ready(&self, content: &str) {
         let client = self.client();
         let revisions = Api::<NodeRevision>::all(client);
@@ -318,6 +343,8 @@ async fn it_rolls_node_by_node_and_at_rest_nothing_is_written() {
     bed.journal.lock().most = 0;
     bed.until_ready("two").await;
     assert_eq!(bed.journal.lock().most, 1);
+    bed.until_on_record(&[("one", Verdict::Good), ("two", Verdict::Good)])
+        .await;
     let budget = Api::<NodeBudget>::all(bed.client()).get("nodes").await.unwrap();
     assert_eq!(budget.status.unwrap_or_default().claims, []);
     let versions = || async {
@@ -332,11 +359,20 @@ async fn it_rolls_node_by_node_and_at_rest_nothing_is_written() {
             .await
             .unwrap();
         let rows: Vec<_> = rows.items.iter().map(ResourceExt::resource_version).collect();
-        let budget = Api::<NodeBudget>::all(client)
+        let budget = Api::<NodeBudget>::all(client.clone())
             .get("nodes")
             .await
             .unwrap()
             .resource_version();
+        let revisions = Api::<NodeRevision>::all(client)
+            .list(&ListParams::default())
+            .await
+            .unwrap();
+        let revisions: Vec<_> = revisions
+            .items
+            .iter()
+            .map(ResourceExt::resource_version)
+            .collect();
         let nodes = Api::<Node>::all(bed.client()).list(&ListParams::default()).await;
         let nodes: Vec<_> = nodes
             .unwrap()
@@ -345,7 +381,7 @@ async fn it_rolls_node_by_node_and_at_rest_nothing_is_written() {
             .map(ResourceExt::resource_version)
             .collect();
         let events = bed.events().await.len();
-        (module, rows, budget, nodes, events)
+        (module, rows, budget, revisions, nodes, events)
     };
     let before = versions().await;
     tokio::time::sleep(Duration::from_mins(10)).await;
@@ -499,4 +535,37 @@ async fn what_is_deleted_is_withdrawn_and_then_gone() {
             .all(|assemblage| assemblage.spec.rows.is_empty())
     );
     assert_eq!(bed.journal.lock().most, 1);
+}
+
+/// DX20: names are made of a part of the hash. What has the name of another revision stays what it is, and nothing is assigned that is not
+/// on record.
+#[tokio::test(start_paused = true)]
+async fn a_revision_whose_name_is_taken_replaces_nothing() {
+    let mut bed = Bed::of(&["n1"]).await;
+    bed.controller = None;
+    // Definitions are served a moment after they were made.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    bed.apply("one", json!({})).await;
+    let client = bed.client();
+    let module = Api::<NodeModule>::all(client.clone())
+        .get("fabric")
+        .await
+        .unwrap();
+    let (uid, revision) = (module.uid().unwrap(), revision::revision(&module.spec.content));
+    let name = muster_api::names::node_revision("fabric", &uid, &revision);
+    let other = "0".repeat(64);
+    let object = json!({
+        "metadata": {"name": name},
+        "spec": {"module": "fabric", "uid": uid, "revision": other, "content": {"parts": []}},
+    });
+    let revisions = Api::<NodeRevision>::all(client.clone());
+    bed.create(&revisions, object).await;
+    bed.start();
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(revisions.get(&name).await.unwrap().spec.revision, other);
+    let rows = Api::<NodeAssemblage>::all(client)
+        .list(&ListParams::default())
+        .await
+        .unwrap();
+    assert_eq!(rows.items.len(), 0);
 }

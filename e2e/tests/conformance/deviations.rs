@@ -27,7 +27,8 @@ pub struct Rule {
     pub file: String,
     /// A CEL expression over `input`.
     pub when: String,
-    /// Keys of `expect` that may differ; the empty text where `expect` is no object.
+    /// Keys of `expect` that may differ, or paths in it without the numbers of steps (`after.written`); the empty text where `expect` is
+    /// no object.
     pub differs: Vec<String>,
     /// Why muster decides otherwise.
     pub reason: String,

@@ -1,6 +1,8 @@
 //! Comparing an answer with what a case expects: exactly, or by the operators of `safer`.
 //!
 //! Nothing, an empty list and an empty map are the same: the tables leave out what is empty.
+//!
+//! An answer whose words are not those of `safer` has under `~safer` another one that is in its words.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +10,12 @@ use serde_json::{Map, Value};
 
 /// Keys of an answer that begin so are for operators (`recordedKeeps`) and never compared.
 const EVIDENCE: char = '~';
+
+/// The answer in the words of `safer`.
+const IN_WORDS_OF_SAFER: &str = "~safer";
+
+/// Keys of a step that say what happened in it: one that lacks them had none.
+const EVENTS: &[&str] = &["calls", "error", "happened", "log", "written"];
 
 /// What texts of Go's own types and parsers contain: those words are not promised (README), only that there is a text.
 const NOT_PROMISED: &[&str] = &[
@@ -34,8 +42,10 @@ pub struct Rules {
     pub identity: &'static [&'static str],
     /// Where there is a `safer`, only what it names is compared.
     pub safer_alone: bool,
-    /// In a list of steps a key that is not there is as in the step before (but calls and errors).
+    /// In a list of steps a key that is not there is as in the step before (but what happened in that step).
     pub carried: bool,
+    /// Keys of `expect` for which the product has no counterpart: they are not compared.
+    pub without: &'static [&'static str],
 }
 
 impl Rules {
@@ -47,6 +57,7 @@ impl Rules {
         identity: &[],
         safer_alone: false,
         carried: false,
+        without: &[],
     };
 }
 
@@ -55,8 +66,18 @@ impl Rules {
 pub struct Difference {
     /// The key of `expect` that it is under; empty where `expect` is no object.
     pub key: String,
+    /// Where it is, without the numbers of lists and steps.
+    pub path: String,
     /// Where, what was expected, and what there is.
     pub text: String,
+}
+
+impl Difference {
+    /// Whether it is at or under this key or path.
+    pub fn is_under(&self, at: &str) -> bool {
+        let under = |rest: &str| rest.is_empty() || rest.starts_with('.');
+        self.key == at || self.path.strip_prefix(at).is_some_and(under)
+    }
 }
 
 /// Where `answer` is not what the case expects: `safer` where it names something, `expect` for the rest.
@@ -67,10 +88,16 @@ pub fn differences(expect: &Value, safer: Option<&Value>, answer: &Value, rules:
             let decisions = rules.follows.iter().filter(|(_, keys)| keys.contains(&key));
             decisions.map(|(decision, _)| &expect[*decision]).any(panics)
         };
-        let mut found = exact("", expect, answer, rules);
+        let expect = without(expect, rules.without);
+        let mut found = if rules.carried {
+            exact("", &carry(&expect), &carry(answer), rules)
+        } else {
+            exact("", &expect, answer, rules)
+        };
         found.retain(|difference| !following(&difference.key));
         return found;
     };
+    let answer = answer.get(IN_WORDS_OF_SAFER).unwrap_or(answer);
     let carried = rules.carried.then(|| carry(answer));
     let answer = carried.as_ref().unwrap_or(answer);
     let matcher = Safer { whole: answer, rules };
@@ -96,6 +123,19 @@ pub fn differences(expect: &Value, safer: Option<&Value>, answer: &Value, rules:
     found
 }
 
+/// The same without these keys, at every depth.
+fn without(value: &Value, keys: &[&str]) -> Value {
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .filter(|(key, _)| !keys.contains(&key.as_str()))
+            .map(|(key, value)| (key.clone(), without(value, keys)))
+            .collect(),
+        Value::Array(items) => items.iter().map(|item| without(item, keys)).collect(),
+        plain => plain.clone(),
+    }
+}
+
 /// The answer with the keys of each step that are as in the step before.
 fn carry(answer: &Value) -> Value {
     let mut answer = answer.clone();
@@ -104,10 +144,7 @@ fn carry(answer: &Value) -> Value {
         let steps = steps.as_array_mut().into_iter().flatten();
         for step in steps.filter_map(Value::as_object_mut) {
             last.extend(step.clone());
-            for (key, value) in last
-                .iter()
-                .filter(|(key, _)| !["calls", "error"].contains(&key.as_str()))
-            {
+            for (key, value) in last.iter().filter(|(key, _)| !EVENTS.contains(&key.as_str())) {
                 step.insert(key.clone(), value.clone());
             }
         }
@@ -416,6 +453,13 @@ impl Safer<'_> {
         {
             return Some(same(self.of_step(path, step), given));
         }
+        if self.rules.wording.contains(&last(path)) {
+            return Some(
+                given
+                    .as_str()
+                    .is_some_and(|given| given.is_empty() == word.is_empty()),
+            );
+        }
         // The words of errors are muster's own.
         if last(path) == "error" {
             return Some(given.is_string());
@@ -442,9 +486,12 @@ impl Safer<'_> {
 
 fn difference(path: &str, expected: &str, actual: &Value) -> Difference {
     let key = path.split('.').next().unwrap_or_default().to_owned();
+    let named = path.split('.').filter(|part| part.parse::<usize>().is_err());
+    let named: Vec<&str> = named.collect();
     let at = if path.is_empty() { "answer" } else { path };
     Difference {
         key,
+        path: named.join("."),
         text: format!("{at}: expected {expected}, got {actual}"),
     }
 }

@@ -138,6 +138,12 @@ impl Table {
         self
     }
 
+    /// Keys of `expect` for which the product has no counterpart.
+    pub const fn without(mut self, keys: &'static [&'static str]) -> Self {
+        self.rules.without = keys;
+        self
+    }
+
     /// Keys that follow from a decision: free where `safer` decides otherwise.
     pub const fn follows(mut self, keys: &'static [(&'static str, &'static [&'static str])]) -> Self {
         self.rules.follows = keys;

@@ -256,7 +256,7 @@ impl Run<'_> {
                 continue;
             }
             let before = found.len();
-            found.retain(|difference| !rule.differs.contains(&difference.key));
+            found.retain(|difference| !rule.differs.iter().any(|at| difference.is_under(at)));
             if found.len() < before {
                 self.used.insert(number);
             }
@@ -298,6 +298,7 @@ impl Run<'_> {
             if differs == alike {
                 found.push(Difference {
                     key: (*key).to_owned(),
+                    path: (*key).to_owned(),
                     text: format!(
                         "{key}: {} the one of {named:?}, {}",
                         if alike { "is not" } else { "is" },

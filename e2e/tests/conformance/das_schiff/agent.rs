@@ -326,6 +326,8 @@ fn set_status(input: &Input<'_>) -> anyhow::Result<Value> {
         state,
         drift: Vec::new(),
         note: None,
+        confirmed: None,
+        retries: false,
     };
     let before = &input.config["status"];
     if !input.status_update.is_empty() {

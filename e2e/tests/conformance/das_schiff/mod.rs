@@ -1,48 +1,59 @@
-//! das-schiff-network-operator: which function of `muster-node` answers which table of its agent and its health check.
+//! das-schiff-network-operator: which function of `muster-node` and of the controller of NodeModules answers which table.
 
 use crate::registry::{Table, elsewhere, not_applicable};
 
 mod agent;
 mod checks;
+mod fleet;
 mod life;
 mod node;
+mod rollout;
+mod sequence;
 
 /// Every file of the folder.
-pub const TABLES: &[&[Table]] = &[agent::TABLES, checks::TABLES, ROLLOUT, OTHERS];
+pub const TABLES: &[&[Table]] = &[
+    agent::TABLES,
+    checks::TABLES,
+    rollout::TABLES,
+    sequence::TABLES,
+    LATER,
+    OTHERS,
+];
 
-const LATER: &str = "the controller of NodeModules is not built yet";
-
-/// What the rollout over the nodes decides.
-const ROLLOUT: &[Table] = &[
-    elsewhere("config-timeout.json", LATER),
-    elsewhere("count-references.json", LATER),
-    elsewhere("create-revision.json", LATER),
-    elsewhere("fetch-inputs.json", LATER),
-    elsewhere("first-valid-revision.json", LATER),
-    elsewhere("invalidate-revision.json", LATER),
-    elsewhere("list-nodes.json", LATER),
-    elsewhere("match-selector.json", LATER),
-    elsewhere("node-condition.json", LATER),
-    elsewhere("node-taints.json", LATER),
-    elsewhere("outdated-nodes.json", LATER),
-    elsewhere("redundant-configs.json", LATER),
-    elsewhere("revision-cleanup.json", LATER),
-    elsewhere("revision-counters.json", LATER),
-    elsewhere("revision-hash.json", LATER),
-    elsewhere("sequences-rollout.json", LATER),
-    elsewhere("should-skip.json", LATER),
-    elsewhere("sort-comparators.json", LATER),
-    elsewhere("update-revision-counters.json", LATER),
+/// What the controller will do.
+const LATER: &[Table] = &[
+    elsewhere(
+        "node-condition.json",
+        "the controller writes no condition of Nodes yet",
+    ),
+    elsewhere(
+        "node-taints.json",
+        "the controller removes no start-up taints yet",
+    ),
 ];
 
 const OTHERS: &[Table] = &[
     not_applicable(
+        "count-references.json",
+        "whether a revision is carried is a question of the clean-up (revision-cleanup.json); nothing of muster asks by how many",
+    ),
+    not_applicable(
         "debounce.json",
         "a watch of kube-runtime debounces, no function of muster",
+    ),
+    not_applicable(
+        "fetch-inputs.json",
+        "a NodeModule is one object: its parts come in the order of their list, and no list of objects is read",
     ),
     not_applicable("l2-duplicates.json", RENDERING),
     not_applicable("rendering-head.json", RENDERING),
     not_applicable("rendering-pr110.json", RENDERING),
+    not_applicable("revision-hash.json", RENDERING),
+    not_applicable("sort-comparators.json", RENDERING),
+    not_applicable(
+        "update-revision-counters.json",
+        "revisions have no counters: the status of a NodeModule counts its nodes anew in each pass (revision-counters.json)",
+    ),
 ];
 
 const RENDERING: &str = "muster has files of nodes, and no model of VRFs that it makes them from";

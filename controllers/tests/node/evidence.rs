@@ -1,0 +1,389 @@
+//! Promise: only what a node reports of its present row counts, by the controller's own clock; what went wrong goes back and stays known.
+//! One test for each defect (DX) and requirement (R) of the system that rolled files of nodes before.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, World};
+
+const THREE: [&str; 3] = ["n1", "n2", "n3"];
+
+fn settled(rollout: &Value) -> World {
+    let mut world = World::of(&THREE);
+    apply(&mut world, "one", rollout);
+    world.run("fabric", 14);
+    assert_eq!(world.on("fabric", "one"), THREE);
+    world
+}
+
+fn apply(world: &mut World, content: &str, rollout: &Value) {
+    world.apply("fabric", content, |spec| spec["rollout"] = rollout.clone());
+}
+
+fn revert() -> Value {
+    json!({"onFailure": {"action": "Revert"}})
+}
+
+/// Passes, while no agent does anything.
+fn passes(world: &mut World, times: usize) {
+    for _ in 0..times {
+        world.pass("fabric");
+        world.wait(1);
+    }
+}
+
+fn memory(world: &World) -> Value {
+    let status = world.modules["fabric"].status.as_ref().unwrap();
+    serde_json::from_str(&status.rollout.as_ref().unwrap().memory).unwrap()
+}
+
+/// DX1, R1, R2: what a node reported of what it had before says nothing of what it has now, be it ever so good.
+#[test]
+fn a_report_of_another_row_confirms_nothing() {
+    let mut world = settled(&json!({}));
+    apply(&mut world, "two", &json!({}));
+    passes(&mut world, 10);
+    assert_eq!(world.on("fabric", "two"), ["n1"], "{}", world.words("fabric"));
+    assert_eq!(world.ready("fabric").0, "False");
+}
+
+/// DX2: be it ever so bad: the revision to which a node goes back is not condemned by what the node reported of the other one.
+#[test]
+fn a_report_of_another_row_condemns_nothing() {
+    let mut world = settled(&revert());
+    let good = world.last_good("fabric");
+    apply(&mut world, "two", &revert());
+    world.agents.insert("n1".to_owned(), Agent::Fails);
+    world.run("fabric", 3);
+    world.agents.insert("n1".to_owned(), Agent::Deaf);
+    passes(&mut world, 10);
+    assert_eq!(world.on("fabric", "one"), THREE, "it is asked to go back");
+    assert_eq!(world.last_good("fabric"), good, "{}", world.words("fabric"));
+    world.agents.insert("n1".to_owned(), Agent::Good);
+    world.run("fabric", 4);
+    assert_eq!(world.last_good("fabric"), good);
+    assert!(!world.is_changing("n1"), "{}", world.words("fabric"));
+}
+
+/// DX2, DX3, R4: to acknowledge and to finish are two deadlines, each from an instant that the controller itself has on record; a change
+/// that is taken back has a time of its own.
+#[test]
+fn each_deadline_has_its_own_time() {
+    let mut world = settled(&revert());
+    let good = world.last_good("fabric");
+    apply(&mut world, "two", &revert());
+    world.agents.insert("n1".to_owned(), Agent::Deaf);
+    passes(&mut world, 2);
+    world.wait(290);
+    world.agents.insert("n1".to_owned(), Agent::Good);
+    world.run("fabric", 1);
+    world.agents.insert("n1".to_owned(), Agent::Deaf);
+    passes(&mut world, 2);
+    world.wait(590);
+    passes(&mut world, 2);
+    assert_eq!(world.on("fabric", "two"), ["n1"], "{}", world.words("fabric"));
+    world.wait(10);
+    passes(&mut world, 2);
+    assert_eq!(world.on("fabric", "two").len(), 0, "{}", world.words("fabric"));
+    let bad = memory(&world)["bad"].to_string();
+    assert!(bad.contains("not finished in time"), "{bad}");
+    // The row of the way back is not acknowledged yet: it has been written just now.
+    world.wait(290);
+    passes(&mut world, 2);
+    assert_eq!(world.last_good("fabric"), good);
+}
+
+/// DX4: a node that is changing to another revision has its slot all the same.
+#[test]
+fn who_is_changing_to_another_revision_is_the_first_to_get_the_next() {
+    let mut world = settled(&json!({}));
+    apply(&mut world, "two", &json!({}));
+    world.run("fabric", 1);
+    assert!(world.is_changing("n1"));
+    apply(&mut world, "three", &json!({}));
+    passes(&mut world, 5);
+    assert_eq!(
+        (world.on("fabric", "two").len(), world.on("fabric", "three")),
+        (0, vec!["n1"]),
+        "{}",
+        world.words("fabric")
+    );
+}
+
+/// DX6, R3: whether a write that failed was made is not known: its node keeps the slot, and it is made again with the same token. Nothing
+/// is condemned by it.
+#[test]
+fn a_write_that_failed_is_made_again() {
+    let mut world = settled(&json!({}));
+    apply(&mut world, "two", &json!({}));
+    let mut tried = Vec::new();
+    for _ in 0..5 {
+        world.pass_with("fabric", |node, row| {
+            tried.push((node.to_owned(), row.map(|row| row.token)));
+            false
+        });
+        world.wait(1_000);
+    }
+    tried.dedup();
+    assert_eq!(tried.len(), 1, "one node, with one token: {tried:?}");
+    assert_eq!(world.on("fabric", "two").len(), 0);
+    world.run("fabric", 14);
+    assert_eq!(world.on("fabric", "two"), THREE, "{}", world.words("fabric"));
+}
+
+/// DX7: to go back to an older revision makes no object anew, and so deletes nothing that hangs on it.
+#[test]
+fn an_older_revision_is_the_same_object_when_it_is_the_target_again() {
+    let mut world = settled(&json!({}));
+    let first = world.revisions.clone();
+    apply(&mut world, "two", &json!({}));
+    world.run("fabric", 14);
+    apply(&mut world, "one", &json!({}));
+    for _ in 0..14 {
+        world.run("fabric", 1);
+        assert_eq!(world.assemblages.len(), 3);
+    }
+    assert_eq!(world.on("fabric", "one"), THREE);
+    for (name, revision) in &first {
+        let now = &world.revisions[name];
+        assert_eq!(
+            now.metadata.creation_timestamp,
+            revision.metadata.creation_timestamp
+        );
+    }
+    assert_eq!(world.revisions.len(), 2);
+}
+
+/// DX5: a node that is not Ready any more has no time to be late.
+#[test]
+fn a_node_that_is_not_ready_condemns_nothing() {
+    let mut world = settled(&json!({}));
+    apply(&mut world, "two", &json!({}));
+    world.run("fabric", 1);
+    world.vanish("n1");
+    passes(&mut world, 2);
+    world.wait(100_000);
+    passes(&mut world, 2);
+    assert_eq!(memory(&world)["bad"], Value::Null, "{}", world.words("fabric"));
+    assert_eq!(world.on("fabric", "two"), ["n1"]);
+}
+
+/// DX14: a label of a node is part of what it is given: it changes under the limit, as all else does.
+#[test]
+fn a_label_that_changes_is_a_change_of_the_node() {
+    let mut world = World::of(&[]);
+    for node in THREE {
+        world.join(node, &[("rack", "a")]);
+    }
+    world.apply("fabric", "rack $(NODE_LABEL_rack)", |_| ());
+    world.run("fabric", 14);
+    for facts in world.nodes.values_mut() {
+        facts.labels.insert("rack".to_owned(), "b".to_owned());
+    }
+    let of = |world: &World, rack: &str| {
+        let rows = world
+            .assemblages
+            .values()
+            .flat_map(|assemblage| &assemblage.spec.rows);
+        rows.filter(|row| row.values.values().any(|value| value == rack))
+            .count()
+    };
+    passes(&mut world, 5);
+    assert_eq!(
+        (of(&world, "a"), of(&world, "b")),
+        (2, 1),
+        "{}",
+        world.words("fabric")
+    );
+    world.run("fabric", 14);
+    assert_eq!(
+        (of(&world, "a"), of(&world, "b")),
+        (0, 3),
+        "{}",
+        world.words("fabric")
+    );
+    assert_eq!(world.most, 1);
+}
+
+/// D15, DX15: that another revision is good since, and no history is kept, forgets no verdict.
+#[test]
+fn what_is_known_to_be_bad_stays_so() {
+    let mut rollout = revert();
+    rollout["historyLimit"] = json!(1);
+    let mut world = settled(&rollout);
+    apply(&mut world, "two", &rollout);
+    world.agents.insert("n1".to_owned(), Agent::Fails);
+    world.run("fabric", 3);
+    world.agents.insert("n1".to_owned(), Agent::Good);
+    world.run("fabric", 4);
+    apply(&mut world, "three", &rollout);
+    world.run("fabric", 14);
+    assert_eq!(world.on("fabric", "three"), THREE, "{}", world.words("fabric"));
+    apply(&mut world, "two", &rollout);
+    world.run("fabric", 14);
+    assert_eq!(world.on("fabric", "three"), THREE, "{}", world.words("fabric"));
+    assert!(
+        world.words("fabric").contains("KnownBad"),
+        "{}",
+        world.words("fabric")
+    );
+}
+
+/// DX17: a selector that cannot be read selects neither none nor all: nothing moves, and it is named.
+#[test]
+fn a_selector_that_cannot_be_read_moves_nothing() {
+    for selector in ["/selector", "/parts/0/selector"] {
+        let mut world = settled(&json!({}));
+        let expression =
+            json!({"matchExpressions": [{"key": "rack", "operator": "Within", "values": ["a"]}]});
+        world.apply("fabric", "two", |spec| {
+            spec["parts"][0]["selector"] = json!({});
+            *spec.pointer_mut(selector).unwrap() = expression.clone();
+        });
+        let before = world.assemblages.clone();
+        world.run("fabric", 5);
+        assert_eq!(world.assemblages, before, "{selector}");
+        assert_eq!(
+            world.ready("fabric"),
+            ("False".to_owned(), "InvalidSpec".to_owned())
+        );
+    }
+}
+
+/// R5: while no process leads, no time runs.
+#[test]
+fn time_without_a_controller_is_on_no_account() {
+    let mut world = settled(&revert());
+    apply(&mut world, "two", &revert());
+    world.agents.insert("n1".to_owned(), Agent::Deaf);
+    passes(&mut world, 2);
+    world.wait(100_000);
+    world.gap = Duration::from_secs(100_000);
+    passes(&mut world, 1);
+    world.gap = Duration::ZERO;
+    passes(&mut world, 200);
+    assert_eq!(world.on("fabric", "two"), ["n1"], "{}", world.words("fabric"));
+    passes(&mut world, 150);
+    assert_eq!(world.on("fabric", "two").len(), 0, "{}", world.words("fabric"));
+}
+
+/// R6: a node that leaves takes neither its slot nor a verdict along; one that joins waits for its turn, and starts nothing anew.
+#[test]
+fn nodes_leave_and_join_in_the_middle() {
+    let mut world = settled(&json!({"onJoin": "Target"}));
+    apply(&mut world, "two", &json!({"onJoin": "Target"}));
+    world.run("fabric", 1);
+    let run = memory(&world)["run"].clone();
+    world.join("n0", &[]);
+    passes(&mut world, 3);
+    assert_eq!(world.on("fabric", "two"), ["n1"], "{}", world.words("fabric"));
+    world.nodes.remove("n1");
+    world.assemblages.remove("n1");
+    world.run("fabric", 14);
+    assert_eq!(
+        world.on("fabric", "two"),
+        ["n0", "n2", "n3"],
+        "{}",
+        world.words("fabric")
+    );
+    assert_eq!((&memory(&world)["bad"], world.most), (&Value::Null, 1));
+    assert_eq!(memory(&world)["run"]["id"], run["id"], "the same run");
+}
+
+/// R7: who, what and since when, for people and for the next process.
+#[test]
+fn a_verdict_has_its_evidence() {
+    let mut world = settled(&json!({}));
+    apply(&mut world, "two", &json!({}));
+    world.agents.insert("n1".to_owned(), Agent::Fails);
+    world.run("fabric", 2);
+    let now = world.now;
+    world.pass("fabric");
+    let bad = &memory(&world)["bad"];
+    let evidence = bad.as_object().and_then(|bad| bad.values().next()).unwrap();
+    assert_eq!(
+        (&evidence["unit"], &evidence["message"], &evidence["at"]),
+        (
+            &json!("n1"),
+            &json!("tcp 10.0.0.1:179 did not answer"),
+            &json!(now.as_millisecond())
+        )
+    );
+    let status = world.modules["fabric"].status.as_ref().unwrap();
+    let entry = status.attention.iter().find(|entry| entry.node == "n1").unwrap();
+    assert_eq!(
+        (entry.reason.as_str(), entry.since.as_ref().unwrap().0),
+        ("Failed", now)
+    );
+    assert!(entry.message.contains("did not answer"), "{}", entry.message);
+}
+
+/// R9: who never got what failed is not touched, and who got it goes back one after the other.
+#[test]
+fn only_who_got_it_goes_back() {
+    let mut world = settled(&revert());
+    let token = |world: &World, node: &str| world.assemblages[node].spec.rows[0].token;
+    let before = token(&world, "n3");
+    apply(&mut world, "two", &revert());
+    world.agents.insert("n2".to_owned(), Agent::Fails);
+    for _ in 0..14 {
+        if memory(&world)["bad"].is_null() {
+            world.run("fabric", 1);
+        }
+    }
+    world.agents.insert("n2".to_owned(), Agent::Good);
+    world.run("fabric", 14);
+    assert_eq!(world.on("fabric", "one"), THREE, "{}", world.words("fabric"));
+    assert_eq!((token(&world, "n3"), world.most), (before, 1));
+    assert!(
+        token(&world, "n1") > token(&world, "n2"),
+        "who holds the slot goes back first"
+    );
+}
+
+/// R10, W7: a memory that is lost is rebuilt from what is on record: what is known to be bad stays so, with its evidence, and what is good
+/// is what nodes go back to.
+#[test]
+fn a_verdict_outlives_the_memory() {
+    let mut world = settled(&revert());
+    let good = world.last_good("fabric");
+    apply(&mut world, "two", &revert());
+    world.agents.insert("n1".to_owned(), Agent::Fails);
+    world.run("fabric", 3);
+    world.agents.insert("n1".to_owned(), Agent::Good);
+    world.run("fabric", 6);
+    let bad = memory(&world)["bad"].clone();
+    world.modules.get_mut("fabric").unwrap().status = None;
+    world.run("fabric", 6);
+    assert_eq!(world.on("fabric", "one"), THREE, "{}", world.words("fabric"));
+    assert_eq!((world.last_good("fabric"), world.most), (good, 1));
+    let rebuilt = &memory(&world)["bad"];
+    let of = |bad: &Value| -> Vec<(String, Value, Value)> {
+        let bad = bad.as_object().unwrap().iter();
+        bad.map(|(revision, evidence)| {
+            (
+                revision.clone(),
+                evidence["unit"].clone(),
+                evidence["message"].clone(),
+            )
+        })
+        .collect()
+    };
+    assert_eq!(of(rebuilt), of(&bad));
+    // Each once: when it began, and when it ended.
+    let stories: Vec<_> = world
+        .revisions
+        .values()
+        .map(|revision| revision.status.clone().unwrap())
+        .collect();
+    assert!(
+        stories
+            .iter()
+            .all(|story| story.started.is_some() && story.finished.is_some()),
+        "{stories:?}"
+    );
+    let before = world.revisions.clone();
+    world.run("fabric", 10);
+    assert_eq!(world.revisions, before, "at rest");
+}

@@ -1,0 +1,394 @@
+//! A played cluster with one NodeModule, in the words of the rollout tables. A revision is called as it is there: what muster calls it is
+//! the hash of its content.
+//!
+//! The objects of the original are thin: each Node runs Linux, and has an agent that lives while the Node is Ready.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use jiff::Timestamp;
+use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::Time};
+use muster_api::{
+    amount::Amount,
+    node::{
+        NodeAssemblage, NodeModule, NodeRevision,
+        assemblage::{NodePhase, NodeRow},
+        content::NodeContent,
+        render::{self, Values},
+        revision,
+    },
+    revision::Verdict,
+};
+use muster_controllers::node::{
+    decision::Plan,
+    facts::{AssemblageFacts, NodeFacts, RowFacts},
+    observation::Observation,
+    revisions,
+};
+use muster_rollout::{Decision, Evidence, Memory, Revision};
+use serde_json::{Value, json};
+
+use support::World;
+
+#[allow(dead_code, reason = "the tests of the controller use all of it")]
+#[path = "../../../../controllers/tests/node/support.rs"]
+mod support;
+
+/// The NodeModule.
+const NAME: &str = "network";
+/// More deadlines than a played cluster can miss.
+const BOUND: usize = 1_000;
+
+pub struct Fleet {
+    pub world: World,
+    /// The parts of each revision, by what the tables call it.
+    contents: BTreeMap<String, Value>,
+    /// The target, and the settings.
+    target: Value,
+    pub rollout: Value,
+}
+
+impl Fleet {
+    /// Without nodes and without a NodeModule. What fails goes back, and what joins gets the target.
+    pub fn new(now: Timestamp) -> Self {
+        let mut world = World::of(&[]);
+        world.now = now;
+        Self {
+            world,
+            contents: BTreeMap::new(),
+            target: json!([]),
+            rollout: json!({
+                "onFailure": {"action": "Revert"},
+                "onJoin": "Target",
+                "onUnreachable": "Skip",
+                "historyLimit": 1,
+            }),
+        }
+    }
+
+    /// The one in which nothing waits for anything else, and nothing is condemned.
+    pub fn unlimited(now: Timestamp) -> Self {
+        let mut fleet = Self::new(now);
+        fleet.rollout["maxUnreadyNodes"] = json!("100%");
+        fleet.rollout["onFailure"]["maxFailed"] = json!("100%");
+        fleet.world.budget.spec.control_plane = Amount::Percent(100);
+        fleet
+    }
+
+    /// A Node as the tables have it.
+    pub fn join(&mut self, node: &Value) -> anyhow::Result<()> {
+        let node: Node = serde_json::from_value(node.clone())?;
+        let mut facts = NodeFacts::of(&node);
+        facts
+            .labels
+            .insert("kubernetes.io/os".to_owned(), "linux".to_owned());
+        let name = facts.name.clone();
+        self.world.join(&name, &[]);
+        if facts.uid.is_empty() {
+            facts.uid.clone_from(&self.world.nodes[&name].uid);
+        }
+        self.set_ready(&name, facts.ready);
+        self.world.nodes.insert(name, facts);
+        Ok(())
+    }
+
+    /// A Node of which only the name is known.
+    pub fn join_named(&mut self, name: &str) -> anyhow::Result<()> {
+        self.join(&json!({
+            "metadata": {"name": name},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }))
+    }
+
+    pub fn set_ready(&mut self, node: &str, ready: bool) {
+        if ready {
+            self.world.is_back(node);
+        } else {
+            self.world.vanish(node);
+        }
+    }
+
+    /// The parts of a revision that only its name tells from others.
+    pub fn plain(revision: &str) -> Value {
+        json!([{"files": [{"path": "/etc/network/revision", "content": revision.replace("$(", "$$(")}]}])
+    }
+
+    /// What a name stands for, from now on: of equal contents the first name is the name.
+    pub fn call(&mut self, name: &str, parts: Value) {
+        self.contents.entry(name.to_owned()).or_insert(parts);
+    }
+
+    fn content(&self, name: &str) -> anyhow::Result<NodeContent> {
+        let parts = self
+            .contents
+            .get(name)
+            .with_context(|| format!("an unknown revision {name:?}"))?;
+        let times = json!({"parts": parts, "settle": "0s", "holdFor": "0s", "confirmWithin": "1s"});
+        Ok(serde_json::from_value(times)?)
+    }
+
+    fn hash(&self, name: &str) -> anyhow::Result<String> {
+        Ok(revision::revision(&self.content(name)?))
+    }
+
+    /// What the tables call a revision.
+    pub fn name_of(&self, revision: &str) -> Option<&str> {
+        let mut names = self.contents.keys();
+        let found = names.find(|name| self.hash(name).is_ok_and(|hash| hash.starts_with(revision)));
+        found.map(String::as_str)
+    }
+
+    /// A revision on record.
+    pub fn store(&mut self, name: &str, created: Timestamp, verdict: Option<Verdict>) -> anyhow::Result<()> {
+        self.call(name, Self::plain(name));
+        let hash = self.hash(name)?;
+        let object = revisions::name(NAME, &uid(), &hash);
+        let mut stored: NodeRevision = serde_json::from_value(json!({
+            "metadata": {"name": object},
+            "spec": {"module": NAME, "uid": uid(), "revision": hash, "content": self.content(name)?},
+            "status": {"verdict": verdict},
+        }))?;
+        stored.metadata.creation_timestamp = Some(Time(created));
+        self.world.revisions.insert(object, stored);
+        Ok(())
+    }
+
+    /// The revision on record of this name.
+    pub fn stored(&self, name: &str) -> anyhow::Result<Option<&NodeRevision>> {
+        let hash = self.hash(name)?;
+        let mut all = self.world.revisions.values();
+        Ok(all.find(|stored| stored.spec.revision == hash))
+    }
+
+    /// The NodeModule asks for this revision; for nothing, if none is named.
+    pub fn aim(&mut self, name: Option<&str>) -> anyhow::Result<()> {
+        self.target = match name {
+            Some(name) => self.contents.get(name).context("an unknown revision")?.clone(),
+            None => json!([]),
+        };
+        self.apply();
+        Ok(())
+    }
+
+    /// Writes the NodeModule with the target and the settings, if that changes it.
+    pub fn apply(&mut self) {
+        let (parts, rollout) = (self.target.clone(), self.rollout.clone());
+        let before = self.world.modules.get(NAME).cloned();
+        self.world.apply(NAME, "", |spec| {
+            spec["parts"] = parts.clone();
+            spec["rollout"] = rollout.clone();
+            for (key, value) in [("settle", "0s"), ("holdFor", "0s"), ("confirmWithin", "1s")] {
+                spec[key] = json!(value);
+            }
+        });
+        if let Some(before) = before.filter(|before| before.spec == self.module().spec) {
+            self.world.modules.insert(NAME.to_owned(), before);
+        }
+    }
+
+    pub fn module(&self) -> &NodeModule {
+        &self.world.modules[NAME]
+    }
+
+    pub fn is_applied(&self) -> bool {
+        self.world.modules.contains_key(NAME)
+    }
+
+    /// A node has a row of this revision, and no report of it.
+    pub fn carry(&mut self, node: &str, name: &str) -> anyhow::Result<()> {
+        self.call(name, Self::plain(name));
+        let content = self.content(name)?;
+        let facts = self.world.nodes.get(node);
+        let labels = facts.map(|facts| facts.labels.clone()).unwrap_or_default();
+        let parts = render::parts(&content, &labels)?;
+        let digest = render::render(&content, &parts, &Values::new())?.digest();
+        let owner =
+            facts.map(|facts| json!({"apiVersion": "v1", "kind": "Node", "name": node, "uid": facts.uid}));
+        let owners: Vec<Value> = owner.into_iter().collect();
+        let assemblage: NodeAssemblage = serde_json::from_value(json!({
+            "metadata": {"name": node, "resourceVersion": "0", "ownerReferences": owners},
+            "spec": {"rows": [{
+                "name": NAME, "uid": uid(), "revision": revision::revision(&content), "parts": parts, "digest": digest, "token": 2,
+            }]},
+        }))?;
+        self.world.assemblages.insert(node.to_owned(), assemblage);
+        Ok(())
+    }
+
+    /// The row of a node.
+    pub fn row(&self, node: &str) -> Option<RowFacts> {
+        let facts = AssemblageFacts::of(self.world.assemblages.get(node)?);
+        facts.of_module(NAME).map(|row| (**row).clone())
+    }
+
+    /// What the tables call the revision that the row of a node asks for.
+    pub fn assigned(&self, node: &str) -> Option<String> {
+        let row = self.row(node)?.row;
+        let name = row
+            .withdraw
+            .is_none()
+            .then(|| self.name_of(&row.revision?.clone()).map(str::to_owned));
+        name.flatten()
+    }
+
+    /// The agent of a node reports what a status of the original says: of its row, or, where that names another revision, of one before
+    /// it. Words that no agent knows are reported as they are.
+    pub fn report(&mut self, node: &str, status: &Value) -> anyhow::Result<()> {
+        let row = self.row(node).context("a report without a row")?;
+        let word = status["configStatus"].as_str().unwrap_or_default();
+        if word.is_empty() {
+            return Ok(());
+        }
+        let applied = status["lastAppliedRevision"].as_str().unwrap_or_default();
+        let is_present = word == "provisioning" || self.assigned(node).as_deref() == Some(applied);
+        let word = match word {
+            "provisioning" => "updating",
+            "provisioned" => "confirmed",
+            "invalid" => "failed",
+            other => other,
+        };
+        let digest = if is_present {
+            row.row.digest.clone()
+        } else {
+            Some(format!("sha256:{applied:0>64}"))
+        };
+        let before = row.state.and_then(|state| state.confirmed);
+        let confirmed = (word == "confirmed").then(|| digest.clone()).flatten().or(before);
+        let failed = word == "failed";
+        let state = json!({
+            "name": NAME,
+            "digest": digest,
+            "token": if is_present { row.row.token } else { row.row.token - 1 },
+            "state": word,
+            "class": failed.then_some("Revision"),
+            "terminal": failed,
+            "reason": failed.then_some("Failed"),
+            "message": status["errorMessage"],
+            "confirmed": confirmed,
+        });
+        let assemblage = self
+            .world
+            .assemblages
+            .get_mut(node)
+            .context("no NodeAssemblage")?;
+        assemblage.status = Some(serde_json::from_value(json!({"rows": [state]}))?);
+        Ok(())
+    }
+
+    /// A row of this revision, and a report that it is confirmed.
+    pub fn confirm(&mut self, node: &str, revision: &str) -> anyhow::Result<()> {
+        self.carry(node, revision)?;
+        self.report(
+            node,
+            &json!({"configStatus": "provisioned", "lastAppliedRevision": revision}),
+        )
+    }
+
+    /// What the next pass decides.
+    pub fn decide(&mut self) -> (Observation, Plan) {
+        self.world.decide(NAME)
+    }
+
+    /// Puts the target on record, as a pass does before all else. Whether it was not there before.
+    pub fn record(&mut self, seen: &Observation, plan: &Plan) -> bool {
+        self.world.record(NAME, seen, plan)
+    }
+
+    /// One pass, whose rows are written as far as `succeeds` says of a node and its row. Whether that leads to another pass: what was
+    /// written is a change; an error is none.
+    pub fn one_pass(
+        &mut self,
+        mut succeeds: impl FnMut(&str, Option<&NodeRow>) -> bool,
+    ) -> anyhow::Result<(Decision, bool)> {
+        let before = self.module().status.clone();
+        let (mut wrote, mut failed) = (false, false);
+        let decision = self.world.pass_with(NAME, |node, row| {
+            wrote = true;
+            let succeeds = succeeds(node, row);
+            failed |= !succeeds;
+            succeeds
+        });
+        let decision =
+            decision.with_context(|| format!("nothing was decided: {:?}", self.module().status))?;
+        self.world.gap = Duration::ZERO;
+        let changed = wrote || self.module().status != before;
+        Ok((decision, changed && !failed))
+    }
+
+    /// Passes until nothing changes. The nodes that got another row by them.
+    pub fn pass(&mut self) -> anyhow::Result<(Decision, Vec<String>)> {
+        let mut written = Vec::new();
+        for _ in 0..BOUND {
+            let (decision, goes_on) = self.one_pass(|node, _| {
+                written.push(node.to_owned());
+                true
+            })?;
+            if !goes_on {
+                return Ok((decision, written));
+            }
+        }
+        bail!("the controller does not come to rest")
+    }
+
+    /// Passes whenever time alone changes something, and one at the end.
+    pub fn until(&mut self, end: Timestamp) -> anyhow::Result<Decision> {
+        for _ in 0..BOUND {
+            let (_, plan) = self.decide();
+            let Some(at) = plan.wake_at.filter(|at| *at < end) else {
+                break;
+            };
+            self.world.now = at.max(self.world.now);
+            self.pass()?;
+        }
+        self.world.now = end;
+        Ok(self.pass()?.0)
+    }
+
+    /// The nodes that are charged, as the memory stands written.
+    pub fn charged(&self) -> Vec<String> {
+        let stored = self
+            .world
+            .modules
+            .get(NAME)
+            .and_then(|module| module.status.as_ref()?.rollout.as_ref());
+        let memory = stored.and_then(|stored| serde_json::from_str::<Memory>(&stored.memory).ok());
+        let memory = memory.unwrap_or_default(); // nothing was decided yet
+        let charged = memory.charges.iter().filter(|(_, charge)| charge.counts());
+        charged.map(|(node, _)| node.to_string()).collect()
+    }
+
+    /// What is condemned, and why.
+    pub fn condemned<'a>(&'a self, decision: &'a Decision) -> BTreeMap<&'a str, &'a Evidence> {
+        let named =
+            |(bad, evidence): (&Revision, &'a Evidence)| Some((self.name_of(&bad.to_string())?, evidence));
+        decision.memory.bad.iter().filter_map(named).collect()
+    }
+
+    /// The revision that nodes are to have.
+    pub fn target(&self, decision: &Decision) -> Option<&str> {
+        let memory = &decision.memory;
+        let target = memory.run.map(|run| run.target);
+        let good = target.filter(|target| !memory.bad.contains_key(target));
+        self.name_of(&good.or(memory.last_good)?.to_string())
+    }
+
+    /// Nodes whose row is not reported as confirmed.
+    pub fn in_flight(&self) -> BTreeSet<&str> {
+        let nodes = self.world.assemblages.keys().map(String::as_str);
+        nodes
+            .filter(|node| self.phase(node) != Some(NodePhase::Confirmed))
+            .collect()
+    }
+
+    /// What is reported of the row of a node.
+    pub fn phase(&self, node: &str) -> Option<NodePhase> {
+        self.row(node)?.report().map(|report| report.state)
+    }
+}
+
+fn uid() -> String {
+    format!("uid-{NAME}")
+}
