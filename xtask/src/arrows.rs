@@ -84,7 +84,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "muster-fuzz",
-        &["muster-apiserver", "muster-controllers", "muster-sync"],
+        &[
+            "muster-apiserver",
+            "muster-controllers",
+            "muster-node",
+            "muster-sync",
+        ],
     ),
     ("muster-real", &[]),
     ("follow-the-sun", &[]),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{kubeconfig, substitute, yaml};
+use crate::{kubeconfig, node, substitute, yaml};
 
 /// Longest seed in bytes: larger files teach a fuzzer nothing that a part of them does not.
 pub const LONGEST: usize = 4096;
@@ -30,7 +30,9 @@ pub fn seeds(repository: &Path) -> io::Result<BTreeMap<&'static str, Vec<Vec<u8>
         ("client", kubeconfigs()),
         ("credentials", structured()),
         ("door", structured()),
+        ("journal", structured()),
         ("kubeconfig", kubeconfigs()),
+        ("node", configurations()),
         ("patch", structured()),
         ("substitute", substitutions),
         ("tree", structured()),
@@ -42,6 +44,7 @@ pub fn seeds(repository: &Path) -> io::Result<BTreeMap<&'static str, Vec<Vec<u8>
 pub fn dictionary(target: &str) -> Option<&'static [&'static str]> {
     match target {
         "client" | "kubeconfig" => Some(kubeconfig::TOKENS),
+        "node" => Some(node::TOKENS),
         "substitute" => Some(substitute::TOKENS),
         "yaml" => Some(yaml::TOKENS),
         _ => None,
@@ -144,6 +147,21 @@ server: https://a:6443\n    certificate-authority-data: Q0E=\nusers:\n- name: a\
     std::iter::once(GOOD.to_owned())
         .chain(with)
         .map(String::into_bytes)
+        .collect()
+}
+
+/// A good one with all paths, and it with each word of its language before it.
+fn configurations() -> Vec<Vec<u8>> {
+    const GOOD: &str = include_str!("../../../examples/nodes/node.yaml");
+    let paths: String = node::TOKENS
+        .iter()
+        .filter(|word| word.starts_with('/'))
+        .copied()
+        .collect();
+    let words = std::iter::once("").chain(node::TOKENS.iter().copied().filter(|word| word.ends_with('\n')));
+    words
+        .map(|word| format!("{word}---\n{paths}").into_bytes())
+        .chain([format!("{GOOD}---\n{paths}").into_bytes()])
         .collect()
 }
 

@@ -20,8 +20,10 @@ pub mod client;
 pub mod corpus;
 pub mod credentials;
 pub mod door;
+pub mod journal;
 mod json;
 pub mod kubeconfig;
+pub mod node;
 pub mod patch;
 pub mod sandbox;
 pub mod substitute;
@@ -32,11 +34,13 @@ pub mod yaml;
 pub type Law = fn(&[u8]);
 
 /// Every law by the name of its fuzz target.
-pub const LAWS: [(&str, Law); 8] = [
+pub const LAWS: [(&str, Law); 10] = [
     ("client", client::check),
     ("credentials", credentials::check),
     ("door", door::check),
+    ("journal", journal::check),
     ("kubeconfig", kubeconfig::check),
+    ("node", node::check),
     ("patch", patch::check),
     ("substitute", substitute::check),
     ("tree", tree::check),

@@ -1,6 +1,8 @@
 //! Promise: every law holds for whatever stands in a text, a repository or a patch. (Fuzz targets look for the exception for longer.)
 
-use muster_fuzz::{LAWS, client, credentials, door, kubeconfig, patch, sandbox, substitute, tree, yaml};
+use muster_fuzz::{
+    LAWS, client, credentials, door, journal, kubeconfig, node, patch, sandbox, substitute, tree, yaml,
+};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -55,6 +57,16 @@ proptest! {
     #[test]
     fn substitute_holds_in_documents(value in prop::sample::select(VALUES), other in prop::sample::select(VALUES), text in prop::sample::select(DOCUMENTS)) {
         substitute::check(format!("V={value}\nW={other}\n\n{text}").as_bytes());
+    }
+
+    #[test]
+    fn node_holds(configuration in text(node::TOKENS, 6), paths in text(node::TOKENS, 12)) {
+        node::check(format!("{configuration}---\n{paths}").as_bytes());
+    }
+
+    #[test]
+    fn journal_holds(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        journal::check(&bytes);
     }
 
     #[test]

@@ -32,8 +32,10 @@ use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
 
-/// The API server as nodes know it.
-const SERVER: &str = "10.77.0.1";
+use crate::frr;
+
+/// The API server, and the peer of sessions, as nodes know them.
+pub const SERVER: &str = "10.77.0.1";
 /// Without a sign of life for so long the harness gives up.
 const PATIENCE: Duration = Duration::from_secs(150);
 /// How often the state of nodes is read.
@@ -76,7 +78,7 @@ impl Machine {
     fn start(number: usize, folder: &Path, token: &str, authority: &str) -> Self {
         let name = format!("n{number}");
         let (files, view) = (folder.join(&name), folder.join("node"));
-        for part in ["own", "etc"] {
+        for part in ["own", "etc", "run"] {
             fs::create_dir_all(files.join(part)).unwrap();
         }
         let write = |file: &str, text: &str| fs::write(files.join(file), text).unwrap();
@@ -85,8 +87,10 @@ impl Machine {
         write("machine-id", &format!("machine-{name}\n"));
         write("boot_id", &format!("boot-{name}-0\n"));
         write("hosts", &format!("{SERVER} kubernetes\n"));
-        write("node.yaml", &configuration(&view));
+        write("node.yaml", &configuration(&view).to_string());
         write("etc/links", &links(0, "up"));
+        write("run/vtysh.conf", frr::VTYSH);
+        write("run/bgpd.conf", "");
         let holder = Command::new("unshare")
             .args(["--net", "--mount", "sh", "-ec"])
             .arg(
@@ -133,6 +137,20 @@ impl Machine {
     fn ip(&self, arguments: &[&str]) -> String {
         let pid = self.holder.lock().id().to_string();
         run("nsenter", &[&["-t", &pid, "-n", "ip"], arguments].concat())
+    }
+
+    /// A program in the network and the files of this node, until the harness ends it.
+    pub fn background(&self, program: &Command) -> Command {
+        let pid = self.holder.lock().id().to_string();
+        let mut command = Command::new("nsenter");
+        command
+            .args(["-t", &pid, "-n", "-m"])
+            .arg(program.get_program())
+            .args(program.get_args());
+        for (name, value) in program.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command
     }
 
     pub fn is_up(&self) -> bool {
@@ -214,7 +232,11 @@ impl Machine {
     }
 
     pub fn links(&self) -> Option<String> {
-        fs::read_to_string(self.files.join("etc/links")).ok()
+        self.read("etc/links")
+    }
+
+    pub fn read(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.files.join(file)).ok()
     }
 
     /// The last step in its journal.
@@ -241,14 +263,27 @@ impl Drop for Machine {
     }
 }
 
-/// A reload takes a second, so that what happens during it can be seen.
-fn configuration(view: &Path) -> String {
-    let (etc, view) = (view.join("etc"), view.display());
-    format!(
-        "prefixes: [{}]\nreloaders:\n  links: {{argv: [/bin/sh, -c, \"sleep 1; exec ip -batch {view}/etc/links\"], timeout: 4s, environment: {{PATH: \"/usr/sbin:/usr/bin:/sbin:/bin\"}}}}\n\
-         checkTargets: [\"{SERVER}/32:6443\"]\nserver: https://kubernetes:6443\ndialTimeout: 1s\ndialTries: 2\n",
-        etc.display()
-    )
+/// A reload takes a second, so that what happens during it can be observed. JSON is YAML.
+fn configuration(view: &Path) -> Value {
+    let etc = view.join("etc");
+    let environment = json!({"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LD_LIBRARY_PATH": frr::libraries()});
+    let shell = |script: String, timeout: &str| json!({"argv": ["/bin/sh", "-c", script], "timeout": timeout, "environment": environment});
+    let vtysh = frr::vtysh(view);
+    let reset = format!("{vtysh} -c 'configure terminal' -c 'no router bgp'");
+    json!({
+        "prefixes": [etc],
+        "reloaders": {
+            "links": shell(format!("sleep 1; exec ip -batch {}/links", etc.display()), "4s"),
+            "frr": shell(format!("{reset}; exec {vtysh} -f {}/frr.conf", etc.display()), "4s"),
+        },
+        "services": {
+            "bgp": shell(format!("{vtysh} -c 'show bgp summary established json' | grep -q '\"state\":\"Established\"'"), "2s"),
+        },
+        "checkTargets": [format!("{SERVER}/32:6443"), format!("{SERVER}/32:179")],
+        "server": "https://kubernetes:6443",
+        "dialTimeout": "1s",
+        "dialTries": 2,
+    })
 }
 
 /// The commands of this version; `link` is what becomes of the only link.
@@ -332,21 +367,29 @@ impl Bed {
 
     /// The NodeModule with this file, for at most so many nodes at once.
     pub async fn apply(&self, text: &str, limit: &Value) {
+        self.apply_spec(json!({
+            "selector": {},
+            "parts": [{"files": [{"path": self.view("etc/links"), "content": text}]}],
+            "reload": ["links"],
+            "checks": {"interfaces": ["eth0"], "tcp": [format!("{SERVER}:6443")], "apiServer": true},
+            "settle": "1s", "holdFor": "2s", "confirmWithin": "15s",
+            "rollout": {"maxUnreadyNodes": limit},
+        }))
+        .await;
+    }
+
+    pub async fn apply_spec(&self, spec: Value) {
         let modules: Api<NodeModule> = Api::all(self.api.client_as("person"));
-        let path = self.folder.path().join("node/etc/links");
         let object = json!({
-            "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "NodeModule", "metadata": {"name": "fabric"},
-            "spec": {
-                "selector": {},
-                "parts": [{"files": [{"path": path, "content": text}]}],
-                "reload": ["links"],
-                "checks": {"interfaces": ["eth0"], "tcp": [format!("{SERVER}:6443")], "apiServer": true},
-                "settle": "1s", "holdFor": "2s", "confirmWithin": "15s",
-                "rollout": {"maxUnreadyNodes": limit},
-            },
+            "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "NodeModule", "metadata": {"name": "fabric"}, "spec": spec,
         });
         let by = PatchParams::apply("person").force();
         modules.patch("fabric", &by, &Patch::Apply(object)).await.unwrap();
+    }
+
+    /// A file as each node knows it.
+    pub fn view(&self, name: &str) -> PathBuf {
+        self.folder.path().join("node").join(name)
     }
 
     pub async fn module(&self) -> NodeModule {

@@ -11,6 +11,7 @@
 )]
 
 mod bed;
+mod frr;
 
 use std::{
     env,
@@ -22,7 +23,7 @@ use muster_api::{node::assemblage::NodePhase, revision::Verdict};
 use muster_node::journal::Step;
 use serde_json::json;
 
-use bed::{Bed, links};
+use bed::{Bed, SERVER, links};
 
 /// Set in the namespaces.
 const INSIDE: &str = "MUSTER_NODES_INSIDE";
@@ -176,6 +177,64 @@ async fn killed() {
     assert!(!condemned, "an interruption proves nothing");
     // The agents try again by themselves.
     bed.until_ready(&second).await;
+}
+
+#[test]
+fn a_session_of_bgp_that_is_not_established_takes_the_configuration_back() {
+    if !frr::is_there() {
+        println!("not run: there is no FRR (.ci/frr fetches it)");
+        return;
+    }
+    inside("bgp");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by the test above in namespaces of its own"]
+async fn bgp() {
+    if !is_inside() {
+        return;
+    }
+    let bed = Bed::new(1).await;
+    let node = &bed.nodes["n1"];
+    let of = |number: u32| frr::configuration(number, "10.77.0.11", SERVER, 65000);
+    let peer = frr::configuration(65000, SERVER, "10.77.0.11", 65001);
+    let peer_files = tempfile::tempdir().unwrap();
+    std::fs::write(peer_files.path().join("bgpd.conf"), &peer).unwrap();
+    let _peer = frr::Daemon::start(frr::bgpd(peer_files.path()));
+    let _daemon = frr::Daemon::start(node.background(&frr::bgpd(&bed.view("run"))));
+    let spec = |number: u32, checks: serde_json::Value| {
+        json!({
+            "selector": {}, "parts": [{"files": [{"path": bed.view("etc/frr.conf"), "content": of(number)}]}],
+            "reload": ["frr"], "checks": checks, "settle": "5s", "holdFor": "1s", "confirmWithin": "15s",
+        })
+    };
+    let established = json!({"services": ["bgp"]});
+    bed.apply_spec(spec(65001, established.clone())).await;
+    bed.until("established", async || bed.is_ready().await).await;
+    assert_eq!(node.read("etc/frr.conf"), Some(of(65001)));
+
+    // The peer refuses another number: it takes the connection, and closes it.
+    bed.apply_spec(spec(65002, established)).await;
+    bed.until("refused by the peer", async || {
+        let row = bed.report("n1").await.status.unwrap_or_default().rows.remove(0);
+        row.state == NodePhase::Failed && row.reason.as_deref() == Some("Failed")
+    })
+    .await;
+    let row = bed.report("n1").await.status.unwrap().rows.remove(0);
+    assert!(row.message.unwrap().contains("service bgp"), "the check is named");
+    assert_eq!(
+        node.read("etc/frr.conf"),
+        Some(of(65001)),
+        "the session that was is back, or the verdict were another"
+    );
+
+    // Which is why an open port is no session.
+    bed.apply_spec(spec(65003, json!({"tcp": [format!("{SERVER}:179")]})))
+        .await;
+    bed.until("confirmed by the port alone", async || {
+        node.read("etc/frr.conf") == Some(of(65003)) && bed.is_ready().await
+    })
+    .await;
 }
 
 #[test]
