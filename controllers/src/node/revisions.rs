@@ -40,15 +40,13 @@ pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
             .filter_map(|revision| Some((Revision::parse(&revision.definition.revision)?, revision)))
     };
     let last_good = of(Verdict::Good).max_by_key(|(_, revision)| revision.created);
-    let evidence = |revision: &RevisionFacts| match revision.status.evidence.first() {
-        Some(NodeEvidence { node, at, message }) => {
-            let at = at.as_ref().map_or(Millis(0), |at| millis(at.0)); // an old version wrote none
-            Evidence::new(node.as_str().into(), message, at)
-        }
-        None => {
+    let evidence = |revision: &RevisionFacts| {
+        let Some(NodeEvidence { node, at, message }) = revision.status.evidence.first() else {
             let at = revision.created.map_or(Millis(0), millis);
-            Evidence::new("".into(), "on record of the NodeRevision", at)
-        }
+            return Evidence::new("".into(), "on record of the NodeRevision", at);
+        };
+        let at = at.as_ref().map_or(Millis(0), |at| millis(at.0)); // an old version wrote none
+        Evidence::new(node.as_str().into(), message, at)
     };
     let bad: BTreeMap<Revision, Evidence> = of(Verdict::Bad)
         .map(|(revision, on_record)| (revision, evidence(on_record)))

@@ -14,6 +14,7 @@ mod controller;
 mod decisions;
 mod fleet;
 mod meter;
+mod nodes;
 mod perfect;
 mod report;
 mod side;
@@ -38,6 +39,8 @@ struct Arguments {
 enum Role {
     /// Runs the workloads, beside the perfect controller, and prints a table
     Run(Plan),
+    /// Rolls a NodeModule over many played nodes, and prints what it took
+    Nodes(nodes::Plan),
     /// muster's Module controller, for clusters that are all the same server of this process
     #[command(hide = true)]
     Controller {
@@ -86,6 +89,7 @@ async fn main() -> anyhow::Result<()> {
             }
             report::tell(&plan, &decisions, &figures)
         }
+        Role::Nodes(plan) => nodes::run(&plan).await,
         Role::Controller {
             kubeconfig,
             namespace,

@@ -1,0 +1,293 @@
+//! NodeModules over many played nodes: what one rollout writes, and what the controller takes for it.
+//!
+//! The API server, the controller and the agents are in this process: its processor time and memory are of all three together.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, ensure};
+use futures::StreamExt as _;
+use k8s_openapi::{
+    api::core::v1::{Namespace, Node},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
+    runtime::{WatchStreamExt as _, watcher},
+};
+use muster_api::{
+    crds,
+    node::{NodeAssemblage, NodeModule, assemblage::NodePhase},
+};
+use muster_apiserver::{ApiServer, record::Recorder};
+use muster_controllers::{
+    bindings::{Kinds, Objects},
+    metrics::Metrics,
+    node::{NAMESPACE, run},
+    runtime::{Base, Clock, Events, Jitter, Shutdown},
+};
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+/// How long a change takes on a node.
+const TAKES: Duration = Duration::from_millis(500);
+/// How long a rollout may take.
+const PATIENCE: Duration = Duration::from_mins(20);
+/// How long nothing may be written.
+const REST: Duration = Duration::from_secs(60);
+/// How often all Leases are renewed; a real agent renews its own as often.
+const RENEWED: Duration = Duration::from_secs(10);
+/// Requests of one run that are kept: all of them.
+const KEPT: usize = 4_000_000;
+
+/// What is measured.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Plan {
+    /// Played nodes
+    #[arg(long, default_value_t = 1_000)]
+    nodes: usize,
+    /// How many at once
+    #[arg(long, default_value_t = 50)]
+    at_once: usize,
+}
+
+/// Rolls two revisions over the nodes, and prints what each took.
+pub async fn run(plan: &Plan) -> anyhow::Result<()> {
+    let api = ApiServer::builder().log_limit(KEPT).in_process()?;
+    prepare(&api.client_as("bench"), plan.nodes).await?;
+    let renewing = Arc::new(AtomicBool::new(true));
+    let _leases = AbortOnDropHandle::new(tokio::spawn(renew(
+        api.client_as("leases"),
+        plan.nodes,
+        Arc::clone(&renewing),
+    )));
+    let _agents = AbortOnDropHandle::new(tokio::spawn(agents(api.client_as("agent"))));
+    let _controller = AbortOnDropHandle::new(tokio::spawn(controller(&api)));
+    let idle = memory()?;
+    for content in ["one", "two"] {
+        let (began, processor) = (Instant::now(), processor()?);
+        let before = writes(api.recorder())?;
+        apply(&api.client_as("bench"), content, plan.at_once).await?;
+        until_ready(&api.client_as("bench")).await?;
+        let after = writes(api.recorder())?;
+        println!(
+            "{} nodes, {} at once, revision {content}: {:.1} s (the nodes alone {:.1} s), {:.1} s of processor time, {} MiB ({} MiB before)",
+            plan.nodes,
+            plan.at_once,
+            began.elapsed().as_secs_f64(),
+            TAKES.as_secs_f64() * (plan.nodes as f64 / plan.at_once as f64),
+            (self::processor()? - processor).as_secs_f64(),
+            memory()?,
+            idle,
+        );
+        for (what, count) in &after {
+            let count = count - before.get(what).copied().unwrap_or_default();
+            println!(
+                "  {what}: {count} ({:.3} for each node)",
+                count as f64 / plan.nodes as f64
+            );
+        }
+    }
+    let before = writes(api.recorder())?;
+    tokio::time::sleep(REST).await;
+    let after = writes(api.recorder())?;
+    ensure!(
+        before == after,
+        "at rest something was written: {before:?}, then {after:?}"
+    );
+    println!("at rest for {} s: 0 writes but Leases", REST.as_secs());
+    Ok(())
+}
+
+fn controller(api: &ApiServer) -> impl Future<Output = ()> + Send + use<> {
+    let client = api.client_as("controller");
+    let clock = Clock::system();
+    let objects = Objects::new(client.clone(), "default", Kinds::default());
+    let base = Base {
+        client: client.clone(),
+        namespace: "default".to_owned(),
+        jitter: Jitter::from_system(),
+        metrics: Metrics::default(),
+        shutdown: Shutdown::new(),
+    };
+    let events = Events::new(client, "muster-agent", "bench".to_owned(), clock.clone());
+    run::run(run::Setup {
+        base,
+        clock,
+        objects,
+        gap: Duration::ZERO,
+        events,
+        startup_taints: Vec::new(),
+    })
+}
+
+fn name(number: usize) -> String {
+    format!("node-{number:05}")
+}
+
+async fn prepare(client: &Client, nodes: usize) -> anyhow::Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in crds::nodes() {
+        definitions.create(&PostParams::default(), &definition).await?;
+    }
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
+    namespaces.create(&PostParams::default(), &namespace).await?;
+    let api: Api<Node> = Api::all(client.clone());
+    for number in 1..=nodes {
+        let node = json!({
+            "metadata": {"name": name(number), "labels": {"kubernetes.io/os": "linux", "role": "worker"}},
+        });
+        api.create(&PostParams::default(), &serde_json::from_value(node)?)
+            .await?;
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        api.patch_status(&name(number), &PatchParams::default(), &Patch::Merge(ready))
+            .await?;
+    }
+    Ok(())
+}
+
+/// Renews the Lease of each node.
+async fn renew(client: Client, nodes: usize, renewing: Arc<AtomicBool>) {
+    let leases: Api<k8s_openapi::api::coordination::v1::Lease> = Api::namespaced(client, NAMESPACE);
+    let by = PatchParams::apply("agent").force();
+    for renewal in 0_u64.. {
+        let began = Instant::now();
+        for number in (1..=nodes).take_while(|_| renewing.load(Ordering::Relaxed)) {
+            let lease = json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name(number)},
+                "spec": {"holderIdentity": format!("{renewal}")},
+            });
+            // One that is not renewed is renewed the next time.
+            let _ = leases.patch(&name(number), &by, &Patch::Apply(lease)).await;
+        }
+        tokio::time::sleep(RENEWED.saturating_sub(began.elapsed())).await;
+    }
+}
+
+/// Each agent reports that a row begins, and after a while that it is confirmed.
+async fn agents(client: Client) {
+    let api: Api<NodeAssemblage> = Api::all(client);
+    let mut rows = Box::pin(watcher(api.clone(), watcher::Config::default()).default_backoff());
+    let mut answers = tokio::task::JoinSet::new();
+    while let Some(event) = rows.next().await {
+        let Ok(watcher::Event::Apply(found) | watcher::Event::InitApply(found)) = event else {
+            continue;
+        };
+        let known = found.status.clone().unwrap_or_default();
+        let open = found.spec.rows.iter().find(|row| {
+            let state = known.rows.iter().find(|state| state.name == row.name);
+            state.is_none_or(|state| state.token != row.token)
+        });
+        if let Some(row) = open.cloned() {
+            answers.spawn(answer(api.clone(), found.name_any(), json!(row)));
+        }
+    }
+}
+
+async fn answer(api: Api<NodeAssemblage>, node: String, row: Value) {
+    for phase in [NodePhase::Updating, NodePhase::Confirmed] {
+        let state =
+            json!({"name": row["name"], "digest": row["digest"], "token": row["token"], "state": phase});
+        let body = json!({"status": {"agent": {"version": "0.1.0"}, "rows": [state]}});
+        // A bench of which an answer is lost does not end, and says so.
+        let _ = api
+            .patch_status(&node, &PatchParams::default(), &Patch::Merge(body))
+            .await;
+        if phase == NodePhase::Updating {
+            tokio::time::sleep(TAKES).await;
+        }
+    }
+}
+
+async fn apply(client: &Client, content: &str, at_once: usize) -> anyhow::Result<()> {
+    let modules: Api<NodeModule> = Api::all(client.clone());
+    let object = json!({
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "NodeModule", "metadata": {"name": "fabric"},
+        "spec": {
+            "selector": {"matchLabels": {"role": "worker"}},
+            "parts": [{"files": [{"path": "/etc/sysctl.d/90-fleet.conf", "content": format!("{content} $(NODE_NAME)\n")}]}],
+            "rollout": {"maxUnreadyNodes": at_once},
+        },
+    });
+    let by = PatchParams::apply("bench").force();
+    modules.patch("fabric", &by, &Patch::Apply(object)).await?;
+    Ok(())
+}
+
+async fn until_ready(client: &Client) -> anyhow::Result<()> {
+    let modules: Api<NodeModule> = Api::all(client.clone());
+    let ready = async {
+        loop {
+            let module = modules.get("fabric").await?;
+            let status = module.status.unwrap_or_default();
+            let ready = status
+                .conditions
+                .iter()
+                .find(|condition| condition.type_ == "Ready");
+            if status.observed_generation == module.metadata.generation
+                && ready.is_some_and(|ready| ready.status == "True")
+            {
+                return anyhow::Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, ready)
+        .await
+        .context("the NodeModule did not become Ready")?
+}
+
+/// Writes so far, by resource and by what wrote them, but Leases.
+fn writes(recorder: &Recorder) -> anyhow::Result<BTreeMap<String, usize>> {
+    let (lost, _) = recorder.dropped();
+    ensure!(lost == 0, "{lost} requests were not kept");
+    let mut counts = BTreeMap::new();
+    for request in recorder.requests().iter().filter(|request| request.is_write()) {
+        if request.client == "leases" || request.client == "bench" {
+            continue;
+        }
+        let mut parts = request.path.trim_matches('/').split('/').skip(3);
+        let resource = parts.next().unwrap_or_default();
+        let sub = if request.path.ends_with("/status") {
+            "/status"
+        } else {
+            ""
+        };
+        *counts
+            .entry(format!("{resource}{sub} by the {}", request.client))
+            .or_default() += 1;
+    }
+    Ok(counts)
+}
+
+/// Resident memory of this process, in MiB.
+fn memory() -> anyhow::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: u64 = line
+        .and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .context("no VmRSS")?;
+    Ok(kib / 1024)
+}
+
+/// Processor time of this process so far.
+fn processor() -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let fields = stat.rsplit(") ").next().unwrap_or_default();
+    let ticks: u64 = fields
+        .split(' ')
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse::<u64>().ok())
+        .sum();
+    Ok(Duration::from_millis(ticks * 10))
+}
