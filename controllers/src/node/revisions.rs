@@ -38,15 +38,14 @@ pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
             .filter_map(|revision| Some((Revision::parse(&revision.definition.revision)?, revision)))
     };
     let last_good = of(Verdict::Good).max_by_key(|(_, revision)| revision.created);
-    let evidence = |revision: &RevisionFacts| match revision.status.evidence.first() {
-        Some(NodeEvidence { node, at, message }) => {
-            let at = at.as_ref().map_or(Millis(0), |at| millis(at.0)); // an old version wrote none
-            Evidence::new(node.as_str().into(), message, at)
-        }
-        None => {
-            let at = revision.created.map_or(Millis(0), millis);
-            Evidence::new("".into(), "on record of the NodeRevision", at)
-        }
+    let evidence = |revision: &RevisionFacts| {
+        let first = revision.status.evidence.first();
+        let at = first
+            .and_then(|evidence| evidence.at.as_ref().map(|at| at.0))
+            .or(revision.created);
+        let node = first.map_or("", |evidence| &evidence.node);
+        let message = first.map_or("on record of the NodeRevision", |evidence| &evidence.message);
+        Evidence::new(node.into(), message, at.map_or(Millis(0), millis))
     };
     let bad: BTreeMap<Revision, Evidence> = of(Verdict::Bad)
         .map(|(revision, on_record)| (revision, evidence(on_record)))
