@@ -224,9 +224,9 @@ impl Bed {
     }
 
     /// Until these verdicts are on record of the revisions with these contents.
-    async fn until_on_record(&self, wanted: &[(&str, Verdict)]) {
+    async fn until_on_record(&self, verdicts: &[(&str, Verdict)]) {
         let revisions = Api::<NodeRevision>::all(self.client());
-        let waited = tokio::time::timeout(PATIENCE, async {
+        let on_record = async {
             loop {
                 let all = revisions.list(&ListParams::default()).await.unwrap().items;
                 let says = |content: &str, verdict: Verdict| {
@@ -237,13 +237,14 @@ impl Bed {
                         text == Some(content) && said == Some(verdict)
                     })
                 };
-                if wanted.iter().all(|(content, verdict)| says(content, *verdict)) {
+                if verdicts.iter().all(|(content, verdict)| says(content, *verdict)) {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
-        });
-        assert!(waited.await.is_ok(), "not on record: {wanted:?}");
+        };
+        let came = tokio::time::timeout(PATIENCE, on_record).await;
+        assert!(came.is_ok(), "not on record: {verdicts:?}");
     }
 
     async fn until_ready(&self, content: &str) {

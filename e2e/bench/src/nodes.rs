@@ -42,7 +42,7 @@ const TAKES: Duration = Duration::from_millis(500);
 /// How long a rollout may take.
 const PATIENCE: Duration = Duration::from_mins(20);
 /// How long nothing may be written.
-const REST: Duration = Duration::from_secs(60);
+const REST: Duration = Duration::from_mins(1);
 /// How often all Leases are renewed; a real agent renews its own as often.
 const RENEWED: Duration = Duration::from_secs(10);
 /// Requests of one run that are kept: all of them.
@@ -83,8 +83,8 @@ pub async fn run(plan: &Plan) -> anyhow::Result<()> {
             plan.nodes,
             plan.at_once,
             began.elapsed().as_secs_f64(),
-            TAKES.as_secs_f64() * (plan.nodes as f64 / plan.at_once as f64),
-            (self::processor()? - processor).as_secs_f64(),
+            TAKES.as_secs_f64() * ratio(plan.nodes, plan.at_once),
+            self::processor()?.saturating_sub(processor).as_secs_f64(),
             memory()?,
             idle,
         );
@@ -92,7 +92,7 @@ pub async fn run(plan: &Plan) -> anyhow::Result<()> {
             let count = count - before.get(what).copied().unwrap_or_default();
             println!(
                 "  {what}: {count} ({:.3} for each node)",
-                count as f64 / plan.nodes as f64
+                ratio(count, plan.nodes)
             );
         }
     }
@@ -127,6 +127,11 @@ fn controller(api: &ApiServer) -> impl Future<Output = ()> + Send + use<> {
         events,
         startup_taints: Vec::new(),
     })
+}
+
+fn ratio(one: usize, other: usize) -> f64 {
+    let number = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
+    number(one) / number(other)
 }
 
 fn name(number: usize) -> String {

@@ -202,6 +202,82 @@ fn safer_replaces_what_it_names_and_what_follows() {
     ]);
 }
 
+/// Steps are compared as they stand, whichever of them says so; what the product has no counterpart of is not.
+#[test]
+fn steps_are_as_the_ones_before() {
+    let rules = Rules {
+        carried: true,
+        safer_alone: true,
+        wording: &["message"],
+        without: &["log"],
+        ..Rules::EXACT
+    };
+    let steps = |first: Value, second: Value| json!({"after": [first, second]});
+    let expect = steps(
+        json!({"a": 1, "log": ["x"], "written": [1]}),
+        json!({"log": ["y"]}),
+    );
+    let safer = |value: Value| Some(json!({"after": [value]}));
+    compared(vec![
+        (
+            rules,
+            expect.clone(),
+            None,
+            steps(json!({"a": 1, "written": [1]}), json!({"a": 1})),
+            true,
+        ),
+        (
+            rules,
+            expect.clone(),
+            None,
+            steps(json!({"a": 1, "written": [1]}), json!({"a": 2})),
+            false,
+        ),
+        (
+            rules,
+            expect.clone(),
+            None,
+            steps(json!({"a": 1, "written": [1]}), json!({"written": [1]})),
+            false,
+        ),
+        // In words of its own.
+        (
+            rules,
+            expect.clone(),
+            safer(json!({"step": 1, "b": 1, "message": "no"})),
+            json!({"after": [], "~safer": steps(json!({"step": 0, "b": 1}), json!({"step": 1, "message": "never"}))}),
+            true,
+        ),
+        (
+            rules,
+            expect,
+            safer(json!({"step": 1, "b": 1, "message": "no"})),
+            json!({"after": [], "~safer": steps(json!({"step": 0, "b": 1}), json!({"step": 1, "message": ""}))}),
+            false,
+        ),
+    ]);
+}
+
+/// Deviations name keys, or paths without the numbers of steps.
+#[test]
+fn a_difference_is_under_its_paths() {
+    let (expect, answer) = (
+        json!({"after": [{"a": {"b": 1}}]}),
+        json!({"after": [{"a": {"b": 2}}]}),
+    );
+    let found = differences(&expect, None, &answer, &Rules::EXACT);
+    for (at, is_under) in [
+        ("after", true),
+        ("after.a", true),
+        ("after.a.b", true),
+        ("after.a.bc", false),
+        ("a", false),
+        ("aft", false),
+    ] {
+        assert_eq!(found[0].is_under(at), is_under, "{at}: {}", found[0].text);
+    }
+}
+
 #[test]
 fn a_panic_of_the_original_is_a_refusal() {
     let rules = Rules {

@@ -123,14 +123,14 @@ struct Pace {
 }
 
 impl Pace {
-    /// Whether the next write succeeds, and, if it is made, its error.
-    fn next(&mut self) -> (bool, Option<Option<String>>) {
+    /// What comes of the next write; nothing where it is not made in this step.
+    fn write(&mut self) -> Option<Result<(), String>> {
         if self.written {
-            return (false, None);
+            return None;
         }
         let failed = self.outcomes.pop_front().filter(|outcome| outcome != "ok");
         self.written = failed.is_none();
-        (self.written, Some(failed))
+        Some(failed.map_or(Ok(()), Err))
     }
 }
 
@@ -240,7 +240,7 @@ impl Life {
             self.reports.insert(node.to_owned(), config["status"].clone());
         }
         // Where all are condemned, the newest is still what is asked for.
-        if let Some(asked) = target.or(stored.first().map(|newest| newest.name)) {
+        if let Some(asked) = target.or_else(|| stored.first().map(|newest| newest.name)) {
             self.fleet.aim(Some(asked))?;
         }
         self.target = target.map(str::to_owned);
@@ -360,8 +360,9 @@ impl Life {
                 // Only its token is raised: the node is asked for nothing else than before.
                 return true;
             }
-            let (succeeds, outcome) = pace.next();
-            writes.extend(outcome.map(|failed| (node.to_owned(), row.cloned(), failed)));
+            let outcome = pace.write();
+            let succeeds = matches!(outcome, Some(Ok(())));
+            writes.extend(outcome.map(|outcome| (node.to_owned(), row.cloned(), outcome.err())));
             succeeds
         })?;
         for (node, row, failed) in writes {
