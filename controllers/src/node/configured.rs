@@ -3,10 +3,13 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
+use k8s_openapi::{api::core::v1::Taint, apimachinery::pkg::apis::meta::v1::Time};
 use muster_api::{
     node::assemblage::NodePhase,
     reasons::{ObjectReason, Reason},
 };
+use serde_json::{Value, json};
 
 use super::{
     agents::Missing,
@@ -159,6 +162,35 @@ impl fmt::Display for StartupTaint {
             None => f.write_str(&self.key),
         }
     }
+}
+
+/// The condition as it is written over what the Node says already: the time is that of the last change of the status.
+pub fn condition(before: Option<&Configured>, wanted: &Configured, now: Timestamp) -> Value {
+    let mut condition = json!({
+        "type": CONDITION,
+        "status": wanted.status.as_str(),
+        "reason": wanted.reason,
+        "message": wanted.message,
+    });
+    if before.is_none_or(|before| before.status != wanted.status) {
+        condition["lastTransitionTime"] = json!(Time(now));
+    }
+    condition
+}
+
+/// The taints without those that go once a node is configured, whatever effects these have; none: there is nothing to take away.
+pub fn without_startup(taints: &[Taint], startup: &[StartupTaint]) -> Option<Vec<Taint>> {
+    let is_startup = |taint: &&Taint| {
+        let value = taint.value.as_deref().unwrap_or_default();
+        let mut all = startup.iter();
+        all.any(|startup| startup.is(&taint.key, value, &taint.effect))
+    };
+    let kept: Vec<Taint> = taints
+        .iter()
+        .filter(|taint| !is_startup(taint))
+        .cloned()
+        .collect();
+    (kept.len() < taints.len()).then_some(kept)
 }
 
 /// Whether a node has a startup taint that is to go: it is configured, by at least one NodeModule.

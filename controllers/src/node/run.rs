@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::{
     api::{
         coordination::v1::Lease,
-        core::v1::{Node, ObjectReference, Taint},
+        core::v1::{Node, ObjectReference},
     },
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time},
 };
@@ -37,7 +37,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     agents::Agents,
-    configured::{CONDITION, Configured, StartupTaint},
+    configured::{self, CONDITION, Configured, StartupTaint},
     decision::{self, Plan, Write},
     events::Told,
     facts::{AssemblageFacts, NodeFacts, RESTORE_FAILED, RevisionFacts},
@@ -539,16 +539,7 @@ impl Shared {
         configured: &Configured,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let is_same = |before: &Configured| before.status == configured.status;
-        let mut condition = json!({
-            "type": CONDITION,
-            "status": configured.status.as_str(),
-            "reason": configured.reason,
-            "message": configured.message,
-        });
-        if !node.configured.as_ref().is_some_and(is_same) {
-            condition["lastTransitionTime"] = json!(Time(now));
-        }
+        let condition = configured::condition(node.configured.as_ref(), configured, now);
         let body = json!({"metadata": {"uid": node.uid}, "status": {"conditions": [condition]}});
         let what = format!("writing the condition {CONDITION} of Node {}", node.name);
         let nodes = self.api::<Node>();
@@ -573,16 +564,10 @@ impl Shared {
         let Some(live) = found.filter(|live| live.uid().as_ref() == Some(&node.uid)) else {
             return Ok(());
         };
-        let taints = live.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
-        let is_startup = |taint: &&Taint| {
-            let value = taint.value.as_deref().unwrap_or_default();
-            let mut all = self.startup_taints.iter();
-            all.any(|startup| startup.is(&taint.key, value, &taint.effect))
-        };
-        let (gone, kept): (Vec<&Taint>, Vec<&Taint>) = taints.partition(is_startup);
-        if gone.is_empty() {
+        let taints = live.spec.as_ref().and_then(|spec| spec.taints.as_deref());
+        let Some(kept) = configured::without_startup(taints.unwrap_or_default(), &self.startup_taints) else {
             return Ok(());
-        }
+        };
         let body =
             json!({"metadata": {"resourceVersion": live.resource_version()}, "spec": {"taints": kept}});
         let what = format!("taking the startup taints from Node {}", node.name);

@@ -1,6 +1,6 @@
 //! das-schiff-network-operator: which function of `muster-node` and of the controller of NodeModules answers which table.
 
-use crate::registry::{Table, elsewhere, not_applicable};
+use crate::registry::{Table, not_applicable};
 
 mod agent;
 mod checks;
@@ -9,6 +9,7 @@ mod life;
 mod node;
 mod rollout;
 mod sequence;
+mod standing;
 
 /// Every file of the folder.
 pub const TABLES: &[&[Table]] = &[
@@ -16,20 +17,8 @@ pub const TABLES: &[&[Table]] = &[
     checks::TABLES,
     rollout::TABLES,
     sequence::TABLES,
-    LATER,
+    standing::TABLES,
     OTHERS,
-];
-
-/// What the controller will do.
-const LATER: &[Table] = &[
-    elsewhere(
-        "node-condition.json",
-        "the controller writes no condition of Nodes yet",
-    ),
-    elsewhere(
-        "node-taints.json",
-        "the controller removes no start-up taints yet",
-    ),
 ];
 
 const OTHERS: &[Table] = &[
