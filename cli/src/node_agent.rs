@@ -28,6 +28,38 @@ Examples:
   muster node-agent release
   muster node-agent restore                                    brings back what is not confirmed, without an API server";
 
+const RUN_EXAMPLES: &str = "\
+Examples:
+  muster node-agent run
+  muster node-agent run --config node.yaml --data-dir /var/lib/muster/node --node-name n1";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  muster node-agent status
+  muster node-agent status -o json";
+
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  muster node-agent restore                    files, reloads and checks
+  muster node-agent restore --boot             files alone: what the unit of the boot does";
+
+const HOLD_EXAMPLES: &str = "\
+Examples:
+  muster node-agent hold --for 2h --reason \"a disk is replaced\"";
+
+const RELEASE_EXAMPLES: &str = "\
+Examples:
+  muster node-agent release";
+
+const INSTALL_EXAMPLES: &str = "\
+Examples:
+  muster node-agent install                    on the host itself
+  muster node-agent install --enter-host       in a privileged pod with hostPID";
+
+const TOKEN_EXAMPLES: &str = "\
+Examples:
+  muster node-agent token --from /var/run/secrets/muster --to /host/node";
+
 #[derive(Args, Clone, Debug)]
 pub struct NodeAgentFlags {
     #[command(flatten)]
@@ -50,28 +82,35 @@ pub struct HostFlags {
 #[derive(Clone, Debug, Subcommand)]
 pub enum NodeAgentVerb {
     /// Run the service, until SIGTERM
+    #[command(before_help = RUN_EXAMPLES)]
     Run(RunFlags),
     /// Print the journal, the rows and the hold of this node, without an API server
     ///
     /// Exit codes: 0 all rows are confirmed, 1 something is not, 2 could not find out.
+    #[command(before_help = STATUS_EXAMPLES)]
     Status(StatusFlags),
     /// Bring back what is not confirmed, without an API server
     ///
     /// Exit codes: 0 nothing is left to bring back, 1 something is, 2 could not be done.
+    #[command(before_help = RESTORE_EXAMPLES)]
     Restore(RestoreFlags),
     /// Stop every change of this node but a pending restore, for a time
     ///
     /// Exit codes: 0 held, 2 could not be done.
+    #[command(before_help = HOLD_EXAMPLES)]
     Hold(LocalHoldFlags),
     /// End the hold of this node
     ///
     /// Exit codes: 0 released, or it was not held, 2 could not be done.
+    #[command(before_help = RELEASE_EXAMPLES)]
     Release,
     /// Install this program as a service of the host: what the init container of the DaemonSet does
     ///
     /// Exit codes: 0 installed, 2 could not be done; it is tried again.
+    #[command(before_help = INSTALL_EXAMPLES)]
     Install(InstallFlags),
     /// Copy the token of the pod to the agent of the host, whenever it changes: what the container of the DaemonSet does
+    #[command(before_help = TOKEN_EXAMPLES)]
     Token(TokenFlags),
 }
 
