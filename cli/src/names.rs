@@ -97,7 +97,7 @@ fn names(verb: &str, arg: &Arg) -> Option<Names> {
         ("replay", _) => None,
         ("get", "name") => Some(Names::Listed),
         ("unenroll", "name") | ("hold" | "release", "clusters") | (_, "cluster") => Some(Names::Clusters),
-        (_, "node" | "nodes") if verb != "matrix" => Some(Names::Nodes),
+        (_, "node" | "nodes") if arg.get_action().takes_values() => Some(Names::Nodes),
         (_, "module") => Some(Names::Modules),
         ("bypass", "window") => Some(Names::Windows),
         (_, "rollout") => Some(Names::Rollouts),

@@ -12,7 +12,7 @@ use k8s_openapi::{
         coordination::v1::Lease,
         core::v1::{Node, ObjectReference},
     },
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use kube::{
     Resource, ResourceExt,
