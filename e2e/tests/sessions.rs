@@ -166,7 +166,7 @@ const BY_HAND: &[&[&str]] = &[
 
 /// Verbs that go on until they are ended: the demo that all this is typed at, and the tests of the processes and of the dashboard, see to
 /// these.
-const PROCESSES: &[&str] = &["demo", "controller", "agent", "zones", "dashboard"];
+const PROCESSES: &[&str] = &["demo", "controller", "agent", "zones", "dashboard", "node-agent"];
 
 /// Lines on record of what is printed at length.
 const RECORDED: usize = 60;

@@ -69,6 +69,15 @@ fn condition(input: &Input<'_>) -> anyhow::Result<Value> {
         let written = configured::condition(before.as_ref(), &wanted, input.now);
         merge(&mut conditions, &written)?;
     }
+    for condition in &mut conditions {
+        // As an API server writes it, and without what is not compared.
+        if condition["message"].is_null() {
+            condition["message"] = json!("");
+        }
+        condition
+            .as_object_mut()
+            .map(|fields| fields.remove("lastHeartbeatTime"));
+    }
     let conditions = renamed(json!(conditions), CONDITION, THEIRS);
     Ok(json!({"conditions": conditions, "error": error}))
 }
