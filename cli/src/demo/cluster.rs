@@ -144,7 +144,7 @@ impl Cluster {
         install(&client, &definitions, Some(SYSTEM_NAMESPACE)).await?;
         let mut setup = setup(&api, AGENT, SYSTEM_NAMESPACE, &name.to_string(), ground)?;
         if let Some(folder) = nodes {
-            nodes::start(&api, &folder, &ground.shutdown).await?;
+            nodes::start(&api, &folder, ground).await?;
             setup.options.nodes = Some(Vec::new());
         }
         api.attach(async move {

@@ -19,10 +19,7 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use muster_apiserver::ApiServer;
-use muster_controllers::{
-    node::NAMESPACE,
-    runtime::{Api, Shutdown},
-};
+use muster_controllers::{node::NAMESPACE, runtime::Api};
 use muster_node::{
     Account, ApiServer as AskApiServer, Attributes, Clock, Dialed, Host, HostClock, PlainHttp, Program,
     Server, Services,
@@ -38,7 +35,7 @@ use muster_node_agent::{
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::repository;
+use super::{Ground, repository};
 
 /// How many nodes a cluster has.
 const COUNT: usize = 3;
@@ -59,7 +56,7 @@ pub fn add_to(fleet: &Path) -> anyhow::Result<()> {
 }
 
 /// Makes the nodes of a cluster, with their files in `folder`, and starts their agents.
-pub async fn start(api: &ApiServer, folder: &Path, shutdown: &Shutdown) -> anyhow::Result<()> {
+pub(super) async fn start(api: &ApiServer, folder: &Path, ground: &Ground) -> anyhow::Result<()> {
     let client = api.client_as("kubelet");
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
@@ -67,10 +64,11 @@ pub async fn start(api: &ApiServer, folder: &Path, shutdown: &Shutdown) -> anyho
     for number in 1..=COUNT {
         let name = format!("worker-{number}");
         let uid = join(&client, &name).await?;
-        let agent = agent(api, &folder.join(&name), &name, shutdown)
+        let agent = agent(api, &folder.join(&name), &name, ground)
             .with_context(|| format!("the agent of {name} does not start"))?;
         api.attach(agent);
-        api.attach(lease::renew(api.client_as(muster_node_agent::MANAGER), name, uid));
+        let client = api.client_as(muster_node_agent::MANAGER);
+        api.attach(lease::renew(client, name, uid, ground.clock.clone()));
     }
     Ok(())
 }
@@ -93,7 +91,7 @@ fn agent(
     api: &ApiServer,
     root: &Path,
     name: &str,
-    shutdown: &Shutdown,
+    ground: &Ground,
 ) -> anyhow::Result<impl Future<Output = ()> + Send + use<>> {
     let config = config_file::parse(Path::new("examples/nodes/node.yaml"), CONFIG)?;
     for folder in config.prefixes.iter().map(String::as_str).chain([OWN]) {
@@ -118,7 +116,8 @@ fn agent(
         worker: Worker::spawn(start, sender)?,
         events,
         config: None,
-        shutdown: shutdown.clone(),
+        clock: ground.clock.clone(),
+        shutdown: ground.shutdown.clone(),
     };
     let name = name.to_owned();
     Ok(async move {

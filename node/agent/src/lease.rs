@@ -11,7 +11,7 @@ use kube::{
 use muster_api::labels::{self, label};
 use muster_controllers::{
     node::NAMESPACE,
-    runtime::{Api, CallError, call, call::explain},
+    runtime::{Api, CallError, Clock, call, call::explain},
 };
 use serde_json::{Value, json};
 use tracing::warn;
@@ -22,22 +22,22 @@ use crate::MANAGER;
 pub const PERIOD: Duration = Duration::from_secs(10);
 
 /// Renews the Lease of this node until the future is dropped. With the uid of the Node the Lease goes when the Node does.
-pub async fn renew(client: Client, node: String, uid: Option<String>) {
+pub async fn renew(client: Client, node: String, uid: Option<String>, clock: Clock) {
     let leases: Api<Lease> = Api::namespaced(client, NAMESPACE);
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if let Err(error) = write(&leases, &node, uid.as_deref()).await {
+        if let Err(error) = write(&leases, &node, uid.as_deref(), clock.now()).await {
             warn!(error = explain(&error), "the Lease is not renewed");
         }
     }
 }
 
-async fn write(leases: &Api<Lease>, node: &str, uid: Option<&str>) -> Result<(), CallError> {
+async fn write(leases: &Api<Lease>, node: &str, uid: Option<&str>, now: Timestamp) -> Result<(), CallError> {
     let by = PatchParams::apply(MANAGER).force();
     let what = format!("renewing Lease {NAMESPACE}/{node}");
-    let lease = Patch::Apply(lease(node, uid, Timestamp::now()));
+    let lease = Patch::Apply(lease(node, uid, now));
     call(what, leases.patch(node, &by, &lease)).await.map(drop)
 }
 

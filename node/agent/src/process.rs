@@ -5,7 +5,7 @@ use std::{
 };
 
 use kube::Client;
-use muster_controllers::runtime::Shutdown;
+use muster_controllers::runtime::{Clock, Shutdown};
 use muster_node::{Hold, PlainHttp, Services, Status, Surroundings, disk::DiskError};
 use sd_notify::NotifyState;
 use thiserror::Error;
@@ -101,7 +101,8 @@ impl Node {
         let Claim { node, uid } = this_node(self.access().claim(), name)?;
         info!(node, "the agent is connected");
         let mut tasks = JoinSet::new();
-        tasks.spawn(lease::renew(client.clone(), node.clone(), uid));
+        let clock = Clock::system();
+        tasks.spawn(lease::renew(client.clone(), node.clone(), uid, clock.clone()));
         let service = Service {
             client,
             node,
@@ -109,6 +110,7 @@ impl Node {
             worker,
             events,
             config: Some(watched),
+            clock,
             shutdown,
         };
         Ok(service::run(service).await?)

@@ -8,7 +8,6 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
-use jiff::Timestamp;
 use kube::{
     Client,
     api::{Patch, PatchParams},
@@ -18,8 +17,9 @@ use muster_api::node::{
     NodeAssemblage, NodeRevision,
     assemblage::{NodeRow, NodeRowState},
 };
+use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{
-    Api, CallError, Shutdown, call,
+    CallError, Clock, Shutdown, call,
     call::explain,
     status::change,
     watch::{self, watch_cluster},
@@ -61,6 +61,8 @@ pub struct Service {
     pub events: UnboundedReceiver<Event>,
     /// The configuration of the node, where it can change.
     pub config: Option<Watched>,
+    /// The only source of `now`.
+    pub clock: Clock,
     /// Cancelled when the service is to end.
     pub shutdown: Shutdown,
 }
@@ -121,6 +123,7 @@ impl Watched {
 
 struct Shell {
     client: Client,
+    clock: Clock,
     assemblages: Api<NodeAssemblage>,
     node: String,
     version: String,
@@ -145,11 +148,13 @@ impl Shell {
             worker,
             events,
             config,
+            clock,
             shutdown: _,
         } = service;
         Self {
             assemblages: Api::all(client.clone()),
             client,
+            clock,
             node,
             version,
             worker,
@@ -299,7 +304,7 @@ impl Shell {
             return false;
         };
         let agent = report::agent(&self.version, self.hold.as_ref());
-        let status = report::status(assemblage, agent, &self.states, Timestamp::now());
+        let status = report::status(assemblage, agent, &self.states, self.clock.now());
         let (old, new) = (
             json!(assemblage.status.clone().unwrap_or_default()),
             json!(status),

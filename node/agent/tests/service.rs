@@ -43,7 +43,7 @@ use muster_apiserver::{
     fault::{Failure, Fault, Match, Rule},
     record::RequestRecord,
 };
-use muster_controllers::runtime::Shutdown;
+use muster_controllers::runtime::{self, Shutdown};
 use muster_node::{
     Account, ApiServer as Asked, Clock, Config, Dialed, Host, HostClock, Lock, PlainHttp, Program, Server,
     Services,
@@ -225,6 +225,7 @@ impl Bed {
                 file,
                 server: None,
             }),
+            clock: runtime::Clock::system(),
             shutdown: Shutdown::new(),
         };
         let run = async { service::run(service).await.unwrap() };
@@ -545,7 +546,12 @@ async fn the_lease_is_renewed() {
     let nodes: Api<Node> = Api::all(client.clone());
     let node = serde_json::from_value(json!({"metadata": {"name": NODE}})).unwrap();
     let uid = nodes.create(&PostParams::default(), &node).await.unwrap().uid();
-    let renewed = tokio::spawn(lease::renew(client.clone(), NODE.to_owned(), uid.clone()));
+    let renewed = tokio::spawn(lease::renew(
+        client.clone(),
+        NODE.to_owned(),
+        uid.clone(),
+        runtime::Clock::system(),
+    ));
     let _renewed = AbortOnDropHandle::new(renewed);
     let leases: Api<Lease> = Api::namespaced(client, "muster-nodes");
     let waited = async {
