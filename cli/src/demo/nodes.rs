@@ -65,6 +65,7 @@ pub(super) async fn start(api: &ApiServer, folder: &Path, ground: &Ground) -> an
         let name = format!("worker-{number}");
         let uid = join(&client, &name).await?;
         let agent = agent(api, &folder.join(&name), &name, ground)
+            .await
             .with_context(|| format!("the agent of {name} does not start"))?;
         api.attach(agent);
         let client = api.client_as(muster_node_agent::MANAGER);
@@ -87,7 +88,7 @@ async fn join(client: &Client, name: &str) -> anyhow::Result<Option<String>> {
     Ok(made.uid())
 }
 
-fn agent(
+async fn agent(
     api: &ApiServer,
     root: &Path,
     name: &str,
@@ -99,6 +100,7 @@ fn agent(
     }
     let (sender, events) = unbounded_channel();
     let start = Start {
+        settled: None,
         folder: below(root, OWN),
         platform: Arc::new(Simulated {
             root: fs::canonicalize(root)?,
@@ -113,7 +115,7 @@ fn agent(
         client: api.client_as(muster_node_agent::MANAGER),
         node: name.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        worker: Worker::spawn(start, sender)?,
+        worker: Worker::spawn(start, sender).await?,
         events,
         config: None,
         clock: ground.clock.clone(),

@@ -1,5 +1,5 @@
-//! The configuration of the node: a file of the host. The last one that could be read is kept, so that what is unconfirmed can be restored
-//! whatever was written to the file since.
+//! The configuration of the node: a file of the host. The last one under which nothing was left to restore is kept, so that what is
+//! unconfirmed can be restored whatever was written to the file since.
 
 use std::{
     fs, io,
@@ -11,10 +11,11 @@ use muster_node::{Config, ConfigError};
 use muster_sync::yaml::{self, YamlError};
 use rustix::process::geteuid;
 use thiserror::Error;
+use tracing::warn;
 
 /// Where the configuration is, unless the command says otherwise.
 pub const FILE: &str = "/etc/muster/node.yaml";
-/// The last configuration that could be read, in the agent's own folder.
+/// The last configuration that was kept, in the agent's own folder.
 const KEPT: &str = "node.yaml";
 /// Bytes of a configuration.
 const MAX: u64 = 1024 * 1024;
@@ -63,13 +64,17 @@ pub struct ConfigFile {
     kept: PathBuf,
 }
 
+/// What is to be done once nothing is left to restore.
+pub type Settled = Box<dyn FnOnce() + Send>;
+
 /// What was read.
-#[derive(Debug)]
 pub struct Loaded {
-    /// The configuration: of the file, or the last one that could be read.
+    /// The configuration: of the file, or the one that was kept.
     pub config: Config,
-    /// Prefixes of the last configuration: a change under them may have to be restored.
+    /// Prefixes of the one that was kept: a change under them may have to be restored.
     pub earlier: Vec<String>,
+    /// Keeps this configuration. To be called once nothing is left to restore.
+    pub settled: Option<Settled>,
     /// Why the file cannot be used.
     pub problem: Option<ConfigFileError>,
 }
@@ -104,11 +109,13 @@ impl ConfigFile {
             Ok((config, text)) => Loaded {
                 config,
                 earlier,
-                problem: self.keep(&text).err(),
+                settled: Some(self.keeper(text)),
+                problem: None,
             },
             Err(problem) => Loaded {
                 config: kept.unwrap_or_default(),
                 earlier,
+                settled: None,
                 problem: Some(problem),
             },
         }
@@ -125,15 +132,14 @@ impl ConfigFile {
         parse(&self.kept, &text).ok()
     }
 
-    fn keep(&self, text: &str) -> Result<(), ConfigFileError> {
-        if fs::read_to_string(&self.kept).is_ok_and(|kept| kept == text) {
-            return Ok(());
-        }
-        let failed = |error| ConfigFileError::Io {
-            file: self.kept.clone(),
-            error,
-        };
-        crate::files::replace(&self.kept, text.as_bytes(), 0o600).map_err(failed)
+    fn keeper(&self, text: String) -> Settled {
+        let kept = self.kept.clone();
+        Box::new(move || {
+            let is_kept = fs::read_to_string(&kept).is_ok_and(|kept| kept == text);
+            if !is_kept && let Err(error) = crate::files::replace(&kept, text.as_bytes(), 0o600) {
+                warn!(file = %kept.display(), %error, "the configuration is not kept");
+            }
+        })
     }
 }
 

@@ -8,7 +8,7 @@
 //! Invariant: what is unconfirmed is restored before anything is read from the API server, and whatever that answers.
 //! Invariant: no credential but the token that is bound to this node is used.
 
-mod beat;
+pub mod beat;
 pub mod config_file;
 pub mod connection;
 mod files;

@@ -13,6 +13,7 @@ use tokio::{runtime::Handle, sync::mpsc::unbounded_channel, task::JoinSet};
 use tracing::{info, warn};
 
 use crate::{
+    beat::Beat,
     config_file::{ConfigFile, Loaded},
     connection::{Access, Claim, ConnectError, Probe},
     lease,
@@ -23,8 +24,10 @@ use crate::{
 
 /// The agent's own folder, unless the command says otherwise.
 pub const FOLDER: &str = "/var/lib/muster/node";
-/// How often a connection is tried.
+/// How often a connection is tried, and systemd gets a sign of life.
 const RETRY: Duration = Duration::from_secs(5);
+/// How long the thread of the agent may give no sign of life before the service gives none.
+const SILENT: Duration = Duration::from_mins(2);
 
 /// What an agent of a host is made of.
 #[derive(Clone)]
@@ -51,9 +54,6 @@ pub enum ProcessError {
     /// There is no folder of an agent.
     #[error("there is no folder {}: the agent is not installed on this host", .0.display())]
     NotInstalled(PathBuf),
-    /// The thread of the agent cannot be started.
-    #[error("the process cannot start its thread: {0}")]
-    Thread(std::io::Error),
     /// The token is for another node.
     #[error("the token is for node {claimed}, and --node-name says {given}")]
     OtherNode {
@@ -91,16 +91,19 @@ impl Node {
     ) -> Result<(), ProcessError> {
         let (sender, events) = unbounded_channel();
         let (start, watched) = self.start(Services::Running)?;
-        let worker = Worker::spawn(start, sender).map_err(ProcessError::Thread)?;
-        // Without systemd this does nothing.
-        let _ = sd_notify::notify(false, &[NotifyState::Ready]);
+        let Some(worker) = shutdown.run_until_cancelled(Worker::spawn(start, sender)).await else {
+            return Ok(());
+        };
+        let worker = worker?;
+        let mut tasks = JoinSet::new();
+        // Systemd waits for signs of life from the beginning on, connected or not.
+        tasks.spawn(watchdog(worker.beat()));
         let Some((client, watched)) = shutdown.run_until_cancelled(self.connect(watched, &worker)).await
         else {
             return Ok(());
         };
         let Claim { node, uid } = this_node(self.access().claim(), name)?;
         info!(node, "the agent is connected");
-        let mut tasks = JoinSet::new();
         let clock = Clock::system();
         tasks.spawn(lease::renew(client.clone(), node.clone(), uid, clock.clone()));
         let service = Service {
@@ -145,6 +148,7 @@ impl Node {
         let Loaded {
             config,
             earlier,
+            settled,
             problem,
         } = file.load();
         if let Some(problem) = problem {
@@ -157,6 +161,7 @@ impl Node {
             api_server: Arc::new(Probe::new(self.access(), Handle::current())),
             config,
             earlier,
+            settled,
             services,
         };
         Ok((start, Watched { file, text, server }))
@@ -183,7 +188,7 @@ impl Node {
                 && loaded.problem.is_none()
             {
                 watched.server.clone_from(&loaded.config.server);
-                worker.configure(loaded.config);
+                worker.configure(loaded.config, loaded.settled);
             }
         }
     }
@@ -205,6 +210,17 @@ impl Node {
 
     fn access(&self) -> Access {
         Access::new(&self.folder)
+    }
+}
+
+/// Tells systemd that the service runs, and that its thread lives. Without systemd it does nothing.
+async fn watchdog(beat: Beat) {
+    let _ = sd_notify::notify(false, &[NotifyState::Ready]);
+    loop {
+        if beat.age() < SILENT {
+            let _ = sd_notify::notify(false, &[NotifyState::Watchdog]);
+        }
+        tokio::time::sleep(RETRY).await;
     }
 }
 

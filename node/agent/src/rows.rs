@@ -122,23 +122,26 @@ fn carried(row: &NodeRow, wanted: &str, rendered: Rendered) -> Asked {
     }))
 }
 
-/// The digest of what is on its way out: there is no content to compare.
-const WITHDRAWN: &str = "withdrawn";
+/// The digest of what is on its way out: there is no content to compare. Each withdrawal has one of its own, so that one that failed, and is
+/// known to be bad, keeps neither another NodeModule's files nor a later try.
+fn withdrawal(row: &NodeRow) -> String {
+    format!("withdrawal/{}/{}", row.name, row.token)
+}
 
 /// Whether a report is about this very row: a token alone may come again where the object was made anew.
 pub fn is_about(row: &NodeRow, report: &Report) -> bool {
     let digest = match row.withdraw {
-        Some(_) => Some(WITHDRAWN),
-        None => row.digest.as_deref(),
+        Some(_) => Some(withdrawal(row)),
+        None => row.digest.clone(),
     };
-    digest == Some(&report.digest) && row.token == report.token && row.attempt == report.attempt
+    digest.as_ref() == Some(&report.digest) && row.token == report.token && row.attempt == report.attempt
 }
 
 fn leaving(row: &NodeRow, content: Content, on_delete: OnDelete) -> Asked {
     Asked::Assignment(Box::new(Assignment {
         deleting: true,
         content: Content { on_delete, ..content },
-        ..assignment(row, WITHDRAWN.to_owned())
+        ..assignment(row, withdrawal(row))
     }))
 }
 

@@ -25,7 +25,6 @@ use muster_controllers::runtime::{
     watch::{self, watch_cluster},
 };
 use muster_node::{Assignment, Hold, Report, Server};
-use sd_notify::NotifyState;
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::{
@@ -39,13 +38,11 @@ use crate::{
     config_file::{ConfigFile, Loaded},
     report,
     rows::{self, Asked, Contents},
-    worker::{Event, StartError, Worker},
+    worker::{Event, Worker},
 };
 
 /// How often is tried again what could not be read or written, and the configuration is compared.
 const TICK: Duration = Duration::from_secs(5);
-/// How long the thread of the agent may give no sign of life before the service is not well.
-const SILENT: Duration = Duration::from_mins(2);
 
 /// What the service is made of.
 pub struct Service {
@@ -70,9 +67,6 @@ pub struct Service {
 /// Why the service ended before it was told to.
 #[derive(Debug, Error)]
 pub enum ServiceError {
-    /// The agent cannot start.
-    #[error(transparent)]
-    Start(#[from] StartError),
     /// The API server is another one by the configuration: a new process connects to that.
     #[error("the server of the configuration changed: starting again")]
     ServerChanged,
@@ -93,7 +87,7 @@ pub async fn run(service: Service) -> Result<(), ServiceError> {
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             Some(event) = watch.next() => shell.read(event).await,
-            event = shell.events.recv() => shell.heard(event.ok_or(ServiceError::Ended)?).await?,
+            event = shell.events.recv() => shell.heard(event.ok_or(ServiceError::Ended)?).await,
             _ = ticks.tick() => shell.tick().await?,
         }
     }
@@ -179,7 +173,7 @@ impl Shell {
             // Files stay as they are: only a row says that they go.
             watcher::Event::Delete(_) => {
                 self.assemblage = None;
-                self.states.clear();
+                self.forget();
             }
             watcher::Event::Init | watcher::Event::InitDone => {}
         }
@@ -188,10 +182,16 @@ impl Shell {
     async fn take(&mut self, assemblage: NodeAssemblage) {
         let known = self.assemblage.as_ref().map(|known| &known.metadata.uid);
         if known.is_some_and(|uid| *uid != assemblage.metadata.uid) {
-            self.states.clear();
+            self.forget();
         }
         self.assemblage = Some(assemblage);
         self.give().await;
+    }
+
+    /// What was reported of rows says nothing of those of another object: the agent is asked anew, though they be the same.
+    fn forget(&mut self) {
+        self.states.clear();
+        self.given.clear();
     }
 
     /// Gives the agent what the rows ask for, and reports what cannot be given.
@@ -247,6 +247,10 @@ impl Shell {
                 Err(error) => {
                     warn!(error = explain(&error), "a NodeRevision is not read");
                     complete = false;
+                    if error.is_unreachable() {
+                        // Nor would the others be, each after its deadline.
+                        break;
+                    }
                 }
             }
         }
@@ -259,7 +263,7 @@ impl Shell {
     }
 
     /// What the thread of the agent says.
-    async fn heard(&mut self, event: Event) -> Result<(), ServiceError> {
+    async fn heard(&mut self, event: Event) {
         match event {
             Event::Begins(report, answer) => {
                 self.note(&report);
@@ -274,9 +278,7 @@ impl Shell {
                 }
                 self.write().await;
             }
-            Event::Failed(error) => return Err(error.into()),
         }
-        Ok(())
     }
 
     /// Takes a report, if it is about the row as it is now.
@@ -339,15 +341,11 @@ impl Shell {
         call(what, self.assemblages.patch_status(&self.node, &by, &body)).await
     }
 
-    /// What is behind is tried again, the configuration is compared, and the service says that it is well.
+    /// What is behind is tried again, and the configuration is compared.
     async fn tick(&mut self) -> Result<(), ServiceError> {
         self.configure()?;
         if self.is_behind {
             self.give().await;
-        }
-        if self.worker.silent_for() < SILENT {
-            // Without systemd this does nothing.
-            let _ = sd_notify::notify(false, &[NotifyState::Watchdog]);
         }
         Ok(())
     }
@@ -363,7 +361,7 @@ impl Shell {
             None if loaded.config.server != watched.server => return Err(ServiceError::ServerChanged),
             None => {
                 info!(file = %watched.file.path().display(), "the configuration changed");
-                self.worker.configure(loaded.config);
+                self.worker.configure(loaded.config, loaded.settled);
             }
             Some(problem) => warn!(%problem, "the configuration is not used: the last one stands"),
         }

@@ -16,10 +16,11 @@ use muster_node::{
     Surroundings, held,
 };
 use thiserror::Error;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use crate::{
     beat::{Beat, BeatingClock},
+    config_file::Settled,
     platform::Platform,
 };
 
@@ -40,8 +41,10 @@ pub struct Start {
     pub api_server: Arc<dyn ApiServer + Send + Sync>,
     /// The configuration of the node.
     pub config: Config,
-    /// Prefixes of the configuration before: what is unconfirmed below them is restored.
+    /// Prefixes of configurations before: what is unconfirmed below them is restored.
     pub earlier: Vec<String>,
+    /// What is to be done once nothing is left to restore.
+    pub settled: Option<Settled>,
     /// Whether the services of the host run.
     pub services: Services,
 }
@@ -57,13 +60,19 @@ pub enum StartError {
     Agent(#[from] AgentError),
     /// It is not known which boot of which machine this is.
     #[error("cannot read the boot_id and the machine-id of this host: {0}")]
-    Identity(#[from] std::io::Error),
+    Identity(std::io::Error),
+    /// There is no thread for it.
+    #[error("the process cannot start the thread of the agent: {0}")]
+    Thread(std::io::Error),
+    /// The thread ended while it started.
+    #[error("the thread of the agent ended: please report this as a defect of muster")]
+    Ended,
 }
 
 /// What is asked of the thread.
 enum Request {
     Rows(Vec<Assignment>),
-    Configure(Box<Config>),
+    Configure(Box<Config>, Option<Settled>),
 }
 
 /// What the thread says.
@@ -77,8 +86,6 @@ pub enum Event {
         /// The hold that is active.
         hold: Option<Hold>,
     },
-    /// It cannot go on.
-    Failed(StartError),
 }
 
 /// The thread.
@@ -88,18 +95,23 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts it. The first thing that it does is to restore what is unconfirmed.
-    pub fn spawn(start: Start, events: UnboundedSender<Event>) -> std::io::Result<Self> {
+    /// Starts it, and waits until it has restored what is unconfirmed. Its checks may ask an API server on this runtime meanwhile.
+    pub async fn spawn(start: Start, events: UnboundedSender<Event>) -> Result<Self, StartError> {
         let (requests, received) = channel();
+        let (tell, started) = oneshot::channel();
         let beat = Beat::default();
         let beats = beat.clone();
-        thread::Builder::new().name("agent".to_owned()).spawn(move || {
-            let outcome = Work::start(start, beats).map(|mut work| work.run(&received, &events));
-            if let Err(error) = outcome {
-                // The process is ending if this is not received.
-                let _ = events.send(Event::Failed(error));
+        let work = move || match Work::start(start, beats) {
+            Ok(mut work) => {
+                // The process is ending if this, or what follows, is not received.
+                let _ = tell.send(Ok(()));
+                work.run(&received, &events);
             }
-        })?;
+            Err(error) => drop(tell.send(Err(error))),
+        };
+        let thread = thread::Builder::new().name("agent".to_owned());
+        thread.spawn(work).map_err(StartError::Thread)?;
+        started.await.map_err(|_closed| StartError::Ended)??;
         Ok(Self { requests, beat })
     }
 
@@ -110,19 +122,19 @@ impl Worker {
     }
 
     /// Gives it another configuration of the node.
-    pub fn configure(&self, config: Config) {
-        let _ = self.requests.send(Request::Configure(Box::new(config))); // as above
+    pub fn configure(&self, config: Config, settled: Option<Settled>) {
+        let _ = self.requests.send(Request::Configure(Box::new(config), settled)); // as above
     }
 
-    /// How long ago it last gave a sign of life.
-    pub fn silent_for(&self) -> Duration {
-        self.beat.age()
+    /// Its signs of life.
+    pub fn beat(&self) -> Beat {
+        self.beat.clone()
     }
 }
 
 /// Restores what is unconfirmed, as at a boot before networks and the kubelet. Whether all of it is restored.
 pub fn restore(start: Start) -> Result<bool, StartError> {
-    Ok(Work::start(start, Beat::default())?.agent.restore())
+    Ok(Work::start(start, Beat::default())?.restore())
 }
 
 struct Work {
@@ -144,17 +156,28 @@ impl Work {
             disk: start.platform.disk(folders(&start)),
             host: start.platform.host(clock.clone(), api_server),
             clock,
-            identity: start.platform.identity()?,
+            identity: start.platform.identity().map_err(StartError::Identity)?,
         };
         let agent = Agent::start(surroundings.clone(), start.config.clone(), start.services, None)?;
-        Ok(Self {
+        let mut work = Self {
             start,
             surroundings,
             agent,
             rows: Vec::new(),
             hold: None,
             _lock: lock,
-        })
+        };
+        work.restore();
+        Ok(work)
+    }
+
+    /// Brings back what could not be brought back before. Whether nothing is left: then the configuration that led there is kept.
+    fn restore(&mut self) -> bool {
+        let restored = self.agent.restore();
+        if restored && let Some(settled) = self.start.settled.take() {
+            settled();
+        }
+        restored
     }
 
     fn run(&mut self, requests: &Receiver<Request>, events: &UnboundedSender<Event>) {
@@ -187,14 +210,15 @@ impl Work {
     fn take(&mut self, request: Request) {
         match request {
             Request::Rows(rows) => self.rows = rows,
-            Request::Configure(config) => self.configure(*config),
+            Request::Configure(config, settled) => self.configure(*config, settled),
         }
     }
 
     /// The disk knows the prefixes from its start: it is made anew, and with it the agent, which finds its memory in its folder.
-    fn configure(&mut self, config: Config) {
+    fn configure(&mut self, config: Config, settled: Option<Settled>) {
         let before = std::mem::replace(&mut self.start.config, config);
-        self.start.earlier = before.prefixes;
+        self.start.earlier.extend(before.prefixes);
+        self.start.settled = settled;
         self.surroundings.disk = self.start.platform.disk(folders(&self.start));
         let (surroundings, config) = (self.surroundings.clone(), self.start.config.clone());
         match Agent::start(surroundings, config, Services::Running, None) {
@@ -202,11 +226,15 @@ impl Work {
             // The folder cannot be read: the agent that is there goes on, with the new definitions.
             Err(_) => self.agent.configure(self.start.config.clone()),
         }
+        if self.restore() {
+            // From the next change on these are out of reach.
+            self.start.earlier.clear();
+        }
     }
 
     /// One pass over the rows. When the next one is due.
     fn pass(&mut self, events: &UnboundedSender<Event>) -> Duration {
-        self.agent.restore();
+        self.restore();
         let answer = self.agent.assign(&self.rows, &mut |report| {
             let (answer, answered) = sync_channel(1);
             let sent = events.send(Event::Begins(Box::new(report.clone()), answer));

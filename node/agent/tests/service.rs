@@ -51,7 +51,7 @@ use muster_node::{
     journal::Identity,
 };
 use muster_node_agent::{
-    config_file::ConfigFile,
+    config_file::{ConfigFile, Loaded},
     lease,
     platform::Platform,
     service::{self, Service, Watched},
@@ -165,7 +165,7 @@ impl Bed {
 
     async fn running() -> Self {
         let mut bed = Self::new().await;
-        bed.start();
+        bed.start().await;
         bed
     }
 
@@ -198,10 +198,10 @@ impl Bed {
             }
         };
         tokio::time::timeout(PATIENCE, ended).await.unwrap();
-        self.start();
+        self.start().await;
     }
 
-    fn start(&mut self) {
+    async fn start(&mut self) {
         let file = ConfigFile::new(self.root.join("node.yaml"), &self.root.join("own"));
         let loaded = file.load();
         assert!(loaded.problem.is_none(), "{:?}", loaded.problem);
@@ -212,13 +212,14 @@ impl Bed {
             api_server: Arc::new(PlainHttp),
             config: loaded.config,
             earlier: loaded.earlier,
+            settled: loaded.settled,
             services: Services::Running,
         };
         let service = Service {
             client: self.api.client_as("agent"),
             node: NODE.to_owned(),
             version: "0.1.0".to_owned(),
-            worker: Worker::spawn(start, sender).unwrap(),
+            worker: Worker::spawn(start, sender).await.unwrap(),
             events,
             config: Some(Watched {
                 text: file.text().ok(),
@@ -253,12 +254,17 @@ impl Bed {
         };
         let revisions = Api::<NodeRevision>::all(self.api.client_as("person"));
         let object = NodeRevision::new(&name, spec);
-        revisions.create(&PostParams::default(), &object).await.unwrap();
+        // What is on record is the same.
+        let _ = revisions.create(&PostParams::default(), &object).await;
     }
 
     /// Writes the row.
     async fn assign(&self, row: NodeRow) {
-        let mut object = NodeAssemblage::new(NODE, NodeAssemblageSpec { rows: vec![row] });
+        self.assign_all(vec![row]).await;
+    }
+
+    async fn assign_all(&self, rows: Vec<NodeRow>) {
+        let mut object = NodeAssemblage::new(NODE, NodeAssemblageSpec { rows });
         object.metadata.managed_fields = None;
         let by = PatchParams::apply("person").force();
         self.assemblages()
@@ -488,7 +494,7 @@ async fn what_the_configuration_allows_later_is_carried_out_then() {
     fs::create_dir(bed.path("other")).unwrap();
     bed.configure("other");
     let mut bed = bed;
-    bed.start();
+    bed.start().await;
     bed.roll(1, &content(&bed.path("etc/a"), "one")).await;
     let state = bed.until_phase(1, NodePhase::Failed).await;
     assert_eq!(state.reason.as_deref(), Some("NotAllowed"));
@@ -521,16 +527,77 @@ async fn a_restart_changes_nothing_and_at_rest_nothing_is_written() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_files_stay_when_the_rows_are_deleted_by_hand() {
     let bed = Bed::running().await;
-    bed.roll(1, &content(&bed.path("etc/a"), "one")).await;
+    let row = bed.roll(1, &content(&bed.path("etc/a"), "one")).await;
     bed.until_phase(1, NodePhase::Confirmed).await;
-    bed.assemblages()
-        .delete(NODE, &DeleteParams::default())
-        .await
-        .unwrap();
+    let delete = async || {
+        let (assemblages, by) = (bed.assemblages(), DeleteParams::default());
+        assemblages.delete(NODE, &by).await.unwrap();
+    };
+    delete().await;
     bed.roll(1, &content(&bed.path("etc/a"), "other")).await;
     let state = bed.until_phase(1, NodePhase::Confirmed).await;
     assert_eq!(bed.read("etc/a").as_deref(), Some("other"));
     assert!(state.confirmed.is_some());
+    bed.assign(row.clone()).await;
+    bed.until("one again", |state| {
+        state.digest == row.digest && state.state == NodePhase::Confirmed
+    })
+    .await;
+    // The same row in another object is reported of anew.
+    delete().await;
+    bed.assign(row).await;
+    bed.until_phase(1, NodePhase::Confirmed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_withdrawal_that_failed_says_nothing_of_another() {
+    let bed = Bed::running().await;
+    fs::write(bed.path("etc/a"), "bad original").unwrap();
+    let fabric = content(&bed.path("etc/a"), "one");
+    bed.record(&fabric).await;
+    let other = content(&bed.path("etc/b"), "one");
+    let named = |row: NodeRow| NodeRow {
+        name: "other".to_owned(),
+        ..row
+    };
+    let fabric = row(1, &fabric, &Values::new());
+    let revision = revision::revision(&other);
+    let spec = NodeRevisionSpec {
+        module: "other".to_owned(),
+        uid: Some("uid".to_owned()),
+        revision: revision.clone(),
+        content: other.clone(),
+    };
+    let object = NodeRevision::new(&names::node_revision("other", "uid", &revision), spec);
+    let revisions = Api::<NodeRevision>::all(bed.api.client_as("person"));
+    revisions.create(&PostParams::default(), &object).await.unwrap();
+    let other = named(row(1, &other, &Values::new()));
+    let leaves = |row: &NodeRow, token: u64| NodeRow {
+        digest: None,
+        token,
+        withdraw: Some(NodeOnDelete::Restore),
+        ..row.clone()
+    };
+    let stands = async |name: &str, token: u64, phase: NodePhase| {
+        bed.until(&format!("{phase:?} of {name}"), |state| {
+            state.name == name && state.token == token && state.state == phase
+        })
+        .await
+    };
+    bed.assign_all(vec![fabric.clone(), other.clone()]).await;
+    stands("fabric", 1, NodePhase::Confirmed).await;
+    stands("other", 1, NodePhase::Confirmed).await;
+    bed.assign_all(vec![leaves(&fabric, 2), other.clone()]).await;
+    let failed = stands("fabric", 2, NodePhase::Failed).await;
+    assert_eq!(
+        failed.reason.as_deref(),
+        Some("Failed"),
+        "what it had before is bad"
+    );
+    assert_eq!(bed.read("etc/a").as_deref(), Some("one"));
+    bed.assign_all(vec![leaves(&fabric, 2), leaves(&other, 2)]).await;
+    stands("other", 2, NodePhase::Withdrawn).await;
+    assert_eq!(bed.read("etc/b"), None, "it had none");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -577,6 +644,8 @@ fn a_configuration_that_others_may_write_is_not_used() {
     fs::write(&file, "prefixes: [/etc/a]").unwrap();
     let read = || ConfigFile::new(&file, folder.path().join("own").as_path()).load();
     fs::create_dir(folder.path().join("own")).unwrap();
+    let keep = |loaded: Loaded| loaded.settled.unwrap()();
+    keep(read());
     assert_eq!(read().config.prefixes, ["/etc/a"]);
     fs::write(&file, "prefixes: [/etc/b]").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
@@ -591,4 +660,24 @@ fn a_configuration_that_others_may_write_is_not_used() {
     assert_eq!(read().config.prefixes, ["/etc/a"]);
     let nothing = ConfigFile::new(Path::new("/nonexistent/node.yaml"), Path::new("/nonexistent"));
     assert_eq!(nothing.load().config, Config::default());
+}
+
+/// Whatever happens to the process until nothing is left to restore, the next one knows where it may have to.
+#[test]
+fn the_prefixes_of_before_are_kept_until_nothing_is_left_to_restore() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, own) = (folder.path().join("node.yaml"), folder.path().join("own"));
+    fs::create_dir(&own).unwrap();
+    let load = || ConfigFile::new(&file, &own).load();
+    fs::write(&file, "prefixes: [/etc/a]").unwrap();
+    load().settled.unwrap()();
+    fs::write(&file, "prefixes: [/etc/b]").unwrap();
+    assert_eq!(load().earlier, ["/etc/a"]);
+    let loaded = load();
+    assert_eq!(
+        (loaded.config.prefixes, loaded.earlier),
+        (vec!["/etc/b".to_owned()], vec!["/etc/a".to_owned()])
+    );
+    loaded.settled.unwrap()();
+    assert_eq!(load().earlier, ["/etc/b"]);
 }
