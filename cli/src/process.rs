@@ -189,11 +189,9 @@ fn binding_kind(text: &str) -> anyhow::Result<BindingKind> {
 }
 
 /// Reads `--startup-taints`.
-pub fn startup_taint(text: &str) -> Result<String, String> {
-    match StartupTaint::parse(text) {
-        Some(_) => Ok(text.to_owned()),
-        None => Err("write KEY or KEY=VALUE:EFFECT, such as node.example.com/unconfigured".to_owned()),
-    }
+pub fn startup_taint(text: &str) -> Result<StartupTaint, String> {
+    let taint = StartupTaint::parse(text);
+    taint.ok_or_else(|| "write KEY or KEY=VALUE:EFFECT, such as node.example.com/unconfigured".to_owned())
 }
 
 /// Cancelled by SIGTERM or Ctrl-C; the second signal ends the process at once, whatever is in flight.

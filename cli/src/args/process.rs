@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use muster_controllers::{gates::GateHost, lease::LeaseDuration};
+use muster_controllers::{gates::GateHost, lease::LeaseDuration, node::configured::StartupTaint};
 use muster_sync::source::Limits;
 
 use super::duration;
@@ -38,7 +38,7 @@ pub struct AgentFlags {
         requires = "nodes",
         env = "MUSTER_STARTUP_TAINTS"
     )]
-    pub startup_taints: Vec<String>,
+    pub startup_taints: Vec<StartupTaint>,
 }
 
 #[derive(Args, Clone, Debug)]

@@ -12,7 +12,7 @@ use muster_driver::{Change, Decided, Facts, Planned, Rules, Then};
 use muster_rollout::{self as engine, How, Memory, UnitId};
 
 use super::{
-    events::{self, Told},
+    events::{self, NodeEvents},
     observation::Observation,
     settings, status,
 };
@@ -25,8 +25,8 @@ pub struct Plan {
     pub records: bool,
     /// Rows are to be written: the finalizer comes before them.
     pub moves: bool,
-    /// What happened.
-    pub told: Told,
+    /// What happened, for events.
+    pub events: NodeEvents,
     /// Status and memory: written by compare-and-swap before any row (W2).
     pub status: Box<NodeModuleStatus>,
     /// What was decided. `None`: nothing moves.
@@ -44,7 +44,7 @@ pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result
         return Ok(Plan {
             records: false,
             moves: false,
-            told: events::idle(&status, module.status.as_ref()),
+            events: events::idle(&status, module.status.as_ref()),
             status: Box::new(status),
             decided: None,
             release: false,
@@ -66,9 +66,9 @@ pub fn decide(module: &NodeModule, seen: &Observation, now: Timestamp) -> Result
         .into_iter()
         .chain(seen.controls.end(now))
         .chain(seen.said_until);
-    let (status, told) = status::rolling(module, seen, decision, now)?;
+    let (status, events) = status::rolling(module, seen, decision, now)?;
     Ok(Plan {
-        told,
+        events,
         records: seen
             .target
             .as_ref()

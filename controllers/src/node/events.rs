@@ -23,19 +23,19 @@ use crate::{
 /// The action that events of nodes are about.
 const ACTION: &str = "Rollout";
 
-/// What is to be told.
+/// The events of a decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// Of the NodeModule.
+pub struct NodeEvents {
+    /// About the NodeModule.
     pub module: Vec<Event>,
-    /// Of nodes, by name.
+    /// About nodes, by name.
     pub nodes: Vec<(String, Event)>,
 }
 
 /// Of a NodeModule about which nothing can be decided.
-pub fn idle(status: &NodeModuleStatus, before: Option<&NodeModuleStatus>) -> Told {
+pub fn idle(status: &NodeModuleStatus, before: Option<&NodeModuleStatus>) -> NodeEvents {
     let before = before.map_or(&[][..], |before| &before.conditions);
-    Told {
+    NodeEvents {
         module: events::conditions(&status.conditions, before),
         nodes: Vec::new(),
     }
@@ -61,7 +61,7 @@ pub struct Decided<'a> {
 }
 
 /// Of a decision.
-pub fn of(decided: &Decided<'_>, status: &NodeModuleStatus, now: Timestamp) -> Told {
+pub fn of(decided: &Decided<'_>, status: &NodeModuleStatus, now: Timestamp) -> NodeEvents {
     let Decided {
         module,
         seen,
@@ -92,7 +92,7 @@ pub fn of(decided: &Decided<'_>, status: &NodeModuleStatus, now: Timestamp) -> T
     let known = before.map_or_else(Vec::new, controls);
     let news = heard::news(&controls(status), &known);
     of_module.extend(news.into_iter().map(|(_, event)| event));
-    Told {
+    NodeEvents {
         module: of_module,
         nodes: of_nodes(decided, memory, &scene),
     }

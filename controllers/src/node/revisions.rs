@@ -39,7 +39,12 @@ pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
             .filter(move |revision| revision.status.verdict == Some(verdict))
             .filter_map(|revision| Some((Revision::parse(&revision.definition.revision)?, revision)))
     };
-    let last_good = of(Verdict::Good).max_by_key(|(_, revision)| revision.created);
+    // One that was gone back to ended later than what was made after it.
+    let ended = |revision: &RevisionFacts| {
+        let finished = revision.status.finished.as_ref().map(|time| time.0);
+        (finished, revision.created)
+    };
+    let last_good = of(Verdict::Good).max_by_key(|(_, revision)| ended(revision));
     let evidence = |revision: &RevisionFacts| {
         let Some(NodeEvidence { node, at, message }) = revision.status.evidence.first() else {
             let at = revision.created.map_or(Millis(0), millis);
@@ -77,10 +82,13 @@ pub fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<N
     let run = memory.run.filter(|run| run.target == revision);
     let is_open = run.is_some_and(|run| run.state == RunState::Open);
     let verdict = history::verdict(memory, revision, before.verdict, before.started.is_some());
-    let finished = match (&before.finished, verdict) {
+    let started = run
+        .map(|run| history::time(run.started))
+        .or_else(|| before.started.clone());
+    let finished = match &before.finished {
         _ if is_open => None,
-        (None, Some(_)) => Some(Time(whole(now))),
-        (finished, _) => finished.clone(),
+        Some(finished) if started == before.started => Some(finished.clone()),
+        _ => verdict.map(|_| Time(whole(now))),
     };
     let recorded = memory.course.recorded.as_ref().filter(|_| run.is_some());
     let evidence = match memory.bad.get(&revision).or(recorded) {
@@ -94,9 +102,7 @@ pub fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<N
         None => before.evidence.clone(),
     };
     Some(NodeRevisionStatus {
-        started: run
-            .map(|run| history::time(run.started))
-            .or_else(|| before.started.clone()),
+        started,
         finished,
         verdict,
         evidence,

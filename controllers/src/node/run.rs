@@ -33,13 +33,13 @@ use muster_rollout::{Incarnation, Memory, UnitId};
 use serde_json::json;
 use thiserror::Error;
 use tokio::{sync::watch, time::timeout};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::{
     agents::Agents,
     configured::{self, CONDITION, Configured, StartupTaint},
     decision::{self, Plan, Write},
-    events::Told,
+    events::NodeEvents,
     facts::{AssemblageFacts, NodeFacts, RESTORE_FAILED, RevisionFacts},
     observation::Observation,
     pass::{self, Lists, Next, PassError},
@@ -119,10 +119,10 @@ pub struct Setup {
     pub objects: Arc<Objects>,
     /// How long no process led before this one did.
     pub gap: Duration,
-    /// Where it is told what happened.
+    /// Where events are published.
     pub events: Events,
-    /// Taints that go once a node is configured for the first time: `key` or `key=value:effect`.
-    pub startup_taints: Vec<String>,
+    /// Taints that go once a node is configured for the first time.
+    pub startup_taints: Vec<StartupTaint>,
 }
 
 /// What reconciles share.
@@ -193,7 +193,7 @@ pub async fn run(setup: Setup) {
         agents: Arc::clone(&agents),
         gaps: Gaps::new(gap),
         events,
-        startup_taints: understood(&startup_taints),
+        startup_taints,
         objects: Arc::clone(&objects),
         base: base.clone(),
     });
@@ -286,15 +286,18 @@ async fn reconcile(module: Arc<NodeModule>, shared: Arc<Shared>) -> Result<Actio
             Next::Write(seen, plan) => {
                 let wake_at = plan.wake_at;
                 let release = plan.release;
-                let told = plan.told.clone();
+                let events = plan.events.clone();
                 let memory = shared.act(&module, &seen, *plan).await?;
-                shared.tell(&module, &seen, told).await;
-                shared.stand(&module, &budget, &known).await?;
+                shared.publish(&module, &seen, events).await;
                 if let Some(memory) = memory {
                     shared.let_go(&module, &memory, budget, &known).await?;
                 }
                 if release {
                     shared.release(&module).await?;
+                }
+                // Last: a Node that cannot be written keeps no claim and no NodeModule from its end.
+                shared.stand(&module, &known).await?;
+                if release {
                     return Ok(Action::await_change());
                 }
                 return Ok(shared.next(&seen, wake_at));
@@ -484,9 +487,9 @@ impl Shared {
         Ok(Some(memory))
     }
 
-    /// Tells what happened, once what it rests on is written.
-    async fn tell(&self, module: &NodeModule, seen: &Observation, told: Told) {
-        for event in told.module {
+    /// Publishes events, once what they rest on is written.
+    async fn publish(&self, module: &NodeModule, seen: &Observation, all: NodeEvents) {
+        for event in all.module {
             info!(
                 module = module.name_any(),
                 reason = event.reason,
@@ -495,7 +498,7 @@ impl Shared {
             );
             self.events.publish(module, event).await;
         }
-        for (node, event) in told.nodes {
+        for (node, event) in all.nodes {
             let Some(facts) = seen.node(&node).and_then(|seen| seen.node.as_ref()) else {
                 continue;
             };
@@ -512,10 +515,11 @@ impl Shared {
 
     /// Writes to Nodes what they are to say of their NodeModules, and takes startup taints away. By then the rows that this pass wrote are
     /// shown by the watch.
-    async fn stand(&self, module: &NodeModule, budget: &NodeBudget, objects: &Known) -> Result<(), Error> {
+    async fn stand(&self, module: &NodeModule, objects: &Known) -> Result<(), Error> {
         let now = self.clock.now();
         let taints = &self.startup_taints;
-        let all = self.lists(module, budget, objects, now, |lists| {
+        let budget = self.budget().await?;
+        let all = self.lists(module, &budget, objects, now, |lists| {
             pass::standing(lists, taints)
         });
         // All are tried: one Node that cannot be written holds up no other.
@@ -764,18 +768,6 @@ impl Shared {
         let wait = Duration::try_from(at.duration_since(now)).unwrap_or_default();
         Action::requeue(wait.max(Duration::from_millis(1)))
     }
-}
-
-/// The startup taints that can be read; what cannot is told, and left alone.
-fn understood(texts: &[String]) -> Vec<StartupTaint> {
-    let taint = |text: &String| {
-        let taint = StartupTaint::parse(text);
-        if taint.is_none() {
-            warn!("startup taint {text:?} is neither KEY nor KEY=VALUE:EFFECT, and is left alone");
-        }
-        taint
-    };
-    texts.iter().filter_map(taint).collect()
 }
 
 /// How many nodes could not restore what they had before a change of this NodeModule.

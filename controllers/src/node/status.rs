@@ -21,7 +21,7 @@ use muster_api::{
 use muster_rollout as engine;
 
 use super::{
-    events::{self, Decided, Told},
+    events::{self, Decided, NodeEvents},
     observation::Observation,
 };
 use crate::module::{
@@ -62,7 +62,7 @@ pub fn rolling(
     seen: &Observation,
     decision: &engine::Decision,
     now: Timestamp,
-) -> Result<(NodeModuleStatus, Told), serde_json::Error> {
+) -> Result<(NodeModuleStatus, NodeEvents), serde_json::Error> {
     let before = module.status.clone().unwrap_or_default();
     let obstacles = obstacles(module, seen);
     let answers = Answers::new();
@@ -137,8 +137,8 @@ pub fn rolling(
         summary: &summary,
         attention: &attention_before,
     };
-    let told = events::of(&decided, &status, now);
-    Ok((status, told))
+    let events = events::of(&decided, &status, now);
+    Ok((status, events))
 }
 
 /// What it waits for that is no work of its nodes: while it does, the deadline of a cluster that gets it stands still.

@@ -8,6 +8,7 @@ use muster_sync::source::Source;
 use super::{Clock, Events, Jitter, Shutdown};
 use crate::{
     metrics::Metrics,
+    node::configured::StartupTaint,
     registry::{Registry, RemoteClients},
 };
 
@@ -51,7 +52,7 @@ pub struct Options {
     /// Where decisions of modules are put on record, if anywhere.
     pub record_decisions: Option<PathBuf>,
     /// An agent rolls NodeModules over the nodes of its cluster; taints that go once a node is configured for the first time.
-    pub nodes: Option<Vec<String>>,
+    pub nodes: Option<Vec<StartupTaint>>,
 }
 
 impl Default for Options {

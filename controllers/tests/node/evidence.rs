@@ -350,6 +350,23 @@ fn only_who_got_it_goes_back() {
 /// R10, W7: a memory that is lost is rebuilt from what is on record: what is known to be bad stays so, with its evidence, and what is good
 /// is what nodes go back to.
 #[test]
+fn what_was_gone_back_to_by_hand_is_the_last_good_one_of_a_memory_that_is_lost() {
+    let mut world = settled(&revert());
+    for content in ["two", "one"] {
+        apply(&mut world, content, &revert());
+        world.run("fabric", 20);
+        assert_eq!(world.on("fabric", content), THREE, "{}", world.words("fabric"));
+    }
+    world.modules.get_mut("fabric").unwrap().status = None;
+    apply(&mut world, "three", &revert());
+    world.agents.insert("n1".to_owned(), Agent::Fails);
+    world.run("fabric", 3);
+    world.agents.insert("n1".to_owned(), Agent::Good);
+    world.run("fabric", 10);
+    assert_eq!(world.on("fabric", "one"), THREE, "{}", world.words("fabric"));
+}
+
+#[test]
 fn a_verdict_outlives_the_memory() {
     let mut world = settled(&revert());
     let good = world.last_good("fabric");

@@ -28,11 +28,14 @@ use muster_api::{
     },
     revision::Verdict,
 };
-use muster_apiserver::ApiServer;
+use muster_apiserver::{
+    ApiServer, Verb,
+    fault::{Failure, Fault, Match, Rule},
+};
 use muster_controllers::{
     bindings::{Kinds, Objects},
     metrics::Metrics,
-    node::{facts::AssemblageFacts, run},
+    node::{configured::StartupTaint, facts::AssemblageFacts, run},
     runtime::{Base, Clock, Events, Jitter, Shutdown},
 };
 use parking_lot::Mutex;
@@ -142,7 +145,9 @@ impl Bed {
             objects: Objects::new(client.clone(), run::NAMESPACE, Kinds::default()),
             gap: Duration::ZERO,
             events: Events::new(client.clone(), "nodemodule", "bed", self.clock.clone()),
-            startup_taints: vec!["example.com/startup=:NoSchedule".to_owned()],
+            startup_taints: StartupTaint::parse("example.com/startup=:NoSchedule")
+                .into_iter()
+                .collect(),
         };
         self.controller = Some(AbortOnDropHandle::new(tokio::spawn(run::run(setup))));
     }
@@ -389,7 +394,41 @@ async fn it_rolls_node_by_node_and_at_rest_nothing_is_written() {
     assert_eq!(versions().await, before);
 }
 
-/// Each Node says of its own whether it is configured, and what happened to it is told of it, too.
+/// A Node that refuses its condition, as a webhook may, holds up neither claims nor the end of a NodeModule.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_condition_cannot_be_written_keeps_no_claim() {
+    let bed = Bed::of(&["n1", "n2"]).await;
+    let statuses = Match {
+        verbs: vec![Verb::Patch],
+        path: Some("/api/v1/nodes/".to_owned()),
+        ..Match::client("controller")
+    };
+    let refused = Fault::Status(Failure::Forbidden);
+    bed.api.faults().add(Rule::always(statuses, refused));
+    bed.apply("one", json!({"maxUnreadyNodes": 1})).await;
+    bed.until_ready("one").await;
+    let claims = async || {
+        let budget = Api::<NodeBudget>::all(bed.client()).get("nodes").await.unwrap();
+        budget.status.unwrap_or_default().claims.len()
+    };
+    let given_up = async {
+        while claims().await > 0 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, given_up).await.unwrap();
+    assert_eq!(bed.configured("n1").await.0, "", "it was refused");
+    let modules = Api::<NodeModule>::all(bed.client());
+    modules.delete("fabric", &DeleteParams::default()).await.unwrap();
+    let gone = async {
+        while modules.get_opt("fabric").await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.unwrap();
+}
+
+/// Each Node has a condition that says whether it is configured, and events of its own.
 #[tokio::test(start_paused = true)]
 async fn a_node_says_whether_it_is_configured_and_loses_its_startup_taint_then() {
     let bed = Bed::of(&["n1", "n2"]).await;
