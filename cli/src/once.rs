@@ -96,7 +96,7 @@ pub struct WithdrawFlags {
 /// What is written beside it.
 #[derive(Args, Debug)]
 pub struct Word {
-    /// Why: it is told in an event of the module
+    /// Reason, recorded in an event of the module
     #[arg(long)]
     pub reason: Option<String>,
     #[command(flatten)]

@@ -137,10 +137,8 @@ fn status(server: &Server, timeout: Duration) -> io::Result<u16> {
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
     let host = &server.host;
-    write!(
-        stream,
-        "GET /readyz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-    )?;
+    let request = format!("GET /readyz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     let mut line = String::new();
     BufReader::new(stream.take(MAX_LINE)).read_line(&mut line)?;
     let code = line

@@ -470,9 +470,15 @@ fn bad(what: &str, background: &Background<'_>, revision: Revision, evidence: &E
     } else {
         ""
     };
+    let revision = format!("revision {revision}");
+    let version = if background.version == revision {
+        revision
+    } else {
+        format!("{} ({revision})", background.version)
+    };
     format!(
-        "{} (revision {revision}) {what}: {}{stuck}; next: {}",
-        background.version, evidence.message, background.words.fix
+        "{version} {what}: {}{stuck}; next: {}",
+        evidence.message, background.words.fix
     )
 }
 

@@ -31,7 +31,7 @@ pub const TOKENS: &[&str] = &[
     "/etc/cron.d/x\n",
     "/etc/systemd/system/x\n",
     "/var/lib/kubelet/x\n",
-    "/root/.ssh/x\n",
+    "/root/x\n",
     "/etc/netx\n",
     "/etc/net\n",
     "//etc/net/a\n",

@@ -15,6 +15,7 @@ mod frr;
 
 use std::{
     env,
+    os::unix::fs::PermissionsExt as _,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -28,11 +29,13 @@ use bed::{Bed, SERVER, links};
 /// Set in the namespaces.
 const INSIDE: &str = "MUSTER_NODES_INSIDE";
 
-/// Runs a test of this binary in namespaces of its own. Where the machine has none, it says so and nothing else.
-fn inside(test: &str) {
-    let namespaces = ["--user", "--map-root-user", "--net", "--mount"];
+/// Of a user: nothing here needs root.
+const NAMESPACES: [&str; 4] = ["--user", "--map-root-user", "--net", "--mount"];
+
+/// Whether this machine has what the tests need; where it has not, that is said, and nothing else.
+fn is_able() -> bool {
     let able = Command::new("unshare")
-        .args(namespaces)
+        .args(NAMESPACES)
         .args([
             "sh",
             "-c",
@@ -41,12 +44,20 @@ fn inside(test: &str) {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    if !able.is_ok_and(|status| status.success()) {
+    let able = able.is_ok_and(|status| status.success());
+    if !able {
         println!("not run: this machine has no unshare, nsenter, ip, or no network namespaces of users");
+    }
+    able
+}
+
+/// Runs a test of this binary in namespaces of its own.
+fn inside(test: &str) {
+    if !is_able() {
         return;
     }
     let ran = Command::new("unshare")
-        .args(namespaces)
+        .args(NAMESPACES)
         .arg(env::current_exe().unwrap())
         .args(["--exact", "--ignored", "--nocapture", test])
         .env(INSIDE, "1")
@@ -59,6 +70,47 @@ fn inside(test: &str) {
 
 fn is_inside() -> bool {
     env::var_os(INSIDE).is_some()
+}
+
+/// As in the pod of the DaemonSet: from a mount namespace of its own into that of process 1, whose systemd is played.
+#[test]
+fn the_agent_is_installed_out_of_another_mount_namespace() {
+    if !is_able() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let systemctl = folder.path().join("systemctl");
+    std::fs::write(&systemctl, include_str!("systemctl.sh")).unwrap();
+    std::fs::set_permissions(&systemctl, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), env::var("PATH").unwrap());
+    let ran = Command::new("unshare")
+        .args(NAMESPACES)
+        .args([
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            "sh",
+            "-ec",
+            include_str!("host.sh"),
+        ])
+        .arg(muster_e2e::bed::muster())
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&ran.stdout);
+    assert!(
+        ran.status.success(),
+        "{printed}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    assert_eq!(
+        printed,
+        "the agent of this node is installed, and was started\n\
+         the agent of this node is as it was\n\
+         daemon-reload enable is-active restart enable is-active \n\
+         muster-node-agent.service\nmuster-node-restore.service\n\
+         no NodeModule was carried out on this node\n"
+    );
 }
 
 #[test]

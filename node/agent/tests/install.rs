@@ -6,7 +6,7 @@
     reason = "helpers of tests fail by panicking"
 )]
 
-use std::{cell::RefCell, collections::BTreeSet, fs};
+use std::{cell::RefCell, collections::BTreeSet, fs, process::Command};
 
 use muster_node::{
     Key,
@@ -115,6 +115,30 @@ fn it_is_installed_and_what_is_as_it_was_is_not_restarted() {
         .unwrap()
         .count();
     assert_eq!(binaries, 3, "the link, what runs, and what ran before");
+}
+
+/// Where systemd-analyze is, it reads the units as they are, but for the program, which is not there.
+#[test]
+fn systemd_reads_the_units() {
+    let host = Host::new();
+    host.install("v1").unwrap();
+    let folder = host.path("etc/systemd/system");
+    for unit in [AGENT_UNIT, RESTORE_UNIT] {
+        let text = fs::read_to_string(folder.join(unit)).unwrap();
+        let text = text.replace("/var/lib/muster/node/bin/muster", "/bin/true");
+        assert_eq!(text.matches("ExecStart=/bin/true node-agent ").count(), 1);
+        fs::write(folder.join(unit), text).unwrap();
+    }
+    let verify = Command::new("systemd-analyze")
+        .args(["verify", "--man=no"])
+        .args([AGENT_UNIT, RESTORE_UNIT].map(|unit| folder.join(unit)))
+        .output();
+    let Ok(verified) = verify else {
+        println!("not run: there is no systemd-analyze");
+        return;
+    };
+    let said = String::from_utf8_lossy(&verified.stderr).into_owned();
+    assert!(verified.status.success() && said.is_empty(), "{said}");
 }
 
 #[test]

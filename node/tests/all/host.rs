@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener},
     rc::Rc,
     thread,
@@ -61,15 +61,16 @@ fn asked(answer: Option<&'static str>) -> Result<(), String> {
     let port = listener.local_addr().unwrap().port();
     let serving = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut request = [0; 1024];
-        let read = stream.read(&mut request).unwrap();
+        let mut request = String::new();
+        let mut lines = BufReader::new(&stream);
+        while !request.ends_with("\r\n\r\n") && lines.read_line(&mut request).unwrap() > 0 {}
         if let Some(answer) = answer {
             stream.write_all(answer.as_bytes()).unwrap();
         } else {
             // Until the client gives up.
-            let _ = stream.read(&mut request);
+            let _ = stream.read(&mut [0]);
         }
-        String::from_utf8_lossy(&request[..read]).into_owned()
+        request
     });
     let server = Server {
         host: "127.0.0.1".to_owned(),

@@ -1,0 +1,10 @@
+# A host: process 1 of these namespaces, with folders of its own where an installation writes. The command is the first argument.
+for folder in /run /var/lib /etc; do mount -t tmpfs none "$folder"; done
+mkdir -p /run/systemd/system /etc/systemd/system
+for _ in 1 2; do
+  # A pod has none of that, until it enters the host.
+  unshare --mount sh -ec 'umount /run /var/lib /etc; exec "$0" node-agent install --enter-host' "$0"
+done
+cat /run/asked; echo
+ls /etc/systemd/system
+exec /var/lib/muster/node/bin/muster node-agent status
