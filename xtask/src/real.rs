@@ -57,7 +57,7 @@ enum What {
     },
     /// Start what a suite needs, run it, and end everything
     Run {
-        /// `contract`, `kubectl`, `scenarios`, or what a scenario's name contains (`rollout::`)
+        /// `contract`, `kubectl`, `nodes`, `scenarios`, or what a scenario's name contains (`rollout::`)
         #[arg(required = true, value_name = "SUITE")]
         suites: Vec<Suite>,
     },
@@ -72,6 +72,8 @@ enum Suite {
     Contract,
     /// The cases of `apiserver/tests/kubectl`.
     Kubectl,
+    /// Nodes in network namespaces, of `e2e/tests/nodes`.
+    Nodes,
     /// The scenarios of `e2e/tests/real.rs`: those whose names contain this.
     Scenarios(String),
 }
@@ -81,6 +83,7 @@ impl From<&str> for Suite {
         match name {
             "contract" => Self::Contract,
             "kubectl" => Self::Kubectl,
+            "nodes" => Self::Nodes,
             "scenarios" => Self::Scenarios(String::new()),
             other => Self::Scenarios(other.to_owned()),
         }
@@ -100,7 +103,7 @@ impl Real {
             } => up(clusters, kwok, flux, dir),
             What::Down { dir } => end(dir),
             What::Run { suites } => run(&suites),
-            What::All => run(&["contract", "kubectl", "scenarios"].map(Suite::from)),
+            What::All => run(&["contract", "kubectl", "nodes", "scenarios"].map(Suite::from)),
         }
     }
 }
@@ -190,7 +193,11 @@ impl Suite {
         match self {
             Self::Contract => asks_one_server("contract"),
             Self::Kubectl => asks_one_server("kubectl"),
-            Self::Scenarios(filter) => scenarios(filter),
+            Self::Nodes => {
+                Cache::open()?.require(&Plan::default().programs())?;
+                scenarios("nodes", "kubernetes")
+            }
+            Self::Scenarios(filter) => scenarios("real", filter),
         }
     }
 }
@@ -214,8 +221,8 @@ fn asks_one_server(binary: &str) -> anyhow::Result<bool> {
 }
 
 /// Each makes a fleet of its own. One at a time: a control plane takes half a GiB. Then the rights that they used are looked at.
-fn scenarios(filter: &str) -> anyhow::Result<bool> {
-    let those = ["--test", "real", "--", "--ignored", filter];
+fn scenarios(binary: &str, filter: &str) -> anyhow::Result<bool> {
+    let those = ["--test", binary, "--", "--ignored", filter];
     let listed = cargo(&[&those[..], &["--list"]].concat())
         .output()
         .context("cargo test --list")?;
@@ -224,7 +231,7 @@ fn scenarios(filter: &str) -> anyhow::Result<bool> {
         .any(|line| line.ends_with(": test"));
     ensure!(
         found,
-        "no scenario has {filter:?} in its name: see e2e/tests/real.rs"
+        "no scenario of {binary} has {filter:?} in its name: see e2e/tests"
     );
     let used = tempfile::tempdir()?;
     let run = |arguments: &[&str]| -> anyhow::Result<bool> {

@@ -36,7 +36,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn programs(self) -> Vec<&'static str> {
+    /// The names of the programs that run.
+    pub fn programs(self) -> Vec<&'static str> {
         let mut programs = vec!["etcd", "kube-apiserver", "kube-controller-manager"];
         if self.kwok {
             programs.extend(["kube-scheduler", "kwok"]);

@@ -5,7 +5,7 @@ use std::{process::Stdio, time::Duration};
 
 use k8s_openapi::{
     api::{
-        authentication::v1::{TokenRequest, TokenRequestSpec},
+        authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec},
         core::v1::{Secret, ServiceAccount},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -134,7 +134,7 @@ fn ours(ground: Ground) -> Vec<CustomResourceDefinition> {
 }
 
 /// What `muster install --export` prints, of parts for which it matters what carries out there.
-async fn export(flags: &[&str], ground: Option<Ground>) -> String {
+pub async fn export(flags: &[&str], ground: Option<Ground>) -> String {
     let sync = ground.map(|ground| ["--sync", ground.sync()]);
     let output = Command::new(muster())
         .args(["install", "--export"])
@@ -170,10 +170,21 @@ pub async fn kubectl_apply(kubeconfig: &std::path::Path, manifests: &str) {
 }
 
 /// A token of a ServiceAccount, as a pod gets it.
-async fn token(client: Client, namespace: &str, account: &str) -> String {
+pub async fn token(client: Client, namespace: &str, account: &str) -> String {
+    bound_token(client, namespace, account, None).await
+}
+
+/// The same, bound to an object: its claims say more about the bearer.
+pub async fn bound_token(
+    client: Client,
+    namespace: &str,
+    account: &str,
+    to: Option<BoundObjectReference>,
+) -> String {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, namespace);
     let wanted = TokenRequest {
         spec: Some(TokenRequestSpec {
+            bound_object_ref: to,
             expiration_seconds: Some(SHIFT),
             ..TokenRequestSpec::default()
         }),
@@ -204,7 +215,8 @@ async fn define(client: Client, definitions: Vec<CustomResourceDefinition>) {
     established(client, &definitions).await;
 }
 
-async fn established(client: Client, definitions: &[CustomResourceDefinition]) {
+/// Waits until definitions are served.
+pub async fn established(client: Client, definitions: &[CustomResourceDefinition]) {
     let api: Api<CustomResourceDefinition> = Api::all(client);
     for definition in definitions {
         let name = definition.name_any();

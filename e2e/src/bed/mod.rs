@@ -6,7 +6,7 @@ mod clusters;
 mod fate;
 mod git;
 mod hostile;
-mod install;
+pub mod install;
 mod limit;
 mod meter;
 mod monitoring;

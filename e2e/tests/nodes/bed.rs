@@ -11,19 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::{
-    api::core::v1::{Namespace, Node},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client,
-    api::{ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
-use muster_api::{
-    crds,
-    node::{NodeAssemblage, NodeModule, NodeRevision},
-};
-use muster_apiserver::{ApiServer, Login};
+use muster_api::node::{NodeAssemblage, NodeModule, NodeRevision};
 use muster_e2e::bed::{muster, open_log, print_logs};
 use muster_node::journal::{self, Reading, Step};
 use parking_lot::Mutex;
@@ -32,7 +25,7 @@ use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::frr;
+use crate::{frr, server::Server};
 
 /// The API server, and the peer of sessions, as nodes know them.
 pub const SERVER: &str = "10.77.0.1";
@@ -40,23 +33,37 @@ pub const SERVER: &str = "10.77.0.1";
 const PATIENCE: Duration = Duration::from_secs(150);
 /// How often the state of nodes is read.
 const PERIOD: Duration = Duration::from_millis(20);
+/// After so long a Node hears of its kubelet again: a quarter of what Kubernetes waits for.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// The kubeconfig of an administrator.
+const KUBECONFIG: &str = "admin.kubeconfig";
 /// Namespaces end by themselves, whatever becomes of the harness.
 const LIFETIME: &str = "900";
 
 pub struct Bed {
     folder: TempDir,
-    pub api: ApiServer,
+    pub server: Server,
     wire: Option<AbortOnDropHandle<()>>,
     pub nodes: BTreeMap<String, Arc<Machine>>,
-    /// The most nodes whose journal was unsettled at once.
-    most: Arc<Mutex<usize>>,
-    controller: Mutex<Child>,
+    most: Arc<Mutex<Most>>,
+    controllers: Mutex<Vec<Child>>,
     _watching: Vec<AbortOnDropHandle<()>>,
+}
+
+/// What was changing at once, at most: nodes whose journals were unsettled, and the racks they are in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Most {
+    pub nodes: usize,
+    pub racks: usize,
 }
 
 /// A node.
 pub struct Machine {
     pub name: String,
+    /// Two nodes are in each.
+    rack: String,
+    /// Its Node is, or is to be, in the cluster.
+    is_member: Mutex<bool>,
     /// Its files, which it has at [`Machine::view`].
     files: PathBuf,
     view: PathBuf,
@@ -117,6 +124,8 @@ impl Machine {
         run("ip", &["link", "set", &wire, "master", "br0", "up"]);
         let machine = Self {
             name,
+            rack: format!("r{}", number.div_ceil(2)),
+            is_member: Mutex::new(true),
             files,
             view,
             holder: Mutex::new(holder),
@@ -292,41 +301,49 @@ pub fn links(version: u32, link: &str) -> String {
 }
 
 impl Bed {
+    /// On the embedded API server.
     pub async fn new(count: usize) -> Self {
         // One TLS provider for everything; only a second call could fail.
         let _ = rustls::crypto::ring::default_provider().install_default();
         run("ip", &["link", "set", "lo", "up"]);
+        Self::on(Server::embedded().await, count).await
+    }
+
+    /// On a kube-apiserver.
+    pub async fn on_kubernetes(count: usize) -> Self {
+        // As above.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        run("ip", &["link", "set", "lo", "up"]);
+        Self::on(Server::kubernetes().await, count).await
+    }
+
+    async fn on(server: Server, count: usize) -> Self {
         run("ip", &["link", "add", "br0", "type", "bridge"]);
         run("ip", &["addr", "add", &format!("{SERVER}/24"), "dev", "br0"]);
         run("ip", &["link", "set", "br0", "up"]);
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("node")).unwrap();
-        let api = ApiServer::in_process().unwrap();
-        api.listen(0).await.unwrap();
-        prepare(&api.client()).await;
-        let agents = api
-            .issue("system:serviceaccount:muster-nodes:muster-node-agent")
-            .unwrap();
-        let authority = authority(&api.kubeconfig_of(&agents, Login::Token).unwrap());
-        let nodes: BTreeMap<String, Arc<Machine>> = (1..=count)
-            .map(|number| {
-                let machine = Machine::start(number, folder.path(), &agents.token, &authority);
-                (machine.name.clone(), Arc::new(machine))
-            })
-            .collect();
-        let controller = Mutex::new(controller(&api, folder.path()));
+        let authority = server.authority();
+        let mut nodes = BTreeMap::new();
+        for number in 1..=count {
+            let token = server.token(&format!("n{number}")).await;
+            let machine = Machine::start(number, folder.path(), &token, &authority);
+            nodes.insert(machine.name.clone(), Arc::new(machine));
+        }
+        fs::write(folder.path().join(KUBECONFIG), server.kubeconfig()).unwrap();
+        let controllers = Mutex::new(vec![controller(&server, folder.path(), 0)]);
         let most = Arc::default();
         let watching = vec![
-            AbortOnDropHandle::new(tokio::spawn(kubelets(api.client(), nodes.clone()))),
+            AbortOnDropHandle::new(tokio::spawn(kubelets(server.client(), nodes.clone()))),
             AbortOnDropHandle::new(tokio::spawn(observe(nodes.clone(), Arc::clone(&most)))),
         ];
         let mut bed = Self {
             folder,
-            api,
+            server,
             wire: None,
             nodes,
             most,
-            controller,
+            controllers,
             _watching: watching,
         };
         bed.connect().await;
@@ -336,7 +353,7 @@ impl Bed {
     /// Nodes reach the API server.
     pub async fn connect(&mut self) {
         let listener = TcpListener::bind((SERVER, 6443)).await.unwrap();
-        let address = self.api.address().unwrap();
+        let address = self.server.address();
         let forward = async move {
             let mut open = tokio::task::JoinSet::new();
             loop {
@@ -359,27 +376,60 @@ impl Bed {
 
     /// The controller is killed, and another one started.
     pub fn restart_controller(&self) {
-        let mut running = self.controller.lock();
-        running.kill().unwrap();
-        running.wait().unwrap();
-        *running = controller(&self.api, self.folder.path());
+        let mut running = self.controllers.lock();
+        running[0].kill().unwrap();
+        running[0].wait().unwrap();
+        running[0] = controller(&self.server, self.folder.path(), 0);
+    }
+
+    /// One more controller, which takes itself for the only one.
+    pub fn add_controller(&self) {
+        let mut running = self.controllers.lock();
+        let number = running.len();
+        running.push(controller(&self.server, self.folder.path(), number));
+    }
+
+    /// A node is shut down, and its Node deleted.
+    pub async fn leave(&self, node: &str) {
+        self.nodes[node].stop();
+        *self.nodes[node].is_member.lock() = false;
+        self.until_node(node, false).await;
+    }
+
+    /// A node that had left, or was never there, joins the cluster.
+    pub async fn join(&self, node: &str) {
+        *self.nodes[node].is_member.lock() = true;
+        self.nodes[node].resume();
+        self.until_node(node, true).await;
+    }
+
+    async fn until_node(&self, node: &str, exists: bool) {
+        let nodes: Api<Node> = Api::all(self.server.client());
+        self.until(&format!("{node} as a Node: {exists}"), async || {
+            nodes.get_opt(node).await.unwrap().is_some() == exists
+        })
+        .await;
     }
 
     /// The NodeModule with this file, for at most so many nodes at once.
     pub async fn apply(&self, text: &str, limit: &Value) {
+        self.apply_rollout(text, json!({"maxUnreadyNodes": limit})).await;
+    }
+
+    pub async fn apply_rollout(&self, text: &str, rollout: Value) {
         self.apply_spec(json!({
             "selector": {},
             "parts": [{"files": [{"path": self.view("etc/links"), "content": text}]}],
             "reload": ["links"],
             "checks": {"interfaces": ["eth0"], "tcp": [format!("{SERVER}:6443")], "apiServer": true},
             "settle": "1s", "holdFor": "2s", "confirmWithin": "15s",
-            "rollout": {"maxUnreadyNodes": limit},
+            "rollout": rollout,
         }))
         .await;
     }
 
     pub async fn apply_spec(&self, spec: Value) {
-        let modules: Api<NodeModule> = Api::all(self.api.client_as("person"));
+        let modules: Api<NodeModule> = Api::all(self.server.client());
         let object = json!({
             "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "NodeModule", "metadata": {"name": "fabric"}, "spec": spec,
         });
@@ -393,17 +443,22 @@ impl Bed {
     }
 
     pub async fn module(&self) -> NodeModule {
-        let modules: Api<NodeModule> = Api::all(self.api.client_as("person"));
+        let modules: Api<NodeModule> = Api::all(self.server.client());
         modules.get("fabric").await.unwrap()
     }
 
+    /// The nodes of the cluster.
+    fn members(&self) -> impl Iterator<Item = &Arc<Machine>> {
+        self.nodes.values().filter(|node| *node.is_member.lock())
+    }
+
     pub async fn revisions(&self) -> Vec<NodeRevision> {
-        let revisions: Api<NodeRevision> = Api::all(self.api.client_as("person"));
+        let revisions: Api<NodeRevision> = Api::all(self.server.client());
         revisions.list(&ListParams::default()).await.unwrap().items
     }
 
     pub async fn report(&self, node: &str) -> NodeAssemblage {
-        let assemblages: Api<NodeAssemblage> = Api::all(self.api.client_as("person"));
+        let assemblages: Api<NodeAssemblage> = Api::all(self.server.client());
         assemblages.get(node).await.unwrap()
     }
 
@@ -420,13 +475,10 @@ impl Bed {
         }
     }
 
-    /// Waits until all nodes have this file, and the NodeModule is Ready with it.
+    /// Waits until all nodes of the cluster have this file, and the NodeModule is Ready with it.
     pub async fn until_ready(&self, text: &str) {
         self.until(&format!("ready with {text:?}"), async || {
-            let all = self
-                .nodes
-                .values()
-                .all(|node| node.links().as_deref() == Some(text));
+            let all = self.members().all(|node| node.links().as_deref() == Some(text));
             all && self.is_ready().await
         })
         .await;
@@ -443,17 +495,22 @@ impl Bed {
             && ready.is_some_and(|ready| ready.status == "True")
     }
 
-    /// The nodes with this file.
+    /// The nodes of the cluster with this file.
     pub fn with(&self, text: &str) -> BTreeSet<&str> {
         let has = self
-            .nodes
-            .values()
+            .members()
             .filter(|node| node.links().as_deref() == Some(text));
         has.map(|node| node.name.as_str()).collect()
     }
 
-    /// The most nodes that were changing at once since this was asked last, by their journals.
-    pub fn most(&self) -> usize {
+    /// The nodes of the cluster whose journals are unsettled.
+    pub fn changing(&self) -> BTreeSet<&str> {
+        let changing = self.members().filter(|node| node.is_changing());
+        changing.map(|node| node.name.as_str()).collect()
+    }
+
+    /// The most that was changing at once since this was asked last, by the journals of the nodes.
+    pub fn most(&self) -> Most {
         std::mem::take(&mut *self.most.lock())
     }
 
@@ -462,7 +519,7 @@ impl Bed {
         let output = Command::new(muster())
             .args(arguments)
             .arg("--kubeconfig")
-            .arg(self.folder.path().join("management.kubeconfig"))
+            .arg(self.folder.path().join(KUBECONFIG))
             .env_remove("KUBECONFIG")
             .output()
             .unwrap();
@@ -472,22 +529,23 @@ impl Bed {
 
 impl Drop for Bed {
     fn drop(&mut self) {
-        let controller = self.controller.get_mut();
-        // It was started here.
-        let _ = controller.kill();
-        let _ = controller.wait();
+        for controller in self.controllers.get_mut() {
+            // It was started here.
+            let _ = controller.kill();
+            let _ = controller.wait();
+        }
     }
 }
 
-fn controller(api: &ApiServer, folder: &Path) -> Child {
-    let kubeconfig = folder.join("management.kubeconfig");
-    fs::write(&kubeconfig, api.kubeconfig().unwrap()).unwrap();
-    let log = open_log(folder, "controller.log");
+fn controller(server: &Server, folder: &Path, number: usize) -> Child {
+    let kubeconfig = folder.join("controller.kubeconfig");
+    fs::write(&kubeconfig, server.kubeconfig_of_controller()).unwrap();
+    let log = open_log(folder, &format!("controller-{number}.log"));
     let child = Command::new(muster())
         .args(["agent", "--nodes", "--leader-elect=false", "--kubeconfig"])
         .arg(&kubeconfig)
         .arg("--data-dir")
-        .arg(folder.join("data"))
+        .arg(folder.join(format!("data-{number}")))
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)
@@ -495,53 +553,38 @@ fn controller(api: &ApiServer, folder: &Path) -> Child {
     child.unwrap()
 }
 
-/// The certificate of the authority in a kubeconfig.
-fn authority(kubeconfig: &str) -> String {
-    let parsed = muster_sync::yaml::to_json(kubeconfig).unwrap();
-    let data = parsed["clusters"][0]["cluster"]["certificate-authority-data"]
-        .as_str()
-        .unwrap();
-    let decoded = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, data).unwrap();
-    String::from_utf8(decoded).unwrap()
-}
-
-async fn prepare(client: &Client) {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in [crds::nodes(), crds::downstream(), crds::flux()].concat() {
-        definitions
-            .create(&PostParams::default(), &definition)
-            .await
-            .unwrap();
-    }
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    for name in ["muster-nodes", "muster-system"] {
-        let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-        namespaces
-            .create(&PostParams::default(), &namespace)
-            .await
-            .unwrap();
-    }
-}
-
-/// What systemd and the kubelet of each node do.
+/// What systemd, the kubelet, and the one that adds and removes nodes do.
 async fn kubelets(client: Client, nodes: BTreeMap<String, Arc<Machine>>) {
     let api: Api<Node> = Api::all(client);
-    for name in nodes.keys() {
-        let node = json!({"metadata": {"name": name, "labels": {"kubernetes.io/os": "linux"}}});
-        let node = serde_json::from_value(node).unwrap();
-        api.create(&PostParams::default(), &node).await.unwrap();
-    }
-    let mut known: BTreeMap<&str, bool> = BTreeMap::new();
+    let mut known: BTreeMap<&str, (bool, Instant)> = BTreeMap::new();
     loop {
         for (name, machine) in &nodes {
             machine.supervise();
-            let up = machine.is_up();
-            if known.insert(name, up) == Some(up) {
+            if !*machine.is_member.lock() {
+                if known.remove(name.as_str()).is_some() {
+                    api.delete(name, &DeleteParams::default()).await.unwrap();
+                }
                 continue;
             }
+            let up = machine.is_up();
+            let before = known.get(name.as_str()).copied();
+            if before.is_some_and(|(was, at)| was == up && at.elapsed() < HEARTBEAT) {
+                continue;
+            }
+            known.insert(name, (up, Instant::now()));
+            if before.is_none() {
+                let labels = json!({"kubernetes.io/os": "linux", "rack": machine.rack});
+                let node = json!({
+                    "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
+                });
+                let by = PatchParams::apply("kubelet");
+                api.patch(name, &by, &Patch::Apply(node)).await.unwrap();
+            }
             let status = if up { "True" } else { "False" };
-            let body = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
-            api.patch_status(name, &PatchParams::default(), &Patch::Merge(body))
+            let now = jiff::Timestamp::now();
+            let ready = json!({"type": "Ready", "status": status, "lastHeartbeatTime": now});
+            let body = json!({"status": {"conditions": [ready]}});
+            api.patch_status(name, &PatchParams::default(), &Patch::Strategic(body))
                 .await
                 .unwrap();
         }
@@ -549,13 +592,18 @@ async fn kubelets(client: Client, nodes: BTreeMap<String, Arc<Machine>>) {
     }
 }
 
-/// Counts the nodes whose journals are unsettled.
-async fn observe(nodes: BTreeMap<String, Arc<Machine>>, most: Arc<Mutex<usize>>) {
+/// Counts the nodes whose journals are unsettled, and their racks. One that left in mid-change is on nothing's account any more.
+async fn observe(nodes: BTreeMap<String, Arc<Machine>>, most: Arc<Mutex<Most>>) {
     loop {
-        let changing = nodes.values().filter(|node| node.is_changing()).count();
+        let changing = nodes
+            .values()
+            .filter(|node| *node.is_member.lock() && node.is_changing());
+        let changing: Vec<&Arc<Machine>> = changing.collect();
+        let racks: BTreeSet<&str> = changing.iter().map(|node| node.rack.as_str()).collect();
         {
             let mut most = most.lock();
-            *most = (*most).max(changing);
+            most.nodes = most.nodes.max(changing.len());
+            most.racks = most.racks.max(racks.len());
         }
         tokio::time::sleep(PERIOD).await;
     }

@@ -12,6 +12,7 @@
 
 mod bed;
 mod frr;
+mod server;
 
 use std::{
     env,
@@ -20,11 +21,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use muster_api::{node::assemblage::NodePhase, revision::Verdict};
+use bed::{Bed, Most, SERVER, links};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams},
+};
+use muster_api::{
+    node::{NodeAssemblage, assemblage::NodePhase},
+    revision::Verdict,
+};
 use muster_node::journal::Step;
+use muster_real::{Cache, Plan};
 use serde_json::json;
-
-use bed::{Bed, SERVER, links};
 
 /// Set in the namespaces.
 const INSIDE: &str = "MUSTER_NODES_INSIDE";
@@ -124,11 +133,14 @@ async fn link_down() {
     if !is_inside() {
         return;
     }
-    let bed = Bed::new(6).await;
+    takes_the_link_down(&Bed::new(6).await).await;
+}
+
+async fn takes_the_link_down(bed: &Bed) {
     let (good, bad) = (links(1, "up"), links(2, "down"));
     bed.apply(&good, &json!(2)).await;
     bed.until_ready(&good).await;
-    assert_eq!(bed.most(), 2, "two of six at once, by their journals");
+    assert_eq!(bed.most().nodes, 2, "two of six at once, by their journals");
 
     bed.apply(&bad, &json!(1)).await;
     bed.until("cut off", async || !bed.with(&bad).is_empty()).await;
@@ -166,7 +178,7 @@ async fn link_down() {
     assert_eq!(bed.with(&good).len(), 6, "no other node got it");
     let why = bed.muster(&["why", "nodemodule/fabric", "--node", &node.name]);
     assert!(why.contains("interface eth0: eth0 is down"), "{why}");
-    assert_eq!(bed.most(), 1);
+    assert_eq!(bed.most().nodes, 1);
 }
 
 #[test]
@@ -355,12 +367,87 @@ async fn controller_killed() {
     let bed = Bed::new(6).await;
     bed.apply(&links(1, "up"), &json!("34%")).await;
     bed.until_ready(&links(1, "up")).await;
-    assert_eq!(bed.most(), 2, "34 % of six");
+    assert_eq!(bed.most().nodes, 2, "34 % of six");
     bed.apply(&links(2, "up"), &json!(1)).await;
     for kill in 0..20_u64 {
         tokio::time::sleep(Duration::from_millis(300 + 70 * kill)).await;
         bed.restart_controller();
     }
     bed.until_ready(&links(2, "up")).await;
-    assert_eq!(bed.most(), 1);
+    assert_eq!(bed.most().nodes, 1);
+}
+
+#[test]
+#[ignore = "long: cargo xtask long"]
+fn two_controllers_change_one_rack_after_the_other_while_nodes_join_and_leave() {
+    inside("racks");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by the test above in namespaces of its own"]
+async fn racks() {
+    if !is_inside() {
+        return;
+    }
+    let bed = Bed::new(6).await;
+    bed.leave("n6").await;
+    let (first, second) = (links(1, "up"), links(2, "up"));
+    let by_rack = json!({"maxUnreadyNodes": 2, "domains": {"key": "rack", "order": "Name"}});
+    bed.apply_rollout(&first, by_rack.clone()).await;
+    bed.until_ready(&first).await;
+    assert_eq!(bed.most(), Most { nodes: 2, racks: 1 });
+
+    bed.add_controller();
+    bed.apply_rollout(&second, by_rack).await;
+    bed.until("both of the first rack", async || bed.changing().len() == 2)
+        .await;
+    // One ends in its change, for good; another one is there before its turn has come.
+    bed.leave("n2").await;
+    bed.join("n6").await;
+    bed.until_ready(&second).await;
+    assert_eq!(bed.with(&second).len(), 5);
+    assert_eq!(bed.most(), Most { nodes: 2, racks: 1 });
+
+    // It had been shut down in mid-change, and comes back with a rollout that ended long ago.
+    bed.join("n2").await;
+    bed.until("the last one", async || bed.with(&second).len() == 6)
+        .await;
+    bed.until_ready(&second).await;
+}
+
+#[test]
+#[ignore = "real: cargo xtask real run nodes"]
+fn the_same_on_kubernetes_with_the_rights_that_are_installed() {
+    if let Err(error) = Cache::open().and_then(|cache| cache.require(&Plan::default().programs())) {
+        println!("not run: {error:#}");
+        return;
+    }
+    inside("on_kubernetes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by the test above in namespaces of its own"]
+async fn on_kubernetes() {
+    if !is_inside() {
+        return;
+    }
+    let bed = Bed::on_kubernetes(6).await;
+    takes_the_link_down(&bed).await;
+    bed.server.keep_uses();
+
+    // An agent writes about its own node alone, and reads no Secret.
+    let client = bed.server.client_of("n1").await;
+    let reports: Api<NodeAssemblage> = Api::all(client.clone());
+    let nothing = Patch::Merge(json!({"status": {}}));
+    for (node, allowed) in [("n1", true), ("n2", false)] {
+        let patched = reports
+            .patch_status(node, &PatchParams::default(), &nothing)
+            .await;
+        let message = patched.err().map(|error| error.to_string());
+        assert_eq!(message.is_none(), allowed, "{node}: {message:?}");
+        let named = message.is_none_or(|message| message.contains("writes about its own node alone"));
+        assert!(named, "the policy says why");
+    }
+    let secrets: Api<Secret> = Api::namespaced(client, "muster-nodes");
+    assert!(secrets.list(&ListParams::default()).await.is_err());
 }

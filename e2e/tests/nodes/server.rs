@@ -1,0 +1,197 @@
+//! The API server of the bed: the embedded one, or a kube-apiserver with the rights that `muster install --export --nodes` gives and no others.
+
+use std::{fs, net::SocketAddr};
+
+use k8s_openapi::{
+    api::{
+        authentication::v1::BoundObjectReference,
+        core::v1::{Namespace, Node},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use muster_api::crds;
+use muster_apiserver::{ApiServer, Login};
+use muster_e2e::bed::{
+    install::{bound_token, established, export, kubectl_apply, token},
+    keep_uses,
+};
+use muster_real::{Fleet, Plan};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+
+/// The namespace and the ServiceAccount of the agents.
+const AGENTS: (&str, &str) = ("muster-nodes", "muster-node-agent");
+/// The same of the controller.
+const CONTROLLER: (&str, &str) = ("muster-system", "muster-agent");
+/// The name of the control plane.
+const PLANE: &str = "nodes";
+
+pub enum Server {
+    Embedded(ApiServer),
+    Kubernetes(Kubernetes),
+}
+
+/// A control plane. Its end ends the processes.
+pub struct Kubernetes {
+    fleet: Fleet,
+    client: Client,
+    /// The token of the controller.
+    token: String,
+    _folder: TempDir,
+}
+
+impl Server {
+    pub async fn embedded() -> Self {
+        let api = ApiServer::in_process().unwrap();
+        api.listen(0).await.unwrap();
+        let client = api.client();
+        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let all = [crds::nodes(), crds::downstream(), crds::flux()].concat();
+        for definition in &all {
+            definitions
+                .create(&PostParams::default(), definition)
+                .await
+                .unwrap();
+        }
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        for (name, _) in [AGENTS, CONTROLLER] {
+            let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            namespaces
+                .create(&PostParams::default(), &namespace)
+                .await
+                .unwrap();
+        }
+        established(client, &all).await;
+        Self::Embedded(api)
+    }
+
+    pub async fn kubernetes() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let within = folder.path().join("fleet");
+        let fleet = spawn_blocking(move || {
+            let mut fleet = Fleet::start(&within, Plan::default())?;
+            fleet.add(&[PLANE.to_owned()])?;
+            anyhow::Ok(fleet)
+        });
+        let fleet = fleet.await.unwrap().unwrap();
+        let kubeconfig = fleet.plane(PLANE).unwrap().kubeconfig();
+        let read = Kubeconfig::read_from(&kubeconfig).unwrap();
+        let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default());
+        let client = Client::try_from(config.await.unwrap()).unwrap();
+        let flags = ["--nodes", "--crds"];
+        kubectl_apply(&kubeconfig, &export(&flags, None).await).await;
+        established(client.clone(), &[crds::nodes(), crds::downstream()].concat()).await;
+        let token = token(client.clone(), CONTROLLER.0, CONTROLLER.1).await;
+        Self::Kubernetes(Kubernetes {
+            fleet,
+            client,
+            token,
+            _folder: folder,
+        })
+    }
+
+    /// Of an administrator.
+    pub fn client(&self) -> Client {
+        match self {
+            Self::Embedded(api) => api.client_as("person"),
+            Self::Kubernetes(kubernetes) => kubernetes.client.clone(),
+        }
+    }
+
+    /// Of an administrator.
+    pub fn kubeconfig(&self) -> String {
+        match self {
+            Self::Embedded(api) => api.kubeconfig().unwrap(),
+            Self::Kubernetes(kubernetes) => {
+                let file = kubernetes.fleet.plane(PLANE).unwrap().kubeconfig();
+                fs::read_to_string(file).unwrap()
+            }
+        }
+    }
+
+    pub fn kubeconfig_of_controller(&self) -> String {
+        match self {
+            Self::Embedded(_) => self.kubeconfig(),
+            Self::Kubernetes(kubernetes) => {
+                let plane = kubernetes.fleet.plane(PLANE).unwrap();
+                plane.kubeconfig_by_token(CONTROLLER.1, &kubernetes.token)
+            }
+        }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        match self {
+            Self::Embedded(api) => api.address().unwrap(),
+            Self::Kubernetes(kubernetes) => {
+                let url = &kubernetes.fleet.plane(PLANE).unwrap().url;
+                url.trim_start_matches("https://").parse().unwrap()
+            }
+        }
+    }
+
+    /// The certificate of the authority.
+    pub fn authority(&self) -> String {
+        let kubeconfig = match self {
+            Self::Embedded(api) => {
+                let agents = api.issue(AGENTS.1).unwrap();
+                api.kubeconfig_of(&agents, Login::Token).unwrap()
+            }
+            Self::Kubernetes(_) => self.kubeconfig(),
+        };
+        let parsed: Value = muster_sync::yaml::to_json(&kubeconfig).unwrap();
+        let data = parsed["clusters"][0]["cluster"]["certificate-authority-data"]
+            .as_str()
+            .unwrap();
+        let decoded = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, data).unwrap();
+        String::from_utf8(decoded).unwrap()
+    }
+
+    /// The token of the agent of a node: of a real one it has the node claim, as that of a pod there.
+    pub async fn token(&self, node: &str) -> String {
+        match self {
+            Self::Embedded(api) => {
+                let user = format!("system:serviceaccount:{}:{}", AGENTS.0, AGENTS.1);
+                api.issue(&user).unwrap().token
+            }
+            Self::Kubernetes(kubernetes) => {
+                let client = kubernetes.client.clone();
+                let nodes: Api<Node> = Api::all(client.clone());
+                let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}});
+                let by = PatchParams::apply("kubelet");
+                let made = nodes.patch(node, &by, &Patch::Apply(object)).await.unwrap();
+                let to = BoundObjectReference {
+                    api_version: Some("v1".to_owned()),
+                    kind: Some("Node".to_owned()),
+                    name: Some(node.to_owned()),
+                    uid: made.uid(),
+                };
+                bound_token(client, AGENTS.0, AGENTS.1, Some(to)).await
+            }
+        }
+    }
+
+    /// For the test of rights, what was used so far.
+    pub fn keep_uses(&self) {
+        if let Self::Kubernetes(kubernetes) = self {
+            keep_uses(&kubernetes.fleet, PLANE);
+        }
+    }
+
+    /// A client with the token of the agent of a node.
+    pub async fn client_of(&self, node: &str) -> Client {
+        let Self::Kubernetes(kubernetes) = self else {
+            panic!("the embedded server knows no rights");
+        };
+        let plane = kubernetes.fleet.plane(PLANE).unwrap();
+        let text = plane.kubeconfig_by_token(AGENTS.1, &self.token(node).await);
+        let read = Kubeconfig::from_yaml(&text).unwrap();
+        let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default());
+        Client::try_from(config.await.unwrap()).unwrap()
+    }
+}
