@@ -88,6 +88,8 @@ codes! {
     DeepRights = 1404,
     /// What is assigned is carried out there.
     DeepAssemblage = 1405,
+    /// Where NodeModules are, the agents of its nodes may write about their nodes.
+    DeepNodes = 1406,
     /// What an installation has would be taken.
     PreRights = 1501,
     /// No definitions of somebody else are in the way.

@@ -25,7 +25,7 @@ use muster_controllers::{
     runtime::{CallError, call::explain, call_within},
 };
 
-use super::{code::Code, finding::Finding};
+use super::{code::Code, finding::Finding, judge};
 use crate::{apply::DEADLINE, fleet::Address};
 
 /// What the account does with assignments.
@@ -77,7 +77,7 @@ pub async fn look(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
     )];
     let uid = cluster.uid().unwrap_or_default(); // an object that was read has one
     findings.push(identity(client, &there, namespace, name, &uid).await);
-    findings.push(kinds(&there, name).await);
+    findings.extend(kinds(&there, name, &version).await);
     findings.push(rights(&there).await);
     findings.push(assemblage(&there, name).await);
     Ok(findings)
@@ -145,7 +145,7 @@ async fn identity(client: &Client, there: &Client, namespace: &str, name: &str, 
     }
 }
 
-async fn kinds(there: &Client, name: &str) -> Finding {
+async fn kinds(there: &Client, name: &str, version: &str) -> Vec<Finding> {
     let install = format!(
         "muster install --export --downstream --crds | kubectl --context {name} apply --server-side -f -"
     );
@@ -154,18 +154,12 @@ async fn kinds(there: &Client, name: &str) -> Finding {
     match call_within(DEADLINE, what, namespaces.get_metadata_opt(SYSTEM_NAMESPACE)).await {
         Ok(Some(_)) => {}
         Ok(None) => {
-            return Finding::problem(
-                Code::DeepKind,
-                format!("namespace {SYSTEM_NAMESPACE} is not there"),
-            )
-            .remedy(install);
+            let missing = format!("namespace {SYSTEM_NAMESPACE} is not there");
+            return vec![Finding::problem(Code::DeepKind, missing).remedy(install)];
         }
         Err(error) => {
-            return Finding::unknown(
-                Code::DeepKind,
-                &format!("namespace {SYSTEM_NAMESPACE}"),
-                &explain(&error),
-            );
+            let namespace = format!("namespace {SYSTEM_NAMESPACE}");
+            return vec![Finding::unknown(Code::DeepKind, &namespace, &explain(&error))];
         }
     }
     let path = format!("/apis/{}", kind::API_VERSION);
@@ -175,22 +169,29 @@ async fn kinds(there: &Client, name: &str) -> Finding {
             .map_err(kube::Error::HttpError)?;
         there.request::<APIResourceList>(request).await
     };
-    match call_within(DEADLINE, "asking for the kinds of muster", discover).await {
-        Ok(list)
-            if list
-                .resources
-                .iter()
-                .any(|resource| resource.name == "assemblages") =>
-        {
-            Finding::ok(Code::DeepKind, "kind Assemblage and its namespace are there")
+    let served = match call_within(DEADLINE, "asking for the kinds of muster", discover).await {
+        Ok(list) => list.resources,
+        Err(error) if error.is_not_found() => Vec::new(),
+        Err(error) => {
+            return vec![Finding::unknown(
+                Code::DeepKind,
+                "the kinds of muster",
+                &explain(&error),
+            )];
         }
-        Err(error) if !error.is_not_found() => {
-            Finding::unknown(Code::DeepKind, "the kinds of muster", &explain(&error))
-        }
-        Ok(_) | Err(_) => Finding::problem(Code::DeepKind, "kind Assemblage is not served there")
+    };
+    let is_served = |plural: &str| served.iter().any(|resource| resource.name == plural);
+    let mut findings = vec![if is_served("assemblages") {
+        Finding::ok(Code::DeepKind, "kind Assemblage and its namespace are there")
+    } else {
+        Finding::problem(Code::DeepKind, "kind Assemblage is not served there")
             .reason("Modules skip the cluster: KindMissing")
-            .remedy(install),
+            .remedy(install)
+    }];
+    if is_served("nodemodules") {
+        findings.push(judge::node_agents(version));
     }
+    findings
 }
 
 async fn rights(there: &Client) -> Finding {

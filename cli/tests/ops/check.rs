@@ -8,9 +8,10 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api,
+    Api, ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
     core::{ApiResource, DynamicObject, GroupVersionKind},
+    runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use muster_apiserver::{
     fault::{Failure, Fault, Match, Rule},
@@ -420,6 +421,18 @@ async fn one_cluster_is_looked_at_from_here() {
         said.contains("there is no cluster nowhere in namespace default"),
         "{said}"
     );
+    assert!(!bed.types("check --cluster eu-2", 0).await.contains("MST1406"));
+    let definitions: Api<CustomResourceDefinition> = Api::all(bed.downstream.client());
+    for definition in muster_api::crds::nodes() {
+        definitions
+            .create(&PostParams::default(), &definition)
+            .await
+            .unwrap();
+        let served = await_condition(definitions.clone(), &definition.name_any(), is_crd_established());
+        served.await.unwrap();
+    }
+    let said = bed.types("check --cluster eu-2", 0).await;
+    assert!(said.contains("√ tokens of node agents name their node"), "{said}");
     let nobody = Rule::always(Match::default(), Fault::Refuse);
     let nobody = bed.downstream.faults().add(nobody);
     let said = bed.types("check --cluster eu-2", 1).await;

@@ -15,6 +15,9 @@ use crate::definitions;
 /// The oldest minor version of Kubernetes 1 that muster's definitions need.
 const OLDEST: u32 = 31;
 
+/// From this minor version on a token that is bound to a pod has the name of its node as a claim.
+const NODE_CLAIM: u32 = 32;
+
 const APPLY: &str = "muster crds --management | kubectl apply --server-side --force-conflicts -f -";
 
 pub fn judge(world: &World) -> Vec<Finding> {
@@ -36,23 +39,47 @@ pub fn judge(world: &World) -> Vec<Finding> {
 
 /// Whether an API server is new enough.
 pub fn server_version(version: &str) -> Finding {
-    let minor = version.trim_start_matches('v').split('.').nth(1).map(|minor| {
-        let digits: String = minor.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse::<u32>()
-    });
-    match minor {
-        Some(Ok(minor)) if minor >= OLDEST => Finding::ok(
+    match minor(version) {
+        Some(minor) if minor >= OLDEST => Finding::ok(
             Code::ServerVersion,
             format!("Kubernetes {version} >= v1.{OLDEST}"),
         ),
-        Some(Ok(_)) => Finding::problem(Code::ServerVersion, format!("Kubernetes {version} < v1.{OLDEST}"))
+        Some(_) => Finding::problem(Code::ServerVersion, format!("Kubernetes {version} < v1.{OLDEST}"))
             .reason("the rules in muster's definitions need what this API server does not have")
             .remedy("upgrade the cluster"),
-        Some(Err(_)) | None => Finding::warning(
+        None => Finding::warning(
             Code::ServerVersion,
             format!("the API server calls its version {version:?}"),
         )
         .reason("whether it is new enough cannot be told"),
+    }
+}
+
+/// 32 of `v1.32.1+k3s1`.
+fn minor(version: &str) -> Option<u32> {
+    let minor = version.trim_start_matches('v').split('.').nth(1)?;
+    let digits: String = minor.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+/// Whether the tokens of node agents name their node, in a cluster that has NodeModules.
+pub fn node_agents(version: &str) -> Finding {
+    match minor(version) {
+        Some(minor) if minor >= NODE_CLAIM => Finding::ok(
+            Code::DeepNodes,
+            format!("tokens of node agents name their node (Kubernetes {version} >= v1.{NODE_CLAIM})"),
+        ),
+        Some(_) => Finding::problem(
+            Code::DeepNodes,
+            format!("tokens of node agents do not name their node: Kubernetes {version} < v1.{NODE_CLAIM}"),
+        )
+        .reason("each agent may write about its own node alone, by the claim of its token: without it, about none")
+        .remedy("upgrade the cluster before NodeModules are used there"),
+        None => Finding::warning(
+            Code::DeepNodes,
+            format!("the API server calls its version {version:?}"),
+        )
+        .reason(format!("tokens of node agents name their node from v1.{NODE_CLAIM} on")),
     }
 }
 
@@ -181,4 +208,23 @@ fn conversion(there: &BTreeMap<String, CustomResourceDefinition>) -> Vec<Finding
         || "no definition is converted by a webhook".to_owned(),
         problems.collect(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::finding::Level, *};
+
+    #[test]
+    fn node_agents_need_a_server_that_names_their_nodes() {
+        for (version, level) in [
+            ("v1.31.9", Level::Problem),
+            ("v1.32.0", Level::Ok),
+            ("v1.33+", Level::Ok),
+            ("v1.32.1+k3s1", Level::Ok),
+            ("unknown", Level::Warning),
+            ("v1.x", Level::Warning),
+        ] {
+            assert_eq!(node_agents(version).level, level, "{version}");
+        }
+    }
 }

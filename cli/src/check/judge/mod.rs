@@ -16,4 +16,4 @@ pub fn all(world: &World) -> Vec<Finding> {
     findings
 }
 
-pub use management::server_version;
+pub use management::{node_agents, server_version};
