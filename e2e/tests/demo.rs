@@ -82,6 +82,50 @@ fn the_demo_is_driven_by_what_it_prints() {
     demo.end();
 }
 
+/// All that is proposed for a NodeModule is done, line by line.
+#[test]
+#[ignore = "long: cargo xtask long"]
+fn the_demo_of_nodes_is_driven_by_what_it_prints() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut demo = Demo::start(folder.path(), &["--nodes", "--clusters", "1"]);
+    demo.until_printed(4 * READY, |printed| printed.contains("git revert"));
+    let file = |worker: usize| {
+        let path = format!("nodes/dev-1/worker-{worker}/etc/sysctl.d/90-fleet.conf");
+        std::fs::read_to_string(folder.path().join(path)).unwrap()
+    };
+    let all = |text: &str| (1..=3).all(|worker| file(worker).contains(text));
+    assert!(all("= 262144"));
+    let printed = demo.printed();
+    let lines = printed.lines().skip_while(|line| !line.trim().starts_with("cd "));
+    let lines: Vec<&str> = lines.skip(1).filter_map(|line| line.strip_prefix("  ")).collect();
+    let last = lines
+        .iter()
+        .position(|line| line.starts_with("git revert"))
+        .unwrap();
+    let mut why = String::new();
+    for line in &lines[..=last] {
+        let fails = line.contains("--tag v1.2.0");
+        let said = demo.shell(&if fails {
+            format!("! {line}")
+        } else {
+            (*line).to_owned()
+        });
+        if line.contains("--tag v1.1.0") {
+            assert!(all("= 524288"), "{said}");
+        }
+        if line.contains("muster why") {
+            why = said;
+        }
+    }
+    assert!(why.contains("vm.bad_count"), "{why}");
+    assert!(
+        all("vm.max_map_count = 524288"),
+        "the node took it back, the others never got it"
+    );
+    demo.shell(lines[last + 1]);
+    demo.end();
+}
+
 /// A pause is an annotation of the command's own manager, echoed in the status, and taken back; what the spec pauses stays so.
 fn pauses(demo: &Demo) {
     let module = |path: &str| demo.kubectl(&["get", "module", "podinfo", "-o", &format!("jsonpath={path}")]);
