@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fs::{self, File},
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -216,6 +216,11 @@ impl Machine {
         if let Some(mut agent) = self.agent.lock().take() {
             agent.kill().unwrap();
             agent.wait().unwrap();
+            // What ended is its parent; the kernel kills the agent after it, as systemd waits for the whole control group.
+            // One that had not come so far has no lock.
+            if let Ok(lock) = File::open(self.files.join("own/lock")) {
+                lock.lock().unwrap();
+            }
         }
     }
 
