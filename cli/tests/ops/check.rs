@@ -428,7 +428,8 @@ async fn one_cluster_is_looked_at_from_here() {
             .create(&PostParams::default(), &definition)
             .await
             .unwrap();
-        let served = await_condition(definitions.clone(), &definition.name_any(), is_crd_established());
+        let name = definition.name_any();
+        let served = await_condition(definitions.clone(), &name, is_crd_established());
         served.await.unwrap();
     }
     let said = bed.types("check --cluster eu-2", 0).await;
