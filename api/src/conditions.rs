@@ -28,6 +28,9 @@ pub const REACHABLE: &str = "Reachable";
 /// The agent of the cluster is older than the controller.
 pub const AGENT_OUTDATED: &str = "AgentOutdated";
 
+/// Of Nodes: every NodeModule that selects it is confirmed there.
+pub const NODE_CONFIGURED: &str = "fleet.muster.dev/NodeConfigured";
+
 /// The longest message of a condition, in bytes.
 pub const MAX_MESSAGE: usize = 32_768;
 

@@ -13,7 +13,7 @@ use kube::{
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::Clock;
-use muster_dashboard::{Happened, ModuleRef};
+use muster_dashboard::Happened;
 use serde::Serialize;
 
 use crate::{
@@ -170,10 +170,7 @@ fn is_about(event: &Happened, top: &Top) -> bool {
     match top {
         Top::Fleet => true,
         Top::Cluster(name) => ABOUT_A_CLUSTER.contains(&&*event.kind) && event.name == *name,
-        Top::Module(module) => event.is_about(&ModuleRef {
-            kind: module.kind,
-            name: module.name.clone(),
-        }),
+        Top::Module(module) => event.is_about(&module.reference()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `muster rollout history`: what became of each revision of a module.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, sync::Arc};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -14,7 +14,7 @@ use muster_api::{
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::Clock;
-use muster_dashboard::{First, Fleet, History, Kind, Past};
+use muster_dashboard::{First, Fleet, History, Kind, Objects, Past};
 use muster_sync::build::print;
 use serde_json::Value;
 
@@ -96,14 +96,18 @@ pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow
     if !module.is_of_nodes() {
         return Ok(read(client, namespace, module).await?.history);
     }
-    let objects = nodes::objects(client).await?;
+    let mut objects = nodes::objects(client).await?;
     nodes::module(&Fleet::of_nodes(&objects), &module.name)?;
     let revisions: Api<NodeRevision> = Api::all(client.clone());
     let all = revisions.list(&ListParams::default()).await;
-    let mut all = all.context("listing noderevisions")?.items;
-    all.retain(|revision| revision.spec.module == module.name);
-    let status = objects.status(&module.name);
-    Ok(History::of_nodes(&module.to_string(), status.as_ref(), &all))
+    let all = all.context("listing noderevisions")?.items;
+    objects.revisions = all.into_iter().map(Arc::new).collect();
+    let objects = Objects {
+        nodes: objects,
+        ..Objects::default()
+    };
+    let history = History::of_module(&objects, &module.reference());
+    history.with_context(|| format!("reading {module}"))
 }
 
 /// Prints them.

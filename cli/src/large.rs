@@ -62,6 +62,7 @@ fn fleet(clusters: usize) -> Fleet {
         cells: (0..clusters).map(|place| cell(module, place)).collect(),
     };
     Fleet {
+        kind: muster_dashboard::Kind::Module,
         clusters: (0..clusters)
             .map(|place| Member {
                 name: name(place),

@@ -19,7 +19,9 @@ use muster_api::{
     reasons::Reason,
 };
 use muster_controllers::runtime::Api;
-use muster_dashboard::{Cell, Fleet, NodeObjects, Outcome, Shape, Why, fold_names, shell_word, why_node};
+use muster_dashboard::{
+    Cell, Fleet, NodeObjects, Objects, Outcome, Shape, Why, fold_names, shell_word, why_on,
+};
 use muster_sync::build::print;
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -160,12 +162,16 @@ pub async fn why(client: &Client, module: &ModuleName, flags: &WhyFlags) -> anyh
         bail!(NodeError::NotClusters { module });
     }
     let leases = nodes::leases(client).await;
-    let answer = |objects: &NodeObjects, fleet: &Fleet| {
-        let objects = NodeObjects {
+    let answer = |nodes: &NodeObjects, fleet: &Fleet| {
+        let nodes = NodeObjects {
             leases: leases.clone(),
-            ..objects.clone()
+            ..nodes.clone()
         };
-        answer(&objects, fleet, &module.name, flags.node.as_deref())
+        let objects = Objects {
+            nodes,
+            ..Objects::default()
+        };
+        answer(&objects, fleet, module, flags.node.as_deref())
     };
     if flags.watch {
         let mut live = output::Live::default();
@@ -179,8 +185,13 @@ pub async fn why(client: &Client, module: &ModuleName, flags: &WhyFlags) -> anyh
     why::print(&answer(&objects, &Fleet::of_nodes(&objects))?, flags.output)
 }
 
-fn answer(objects: &NodeObjects, fleet: &Fleet, module: &str, node: Option<&str>) -> Result<Why, NodeError> {
-    let view = nodes::module(fleet, module)?;
+fn answer(
+    objects: &Objects,
+    fleet: &Fleet,
+    module: &ModuleName,
+    node: Option<&str>,
+) -> Result<Why, NodeError> {
+    let view = nodes::module(fleet, &module.name)?;
     let Some(node) = node else {
         return Ok(muster_dashboard::why(view));
     };
@@ -189,7 +200,7 @@ fn answer(objects: &NodeObjects, fleet: &Fleet, module: &str, node: Option<&str>
         name: node.to_owned(),
         near: String::new(),
     };
-    why_node(objects, fleet, module, node).ok_or_else(no_node)
+    why_on(objects, fleet, &module.reference(), node).ok_or_else(no_node)
 }
 
 /// Prints the NodeModule with the content of a revision: it is written where it comes from.

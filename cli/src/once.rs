@@ -8,7 +8,7 @@ use muster_api::{
     labels::annotation::{ABORT, ACKNOWLEDGE_WITHDRAWAL, APPROVE, PROMOTE, RETRY},
     module::ModuleStatus,
 };
-use muster_dashboard::{Choice, Fleet, HeldWithdrawal, ModuleRef, listed, withdrawal_name};
+use muster_dashboard::{Choice, Fleet, HeldWithdrawal, Objects, listed, withdrawal_name};
 use muster_rollout::{Memory, Revision, Says};
 use serde_json::{Value, json};
 
@@ -222,17 +222,24 @@ async fn withdrawing(
     namespace: &str,
     module: &ModuleName,
 ) -> anyhow::Result<(Fleet, Option<ModuleStatus>)> {
-    if module.is_of_nodes() {
-        let objects = fleet::nodes::objects(client).await?;
-        return Ok((Fleet::of_nodes(&objects), objects.status(&module.name)));
-    }
-    let objects = fleet::objects(client, namespace).await?;
-    let reference = ModuleRef {
-        kind: module.kind,
-        name: module.name.clone(),
+    let (objects, fleet) = if module.is_of_nodes() {
+        let nodes = fleet::nodes::objects(client).await?;
+        let fleet = Fleet::of_nodes(&nodes);
+        (
+            Objects {
+                nodes,
+                ..Objects::default()
+            },
+            fleet,
+        )
+    } else {
+        let objects = fleet::objects(client, namespace).await?;
+        let fleet = Fleet::of(&objects);
+        (objects, fleet)
     };
-    let status = objects.module(&reference).and_then(|(_, status)| status.cloned());
-    Ok((Fleet::of(&objects), status))
+    let rolling = objects.module(&module.reference());
+    let status = rolling.map(|rolling| rolling.status.into_owned());
+    Ok((fleet, status))
 }
 
 /// What would be lost, and both ways on.

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use anyhow::Context as _;
-use muster_dashboard::{Check, Choice, Fleet, ModuleRef, Objects, Step, Why};
+use muster_dashboard::{Check, Choice, Fleet, Objects, Step, Why};
 
 use crate::{
     DONE,
@@ -75,11 +75,7 @@ fn answer(
     let Some(name) = cluster else {
         return Ok(muster_dashboard::why(view));
     };
-    let reference = ModuleRef {
-        kind: module.kind,
-        name: module.name.clone(),
-    };
-    muster_dashboard::why_on(objects, fleet, &reference, name)
+    muster_dashboard::why_on(objects, fleet, &module.reference(), name)
         .with_context(|| missing_cluster(fleet, name, namespace))
 }
 

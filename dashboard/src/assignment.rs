@@ -1,11 +1,18 @@
 //! A module on a cluster: what was assigned, what the cluster says of it, and why it stands as it does.
 
-use muster_api::assemblage::{
-    AssemblageStatus, FailureClass, Intent, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec,
+use muster_api::{
+    assemblage::{
+        AssemblageStatus, FailureClass, Intent, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec,
+    },
+    node::{
+        NodeAssemblage,
+        assemblage::{NodePhase, NodeRow, NodeRowState},
+        module::NodeOnDelete,
+    },
 };
 use serde::Serialize;
 
-use crate::{Cell, ConditionView, Kind, ModuleRef, Snapshot, Why, chain, why_on};
+use crate::{Cell, ConditionView, Kind, ModuleRef, Snapshot, Why, nodes::Placed, why_on};
 
 /// A module on a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -15,7 +22,7 @@ pub struct Assignment {
     pub cell: Cell,
     /// Why, as `muster why --cluster` tells it.
     pub why: Why,
-    /// The kind of the assemblage: ProxyAssemblage or RemoteAssemblage.
+    /// The kind of the assemblage: ProxyAssemblage, RemoteAssemblage or NodeAssemblage.
     pub assemblage: &'static str,
     /// What was assigned; none if nothing was.
     pub row: Option<RowView>,
@@ -45,7 +52,7 @@ pub struct ObjectName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RowView {
-    /// What is asked for: `carry`, `withdraw (objects are deleted)`, `withdraw (objects are kept)` or `nothing`.
+    /// What is asked for: `carry`, `nothing`, or `withdraw` with what becomes of objects or files.
     pub intent: String,
     /// The repository.
     pub url: Option<String>,
@@ -83,12 +90,17 @@ pub struct EchoView {
     pub message: Option<String>,
     /// The commit that was last applied and became ready.
     pub commit: Option<String>,
+    /// The digest of what a node carries: of the last change that was confirmed there.
+    pub carries: Option<String>,
+    /// Files of a node that something else changed.
+    pub drift: Vec<String>,
 }
 
 impl Assignment {
-    /// Of a module on a cluster; none if one of them is not there.
+    /// Of a module on a cluster, or a NodeModule on a node; none if one of them is not there.
     pub fn of(snapshot: &Snapshot, module: &ModuleRef, cluster: &str) -> Option<Self> {
-        let view = snapshot.fleet().module(module.kind, &module.name)?;
+        let fleet = snapshot.fleet_of(module.kind);
+        let view = fleet.module(module.kind, &module.name)?;
         let cell = view.cells.iter().find(|cell| cell.cluster == cluster)?;
         let objects = &snapshot.objects;
         let assemblage = match module.kind {
@@ -96,11 +108,18 @@ impl Assignment {
             Kind::BootstrapModule => "RemoteAssemblage",
             Kind::NodeModule => "NodeAssemblage",
         };
-        let found = chain::assemblage(objects, module.kind, cluster);
-        let (row, echo, conditions) = found.map(|found| parts(found, &module.name)).unwrap_or_default();
+        let name = &module.name;
+        let parts = match module.kind {
+            Kind::NodeModule => objects
+                .nodes
+                .assemblage(cluster)
+                .map(|found| of_node(found, name)),
+            kind => objects.assemblage(kind, cluster).map(|found| parts(found, name)),
+        };
+        let (row, echo, conditions) = parts.unwrap_or_default();
         Some(Self {
             cell: cell.clone(),
-            why: why_on(objects, snapshot.fleet(), module, cluster)?,
+            why: why_on(objects, fleet, module, cluster)?,
             assemblage,
             failing: echo.as_ref().and_then(failing),
             row,
@@ -169,14 +188,73 @@ fn echo(row: &SyncRow, state: &SyncState) -> EchoView {
             SyncPhase::Withdrawn => "withdrawn",
         },
         is_current: state.token == row.token && state.digest == row.digest,
-        class: state.class.map(|class| match class {
-            FailureClass::Revision => "the revision's",
-            FailureClass::Unit => "this cluster's",
-            FailureClass::Infra => "the infrastructure's",
-        }),
+        class: state.class.map(|class| fault(class, "this cluster's")),
         terminal: state.terminal,
         reason: state.reason.clone(),
         message: state.message.clone(),
         commit: state.commit.clone(),
+        carries: None,
+        drift: Vec::new(),
+    }
+}
+
+const fn fault(class: FailureClass, unit: &'static str) -> &'static str {
+    match class {
+        FailureClass::Revision => "the revision's",
+        FailureClass::Unit => unit,
+        FailureClass::Infra => "the infrastructure's",
+    }
+}
+
+fn of_node(assemblage: &NodeAssemblage, module: &str) -> Parts {
+    let status = assemblage.status.as_ref();
+    let conditions = status.map_or_else(Vec::new, |status| ConditionView::all(&status.conditions));
+    let Some(placed) = Placed::of(assemblage, module) else {
+        return (None, None, conditions);
+    };
+    let said = placed
+        .state
+        .map(|state| reported(state, placed.report().is_some()));
+    (Some(given(placed.row)), said, conditions)
+}
+
+fn given(row: &NodeRow) -> RowView {
+    let intent = match (row.withdraw, &row.revision) {
+        (Some(NodeOnDelete::Orphan), _) => "withdraw (files stay)",
+        (Some(NodeOnDelete::Restore), _) => "withdraw (the node gets back what it had)",
+        (None, Some(_)) => "carry",
+        (None, None) => "nothing",
+    };
+    RowView {
+        intent: intent.to_owned(),
+        url: None,
+        version: None,
+        path: None,
+        commit: None,
+        revision: row.revision.clone(),
+        digest: row.digest.clone(),
+        token: Some(row.token),
+        variables: row.values.keys().cloned().collect(),
+    }
+}
+
+/// What an agent of a node reports of a row.
+pub fn reported(state: &NodeRowState, is_current: bool) -> EchoView {
+    EchoView {
+        state: match state.state {
+            NodePhase::Confirmed => "confirmed",
+            NodePhase::Failed => "failed",
+            NodePhase::Updating => "updating",
+            NodePhase::Withdrawing => "withdrawing",
+            NodePhase::Withdrawn => "withdrawn",
+        },
+        is_current,
+        class: state.class.map(|class| fault(class, "this node's")),
+        terminal: state.terminal,
+        reason: state.reason.clone(),
+        message: state.message.clone(),
+        commit: None,
+        carries: state.confirmed.clone(),
+        drift: state.drift.clone(),
     }
 }

@@ -1,26 +1,29 @@
-//! What it takes for a cluster to have what a module wants, in order: the chain that `why` walks, up to what is in the way.
+//! What it takes for a unit to have what a module wants, in order: the chain that `why` walks, up to what is in the way.
 
-use kube::ResourceExt;
 use muster_api::{
-    assemblage::{AssemblageStatus, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec},
     conditions::{self, REACHABLE},
-    module::ModuleSpec,
     reasons::{Bucket, Reason},
     selector::Matcher,
 };
 use serde::Serialize;
 
-use crate::{Cell, Kind, ModuleRef, ModuleView, Objects, Shape, words};
+use crate::{
+    Cell, Fleet, Kind, Member, ModuleRef, ModuleView, Objects, Shape,
+    fleet::{Carries, Rolling, Row},
+    nodes::Placed,
+    why::without_next,
+    words,
+};
 
 /// One link of the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// It holds, and the next is looked at. The one that does not is the last.
+    /// It holds, and the chain goes on. The one that does not is the last.
     pub holds: bool,
     /// How that which does not hold stands; ready if it holds.
     pub shape: Shape,
-    /// What is looked at: one word or two.
+    /// What is checked: one word or two.
     pub what: &'static str,
     /// What was found.
     pub found: String,
@@ -31,6 +34,7 @@ pub struct Check {
 enum Link {
     Selected,
     Reachable,
+    Agent,
     Held,
     Turn,
     Assigned,
@@ -40,9 +44,10 @@ enum Link {
 }
 
 impl Link {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Selected,
         Self::Reachable,
+        Self::Agent,
         Self::Held,
         Self::Turn,
         Self::Assigned,
@@ -51,22 +56,53 @@ impl Link {
         Self::Confirmed,
     ];
 
-    const fn what(self) -> &'static str {
-        match self {
-            Self::Selected => "selected",
-            Self::Reachable => "reachable",
-            Self::Held => "holds",
-            Self::Turn => "its turn",
-            Self::Assigned => "assigned",
-            Self::PickedUp => "picked up",
-            Self::Healthy => "healthy",
-            Self::Confirmed => "confirmed",
+    const fn what(self, kind: Kind) -> &'static str {
+        match (self, kind) {
+            (Self::Selected, _) => "selected",
+            (Self::Reachable, Kind::NodeModule) => "node",
+            (Self::Reachable, _) => "reachable",
+            (Self::Agent, _) => "agent",
+            (Self::Held, _) => "holds",
+            (Self::Turn, _) => "its turn",
+            (Self::Assigned, _) => "assigned",
+            (Self::PickedUp, _) => "picked up",
+            (Self::Healthy, Kind::NodeModule) => "checks",
+            (Self::Healthy, _) => "healthy",
+            (Self::Confirmed, _) => "confirmed",
+        }
+    }
+
+    /// The link that a reason stops at. None: it stops at none, or only the row says at which.
+    const fn of(reason: Reason) -> Option<Self> {
+        match (reason, reason.bucket()) {
+            (Reason::AgentMissing | Reason::AgentTooOld, _) => Some(Self::Agent),
+            (Reason::BindingFailed | Reason::NameConflict | Reason::WriteFailed, _) => Some(Self::Assigned),
+            (Reason::NotPickedUp, _) => Some(Self::PickedUp),
+            (Reason::Soaking, _) => Some(Self::Confirmed),
+            (_, Bucket::Excluded | Bucket::Withdrawing) => Some(Self::Selected),
+            (_, Bucket::Skipped) => Some(Self::Reachable),
+            (_, Bucket::Held) => Some(Self::Held),
+            (_, Bucket::Waiting) => Some(Self::Turn),
+            (_, Bucket::Failed) => Some(Self::Healthy),
+            (_, Bucket::Updating | Bucket::Updated) => None,
         }
     }
 }
 
-/// The chain of one cluster, up to the link that its reason names.
-pub fn of(objects: &Objects, module: &ModuleView, cell: &Cell) -> Vec<Check> {
+/// What is known of a unit beside the status of the module.
+pub struct Ground<R> {
+    /// What it was given, and what is reported of that.
+    pub row: Option<R>,
+    /// Whether it can be reached, and since when.
+    pub unit: String,
+    /// Its agent, where that has a link of its own.
+    pub agent: Option<String>,
+    /// What became of it after a change that failed.
+    pub after: String,
+}
+
+/// The chain of one unit, up to the link that its reason names.
+pub fn of(objects: &Objects, fleet: &Fleet, module: &ModuleView, cell: &Cell) -> Vec<Check> {
     let name = ModuleRef {
         kind: module.kind,
         name: module.name.clone(),
@@ -74,149 +110,159 @@ pub fn of(objects: &Objects, module: &ModuleView, cell: &Cell) -> Vec<Check> {
     let seen = Seen {
         module,
         cell,
-        spec: objects.module(&name).map(|(spec, _)| spec),
-        revision: objects
-            .module(&name)
-            .and_then(|(_, status)| status?.revision.as_deref()),
-        assemblage: assemblage(objects, module.kind, &cell.cluster),
-        objects,
+        member: fleet.clusters.iter().find(|member| member.name == cell.cluster),
+        rolling: objects.module(&name),
     };
-    let stop = seen.stop();
-    let mut chain = Vec::new();
-    for link in Link::ALL {
-        if Some(link) == stop {
-            chain.push(seen.stops(link));
-            break;
-        }
-        chain.extend(seen.passes(link));
+    match module.kind {
+        Kind::Module | Kind::BootstrapModule => seen.chain(&of_cluster(objects, &name, &cell.cluster)),
+        Kind::NodeModule => seen.chain::<Placed<'_>>(&objects.nodes.ground(&module.name, &cell.cluster)),
     }
-    chain
 }
 
-type Found<'a> = (&'a TargetedAssemblageSpec, Option<&'a AssemblageStatus>);
+fn of_cluster<'a>(objects: &'a Objects, module: &ModuleRef, cluster: &str) -> Ground<Row<'a>> {
+    let assemblage = objects.assemblage(module.kind, cluster);
+    let status = assemblage.and_then(|(_, status)| status);
+    let answers = status.and_then(|status| conditions::find(&status.conditions, REACHABLE));
+    Ground {
+        row: assemblage.and_then(|(spec, status)| Row::of(spec, status, &module.name)),
+        unit: match answers {
+            Some(answers) => format!("{} since {}", answers.reason, answers.last_transition_time.0),
+            None => "nothing is known against it".to_owned(),
+        },
+        agent: None,
+        after: String::new(),
+    }
+}
 
-/// What the chain is looked for in.
+/// What the chain is read from.
 struct Seen<'a> {
     module: &'a ModuleView,
     cell: &'a Cell,
-    spec: Option<&'a ModuleSpec>,
-    revision: Option<&'a str>,
-    assemblage: Option<Found<'a>>,
-    objects: &'a Objects,
+    member: Option<&'a Member>,
+    rolling: Option<Rolling<'a>>,
 }
 
 impl Seen<'_> {
+    fn chain<R: Carries>(&self, ground: &Ground<R>) -> Vec<Check> {
+        let stop = self.stop(ground.row.as_ref());
+        let mut chain = Vec::new();
+        for link in Link::ALL {
+            if Some(link) == stop {
+                chain.push(self.stops(link, ground));
+                break;
+            }
+            chain.extend(self.passes(link, ground));
+        }
+        chain
+    }
+
     /// The link that the reason stops at, if it stops at one. Only of what is on its way the rows tell how far it is.
-    fn stop(&self) -> Option<Link> {
+    fn stop(&self, row: Option<&impl Carries>) -> Option<Link> {
         let Ok(reason) = self.cell.reason.parse::<Reason>() else {
             return match self.cell.shape {
                 Shape::NotSelected => Some(Link::Selected),
                 // Of what is not known nothing is claimed.
                 Shape::Unknown => Some(Link::Reachable),
                 // A word of a newer controller.
-                _ => Some(self.under_way()),
+                _ => Some(self.under_way(row)),
             };
         };
-        if self.module.deleting {
-            return Some(Link::Selected);
-        }
-        match (reason, reason.bucket()) {
-            (Reason::WriteFailed, _) => Some(Link::Assigned),
-            (Reason::NotPickedUp, _) => Some(Link::PickedUp),
-            (Reason::Soaking, _) => Some(Link::Confirmed),
-            (_, Bucket::Excluded | Bucket::Withdrawing) => Some(Link::Selected),
-            (_, Bucket::Skipped) => Some(Link::Reachable),
-            (_, Bucket::Held) => Some(Link::Held),
-            (_, Bucket::Waiting) => Some(Link::Turn),
-            (_, Bucket::Failed) => Some(Link::Healthy),
-            (_, Bucket::Updating) => Some(self.under_way()),
-            (_, Bucket::Updated) => None,
+        match (Link::of(reason), reason.bucket()) {
+            _ if self.module.deleting => Some(Link::Selected),
+            (None, Bucket::Updating) => Some(self.under_way(row)),
+            (link, _) => link,
         }
     }
 
-    fn under_way(&self) -> Link {
-        let assigned = self
-            .row()
-            .is_some_and(|row| row.revision.is_some() && row.revision.as_deref() == self.revision);
-        match self.echo().map(|state| state.state) {
-            _ if !assigned => Link::Assigned,
-            None => Link::PickedUp,
-            Some(SyncPhase::Succeeded) => Link::Confirmed,
-            Some(_) => Link::Healthy,
+    fn under_way(&self, row: Option<&impl Carries>) -> Link {
+        let target = self
+            .rolling
+            .as_ref()
+            .and_then(|rolling| rolling.status.revision.as_deref());
+        let assigned = row.filter(|row| target.is_some() && row.revision() == target);
+        match assigned.map(Carries::succeeded) {
+            None => Link::Assigned,
+            Some(None) => Link::PickedUp,
+            Some(Some(true)) => Link::Confirmed,
+            Some(Some(false)) => Link::Healthy,
         }
-    }
-
-    fn row(&self) -> Option<&SyncRow> {
-        let (spec, _) = self.assemblage?;
-        spec.syncs.iter().find(|row| row.name == self.module.name)
-    }
-
-    /// What the cluster says about the row as it is.
-    fn echo(&self) -> Option<&SyncState> {
-        let row = self.row()?;
-        let (_, status) = self.assemblage?;
-        let state = status?.syncs.iter().find(|state| state.name == row.name)?;
-        (state.token == row.token && state.digest == row.digest).then_some(state)
     }
 
     /// The chain ends here, for the reason that the status names.
-    fn stops(&self, link: Link) -> Check {
+    fn stops<R>(&self, link: Link, ground: &Ground<R>) -> Check {
         let Cell {
             shape,
             reason,
             message,
             ..
         } = self.cell;
-        let message = crate::why::without_next(message);
+        let kind = self.module.kind;
+        let message = without_next(message);
         let stopped = if message.is_empty() {
             reason.clone()
         } else {
             format!("{reason}: {message}")
         };
         let found = match (link, shape) {
-            (Link::Selected, _) if self.module.deleting => format!("the module is being deleted: {stopped}"),
+            (Link::Selected, _) if self.module.deleting => {
+                format!("the {} is being deleted: {stopped}", kind.word())
+            }
             (Link::Selected, Shape::NotSelected) => self.selection(),
             (Link::Selected, _) => format!("{}: {stopped}", self.selection()),
+            (Link::Reachable, _) if kind == Kind::NodeModule => format!("{stopped}; {}", ground.unit),
+            (Link::Agent, _) => match &ground.agent {
+                Some(agent) => format!("{stopped}; {agent}"),
+                None => stopped,
+            },
+            (Link::Healthy, _) => format!("{stopped}{}", ground.after),
             _ => stopped,
         };
         Check {
             holds: false,
             shape: *shape,
-            what: link.what(),
+            what: link.what(kind),
             found,
         }
     }
 
-    /// What is known of a link that holds.
-    fn passes(&self, link: Link) -> Option<Check> {
-        let version = &self.module.version;
+    /// What is known of a link that holds; none of one of which nothing is known.
+    fn passes<R: Carries>(&self, link: Link, ground: &Ground<R>) -> Option<Check> {
+        let (row, kind) = (ground.row.as_ref(), self.module.kind);
         let found = match link {
             Link::Selected => self.selection(),
-            Link::Reachable => self.contact(),
+            Link::Reachable => ground.unit.clone(),
+            Link::Agent => ground.agent.clone()?,
             Link::Held => "none".to_owned(),
-            Link::Turn => format!("it may have {version}"),
-            Link::Assigned => format!("{version} is what it was given"),
-            Link::PickedUp => "the cluster answers about this very assignment".to_owned(),
+            Link::Turn => format!("it may have {}", self.module.version),
+            Link::Assigned => format!("{} is what it was given", row?.version()?),
+            Link::PickedUp => {
+                row?.succeeded()?;
+                match kind {
+                    Kind::NodeModule => "the agent reports about this very row".to_owned(),
+                    _ => "the cluster answers about this very assignment".to_owned(),
+                }
+            }
             Link::Healthy => {
-                let note = self.echo().and_then(SyncState::note);
-                let note = note.map_or_else(String::new, |note| format!("; {note}"));
-                format!("applied and ready at {version}{note}")
+                let row = row.filter(|row| row.succeeded() == Some(true))?;
+                let note = row.note().map_or_else(String::new, |note| format!("; {note}"));
+                match kind {
+                    Kind::NodeModule => format!("they held after the change{note}"),
+                    _ => format!("applied and ready at {}{note}", row.version()?),
+                }
             }
             Link::Confirmed => return None,
         };
         Some(Check {
             holds: true,
             shape: Shape::Ready,
-            what: link.what(),
+            what: link.what(kind),
             found,
         })
     }
 
     /// The selector and the labels.
     fn selection(&self) -> String {
-        let mut clusters = self.objects.clusters.iter();
-        let cluster = clusters.find(|cluster| cluster.name_any() == self.cell.cluster);
-        let labels = cluster.map(|cluster| cluster.labels());
+        let labels = self.member.map(|member| &member.labels);
         let pairs: Vec<String> = labels
             .into_iter()
             .flatten()
@@ -227,41 +273,11 @@ impl Seen<'_> {
         } else {
             pairs.join(", ")
         };
-        let selector = self
-            .spec
-            .map_or_else(|| "no selector".to_owned(), words::selector);
-        let matches = self.spec.zip(labels).is_some_and(|(spec, labels)| {
-            // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
-            Matcher::new(spec.selector.as_ref()).is_ok_and(|matcher| matcher.matches(labels))
-        });
+        let selector = self.rolling.as_ref().and_then(|rolling| rolling.selector);
+        // A selector that cannot be read selects nothing; the module's own condition says what is wrong with it.
+        let matches =
+            labels.is_some_and(|labels| Matcher::new(selector).is_ok_and(|matcher| matcher.matches(labels)));
         let verb = if matches { "matches" } else { "does not match" };
-        format!("{selector} {verb} {pairs}")
-    }
-
-    /// Since when the cluster answers.
-    fn contact(&self) -> String {
-        let status = self.assemblage.and_then(|(_, status)| status);
-        let answers = status.and_then(|status| conditions::find(&status.conditions, REACHABLE));
-        match answers {
-            Some(answers) => format!("{} since {}", answers.reason, answers.last_transition_time.0),
-            None => "nothing is known against it".to_owned(),
-        }
-    }
-}
-
-/// What was assigned to a cluster, and what is known of that.
-pub fn assemblage<'a>(objects: &'a Objects, kind: Kind, cluster: &str) -> Option<Found<'a>> {
-    match kind {
-        Kind::Module => objects
-            .proxies
-            .iter()
-            .find(|proxy| proxy.name_any() == cluster)
-            .map(|proxy| (&proxy.spec, proxy.status.as_ref())),
-        Kind::BootstrapModule => objects
-            .remotes
-            .iter()
-            .find(|remote| remote.name_any() == cluster)
-            .map(|remote| (&remote.spec, remote.status.as_ref())),
-        Kind::NodeModule => None,
+        format!("{} {verb} {pairs}", words::selector(selector, self.module.kind))
     }
 }

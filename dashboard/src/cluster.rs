@@ -12,7 +12,7 @@ use muster_api::{
 };
 use serde::Serialize;
 
-use crate::{Cell, Kind, Shape, Snapshot, Tree};
+use crate::{Cell, Fleet, Kind, Shape, Snapshot, Tree};
 
 /// A cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,11 +38,11 @@ pub struct ClusterView {
     pub modules: Vec<Carried>,
 }
 
-/// A module on a cluster.
+/// A module on a cluster, or on a node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Carried {
-    /// Module or BootstrapModule.
+    /// Its kind.
     pub kind: Kind,
     /// Its name.
     pub module: String,
@@ -62,21 +62,6 @@ impl ClusterView {
             .iter()
             .find(|cluster| cluster.name_any() == name)?;
         let tree = Tree::cluster(fleet, name)?;
-        let place = fleet.clusters.iter().position(|cluster| cluster.name == name)?;
-        let on_it = fleet.modules.iter().filter_map(|module| {
-            let cell = module.cells.get(place)?;
-            let is_there = cell.shape != Shape::NotSelected || cell.version.is_some();
-            is_there.then(|| Carried {
-                kind: module.kind,
-                module: module.name.clone(),
-                target: module.version.clone(),
-                cell: cell.clone(),
-            })
-        });
-        let mut modules: Vec<Carried> = on_it.collect();
-        modules.sort_by(|a, b| {
-            (a.cell.shape.urgency(), a.kind, &a.module).cmp(&(b.cell.shape.urgency(), b.kind, &b.module))
-        });
         let proxy = objects.proxies.iter().find(|proxy| proxy.name_any() == name);
         let status = proxy.and_then(|proxy| proxy.status.as_ref());
         let reachable = status.and_then(|status| conditions::find(&status.conditions, conditions::REACHABLE));
@@ -95,10 +80,30 @@ impl ClusterView {
                 .pointer("/spec/topology/version")
                 .and_then(|version| version.as_str())
                 .map(str::to_owned),
-            controls: controls(object),
-            modules,
+            controls: controls(object.annotations()),
+            modules: carried(fleet, name),
         })
     }
+}
+
+/// The modules that select a cluster or a node, or are on it, most urgent first.
+pub fn carried(fleet: &Fleet, name: &str) -> Vec<Carried> {
+    let place = fleet.clusters.iter().position(|member| member.name == name);
+    let on_it = fleet.modules.iter().filter_map(|module| {
+        let cell = module.cells.get(place?)?;
+        let is_there = cell.shape != Shape::NotSelected || cell.version.is_some();
+        is_there.then(|| Carried {
+            kind: module.kind,
+            module: module.name.clone(),
+            target: module.version.clone(),
+            cell: cell.clone(),
+        })
+    });
+    let mut modules: Vec<Carried> = on_it.collect();
+    modules.sort_by(|a, b| {
+        (a.cell.shape.urgency(), a.kind, &a.module).cmp(&(b.cell.shape.urgency(), b.kind, &b.module))
+    });
+    modules
 }
 
 /// What the Cluster itself says. Its version may not be known here: what either version calls ready is.
@@ -111,9 +116,9 @@ fn not_ready(object: &DynamicObject) -> Option<String> {
     }
 }
 
-fn controls(object: &DynamicObject) -> Vec<(String, String)> {
-    let annotations = object.annotations().iter();
-    let found = annotations.filter_map(|(key, value)| {
+/// What people say in the annotations of a cluster or a node: what it is, and by whom, why, until when.
+pub fn controls(annotations: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let found = annotations.iter().filter_map(|(key, value)| {
         let what = if key == annotation::HOLD {
             "held".to_owned()
         } else {

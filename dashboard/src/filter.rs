@@ -85,6 +85,7 @@ impl Filter {
             .collect();
         let clusters = columns.iter().filter_map(|place| fleet.clusters.get(*place));
         Ok(Fleet {
+            kind: fleet.kind,
             clusters: clusters.filter(|_| !nowhere).cloned().collect(),
             modules,
         })

@@ -1,6 +1,6 @@
 //! The fleet as one value: every module on every cluster.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta};
@@ -14,6 +14,7 @@ use muster_api::{
     conditions::{PAUSED, READY, STALLED, TAG_MOVED, find, is_true},
     module::{BootstrapModule, Module, ModuleObject, ModuleSpec, ModuleStatus, Summary},
     reasons::{ObjectReason, Reason},
+    rollout::Rollout,
     selector::Matcher,
     sync::GitVersion,
 };
@@ -21,12 +22,12 @@ use muster_rollout::StageId;
 use serde::Serialize;
 
 use crate::{
-    ConditionView, Happened, Kind, ModuleRef, Shape,
+    ConditionView, Happened, Kind, ModuleRef, NodeObjects, Shape,
     group::natural,
     reasons::{Known, Reasons, Says},
     recall,
     verbs::with_verbs,
-    words::{one_line, shell_word},
+    words::one_line,
 };
 
 /// The word for a cluster of which a status says nothing.
@@ -51,27 +52,40 @@ pub struct Objects {
     pub zones: Vec<Arc<ZoneRollout>>,
     /// What happened, newest first; read where it is shown.
     pub events: Vec<Arc<Happened>>,
+    /// What rolls over the nodes of this cluster.
+    pub nodes: NodeObjects,
 }
 
-impl Objects {
-    /// The conditions of a module.
-    pub fn conditions(&self, module: &ModuleRef) -> Vec<ConditionView> {
-        let status = self.module(module).and_then(|(_, status)| status);
-        status.map_or_else(Vec::new, |status| ConditionView::all(&status.conditions))
-    }
+/// What was assigned to a cluster, and what is known of that.
+type Assigned<'a> = (&'a TargetedAssemblageSpec, Option<&'a AssemblageStatus>);
 
-    /// Spec and status of a module.
-    pub fn module(&self, module: &ModuleRef) -> Option<(&ModuleSpec, Option<&ModuleStatus>)> {
-        fn find<'a, K: ModuleObject>(
-            all: &'a [Arc<K>],
-            name: &str,
-        ) -> Option<(&'a ModuleSpec, Option<&'a ModuleStatus>)> {
+impl Objects {
+    /// A module as pages tell it.
+    pub fn module(&self, module: &ModuleRef) -> Option<Rolling<'_>> {
+        fn find<'a, K: ModuleObject>(all: &'a [Arc<K>], name: &str) -> Option<Rolling<'a>> {
             let found = all.iter().find(|module| module.name_any() == name)?;
-            Some((found.spec(), found.status()))
+            Some(Rolling::of(&**found))
         }
         match module.kind {
             Kind::Module => find(&self.modules, &module.name),
             Kind::BootstrapModule => find(&self.bootstrap_modules, &module.name),
+            Kind::NodeModule => self.nodes.module(&module.name).map(Rolling::of_nodes),
+        }
+    }
+
+    /// What was assigned to a cluster of modules of a kind.
+    pub(crate) fn assemblage(&self, kind: Kind, cluster: &str) -> Option<Assigned<'_>> {
+        match kind {
+            Kind::Module => {
+                let mut all = self.proxies.iter();
+                let found = all.find(|proxy| proxy.name_any() == cluster)?;
+                Some((&found.spec, found.status.as_ref()))
+            }
+            Kind::BootstrapModule => {
+                let mut all = self.remotes.iter();
+                let found = all.find(|remote| remote.name_any() == cluster)?;
+                Some((&found.spec, found.status.as_ref()))
+            }
             Kind::NodeModule => None,
         }
     }
@@ -81,6 +95,8 @@ impl Objects {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fleet {
+    /// What rolls here: modules over clusters, or NodeModules over the nodes of a cluster.
+    pub kind: Kind,
     /// The clusters, by name.
     pub clusters: Vec<Member>,
     /// The modules, by kind and name.
@@ -176,11 +192,7 @@ impl ModuleView {
 
     /// The flag that names its namespace, with a blank before it; empty of a kind that has none.
     pub fn within(&self) -> String {
-        if self.namespace.is_empty() {
-            String::new()
-        } else {
-            format!(" -n {}", shell_word(&self.namespace))
-        }
+        self.kind.within(&self.namespace)
     }
 
     /// The message of one of its cells, without the evidence of a failure that another of its cells has in full.
@@ -250,6 +262,7 @@ impl Fleet {
         );
         views.sort_by(|a, b| (a.kind, natural(&a.name)).cmp(&(b.kind, natural(&b.name))));
         Self {
+            kind: Kind::Module,
             clusters: members,
             modules: views,
         }
@@ -261,11 +274,6 @@ impl Fleet {
         self.modules
             .iter()
             .find(|module| module.kind == kind && module.name == name)
-    }
-
-    /// The kind of what rolls here: one fleet is of clusters, or of the nodes of a cluster.
-    pub fn kind(&self) -> Kind {
-        self.modules.first().map_or(Kind::Module, |module| module.kind)
     }
 
     /// How many selected cells there are of each shape, those that are pinned apart.
@@ -297,17 +305,42 @@ pub trait Carries: Clone {
     fn version(&self) -> Option<String>;
     /// It is to carry something.
     fn is_concerned(&self) -> bool;
-    /// Success is reported about it as it is, and it is of this revision.
-    fn is_confirmed(&self, target: Option<&str>) -> bool;
+    /// The revision that it is to carry.
+    fn revision(&self) -> Option<&str>;
+    /// Whether success is reported about it as it is; none if nothing is reported about it as it is.
+    fn succeeded(&self) -> Option<bool>;
     /// What is to be known of it although it is up to date.
     fn note(&self) -> Option<String>;
+
+    /// Success is reported about it as it is, and it is of this revision.
+    fn is_confirmed(&self, target: Option<&str>) -> bool {
+        let revision = self.revision();
+        revision.is_some() && revision == target && self.succeeded() == Some(true)
+    }
 }
 
 /// A row and its echo.
 #[derive(Clone, Copy)]
-struct Row<'a>(&'a SyncRow, Option<&'a SyncState>);
+pub struct Row<'a>(&'a SyncRow, Option<&'a SyncState>);
 /// Rows by cluster and sync.
 type Rows<'a> = BTreeMap<(String, &'a str), Row<'a>>;
+
+impl<'a> Row<'a> {
+    /// The row of a module in an assemblage.
+    pub fn of(
+        spec: &'a TargetedAssemblageSpec,
+        status: Option<&'a AssemblageStatus>,
+        module: &str,
+    ) -> Option<Self> {
+        let row = spec.syncs.iter().find(|row| row.name == module)?;
+        Some(Self::echoed(row, status))
+    }
+
+    fn echoed(row: &'a SyncRow, status: Option<&'a AssemblageStatus>) -> Self {
+        let echo = status.and_then(|status| status.syncs.iter().find(|state| state.name == row.name));
+        Self(row, echo)
+    }
+}
 
 impl Carries for Row<'_> {
     fn version(&self) -> Option<String> {
@@ -319,12 +352,14 @@ impl Carries for Row<'_> {
         self.0.source.is_some()
     }
 
-    fn is_confirmed(&self, target: Option<&str>) -> bool {
+    fn revision(&self) -> Option<&str> {
+        self.0.revision.as_deref()
+    }
+
+    fn succeeded(&self) -> Option<bool> {
         let Self(row, echo) = self;
-        let is_answer = |echo: &SyncState| {
-            echo.state == SyncPhase::Succeeded && echo.token == row.token && echo.digest == row.digest
-        };
-        row.revision.is_some() && row.revision.as_deref() == target && echo.is_some_and(is_answer)
+        let answer = echo.filter(|echo| echo.token == row.token && echo.digest == row.digest)?;
+        Some(answer.state == SyncPhase::Succeeded)
     }
 
     fn note(&self) -> Option<String> {
@@ -338,14 +373,13 @@ fn rows<'a>(
     let mut rows = Rows::new();
     for (name, spec, status) in assemblages {
         for row in &spec.syncs {
-            let echo = status.and_then(|status| status.syncs.iter().find(|state| state.name == row.name));
-            rows.insert((name.clone(), &row.name), Row(row, echo));
+            rows.insert((name.clone(), &row.name), Row::echoed(row, status));
         }
     }
     rows
 }
 
-/// Something that rolls, as far as views tell it.
+/// Something that rolls, as far as views tell it, in the words of modules.
 pub struct Rolling<'a> {
     /// Its kind.
     pub kind: Kind,
@@ -355,13 +389,39 @@ pub struct Rolling<'a> {
     pub version: String,
     /// Which units it selects.
     pub selector: Option<&'a LabelSelector>,
-    /// The names of its stages.
-    pub stages: Vec<&'a str>,
+    /// How it rolls.
+    pub rollout: Cow<'a, Rollout>,
+    /// What a module asks for; none of a NodeModule.
+    pub spec: Option<&'a ModuleSpec>,
     /// Its status.
-    pub status: ModuleStatus,
+    pub status: Cow<'a, ModuleStatus>,
 }
 
-impl Rolling<'_> {
+impl<'a> Rolling<'a> {
+    /// A module.
+    pub fn of<K: ModuleObject>(module: &'a K) -> Self {
+        let spec = module.spec();
+        Self {
+            kind: K::KIND.into(),
+            meta: module.meta(),
+            version: version(&spec.sync.source.git.version, None),
+            selector: spec.selector.as_ref(),
+            rollout: Cow::Borrowed(&spec.rollout),
+            spec: Some(spec),
+            status: module.status().map_or_else(Cow::default, Cow::Borrowed),
+        }
+    }
+
+    /// The repository that it comes from, if it comes from one.
+    pub fn url(&self) -> Option<&'a str> {
+        self.spec.map(|spec| &*spec.sync.source.git.url)
+    }
+
+    /// Its conditions.
+    pub fn conditions(&self) -> Vec<ConditionView> {
+        ConditionView::all(&self.status.conditions)
+    }
+
     fn name(&self) -> &str {
         self.meta.name.as_deref().unwrap_or_default()
     }
@@ -433,10 +493,10 @@ impl Rolling<'_> {
         if !status.attention.iter().any(|told| waits(&told.reason)) {
             return None;
         }
-        let passed = recall::memory(Some(status))?.course.passed;
-        let mut stages = self.stages.iter();
-        let open = stages.find(|stage| !passed.contains(&StageId::of(stage)))?;
-        Some((*open).to_owned())
+        let passed = recall::memory(status)?.course.passed;
+        let mut stages = self.rollout.stages.iter();
+        let open = stages.find(|stage| !passed.contains(&StageId::of(&stage.name)))?;
+        Some(open.name.clone())
     }
 
     fn cell<R: Carries>(&self, member: &Member, row: Option<&R>, says: Says<'_>) -> Cell {
@@ -485,24 +545,10 @@ impl Rolling<'_> {
 
 fn module_view<K: ModuleObject>(module: &K, members: &[Member], rows: &Rows<'_>) -> ModuleView {
     let name = module.name_any();
-    let spec = module.spec();
-    let rolling = Rolling {
-        kind: K::KIND.into(),
-        meta: module.meta(),
-        version: version(&spec.sync.source.git.version, None),
-        selector: spec.selector.as_ref(),
-        stages: spec
-            .rollout
-            .stages
-            .iter()
-            .map(|stage| stage.name.as_str())
-            .collect(),
-        status: module.status().cloned().unwrap_or_default(),
-    };
     let rows = members
         .iter()
         .map(|member| rows.get(&(member.name.clone(), &*name)).copied());
-    rolling.view(members, rows.collect())
+    Rolling::of(module).view(members, rows.collect())
 }
 
 /// When the failure was that keeps a module from being ready. The condition Ready is false from the start of its rollout on.

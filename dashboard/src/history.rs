@@ -1,6 +1,6 @@
 //! What became of each revision of a module, newest first, and to which of them it could go back.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::cmp::Reverse;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -218,30 +218,27 @@ impl History {
         status: Option<&ModuleStatus>,
         all: impl IntoIterator<Item = &'a ModuleRevision>,
     ) -> Self {
-        let mut revisions: Vec<(Option<Timestamp>, Past)> = all
-            .into_iter()
-            .map(|revision| {
-                let created = revision.creation_timestamp().map(|created| created.0);
-                (created, past(revision, spec, status))
-            })
-            .collect();
-        revisions.sort_by_key(|(created, past)| order(*created, past));
-        Self {
-            schema: Self::SCHEMA,
-            module: module.to_owned(),
-            revisions: revisions.into_iter().map(|(_, past)| past).collect(),
-        }
+        let pasts = all.into_iter().map(|revision| {
+            let created = revision.creation_timestamp();
+            (created.map(|created| created.0), past(revision, spec, status))
+        });
+        Self::sorted(module, pasts.collect())
     }
 
     /// The revisions of a NodeModule that is called so (`nodemodule/fabric`). Their versions are their hashes.
-    pub fn of_nodes(module: &str, status: Option<&ModuleStatus>, all: &[NodeRevision]) -> Self {
-        let mut revisions: Vec<(Option<Timestamp>, Past)> = all
-            .iter()
-            .map(|revision| {
-                let created = revision.creation_timestamp().map(|created| created.0);
-                (created, past_of_nodes(revision, status))
-            })
-            .collect();
+    pub fn of_nodes<'a>(
+        module: &str,
+        status: Option<&ModuleStatus>,
+        all: impl IntoIterator<Item = &'a NodeRevision>,
+    ) -> Self {
+        let pasts = all.into_iter().map(|revision| {
+            let created = revision.creation_timestamp();
+            (created.map(|created| created.0), past_of_nodes(revision, status))
+        });
+        Self::sorted(module, pasts.collect())
+    }
+
+    fn sorted(module: &str, mut revisions: Vec<(Option<Timestamp>, Past)>) -> Self {
         revisions.sort_by_key(|(created, past)| order(*created, past));
         Self {
             schema: Self::SCHEMA,
@@ -252,18 +249,19 @@ impl History {
 
     /// The revisions of a module among what was read; none if there is no such module.
     pub fn of_module(objects: &Objects, module: &ModuleRef) -> Option<Self> {
-        let (spec, status) = objects.module(module)?;
-        let is_of = |revision: &&Arc<ModuleRevision>| {
+        let rolling = objects.module(module)?;
+        let (said, status) = (module.said(), Some(&*rolling.status));
+        let Some(spec) = rolling.spec else {
+            let all = objects.nodes.revisions.iter().map(|revision| &**revision);
+            let of_module = all.filter(|revision| revision.spec.module == module.name);
+            return Some(Self::of_nodes(&said, status, of_module));
+        };
+        let is_of = |revision: &&ModuleRevision| {
             let about = &revision.spec.module_ref;
             Kind::from(about.kind) == module.kind && about.name == module.name
         };
-        let all = objects.revisions.iter().filter(is_of);
-        Some(Self::of(
-            &module.said(),
-            spec,
-            status,
-            all.map(|revision| &**revision),
-        ))
+        let all = objects.revisions.iter().map(|revision| &**revision);
+        Some(Self::of(&said, spec, status, all.filter(is_of)))
     }
 
     /// The one revision whose hash begins so.

@@ -5,6 +5,8 @@ use std::fmt;
 use muster_api::module::ModuleKind;
 use serde::Serialize;
 
+use crate::words::shell_word;
+
 /// The kind of something that rolls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Kind {
@@ -40,6 +42,15 @@ impl Kind {
         format!("{}/{name}", self.as_str().to_lowercase())
     }
 
+    /// The flag of a command that names a namespace, with a blank before it; empty of a kind that has none.
+    pub fn within(self, namespace: &str) -> String {
+        match self {
+            Self::NodeModule => String::new(),
+            _ if namespace.is_empty() => String::new(),
+            Self::Module | Self::BootstrapModule => format!(" -n {}", shell_word(namespace)),
+        }
+    }
+
     /// The kind of what it rolls over.
     pub const fn unit_kind(self) -> &'static str {
         match self {
@@ -53,6 +64,22 @@ impl Kind {
         match self {
             Self::Module | Self::BootstrapModule => "cluster",
             Self::NodeModule => "node",
+        }
+    }
+
+    /// What rolls over the same units, as a title.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Module | Self::BootstrapModule => "Modules",
+            Self::NodeModule => "NodeModules",
+        }
+    }
+
+    /// One of them, as a title.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Module | Self::BootstrapModule => "Module",
+            Self::NodeModule => "NodeModule",
         }
     }
 

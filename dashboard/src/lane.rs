@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use muster_api::{
-    module::{ModuleSpec, ModuleStatus},
+    module::ModuleStatus,
     rollout::{Approval, Gate, Rollout, Stage, Unmatched},
     selector::Matcher,
 };
@@ -98,11 +98,10 @@ impl Lane {
     pub fn of(
         view: &ModuleView,
         members: &[Member],
-        spec: &ModuleSpec,
-        status: Option<&ModuleStatus>,
+        rollout: &Rollout,
+        status: &ModuleStatus,
         now: Timestamp,
     ) -> Self {
-        let rollout = &spec.rollout;
         let memory = recall::memory(status).unwrap_or_default();
         let run = memory.run.map(|run| run.state);
         let mut groups = grouped(view, members, rollout);

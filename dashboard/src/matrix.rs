@@ -213,7 +213,7 @@ fn total(fleet: &Fleet) -> String {
     };
     format!(
         "{} × {}: {counts}",
-        words::counted(fleet.modules.len(), fleet.kind().word()),
-        words::counted(fleet.clusters.len(), fleet.kind().unit())
+        words::counted(fleet.modules.len(), fleet.kind.word()),
+        words::counted(fleet.clusters.len(), fleet.kind.unit())
     )
 }

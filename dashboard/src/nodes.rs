@@ -1,7 +1,8 @@
 //! The nodes of a cluster as a fleet: NodeModules stand where modules do, and nodes where clusters do.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
+use jiff::Timestamp;
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Node, NodeCondition},
@@ -11,20 +12,18 @@ use muster_api::{
     conditions::READY,
     module::{Attention, ModuleStatus, ReasonGroup, Summary},
     node::{
-        NodeAssemblage, NodeModule,
+        NodeAssemblage, NodeBudget, NodeModule, NodeRevision,
         assemblage::{NodePhase, NodeRow, NodeRowState},
         module::{NodeAttention, NodeModuleStatus, NodeReasonGroup, NodeSummary},
     },
-    reasons::{Bucket, Reason},
-    selector::Matcher,
+    reasons::Reason,
 };
 
 use crate::{
-    Cell, Fleet, Kind, Member, ModuleView, Shape, Why,
-    chain::Check,
+    Cell, Fleet, Kind, Member, ModuleView, Shape,
+    chain::Ground,
     fleet::{Carries, Rolling},
     group::natural,
-    why::{self, step, without_next},
     words,
 };
 
@@ -42,22 +41,29 @@ pub struct NodeObjects {
     pub nodes: Vec<Arc<Node>>,
     /// The Leases of their agents; read where they are shown.
     pub leases: Vec<Arc<Lease>>,
+    /// NodeRevisions; read where they are shown.
+    pub revisions: Vec<Arc<NodeRevision>>,
+    /// NodeBudgets; read where they are shown.
+    pub budgets: Vec<Arc<NodeBudget>>,
 }
 
 impl NodeObjects {
-    fn node(&self, name: &str) -> Option<&Node> {
+    /// A NodeModule.
+    pub(crate) fn module(&self, name: &str) -> Option<&NodeModule> {
+        let mut modules = self.modules.iter();
+        modules
+            .find(|module| module.name_any() == name)
+            .map(|module| &**module)
+    }
+
+    /// A Node.
+    pub(crate) fn node(&self, name: &str) -> Option<&Node> {
         let mut nodes = self.nodes.iter();
         nodes.find(|node| node.name_any() == name).map(|node| &**node)
     }
 
-    /// The status of a NodeModule, with nodes where modules have clusters.
-    pub fn status(&self, module: &str) -> Option<ModuleStatus> {
-        let mut modules = self.modules.iter();
-        let found = modules.find(|known| known.name_any() == module)?;
-        found.status.clone().map(in_words_of_modules)
-    }
-
-    fn assemblage(&self, name: &str) -> Option<&NodeAssemblage> {
+    /// What the node of this name gets, and what its agent reports.
+    pub(crate) fn assemblage(&self, name: &str) -> Option<&NodeAssemblage> {
         let mut all = self.assemblages.iter();
         all.find(|assemblage| assemblage.name_any() == name)
             .map(|assemblage| &**assemblage)
@@ -88,6 +94,7 @@ impl Fleet {
             .collect();
         modules.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
         Self {
+            kind: Kind::NodeModule,
             clusters: members,
             modules,
         }
@@ -95,43 +102,45 @@ impl Fleet {
 }
 
 fn view(module: &NodeModule, members: &[Member], by_node: &BTreeMap<String, &NodeAssemblage>) -> ModuleView {
-    let status = module.status.clone().unwrap_or_default();
-    let revision = status.revision.as_deref();
-    let rolling = Rolling {
-        kind: Kind::NodeModule,
-        meta: &module.metadata,
-        version: revision.map_or_else(|| "?".to_owned(), |revision| short(revision).to_owned()),
-        selector: module.spec.selector.as_ref(),
-        stages: module
-            .spec
-            .rollout
-            .stages
-            .iter()
-            .map(|stage| stage.name.as_str())
-            .collect(),
-        status: in_words_of_modules(status),
-    };
     let name = module.name_any();
     let rows = members.iter().map(|member| {
         let assemblage = by_node.get(&member.name)?;
         Placed::of(assemblage, &name)
     });
-    rolling.view(members, rows.collect())
+    Rolling::of_nodes(module).view(members, rows.collect())
 }
 
-fn short(revision: &str) -> &str {
+/// A revision as people name it.
+pub fn short(revision: &str) -> &str {
     revision.get(..DIGITS).unwrap_or(revision)
+}
+
+impl<'a> Rolling<'a> {
+    /// A NodeModule, with nodes where modules have clusters.
+    pub fn of_nodes(module: &'a NodeModule) -> Self {
+        let status = module.status.clone().map(in_words_of_modules).unwrap_or_default();
+        let version = status.revision.as_deref().map_or("?", short);
+        Self {
+            kind: Kind::NodeModule,
+            meta: &module.metadata,
+            version: version.to_owned(),
+            selector: module.spec.selector.as_ref(),
+            rollout: Cow::Owned((&module.spec.rollout).into()),
+            spec: None,
+            status: Cow::Owned(status),
+        }
+    }
 }
 
 /// The row of a NodeModule, and what the agent reports of it.
 #[derive(Clone, Copy)]
-struct Placed<'a> {
-    row: &'a NodeRow,
-    state: Option<&'a NodeRowState>,
+pub struct Placed<'a> {
+    pub row: &'a NodeRow,
+    pub state: Option<&'a NodeRowState>,
 }
 
 impl<'a> Placed<'a> {
-    fn of(assemblage: &'a NodeAssemblage, module: &str) -> Option<Self> {
+    pub fn of(assemblage: &'a NodeAssemblage, module: &str) -> Option<Self> {
         let row = assemblage.spec.rows.iter().find(|row| row.name == module)?;
         let states = assemblage.status.iter().flat_map(|status| &status.rows);
         let state = states.into_iter().find(|state| state.name == module);
@@ -139,10 +148,35 @@ impl<'a> Placed<'a> {
     }
 
     /// The report, if it is about this very row.
-    fn report(&self) -> Option<&'a NodeRowState> {
+    pub fn report(&self) -> Option<&'a NodeRowState> {
         let row = self.row;
         self.state
             .filter(|state| state.token == row.token && state.digest == row.digest)
+    }
+
+    /// What became of the node after a change that failed there.
+    fn after(&self) -> String {
+        let Some(report) = self.report().filter(|report| report.state == NodePhase::Failed) else {
+            return String::new();
+        };
+        let reason = report.reason.as_deref().unwrap_or("Failed");
+        let carries = report.confirmed.as_deref();
+        let carries = carries.map_or_else(
+            || "it carries what it had before any change of this NodeModule".to_owned(),
+            |digest| {
+                format!(
+                    "it carries what was confirmed last ({})",
+                    short(digest.trim_start_matches("sha256:"))
+                )
+            },
+        );
+        if reason == "RestoreFailed" {
+            format!(" ({reason}: what it had before could not be restored)")
+        } else if report.terminal {
+            format!(" ({reason}: {carries})")
+        } else {
+            format!(" ({reason})")
+        }
     }
 }
 
@@ -155,12 +189,12 @@ impl Carries for Placed<'_> {
         self.row.revision.is_some()
     }
 
-    fn is_confirmed(&self, target: Option<&str>) -> bool {
-        let is_target = self.row.revision.is_some() && self.row.revision.as_deref() == target;
-        is_target
-            && self
-                .report()
-                .is_some_and(|report| report.state == NodePhase::Confirmed)
+    fn revision(&self) -> Option<&str> {
+        self.row.revision.as_deref()
+    }
+
+    fn succeeded(&self) -> Option<bool> {
+        Some(self.report()?.state == NodePhase::Confirmed)
     }
 
     fn note(&self) -> Option<String> {
@@ -210,306 +244,63 @@ fn in_words_of_modules(status: NodeModuleStatus) -> ModuleStatus {
     }
 }
 
-/// Explains one node of a NodeModule; none if one of them is not there.
-pub fn why_node(objects: &NodeObjects, fleet: &Fleet, module: &str, node: &str) -> Option<Why> {
-    let view = fleet.module(Kind::NodeModule, module)?;
-    let cell = view.cells.iter().find(|cell| cell.cluster == node)?;
-    let has = cell.version.as_deref().unwrap_or("nothing");
-    let seen = Seen {
-        objects,
-        module: objects.modules.iter().find(|known| known.name_any() == module)?,
-        view,
-        cell,
-    };
-    let (next, command) = why::next(view, cell).unzip();
-    Some(Why {
-        checks: seen.chain(),
-        ..Why::of(
-            format!(
-                "{module} on {node} has {has}, wants {}: {}",
-                view.version, cell.reason
-            ),
-            vec![step(cell)],
-            next,
-            command.flatten(),
-        )
-    })
-}
-
-/// The links of the chain, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Link {
-    Selected,
-    Node,
-    Agent,
-    Held,
-    Turn,
-    Assigned,
-    PickedUp,
-    Checks,
-    Confirmed,
-}
-
-impl Link {
-    const ALL: [Self; 9] = [
-        Self::Selected,
-        Self::Node,
-        Self::Agent,
-        Self::Held,
-        Self::Turn,
-        Self::Assigned,
-        Self::PickedUp,
-        Self::Checks,
-        Self::Confirmed,
-    ];
-
-    const fn what(self) -> &'static str {
-        match self {
-            Self::Selected => "selected",
-            Self::Node => "node",
-            Self::Agent => "agent",
-            Self::Held => "holds",
-            Self::Turn => "its turn",
-            Self::Assigned => "assigned",
-            Self::PickedUp => "picked up",
-            Self::Checks => "checks",
-            Self::Confirmed => "confirmed",
+impl NodeObjects {
+    /// What is known of a node beside the status of a NodeModule.
+    pub(crate) fn ground(&self, module: &str, node: &str) -> Ground<Placed<'_>> {
+        let row = self.assemblage(node).and_then(|found| Placed::of(found, module));
+        Ground {
+            after: row.as_ref().map_or_else(String::new, Placed::after),
+            row,
+            unit: self.ready(node),
+            agent: Some(self.agent(node)),
         }
-    }
-
-    /// The link that a reason stops at. None: it stops at none, or only the row says at which.
-    fn of(reason: Reason) -> Option<Self> {
-        let by_bucket = |bucket| match bucket {
-            Bucket::Excluded | Bucket::Withdrawing => Some(Self::Selected),
-            Bucket::Skipped => Some(Self::Node),
-            Bucket::Held => Some(Self::Held),
-            Bucket::Waiting => Some(Self::Turn),
-            Bucket::Failed => Some(Self::Checks),
-            Bucket::Updating | Bucket::Updated => None,
-        };
-        match reason {
-            Reason::AgentMissing | Reason::AgentTooOld => Some(Self::Agent),
-            Reason::HeldLocally => Some(Self::Held),
-            Reason::BindingFailed | Reason::NameConflict | Reason::WriteFailed => Some(Self::Assigned),
-            Reason::NotPickedUp => Some(Self::PickedUp),
-            Reason::Soaking => Some(Self::Confirmed),
-            reason => by_bucket(reason.bucket()),
-        }
-    }
-}
-
-/// What the chain is looked for in.
-struct Seen<'a> {
-    objects: &'a NodeObjects,
-    module: &'a NodeModule,
-    view: &'a ModuleView,
-    cell: &'a Cell,
-}
-
-impl Seen<'_> {
-    /// Up to the link that the reason of the node names.
-    fn chain(&self) -> Vec<Check> {
-        let stop = self.stop();
-        let mut chain = Vec::new();
-        for link in Link::ALL {
-            if Some(link) == stop {
-                chain.push(self.stops(link));
-                break;
-            }
-            chain.extend(self.passes(link));
-        }
-        chain
-    }
-
-    fn stop(&self) -> Option<Link> {
-        let Ok(reason) = self.cell.reason.parse::<Reason>() else {
-            return match self.cell.shape {
-                Shape::NotSelected => Some(Link::Selected),
-                Shape::Unknown => Some(Link::Node),
-                // A word of a newer controller.
-                _ => Some(self.under_way()),
-            };
-        };
-        match (Link::of(reason), reason.bucket()) {
-            _ if self.view.deleting => Some(Link::Selected),
-            (None, Bucket::Updating) => Some(self.under_way()),
-            (link, _) => link,
-        }
-    }
-
-    fn under_way(&self) -> Link {
-        let Some(placed) = self.placed() else {
-            return Link::Assigned;
-        };
-        let target = self
-            .module
-            .status
-            .as_ref()
-            .and_then(|status| status.revision.as_ref());
-        match placed.report().map(|report| report.state) {
-            _ if target.is_none() || placed.row.revision.as_ref() != target => Link::Assigned,
-            None => Link::PickedUp,
-            Some(NodePhase::Confirmed) => Link::Confirmed,
-            Some(_) => Link::Checks,
-        }
-    }
-
-    fn placed(&self) -> Option<Placed<'_>> {
-        let assemblage = self.objects.assemblage(&self.cell.cluster)?;
-        Placed::of(assemblage, &self.view.name)
-    }
-
-    /// The chain ends here, for the reason that the status names.
-    fn stops(&self, link: Link) -> Check {
-        let Cell {
-            shape,
-            reason,
-            message,
-            ..
-        } = self.cell;
-        let message = without_next(message);
-        let stopped = if message.is_empty() {
-            reason.clone()
-        } else {
-            format!("{reason}: {message}")
-        };
-        let found = match (link, shape) {
-            (Link::Selected, _) if self.view.deleting => {
-                format!("the NodeModule is being deleted: {stopped}")
-            }
-            (Link::Selected, Shape::NotSelected) => self.selection(),
-            (Link::Selected, _) => format!("{}: {stopped}", self.selection()),
-            (Link::Node, _) => format!("{stopped}; {}", self.node()),
-            (Link::Agent, _) => format!("{stopped}; {}", self.agent()),
-            (Link::Checks, _) => format!("{stopped}{}", self.restored()),
-            _ => stopped,
-        };
-        Check {
-            holds: false,
-            shape: *shape,
-            what: link.what(),
-            found,
-        }
-    }
-
-    /// What is known of a link that holds.
-    fn passes(&self, link: Link) -> Option<Check> {
-        let version = &self.view.version;
-        let found = match link {
-            Link::Selected => self.selection(),
-            Link::Node => self.node(),
-            Link::Agent => self.agent(),
-            Link::Held => "none".to_owned(),
-            Link::Turn => format!("it may have {version}"),
-            Link::Assigned => {
-                let of = self.placed()?.version()?;
-                format!("{of} is what it was given")
-            }
-            Link::PickedUp => {
-                self.placed()?.report()?;
-                "the agent reports about this very row".to_owned()
-            }
-            Link::Checks => {
-                let placed = self.placed()?;
-                placed
-                    .report()
-                    .filter(|report| report.state == NodePhase::Confirmed)?;
-                let note = placed.note().map_or_else(String::new, |note| format!("; {note}"));
-                format!("they held after the change{note}")
-            }
-            Link::Confirmed => return None,
-        };
-        Some(Check {
-            holds: true,
-            shape: Shape::Ready,
-            what: link.what(),
-            found,
-        })
-    }
-
-    /// The selector and the labels.
-    fn selection(&self) -> String {
-        let labels = self.objects.node(&self.cell.cluster).map(ResourceExt::labels);
-        let pairs: Vec<String> = labels
-            .into_iter()
-            .flatten()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        let pairs = if pairs.is_empty() {
-            "no labels".to_owned()
-        } else {
-            pairs.join(", ")
-        };
-        let selector = self.module.spec.selector.as_ref();
-        // A selector that cannot be read selects nothing; the NodeModule's own condition says what is wrong with it.
-        let matches =
-            labels.is_some_and(|labels| Matcher::new(selector).is_ok_and(|matcher| matcher.matches(labels)));
-        let verb = if matches { "matches" } else { "does not match" };
-        format!(
-            "{} {verb} {pairs}",
-            words::selector_of(selector, Kind::NodeModule)
-        )
     }
 
     /// Whether the Node is Ready, and since when.
-    fn node(&self) -> String {
-        let Some(node) = self.objects.node(&self.cell.cluster) else {
+    pub(crate) fn ready(&self, node: &str) -> String {
+        let Some(node) = self.node(node) else {
             return "there is no such Node".to_owned();
         };
-        let conditions = node
-            .status
-            .iter()
-            .flat_map(|status| status.conditions.iter().flatten());
-        let mut ready = conditions.filter(|condition| condition.type_ == READY);
-        ready
-            .next()
-            .map_or_else(|| "the Node does not say whether it is Ready".to_owned(), told)
+        condition(node, READY).map_or_else(|| "the Node does not say whether it is Ready".to_owned(), told)
     }
 
     /// The version of the agent, and when its Lease was renewed.
-    fn agent(&self) -> String {
-        let name = &self.cell.cluster;
-        let assemblage = self.objects.assemblage(name);
+    fn agent(&self, node: &str) -> String {
+        let assemblage = self.assemblage(node);
         let agent = assemblage.and_then(|assemblage| assemblage.status.as_ref()?.agent.as_ref());
         let version = agent.map_or_else(
             || "it has not reported yet".to_owned(),
             |agent| format!("version {}", agent.version),
         );
-        let mut leases = self.objects.leases.iter();
-        let lease = leases.find(|lease| lease.name_any() == *name);
-        let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref());
-        match (lease, renewed) {
-            (None, _) => format!("{version}, no Lease"),
-            (Some(_), None) => format!("{version}, its Lease says no time"),
-            (Some(_), Some(at)) => format!("{version}, its Lease was renewed at {}", whole(at.0)),
+        match self.lease(node).map(renewed) {
+            None => format!("{version}, no Lease"),
+            Some(None) => format!("{version}, its Lease says no time"),
+            Some(Some(at)) => format!("{version}, its Lease was renewed at {at}"),
         }
     }
 
-    /// What became of the node after a change that failed there.
-    fn restored(&self) -> String {
-        let report = self.placed().and_then(|placed| placed.report().cloned());
-        let Some(report) = report.filter(|report| report.state == NodePhase::Failed) else {
-            return String::new();
-        };
-        let reason = report.reason.as_deref().unwrap_or("Failed");
-        let carries = report.confirmed.as_deref();
-        let carries = carries.map_or_else(
-            || "it carries what it had before any change of this NodeModule".to_owned(),
-            |digest| {
-                format!(
-                    "it carries what was confirmed last ({})",
-                    short(digest.trim_start_matches("sha256:"))
-                )
-            },
-        );
-        if reason == "RestoreFailed" {
-            format!(" ({reason}: what it had before could not be restored)")
-        } else if report.terminal {
-            format!(" ({reason}: {carries})")
-        } else {
-            format!(" ({reason})")
-        }
+    /// The Lease of the agent of a node.
+    pub(crate) fn lease(&self, node: &str) -> Option<&Lease> {
+        let mut leases = self.leases.iter();
+        leases
+            .find(|lease| lease.name_any() == node)
+            .map(|lease| &**lease)
     }
+}
+
+/// When a Lease was renewed, in whole seconds, as people read it.
+pub fn renewed(lease: &Lease) -> Option<Timestamp> {
+    let at = lease.spec.as_ref()?.renew_time.as_ref()?.0;
+    Some(Timestamp::from_second(at.as_second()).unwrap_or(at))
+}
+
+/// A condition of a Node.
+pub fn condition<'a>(node: &'a Node, type_: &str) -> Option<&'a NodeCondition> {
+    let mut conditions = node
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions.find(|condition| condition.type_ == type_)
 }
 
 fn told(condition: &NodeCondition) -> String {
@@ -528,11 +319,6 @@ fn told(condition: &NodeCondition) -> String {
         .filter(|_| condition.status != "True");
     let why = why.map_or_else(String::new, |why| format!(" ({})", words::one_line(why)));
     format!("{is}{since}{why}")
-}
-
-/// In whole seconds, as people read it.
-fn whole(at: jiff::Timestamp) -> jiff::Timestamp {
-    jiff::Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
 /// What to do about a node, and the command for that, where it is not what is done about a cluster.

@@ -3,8 +3,9 @@
 use muster_api::reasons::{ObjectReason, Reason};
 
 use crate::{
-    Cell, Fleet, Member, ModuleRef, ModuleView, Place, Shape, Step, Why, listed, shell_word, why,
-    why::without_next, words::counted,
+    Cell, Fleet, Kind, Member, ModuleRef, ModuleView, Place, Shape, Step, Why, listed, shell_word, why,
+    why::{next, without_next},
+    words::counted,
 };
 
 /// Names in the sentence; more are counted.
@@ -75,7 +76,7 @@ impl Overview {
 fn needs_person(cell: &Cell) -> bool {
     match cell.shape {
         Shape::Failed | Shape::WaitsForYou => true,
-        Shape::Unreachable => !is_of_cluster(cell),
+        Shape::Unreachable => !is_of_unit(cell),
         Shape::Waiting => cell.reason.parse().is_ok_and(|reason| {
             matches!(
                 reason,
@@ -95,8 +96,8 @@ fn goes_on(cell: &Cell) -> bool {
     matches!(cell.shape, Shape::Updating | Shape::Waiting)
 }
 
-/// The reason is the cluster's, whatever module looks at it.
-fn is_of_cluster(cell: &Cell) -> bool {
+/// The reason is the cluster's, or the node's, whatever module looks at it.
+fn is_of_unit(cell: &Cell) -> bool {
     cell.reason.parse().is_ok_and(|reason| {
         matches!(
             reason,
@@ -107,6 +108,10 @@ fn is_of_cluster(cell: &Cell) -> bool {
                 | Reason::KubeconfigRejected
                 | Reason::CredentialsRejected
                 | Reason::Unreachable
+                | Reason::NodeNotReady
+                | Reason::NodeUnsupported
+                | Reason::AgentMissing
+                | Reason::AgentTooOld
         )
     })
 }
@@ -144,32 +149,26 @@ fn concern(module: &ModuleView, worst: Option<&Cell>) -> Concern {
 
 /// Clusters that are skipped by every module alike, one by one: how many modules wait for them is not what is wrong.
 fn skipped(fleet: &Fleet) -> Vec<Concern> {
-    by_cluster(fleet, is_of_cluster, |cluster, namespace| {
-        (
-            "it is skipped, and taken when it is ready again; to look at it".to_owned(),
-            format!("muster check --cluster {cluster} -n {namespace}"),
-        )
-    })
+    by_cluster(fleet, is_of_unit, next)
 }
 
 /// Clusters that somebody holds or pinned, one by one.
 fn held(fleet: &Fleet) -> Vec<Concern> {
-    by_cluster(
-        fleet,
-        |cell| cell.shape == Shape::Held,
-        |cluster, namespace| {
-            (
-                "to see who holds it, and why".to_owned(),
-                format!("muster tree cluster/{cluster} -n {namespace}"),
-            )
-        },
-    )
+    let see = |module: &ModuleView, cell: &Cell| {
+        let (name, within) = (shell_word(&cell.cluster), module.within());
+        let command = match module.kind {
+            Kind::NodeModule => format!("muster why {} --node {name}", shell_word(&module.address())),
+            _ => format!("muster tree cluster/{name}{within}"),
+        };
+        Some(("to see who holds it, and why".to_owned(), Some(command)))
+    };
+    by_cluster(fleet, |cell| cell.shape == Shape::Held, see)
 }
 
 fn by_cluster(
     fleet: &Fleet,
     is_meant: impl Fn(&Cell) -> bool,
-    next: impl Fn(&str, &str) -> (String, String),
+    next: impl Fn(&ModuleView, &Cell) -> Option<(String, Option<String>)>,
 ) -> Vec<Concern> {
     let about = |(place, cluster): (usize, &Member)| {
         let cell_of = |module: &ModuleView| module.cells.get(place).filter(|cell| is_meant(cell)).cloned();
@@ -193,13 +192,13 @@ fn by_cluster(
         });
         let steps: Vec<Step> = steps.collect();
         let (module, cell) = on_it.first()?;
-        let (words, command) = next(&cluster.name, &shell_word(&module.namespace));
+        let (words, command) = next(module, cell).unzip();
         let headline = format!("{}: {}", cluster.name, cell.reason);
         Some(Concern {
-            about: Place::Cluster(cluster.name.clone()),
+            about: Place::unit(fleet.kind, cluster.name.clone()),
             shape: cell.shape,
             title: cluster.name.clone(),
-            why: Why::of(headline, steps, Some(words), Some(command)),
+            why: Why::of(headline, steps, words, command.flatten()),
         })
     };
     fleet.clusters.iter().enumerate().filter_map(about).collect()
@@ -207,15 +206,15 @@ fn by_cluster(
 
 fn sentence(fleet: &Fleet, attention: &[Concern], moving: &[Concern], held: &[Concern]) -> String {
     if fleet.modules.is_empty() {
-        return "there is no module yet".to_owned();
+        return format!("there is no {} yet", fleet.kind.word());
     }
     let named = named(attention);
     match (attention.len(), moving.len()) {
-        (0, 0) => format!("all is well{}", on_purpose(held)),
+        (0, 0) => format!("all is well{}", on_purpose(held, fleet.kind)),
         (0, some) => format!(
             "nothing needs attention; {} on the way{}",
-            counted(some, "module"),
-            on_purpose(held)
+            counted(some, fleet.kind.word()),
+            on_purpose(held, fleet.kind)
         ),
         (1, _) => format!("1 needs attention: {named}"),
         (some, _) => format!("{some} need attention: {named}"),
@@ -233,7 +232,7 @@ fn named<'a>(concerns: impl IntoIterator<Item = &'a Concern>) -> String {
 }
 
 /// What is well only because people want it so: clusters that are held, and those that are no more than pinned.
-fn on_purpose(held: &[Concern]) -> String {
+fn on_purpose(held: &[Concern], kind: Kind) -> String {
     let is_pinned = |concern: &&Concern| {
         let mut steps = concern.why.steps.iter();
         steps.all(|step| step.reason == Reason::Pinned.as_str())
@@ -243,7 +242,7 @@ fn on_purpose(held: &[Concern]) -> String {
         [] => String::new(),
         some => format!(
             "; {} {how}: {}",
-            counted(some.len(), "cluster"),
+            counted(some.len(), kind.unit()),
             named(some.iter().copied())
         ),
     };

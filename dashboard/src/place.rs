@@ -48,12 +48,21 @@ pub enum Place {
     Assignment(ModuleRef, String),
     /// A cluster.
     Cluster(String),
+    /// The nodes of this cluster, and what rolls over them.
+    Nodes,
+    /// A node of this cluster.
+    Node(String),
 }
 
 impl ModuleRef {
     /// As the command names it: `module/web`.
     pub fn said(&self) -> String {
         self.kind.address(&self.name)
+    }
+
+    /// The flag of commands about it that names its namespace, with a blank before it; empty of a kind that has none.
+    pub fn within(&self, namespace: &str) -> String {
+        self.kind.within(namespace)
     }
 
     fn path(&self) -> String {
@@ -63,6 +72,14 @@ impl ModuleRef {
 }
 
 impl Place {
+    /// A cluster, or a node: what modules of a kind roll over.
+    pub fn unit(kind: Kind, name: String) -> Self {
+        match kind {
+            Kind::Module | Kind::BootstrapModule => Self::Cluster(name),
+            Kind::NodeModule => Self::Node(name),
+        }
+    }
+
     /// The page of a path without its first `/`; none if there is no such page.
     pub fn parse(path: &str) -> Option<Self> {
         if path.is_empty() {
@@ -73,7 +90,9 @@ impl Place {
         match segments[..] {
             ["activity"] => Some(Self::Activity),
             ["zones"] => Some(Self::Zones),
+            ["nodes"] => Some(Self::Nodes),
             ["cluster", name] => Some(Self::Cluster(name.to_owned())),
+            ["node", name] => Some(Self::Node(name.to_owned())),
             [kind, name] => Some(Self::Module(module(kind, name)?)),
             [kind, name, "revision", revision] => {
                 Some(Self::Revision(module(kind, name)?, revision.to_owned()))
@@ -93,6 +112,8 @@ impl Place {
             Self::Revision(module, revision) => format!("{}/revision/{}", module.path(), encoded(revision)),
             Self::Assignment(module, cluster) => format!("{}/on/{}", module.path(), encoded(cluster)),
             Self::Cluster(name) => format!("cluster/{}", encoded(name)),
+            Self::Nodes => "nodes".to_owned(),
+            Self::Node(name) => format!("node/{}", encoded(name)),
         }
     }
 
@@ -114,6 +135,7 @@ fn module(kind: &str, name: &str) -> Option<ModuleRef> {
     let kind = match kind {
         "module" => Kind::Module,
         "bootstrapmodule" => Kind::BootstrapModule,
+        "nodemodule" => Kind::NodeModule,
         _ => return None,
     };
     Some(ModuleRef {
@@ -162,6 +184,16 @@ mod tests {
                 "../../../",
             ),
             (Place::Cluster("eu-1".to_owned()), "cluster/eu-1", "../"),
+            (Place::Nodes, "nodes", "./"),
+            (Place::Node("n1".to_owned()), "node/n1", "../"),
+            (
+                Place::Module(ModuleRef {
+                    kind: Kind::NodeModule,
+                    name: "fabric".to_owned(),
+                }),
+                "nodemodule/fabric",
+                "../",
+            ),
         ] {
             assert_eq!((&*place.path(), &*place.root()), (path, root));
             assert_eq!(Place::parse(path), Some(place));
@@ -179,6 +211,10 @@ mod tests {
             "module/..",
             "module/%2e%2e",
             "cluster/a/b",
+            "node",
+            "node/",
+            "nodes/",
+            "node/a/b",
             "gitrepository/web",
             "cluster/%00",
             "cluster/%ff",

@@ -8,8 +8,8 @@ use muster_rollout::{Memory, Millis};
 const VERSION: u32 = 1;
 
 /// The memory in a module's status; none if there is none, or it is of another version of muster.
-pub fn memory(status: Option<&ModuleStatus>) -> Option<Memory> {
-    let stored = status?
+pub fn memory(status: &ModuleStatus) -> Option<Memory> {
+    let stored = status
         .rollout
         .as_ref()
         .filter(|stored| stored.version == VERSION)?;

@@ -3,10 +3,9 @@
 use std::sync::OnceLock;
 
 use jiff::Timestamp;
-use muster_api::module::ModuleKind;
 use serde::Serialize;
 
-use crate::{Fleet, ModuleRef, Objects};
+use crate::{Fleet, Kind, ModuleRef, Objects};
 
 /// What was read of a namespace, whole, at one moment.
 #[derive(Debug, Default)]
@@ -22,6 +21,7 @@ pub struct Snapshot {
     /// What cannot be read at present, or could not be understood: of this the objects may be old.
     pub troubles: Vec<Trouble>,
     fleet: OnceLock<Fleet>,
+    nodes: OnceLock<Fleet>,
 }
 
 /// Something that could not be read.
@@ -57,14 +57,19 @@ pub struct Happened {
 }
 
 impl Happened {
-    /// Whether it is about a cluster: it, what was assigned to it, or what became of a module there. The last begins with names.
-    pub fn is_about_cluster(&self, name: &str) -> bool {
-        if ["Cluster", "ProxyAssemblage", "RemoteAssemblage"].contains(&&*self.kind) {
+    /// Whether it is about a cluster, or a node: it, what was assigned to it, or what became of a module there. The last begins with names.
+    pub fn is_about_unit(&self, kind: Kind, name: &str) -> bool {
+        let (own, rolls): (&[&str], &[Kind]) = match kind {
+            Kind::Module | Kind::BootstrapModule => (
+                &["Cluster", "ProxyAssemblage", "RemoteAssemblage"],
+                &[Kind::Module, Kind::BootstrapModule],
+            ),
+            Kind::NodeModule => (&["Node", "NodeAssemblage"], &[Kind::NodeModule]),
+        };
+        if own.contains(&&*self.kind) {
             return self.name == name;
         }
-        let is_module = [ModuleKind::Module, ModuleKind::BootstrapModule]
-            .iter()
-            .any(|kind| kind.as_str() == self.kind);
+        let is_module = rolls.iter().any(|kind| kind.as_str() == self.kind);
         let begins = self.note.split_once(": ").map_or("", |(names, _)| names);
         let named = begins.split(" and ").next().unwrap_or_default();
         is_module && named.split(", ").any(|named| named == name)
@@ -92,11 +97,41 @@ impl Snapshot {
             is_complete,
             troubles,
             fleet: OnceLock::new(),
+            nodes: OnceLock::new(),
         }
     }
 
     /// The view of the fleet; computed when it is first asked for.
     pub fn fleet(&self) -> &Fleet {
         self.fleet.get_or_init(|| Fleet::of(&self.objects))
+    }
+
+    /// The fleet that modules of a kind roll over: clusters, or the nodes of this cluster. Computed when it is first asked for.
+    pub fn fleet_of(&self, kind: Kind) -> &Fleet {
+        match kind {
+            Kind::Module | Kind::BootstrapModule => self.fleet(),
+            Kind::NodeModule => self.nodes.get_or_init(|| Fleet::of_nodes(&self.objects.nodes)),
+        }
+    }
+
+    /// What the first page is about: where there are NodeModules, and neither modules nor clusters, the nodes.
+    pub fn home(&self) -> Kind {
+        let Objects {
+            modules,
+            bootstrap_modules,
+            clusters,
+            ..
+        } = &self.objects;
+        let is_empty = modules.is_empty() && bootstrap_modules.is_empty() && clusters.is_empty();
+        if is_empty && self.has_nodes() {
+            Kind::NodeModule
+        } else {
+            Kind::Module
+        }
+    }
+
+    /// There are NodeModules.
+    pub const fn has_nodes(&self) -> bool {
+        !self.objects.nodes.modules.is_empty()
     }
 }

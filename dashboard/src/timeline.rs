@@ -59,7 +59,7 @@ impl Timeline {
     /// A rollout of a module; none if nothing is remembered of it. `now` is when that was read.
     pub fn of(
         view: &ModuleView,
-        status: Option<&ModuleStatus>,
+        status: &ModuleStatus,
         events: &[impl AsRef<Happened>],
         run: Span,
         now: Timestamp,
@@ -119,10 +119,10 @@ impl Timeline {
 
 /// The clusters that an event is about. It begins with their names.
 fn told(event: &Happened, view: &ModuleView) -> Vec<(String, Shape)> {
-    let is = |reason: EventReason| event.reason == reason.as_str();
-    let shape = if is(EventReason::ClusterUpdated) {
+    let is = |reasons: [EventReason; 2]| reasons.iter().any(|reason| event.reason == reason.as_str());
+    let shape = if is([EventReason::ClusterUpdated, EventReason::NodeUpdated]) {
         Shape::Ready
-    } else if is(EventReason::ClusterFailed) {
+    } else if is([EventReason::ClusterFailed, EventReason::NodeFailed]) {
         Shape::of(Reason::Failed)
     } else {
         return Vec::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::{Cell, Fleet, HeldWithdrawal, ModuleView, Overview, Shape, group::listed, words::counted};
+use crate::{Cell, Fleet, HeldWithdrawal, Kind, ModuleView, Overview, Shape, group::listed, words::counted};
 
 /// Problems of one kind that are shown one by one; more are counted.
 const SHOWN: usize = 3;
@@ -24,7 +24,7 @@ pub struct Tree {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Branch {
-    /// `Fleet`, `Module`, `BootstrapModule` or `Cluster`; `Modules` or `Clusters` for several that are alike.
+    /// `Fleet`, `Module`, `BootstrapModule` or `Cluster`, of nodes `NodeModule` or `Node`; with an `s` for several that are alike.
     pub kind: String,
     /// Their names.
     pub names: Vec<String>,
@@ -56,8 +56,8 @@ impl Tree {
         };
         let size = format!(
             "{}, {}",
-            counted(fleet.modules.len(), "module"),
-            counted(fleet.clusters.len(), "cluster")
+            counted(fleet.modules.len(), fleet.kind.word()),
+            counted(fleet.clusters.len(), fleet.kind.unit())
         );
         Self::of(Branch {
             kind: "Fleet".to_owned(),
@@ -71,7 +71,7 @@ impl Tree {
             reason: reason.to_owned(),
             since: None,
             message: format!("{size}: {}", overview.sentence),
-            branches: told_once(folded(fleet.modules.iter().map(module).collect())),
+            branches: told_once(folded(fleet.modules.iter().map(module).collect(), fleet.kind)),
         })
     }
 
@@ -80,7 +80,7 @@ impl Tree {
         Self::of(module(view))
     }
 
-    /// One cluster and its modules; none if there is no such cluster.
+    /// One cluster, or node, and its modules; none if it is not there.
     pub fn cluster(fleet: &Fleet, name: &str) -> Option<Self> {
         let place = fleet.clusters.iter().position(|cluster| cluster.name == name)?;
         let on_it = fleet.modules.iter().filter_map(|view| {
@@ -97,7 +97,7 @@ impl Tree {
             .filter(|module| module.shape != Shape::Ready)
             .count();
         Some(Self::of(Branch {
-            kind: "Cluster".to_owned(),
+            kind: fleet.kind.unit_kind().to_owned(),
             names: vec![name.to_owned()],
             shape: most_urgent(&modules).unwrap_or(Shape::NotSelected),
             version: None,
@@ -113,10 +113,13 @@ impl Tree {
             },
             since: None,
             message: match (modules.len(), waiting) {
-                (0, _) => "no module selects it".to_owned(),
-                (all, waiting) => format!("{} of {} ready", all - waiting, counted(all, "module")),
+                (0, _) => format!("no {} selects it", fleet.kind.word()),
+                (all, waiting) => {
+                    let of = counted(all, fleet.kind.word());
+                    format!("{} of {of} ready", all - waiting)
+                }
             },
-            branches: folded(modules),
+            branches: folded(modules, fleet.kind),
         }))
     }
 
@@ -271,7 +274,7 @@ fn is_troubled(module: &Branch) -> bool {
 }
 
 /// Modules, most urgent first; those where all is well are one branch.
-fn folded(modules: Vec<Branch>) -> Vec<Branch> {
+fn folded(modules: Vec<Branch>, kind: Kind) -> Vec<Branch> {
     let (mut shown, well): (Vec<Branch>, Vec<Branch>) = modules.into_iter().partition(is_troubled);
     shown.sort_by_key(|module| module.shape.urgency());
     match &well[..] {
@@ -280,7 +283,7 @@ fn folded(modules: Vec<Branch>) -> Vec<Branch> {
             ..module
         })),
         [first, ..] => shown.push(Branch {
-            kind: "Modules".to_owned(),
+            kind: kind.words().to_owned(),
             names: well.iter().flat_map(|module| module.names.clone()).collect(),
             shape: Shape::Ready,
             version: None,
@@ -317,7 +320,7 @@ fn told_once(mut modules: Vec<Branch>) -> Vec<Branch> {
             };
             match branches.last_mut().filter(is_alike) {
                 Some(last) => {
-                    "Clusters".clone_into(&mut last.kind);
+                    last.kind = format!("{}s", last.kind.trim_end_matches('s'));
                     last.names.append(&mut branch.names);
                 }
                 None => branches.push(branch),

@@ -80,7 +80,7 @@ const SHOWN: usize = 3;
 /// Names, or runs of them, that stand for several clusters; more are counted.
 const LISTED: usize = 5;
 
-/// Explains one cluster of a module; none if one of them is not there.
+/// Explains one cluster of a module, or one node of a NodeModule; none if one of them is not there.
 pub fn why_on(objects: &Objects, fleet: &Fleet, module: &ModuleRef, cluster: &str) -> Option<Why> {
     let view = fleet.module(module.kind, &module.name)?;
     let cell = view.cells.iter().find(|cell| cell.cluster == cluster)?;
@@ -95,7 +95,7 @@ pub fn why_on(objects: &Objects, fleet: &Fleet, module: &ModuleRef, cluster: &st
     Some(Why {
         schema: Why::SCHEMA,
         headline: format!("{} on {cluster} has {has}, {wants}: {}", view.name, cell.reason),
-        checks: chain::of(objects, view, cell),
+        checks: chain::of(objects, fleet, view, cell),
         steps: vec![step(cell)],
         otherwise: otherwise(HeldWithdrawal::of(view), command.as_deref()),
         next,

@@ -1,17 +1,11 @@
 //! Settings in words, and words for a shell.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use muster_api::module::ModuleSpec;
 
 use crate::Kind;
 
-/// Which clusters a module selects, in the words of kubectl: `env=prod,region in (eu,us)`.
-pub fn selector(spec: &ModuleSpec) -> String {
-    selector_of(spec.selector.as_ref(), Kind::Module)
-}
-
-/// Which units a selector of something that rolls selects.
-pub fn selector_of(selector: Option<&LabelSelector>, kind: Kind) -> String {
+/// Which units a selector selects, in the words of kubectl: `env=prod,region in (eu,us)`.
+pub fn selector(selector: Option<&LabelSelector>, kind: Kind) -> String {
     let Some(selector) = selector else {
         return format!("no {}: it has no selector", kind.unit());
     };

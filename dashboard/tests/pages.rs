@@ -75,9 +75,9 @@ fn lane(snapshot: &Snapshot) -> Lane {
 
 fn lane_at(snapshot: &Snapshot, now: Timestamp) -> Lane {
     let fleet = snapshot.fleet();
-    let (spec, status) = snapshot.objects.module(&web()).unwrap();
+    let rolling = snapshot.objects.module(&web()).unwrap();
     let view = fleet.module(ModuleKind::Module, "web").unwrap();
-    Lane::of(view, &fleet.clusters, spec, status, now)
+    Lane::of(view, &fleet.clusters, &rolling.rollout, &rolling.status, now)
 }
 
 /// A stage of the clusters with a label, a minute of soak, an approval and a gate.
@@ -185,7 +185,7 @@ fn a_rollout_over_time() {
     memory.charges.insert("eu-2".into(), charge("03:03:00"));
     let snapshot = with(told(&[("eu-2", "Updating", "on its way")]), &json!({}), &memory);
     let view = snapshot.fleet().module(ModuleKind::Module, "web").unwrap();
-    let status = snapshot.objects.module(&web()).unwrap().1;
+    let status = &snapshot.objects.module(&web()).unwrap().status;
     let check = |(from, to): (Timestamp, Option<Timestamp>), expect: &[&str]| {
         let timeline = Timeline::of(
             view,

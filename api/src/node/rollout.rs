@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     amount::Amount,
     duration::Duration,
-    rollout::{Approval, Batch, Deadlines, OnFailure, OnJoin, OnUnreachable, Unmatched, WithdrawLimits},
+    rollout::{
+        Approval, Batch, Deadlines, OnFailure, OnJoin, OnUnreachable, Rollout, Stage, Unmatched,
+        WithdrawLimits,
+    },
     schema,
 };
 
@@ -145,4 +148,82 @@ const fn wait() -> OnUnreachable {
 
 const fn one() -> u32 {
     1
+}
+
+/// The settings that nodes and clusters share, under the names that clusters have for them.
+impl From<&NodeRollout> for Rollout {
+    fn from(nodes: &NodeRollout) -> Self {
+        let NodeRollout {
+            max_unready_nodes,
+            min_ready_seconds,
+            batch,
+            domains: _,
+            stages,
+            unmatched,
+            on_failure,
+            deadlines,
+            on_unreachable,
+            on_join,
+            withdraw,
+            paused,
+            history_limit,
+        } = nodes.clone();
+        Self {
+            max_unready_clusters: max_unready_nodes,
+            min_ready_seconds,
+            batch,
+            stages: stages.into_iter().map(Into::into).collect(),
+            unmatched,
+            on_failure,
+            deadlines,
+            on_unreachable,
+            on_join,
+            withdraw,
+            paused,
+            history_limit,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<NodeStage> for Stage {
+    fn from(of: NodeStage) -> Self {
+        let NodeStage {
+            name,
+            selector,
+            max_unready_nodes,
+            soak,
+            approval,
+        } = of;
+        Self {
+            name,
+            selector,
+            max_unready_clusters: max_unready_nodes,
+            soak,
+            approval,
+            gates: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nodes_roll_as_clusters_do_but_for_what_is_theirs() {
+        let nodes: NodeRollout = serde_json::from_value(json!({
+            "maxUnreadyNodes": "34%", "minReadySeconds": 7, "paused": true, "historyLimit": 3,
+            "stages": [{"name": "canary", "selector": {}, "maxUnreadyNodes": 2, "soak": "1m", "approval": "Required"}],
+        }))
+        .unwrap();
+        let clusters: Rollout = serde_json::from_value(json!({
+            "maxUnreadyClusters": "34%", "minReadySeconds": 7, "paused": true, "historyLimit": 3, "onUnreachable": "Wait",
+            "stages": [{"name": "canary", "selector": {}, "maxUnreadyClusters": 2, "soak": "1m", "approval": "Required"}],
+        }))
+        .unwrap();
+        assert_eq!(Rollout::from(&nodes), clusters);
+    }
 }

@@ -11,7 +11,7 @@ use clap::{
     builder::{EnumValueParser, PossibleValue, TypedValueParser},
 };
 use muster_api::{module::ModuleKind, path};
-use muster_dashboard::Kind;
+use muster_dashboard::{Kind, ModuleRef};
 
 use crate::{
     bundle::{self, BundleFlags},
@@ -742,6 +742,14 @@ pub struct ModuleName {
 }
 
 impl ModuleName {
+    /// The same, as views name it.
+    pub fn reference(&self) -> ModuleRef {
+        ModuleRef {
+            kind: self.kind,
+            name: self.name.clone(),
+        }
+    }
+
     /// The module of the other kind that has the same name; a NodeModule has none.
     pub fn twin(&self) -> Option<Self> {
         let kind = match self.kind {

@@ -24,6 +24,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   muster dashboard                                  prints the address to open
   muster dashboard --addr 127.0.0.1:8080            always the same address
+  muster dashboard --context eu-1                   NodeModules and nodes of that cluster
   muster dashboard --host-allowed fleet.test        behind a proxy on this machine that has this name";
 
 #[derive(Args, Debug)]
@@ -48,10 +49,14 @@ pub async fn run(cluster: &ClusterFlags, flags: DashboardFlags) -> anyhow::Resul
     let (client, namespace) = connect::client(cluster).await?;
     let DashboardFlags { addr, host_allowed } = flags;
     // Whatever is wrong for good is said now, and not on a page.
-    fleet::read(&client, &namespace).await?;
+    let extent = fleet::extent(&client, &namespace).await?;
     let shutdown = process::until_signalled()?;
-    let local = Local::open(addr, &client, &namespace, Hosts::Loopback(host_allowed)).await?;
-    say!("The fleet of namespace {namespace}: {}", local.url);
+    let hosts = Hosts::Loopback(host_allowed);
+    let local = Local::open(addr, &client, &namespace, hosts, extent).await?;
+    match extent {
+        Extent::Nodes => say!("The nodes of the cluster: {}", local.url),
+        _ => say!("The fleet of namespace {namespace}: {}", local.url),
+    }
     say!("Ctrl-C ends it.");
     // Whoever ended it has what was asked for.
     let _ = shutdown.run_until_cancelled(local.serve()).await;
@@ -112,7 +117,8 @@ pub async fn beside(cluster: &ClusterFlags, flags: BesideFlags) -> anyhow::Resul
     } else {
         Hosts::Any
     };
-    let mut local = Local::open(addr, &client, &namespace, hosts)
+    // NodeModules are in other clusters, and their nodes are not the controller's to read.
+    let mut local = Local::open(addr, &client, &namespace, hosts, Extent::Whole)
         .await
         .context("--dashboard-addr")?;
     if dashboard_auth == Auth::Token {
@@ -136,6 +142,7 @@ impl Local {
         client: &Client,
         namespace: &str,
         hosts: Hosts,
+        extent: Extent,
     ) -> anyhow::Result<Self> {
         let door = TcpListener::bind(addr)
             .await
@@ -145,7 +152,7 @@ impl Local {
             door.local_addr().context("the address of the dashboard")?
         );
         let setup = Setup {
-            snapshots: fleet::follow(client, namespace, Extent::Whole),
+            snapshots: fleet::follow(client, namespace, extent),
             hosts,
             admission: None,
             limits: Limits::default(),

@@ -33,6 +33,7 @@ use crate::{
     DONE, FAILED,
     args::{DemoFlags, LogFormat},
     dashboard::Local,
+    fleet::Extent,
     logs, output, process,
 };
 use cluster::{Cluster, Name};
@@ -92,6 +93,7 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
                 &plane.client_as("dashboard"),
                 plane::NAMESPACE,
                 Hosts::Loopback(Vec::new()),
+                Extent::Whole,
             )
             .await
             .context("--dashboard")?,

@@ -29,12 +29,19 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{happened::Log, held::Held, served};
+use super::{
+    happened::Log,
+    held::Held,
+    live_nodes::{self, LiveNodes},
+    served,
+};
 
 /// From a change to the snapshot that has it, and whatever changed meanwhile.
 const GATHER: Duration = Duration::from_millis(100);
 /// How often is asked which version of Cluster is served.
 const LOOK_FOR_CLUSTERS: Duration = Duration::from_mins(1);
+/// Where Kubernetes keeps the events of what has no namespace, such as NodeModules.
+const OF_NO_NAMESPACE: &str = "default";
 /// How often is asked whether ZoneRollouts are served.
 const LOOK_FOR_ZONES: Duration = Duration::from_mins(1);
 /// How often is asked which version of Cluster is served, while none is served, or nobody answers.
@@ -47,6 +54,20 @@ pub enum Extent {
     Fleet,
     /// Revisions, ZoneRollouts and events, too.
     Whole,
+    /// The same, and NodeModules where they are served.
+    WithNodes,
+    /// The nodes of a cluster that serves no Modules: NodeModules, ZoneRollouts and events.
+    Nodes,
+}
+
+impl Extent {
+    const fn has_modules(self) -> bool {
+        !matches!(self, Self::Nodes)
+    }
+
+    const fn has_nodes(self) -> bool {
+        matches!(self, Self::WithNodes | Self::Nodes)
+    }
 }
 
 /// Follows a fleet until nobody looks any more.
@@ -78,6 +99,7 @@ enum Told {
     Zones(Event<Guard<ZoneRollout>>),
     Cluster(Event<DynamicObject>),
     Happened(Event<ApiEvent>),
+    Nodes(live_nodes::Change),
     /// A watch failed, and is tried again.
     Failed(Kind, String),
     /// No Clusters are served.
@@ -110,6 +132,7 @@ struct Live {
     zones: Held<ZoneRollout>,
     clusters: Held<DynamicObject>,
     are_clusters_served: bool,
+    nodes: LiveNodes,
     log: Log,
 }
 
@@ -128,6 +151,7 @@ impl Live {
             zones: Held::new("zonerollouts"),
             clusters: Held::new("clusters"),
             are_clusters_served: true,
+            nodes: LiveNodes::default(),
             log: Log::default(),
         }
     }
@@ -158,18 +182,32 @@ impl Live {
     }
 
     fn watches(&self) -> BoxStream<'static, Told> {
-        let mut all = vec![
-            self.watch(Kind::Modules, Told::Module),
-            self.watch(Kind::BootstrapModules, Told::BootstrapModule),
-            self.watch(Kind::Proxies, Told::Proxy),
-            self.watch(Kind::Remotes, Told::Remote),
-            clusters(self.client.clone(), self.namespace.clone()).boxed(),
-        ];
-        if self.extent == Extent::Whole {
+        let mut all = Vec::new();
+        if self.extent.has_modules() {
+            all.extend([
+                self.watch(Kind::Modules, Told::Module),
+                self.watch(Kind::BootstrapModules, Told::BootstrapModule),
+                self.watch(Kind::Proxies, Told::Proxy),
+                self.watch(Kind::Remotes, Told::Remote),
+                clusters(self.client.clone(), self.namespace.clone()).boxed(),
+            ]);
+        }
+        if matches!(self.extent, Extent::Whole | Extent::WithNodes) {
             all.push(self.watch(Kind::Revisions, Told::Revision));
+        }
+        if self.extent != Extent::Fleet {
             all.push(zones(self.client.clone(), self.namespace.clone()));
-            let events: Api<ApiEvent> = Api::namespaced(self.client.clone(), &self.namespace);
-            all.push(told(events, Kind::Events, Told::Happened));
+            let namespace = if self.extent.has_modules() {
+                &self.namespace
+            } else {
+                OF_NO_NAMESPACE
+            };
+            let events: Api<ApiEvent> = Api::namespaced(self.client.clone(), namespace);
+            all.push(told(events, failed(Kind::Events), Told::Happened));
+        }
+        if self.extent.has_nodes() {
+            let nodes = live_nodes::watches(self.client.clone());
+            all.push(nodes.map(Told::Nodes).boxed());
         }
         stream::select_all(all).boxed()
     }
@@ -184,7 +222,7 @@ impl Live {
             + 'static,
     {
         let api: Api<Guard<K>> = Api::namespaced(self.client.clone(), &self.namespace);
-        told(api, kind, tell)
+        told(api, failed(kind), tell)
     }
 
     /// Takes in what was told; whether there is something new to show.
@@ -208,6 +246,7 @@ impl Live {
                 is_news
             }
             Told::Happened(event) => self.log.event(event),
+            Told::Nodes(change) => self.nodes.hear(change, now),
             Told::Failed(kind, why) => match kind {
                 Kind::Modules => self.modules.failed(why, now),
                 Kind::BootstrapModules => self.bootstrap_modules.failed(why, now),
@@ -231,12 +270,18 @@ impl Live {
             revisions: self.revisions.all(),
             zones: self.zones.all(),
             events: self.log.newest(),
+            nodes: self.nodes.objects(),
         };
-        let is_complete = self.modules.is_read()
+        let are_modules_read = self.modules.is_read()
             && self.bootstrap_modules.is_read()
             && self.proxies.is_read()
             && self.remotes.is_read()
             && (self.clusters.is_read() || !self.are_clusters_served);
+        let is_complete = if self.extent.has_modules() {
+            are_modules_read
+        } else {
+            self.nodes.is_read()
+        };
         let troubles: Vec<Trouble> = self
             .modules
             .troubles()
@@ -246,6 +291,7 @@ impl Live {
             .chain(self.clusters.troubles())
             .chain(self.revisions.troubles())
             .chain(self.zones.troubles())
+            .chain(self.nodes.troubles())
             .chain(self.log.troubles())
             .collect();
         Snapshot::new(
@@ -258,10 +304,19 @@ impl Live {
     }
 }
 
+fn failed(kind: Kind) -> impl Fn(String) -> Told + Send + 'static {
+    move |why| Told::Failed(kind, why)
+}
+
 /// What a watch tells, and that it fails.
-fn told<K>(api: Api<K>, kind: Kind, tell: fn(Event<K>) -> Told) -> BoxStream<'static, Told>
+pub fn told<K, T>(
+    api: Api<K>,
+    fail: impl Fn(String) -> T + Send + 'static,
+    tell: fn(Event<K>) -> T,
+) -> BoxStream<'static, T>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+    T: 'static,
 {
     // Failures come by a way beside the events; one that nobody has heard yet says enough.
     let (failed, failures) = mpsc::channel::<String>(1);
@@ -277,7 +332,7 @@ where
         let failure = failures.recv().await?;
         Some((failure, failures))
     });
-    let failures = failures.map(move |why| Told::Failed(kind, why));
+    let failures = failures.map(fail);
     stream::select(events.map(tell), failures).boxed()
 }
 
@@ -285,18 +340,18 @@ where
 fn zones(client: Client, namespace: String) -> BoxStream<'static, Told> {
     let served = async move {
         let api: Api<Guard<ZoneRollout>> = Api::namespaced(client.clone(), &namespace);
-        while is_missing(&api).await {
+        while is_refused(&api, &[404]).await {
             tokio::time::sleep(LOOK_FOR_ZONES).await;
         }
-        told(api, Kind::Zones, Told::Zones)
+        told(api, failed(Kind::Zones), Told::Zones)
     };
     stream::once(served).flatten().boxed()
 }
 
-/// Whether the kind is not served. What else fails is told by the watch.
-async fn is_missing<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>) -> bool {
+/// Whether a list is answered with one of these codes: 404 where the kind is not served. What else fails is told by the watch.
+pub async fn is_refused<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, codes: &[u16]) -> bool {
     let one = ListParams::default().limit(1);
-    matches!(api.list_metadata(&one).await, Err(kube::Error::Api(status)) if status.code == 404)
+    matches!(api.list_metadata(&one).await, Err(kube::Error::Api(status)) if codes.contains(&status.code))
 }
 
 /// The Clusters, of whichever version is served, also when that changes.

@@ -3,6 +3,7 @@
 mod happened;
 mod held;
 mod live;
+mod live_nodes;
 pub mod nodes;
 mod show;
 mod there;
@@ -46,6 +47,19 @@ pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow
 /// Reads the view of the fleet.
 pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Fleet> {
     Ok(Fleet::of(&objects(client, namespace).await?))
+}
+
+/// What of a cluster its dashboard follows: where no Modules are served, its nodes. What is wrong for good is an error.
+pub async fn extent(client: &Client, namespace: &str) -> anyhow::Result<Extent> {
+    let Err(error) = objects(client, namespace).await else {
+        return Ok(Extent::WithNodes);
+    };
+    let is_served = !matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 404);
+    if is_served || nodes::check_served(client).await.is_err() {
+        return Err(error);
+    }
+    nodes::objects(client).await?;
+    Ok(Extent::Nodes)
 }
 
 /// Reads everything that a view of the fleet needs.

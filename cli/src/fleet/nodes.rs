@@ -94,7 +94,7 @@ pub async fn objects(client: &Client) -> anyhow::Result<NodeObjects> {
         modules,
         assemblages,
         nodes,
-        leases: Vec::new(),
+        ..NodeObjects::default()
     })
 }
 

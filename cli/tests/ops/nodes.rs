@@ -1,7 +1,13 @@
 //! Promise: the verbs for modules answer about NodeModules of the cluster that is named, and write what its controller reads, and nothing
 //! where that would have no effect.
 
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    process::{Child, Stdio},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::{
@@ -15,7 +21,7 @@ use muster_api::{
 use muster_rollout::{Evidence, Memory, Millis, Revision, Run, RunState};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, create, serve};
+use crate::bed::{Bed, SOON, create, serve};
 
 const API: &str = "fleet.muster.dev/v1alpha1";
 
@@ -499,4 +505,146 @@ async fn where_there_are_none_the_way_to_them_is_named() {
         let said = bed.types(words, 2).await;
         assert!(said.contains("muster why nodemodule/fabric"), "{words}: {said}");
     }
+}
+
+/// A running dashboard.
+struct Dashboard {
+    child: Child,
+    address: String,
+}
+
+impl Dashboard {
+    fn start(bed: &Bed, kubeconfig: &str, says: &str) -> Self {
+        let mut command = bed.command("dashboard --addr 127.0.0.1:0 -n default --kubeconfig");
+        let mut child = command
+            .arg(bed.path(kubeconfig))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let (before, rest) = line.split_once("http://").unwrap_or_else(|| panic!("{line}"));
+        assert_eq!(before.trim(), says);
+        let address = rest.trim().trim_end_matches('/').to_owned();
+        Self { child, address }
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut answer = String::new();
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    /// Asks until the answer is as it should be.
+    async fn until(&self, path: &str, holds: impl Fn(&str) -> bool) -> String {
+        let mut looks = tokio::time::interval(Duration::from_millis(50));
+        let mut last = String::new();
+        let look = async {
+            loop {
+                looks.tick().await;
+                last = self.get(path);
+                if holds(&last) {
+                    return;
+                }
+            }
+        };
+        let found = tokio::time::timeout(SOON, look).await;
+        assert!(found.is_ok(), "{path}: {last}");
+        last
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        // It may have ended by itself, which a request has shown then.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_dashboard_shows_nodes_beside_clusters() {
+    let world = World::new().await;
+    let says = "The fleet of namespace default:";
+    let dashboard = Dashboard::start(&world.bed, "management", says);
+    let page = dashboard
+        .until("/nodes", |page| page.contains("cell:NodeModule:fabric:n1"))
+        .await;
+    assert!(page.contains("1 NodeModule on 4 nodes"), "{page}");
+    let matrix = world.bed.types("matrix --nodes -o json", 0).await;
+    assert_eq!(dashboard.get("/api/v1/matrix/nodes.json").trim(), matrix.trim());
+    // Leases are read beside the watches.
+    let renewed = "its Lease was renewed at 2026-01-02T03:04:05Z";
+    let why = dashboard
+        .until("/api/v1/why/nodemodule/fabric/on/n1.json", |why| {
+            why.contains(renewed)
+        })
+        .await;
+    let said = world
+        .bed
+        .types("why nodemodule/fabric --node n1 -o json", 0)
+        .await;
+    assert_eq!(why.trim(), said.trim());
+    let page = dashboard.get("/node/n2");
+    assert!(
+        page.contains("not Ready since")
+            && page.contains("muster rollout release nodemodule/fabric --node n2"),
+        "{page}"
+    );
+    let page = dashboard
+        .until("/nodemodule/fabric", |page| page.contains("n1: tcp 10.0.0.1:179"))
+        .await;
+    assert!(page.contains(&world.before[..8]), "{page}");
+    // It follows.
+    let status = json!({"status": {"attention": [{"node": "n1", "reason": "Failed", "message": "another check failed"}]}});
+    world
+        .modules
+        .patch_status("fabric", &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .unwrap();
+    dashboard
+        .until("/nodemodule/fabric/on/n1", |page| {
+            page.contains("another check failed")
+        })
+        .await;
+    assert!(
+        !dashboard.get("/").contains("role=\"alert\""),
+        "nothing is in trouble"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn of_a_cluster_without_modules_the_dashboard_shows_its_nodes() {
+    let bed = Bed::new().await;
+    let said = bed.types("dashboard --kubeconfig new", 2).await;
+    assert!(said.contains("listing"), "nothing to show is an error: {said}");
+    serve(&bed.downstream, &crds::nodes()).await;
+    let client = bed.downstream.client();
+    create(
+        &client,
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"role": "worker"}}}),
+    )
+    .await;
+    create(
+        &client,
+        json!({"apiVersion": API, "kind": "NodeModule", "metadata": {"name": "fabric"}, "spec": spec("a")}),
+    )
+    .await;
+    let dashboard = Dashboard::start(&bed, "new", "The nodes of the cluster:");
+    let page = dashboard
+        .until("/", |page| page.contains("cell:NodeModule:fabric:n1"))
+        .await;
+    assert!(
+        page.contains("1 NodeModule on 1 node") && !page.contains("role=\"alert\""),
+        "{page}"
+    );
 }

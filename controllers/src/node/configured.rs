@@ -6,6 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Taint, apimachinery::pkg::apis::meta::v1::Time};
 use muster_api::{
+    conditions::NODE_CONFIGURED,
     node::assemblage::NodePhase,
     reasons::{ObjectReason, Reason},
 };
@@ -15,9 +16,6 @@ use super::{
     agents::Missing,
     facts::{AssemblageFacts, NodeFacts, RowFacts},
 };
-
-/// The type of the condition.
-pub const CONDITION: &str = "fleet.muster.dev/NodeConfigured";
 
 /// What the condition says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +165,7 @@ impl fmt::Display for StartupTaint {
 /// The condition as it is written over what the Node says already: the time is that of the last change of the status.
 pub fn condition(before: Option<&Configured>, wanted: &Configured, now: Timestamp) -> Value {
     let mut condition = json!({
-        "type": CONDITION,
+        "type": NODE_CONFIGURED,
         "status": wanted.status.as_str(),
         "reason": wanted.reason,
         "message": wanted.message,

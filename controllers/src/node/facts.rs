@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use muster_api::{
     assemblage::FailureClass,
+    conditions::NODE_CONFIGURED,
     node::{
         NodeAssemblage, NodeRevision,
         assemblage::{NodeAgent, NodePhase, NodeRow, NodeRowState},
@@ -22,7 +23,7 @@ use muster_api::{
 };
 use muster_rollout as engine;
 
-use super::configured::{CONDITION, Configured, Standing};
+use super::configured::{Configured, Standing};
 
 /// The label of nodes of the control plane.
 pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
@@ -98,7 +99,7 @@ impl NodeFacts {
 fn configured(node: &Node) -> Option<Configured> {
     let status = node.status.as_ref()?;
     let mut conditions = status.conditions.iter().flatten();
-    let said = conditions.find(|condition| condition.type_ == CONDITION)?;
+    let said = conditions.find(|condition| condition.type_ == NODE_CONFIGURED)?;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     Some(Configured {
         status: match said.status.as_str() {

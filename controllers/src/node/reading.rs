@@ -57,7 +57,7 @@ pub fn read(
     seen: &mut Observation,
     around: &Surroundings<'_>,
 ) -> Result<BTreeSet<ObjectId>, SelectorError> {
-    let rollout = settings::rollout(&module.rollout);
+    let rollout = Rollout::from(&module.rollout);
     let stages = rollout
         .stages
         .iter()

@@ -20,6 +20,7 @@ use kube::{
     runtime::{reflector::Store, watcher},
 };
 use muster_api::{
+    conditions::NODE_CONFIGURED,
     labels::{self, finalizer, label, manager},
     node::{
         NodeAssemblage, NodeBudget, NodeModule, NodeRevision,
@@ -37,7 +38,7 @@ use tracing::{debug, info};
 
 use super::{
     agents::Agents,
-    configured::{self, CONDITION, Configured, StartupTaint},
+    configured::{self, Configured, StartupTaint},
     decision::{self, Plan, Write},
     events::NodeEvents,
     facts::{AssemblageFacts, NodeFacts, RESTORE_FAILED, RevisionFacts},
@@ -545,7 +546,7 @@ impl Shared {
     ) -> Result<(), Error> {
         let condition = configured::condition(node.configured.as_ref(), configured, now);
         let body = json!({"metadata": {"uid": node.uid}, "status": {"conditions": [condition]}});
-        let what = format!("writing the condition {CONDITION} of Node {}", node.name);
+        let what = format!("writing the condition {NODE_CONFIGURED} of Node {}", node.name);
         let nodes = self.api::<Node>();
         match call(
             what,

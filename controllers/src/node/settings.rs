@@ -6,71 +6,19 @@ use jiff::Timestamp;
 use muster_api::{
     node::{
         module::{NodeModuleSpec, NodeOnDelete},
-        rollout::{DomainOrder, NodeDomains, NodeRollout, NodeStage},
+        rollout::{DomainOrder, NodeDomains},
     },
     reasons::Reason,
-    rollout::{Rollout, Stage},
+    rollout::Rollout,
 };
 use muster_rollout as engine;
 
 use super::observation::Observation;
 use crate::module::units;
 
-/// The settings that nodes and clusters share, under the names that clusters have for them.
-pub fn rollout(nodes: &NodeRollout) -> Rollout {
-    let NodeRollout {
-        max_unready_nodes,
-        min_ready_seconds,
-        batch,
-        domains: _,
-        stages,
-        unmatched,
-        on_failure,
-        deadlines,
-        on_unreachable,
-        on_join,
-        withdraw,
-        paused,
-        history_limit,
-    } = nodes.clone();
-    Rollout {
-        max_unready_clusters: max_unready_nodes,
-        min_ready_seconds,
-        batch,
-        stages: stages.into_iter().map(stage).collect(),
-        unmatched,
-        on_failure,
-        deadlines,
-        on_unreachable,
-        on_join,
-        withdraw,
-        paused,
-        history_limit,
-        ..Rollout::default()
-    }
-}
-
-fn stage(stage: NodeStage) -> Stage {
-    let NodeStage {
-        name,
-        selector,
-        max_unready_nodes,
-        soak,
-        approval,
-    } = stage;
-    Stage {
-        name,
-        selector,
-        max_unready_clusters: max_unready_nodes,
-        soak,
-        approval,
-        gates: Vec::new(),
-    }
-}
-
 /// All of them, at an instant. A node that is not available counts against the limit, too.
 pub fn spec(module: &NodeModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
-    let wishes = units::wishes(&rollout(&module.rollout));
+    let wishes = units::wishes(&Rollout::from(&module.rollout));
     let target = seen.target.as_ref();
     engine::Spec {
         target: target.and_then(|target| engine::Revision::parse(&target.revision)),
@@ -175,20 +123,5 @@ mod tests {
             json!({"key": "rack", "order": "Listed", "values": ["c", "x", "a"]}),
             &["c", "a", "b"],
         );
-    }
-
-    #[test]
-    fn nodes_roll_as_clusters_do_but_for_what_is_theirs() {
-        let nodes: NodeRollout = serde_json::from_value(json!({
-            "maxUnreadyNodes": "34%", "minReadySeconds": 7, "paused": true, "historyLimit": 3,
-            "stages": [{"name": "canary", "selector": {}, "maxUnreadyNodes": 2, "soak": "1m", "approval": "Required"}],
-        }))
-        .unwrap();
-        let clusters: Rollout = serde_json::from_value(json!({
-            "maxUnreadyClusters": "34%", "minReadySeconds": 7, "paused": true, "historyLimit": 3, "onUnreachable": "Wait",
-            "stages": [{"name": "canary", "selector": {}, "maxUnreadyClusters": 2, "soak": "1m", "approval": "Required"}],
-        }))
-        .unwrap();
-        assert_eq!(rollout(&nodes), clusters);
     }
 }

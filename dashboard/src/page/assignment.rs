@@ -4,13 +4,13 @@ use maud::{Markup, html};
 
 use super::{Page, Part, Request, layout, lists, module, parts};
 use crate::{
-    Assignment, EchoView, ModuleRef, ObjectName, Place, RowView, Shape, Snapshot, shell_word,
+    Assignment, EchoView, Kind, ModuleRef, ObjectName, Place, RowView, Shape, Snapshot, shell_word,
     words::diff_command,
 };
 
 pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, cluster: &str) -> Option<Page> {
     let view = Assignment::of(snapshot, module, cluster)?;
-    let url = &snapshot.objects.module(module)?.0.sync.source.git.url;
+    let rolling = snapshot.objects.module(module)?;
     Some(Page {
         title: format!("{} on {cluster}", module.said()),
         is_found: true,
@@ -19,10 +19,10 @@ pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, cluster:
             hero(&view, module, request),
             module::reasons(&view.why, module, request),
             failing(&view),
-            said(view.echo.as_ref()),
+            said(view.echo.as_ref(), module),
             assigned(view.row.as_ref(), module, request),
             Part::whole("conditions", lists::conditions(&view.conditions)),
-            commands(&view, module, url, &snapshot.namespace),
+            commands(&view, module, rolling.url(), &snapshot.namespace),
         ],
     })
 }
@@ -32,7 +32,7 @@ fn hero(view: &Assignment, module: &ModuleRef, request: &Request) -> Part {
     let markup = html! {
         section #hero aria-live="polite" {
             h1.(parts::class(cell.shape)) { (parts::glyph(cell.shape)) " " (parts::link(request, &Place::Module(module.clone()), &module.said())) " on "
-                (parts::link(request, &Place::Cluster(cell.cluster.clone()), &cell.cluster)) ": " (parts::text(&cell.reason)) }
+                (parts::link(request, &Place::unit(module.kind, cell.cluster.clone()), &cell.cluster)) ": " (parts::text(&cell.reason)) }
         }
     };
     Part::whole("hero", markup)
@@ -57,10 +57,10 @@ fn failing(view: &Assignment) -> Part {
     Part::whole("failing", markup)
 }
 
-fn said(echo: Option<&EchoView>) -> Part {
+fn said(echo: Option<&EchoView>, module: &ModuleRef) -> Part {
     let markup = html! {
         section #said aria-labelledby="said-title" {
-            h2 #said-title { "Reported by the cluster" }
+            h2 #said-title { "Reported by the " (module.kind.unit()) }
             @match echo {
                 None => { p { "Nothing yet." } }
                 Some(echo) => {
@@ -71,6 +71,8 @@ fn said(echo: Option<&EchoView>) -> Part {
                         (fact("reason", echo.reason.as_deref()))
                         @if let Some(message) = &echo.message { dt { "message" } dd.message { (parts::text(message)) } }
                         (fact("last ready commit", echo.commit.as_deref()))
+                        (fact("confirmed last", echo.carries.as_deref()))
+                        @if !echo.drift.is_empty() { dt { "changed by something else" } dd { (parts::text(&echo.drift.join(", "))) } }
                     }
                 }
             }
@@ -111,22 +113,26 @@ fn fact(what: &str, value: Option<&str>) -> Markup {
     html! { @if let Some(value) = value { dt { (what) } dd.version { (parts::text(value)) } } }
 }
 
-fn commands(view: &Assignment, module: &ModuleRef, url: &str, namespace: &str) -> Part {
-    let (said, at) = (shell_word(&module.said()), shell_word(namespace));
+fn commands(view: &Assignment, module: &ModuleRef, url: Option<&str>, namespace: &str) -> Part {
+    let (said, at) = (shell_word(&module.said()), module.within(namespace));
+    let (one, several) = match module.kind {
+        Kind::Module | Kind::BootstrapModule => ("--cluster", "--clusters"),
+        Kind::NodeModule => ("--node", "--node"),
+    };
     let cluster = shell_word(&view.cell.cluster);
     let assemblage = format!("{}s.fleet.muster.dev", view.assemblage.to_lowercase());
     let markup = html! {
         section #commands aria-labelledby="commands-title" {
             h2 #commands-title { "As commands" }
             (parts::commands([
-                ("explain", format!("muster why {said} --cluster {cluster} -n {at}")),
+                ("explain", format!("muster why {said} {one} {cluster}{at}")),
                 if view.cell.shape == Shape::Held {
-                    ("release", format!("muster release {said} --clusters {cluster} -n {at}"))
+                    ("release", format!("muster release {said} {several} {cluster}{at}"))
                 } else {
-                    ("hold", format!("muster hold {said} --clusters {cluster} -n {at}"))
+                    ("hold", format!("muster hold {said} {several} {cluster}{at}"))
                 },
-                ("compare", diff_command(&said, &format!(" --cluster {cluster} -n {at}"), url)),
-                ("as YAML", format!("kubectl get {assemblage} {cluster} -o yaml -n {at}")),
+                ("compare", diff_command(&said, &format!(" {one} {cluster}{at}"), url.unwrap_or_default())),
+                ("as YAML", format!("kubectl get {assemblage} {cluster} -o yaml{at}")),
             ]))
         }
     };

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use muster_api::age;
 
 use super::parts;
-use crate::{Bar, Timeline};
+use crate::{Bar, Kind, Timeline};
 
 /// Bars that are drawn.
 const MOST: usize = 60;
@@ -13,13 +13,13 @@ const MOST: usize = 60;
 const WIDTH: f64 = 1000.0;
 const LEAST: f64 = 8.0;
 
-pub fn draw(timeline: &Timeline) -> Markup {
+pub fn draw(timeline: &Timeline, kind: Kind) -> Markup {
     let Timeline { from, to, bars } = timeline;
     let shown = bars.get(..MOST).unwrap_or(bars);
     let took = to.duration_since(*from);
     html! {
         div.chart {
-            p.faint { "Began " (parts::time(*from)) ", " (words(took)) " in all. Of a cluster that is confirmed only the end is known." }
+            p.faint { "Began " (parts::time(*from)) ", " (words(took)) " in all. Of a " (kind.unit()) " that is confirmed only the end is known." }
             ol {
                 li.axis aria-hidden="true" { span {} span.ticks { span { "0s" } span { (words(took / 2)) } span { (words(took)) } } span {} }
                 @for bar in shown { (drawn(bar, *from, *to)) }

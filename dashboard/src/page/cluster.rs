@@ -2,23 +2,23 @@
 
 use maud::html;
 
-use super::{Page, Part, Piece, Request, layout, lists, parts};
-use crate::{ClusterView, Happened, ModuleRef, Place, Shape, Snapshot, shell_word, why::without_next};
+use super::{Page, Part, Request, layout, lists, parts};
+use crate::{ClusterView, Happened, Kind, Shape, Snapshot, Tree, shell_word};
 
 /// Events that are shown.
 const EVENTS: usize = 50;
 
 pub fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option<Page> {
     let view = ClusterView::of(snapshot, name)?;
-    let is_meant = |event: &Happened| event.is_about_cluster(name);
+    let is_meant = |event: &Happened| event.is_about_unit(Kind::Module, name);
     Some(Page {
         title: format!("cluster {name}"),
         is_found: true,
         parts: vec![
             layout::troubles(snapshot),
-            hero(&view),
+            hero(name, &view.tree),
             facts(&view),
-            modules(&view, request),
+            lists::carried(&view.modules, Kind::Module, name, request, |_| html! {}),
             Part::whole(
                 "events",
                 lists::events(&snapshot.objects.events, is_meant, EVENTS, request),
@@ -28,11 +28,12 @@ pub fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option<Page> 
     })
 }
 
-fn hero(view: &ClusterView) -> Part {
-    let root = &view.tree.root;
+/// The name of a cluster or a node, and how it stands.
+pub fn hero(name: &str, tree: &Tree) -> Part {
+    let root = &tree.root;
     let markup = html! {
         section #hero aria-live="polite" {
-            h1.(parts::class(root.shape)) { (parts::glyph(root.shape)) " Cluster " (parts::text(&view.name)) ": " (root.reason) }
+            h1.(parts::class(root.shape)) { (parts::glyph(root.shape)) " " (root.kind) " " (parts::text(name)) ": " (root.reason) }
             p { (parts::text(&root.message)) }
         }
     };
@@ -57,40 +58,6 @@ fn facts(view: &ClusterView) -> Part {
         }
     };
     Part::whole("facts", markup)
-}
-
-fn modules(view: &ClusterView, request: &Request) -> Part {
-    let pieces = view.modules.iter().map(|carried| {
-        let module = ModuleRef {
-            kind: carried.kind,
-            name: carried.module.clone(),
-        };
-        let id = format!("carries:{}", module.said());
-        let cell = &carried.cell;
-        let place = Place::Assignment(module.clone(), view.name.clone());
-        let row = html! {
-            tr.(parts::class(cell.shape)) id=(parts::text(&id)) {
-                th scope="row" { a.step href=(request.place.link(&place)) { (parts::text(&module.said())) } }
-                td { (parts::badge(cell.shape, &cell.reason)) }
-                td.version { (parts::text(cell.version.as_deref().unwrap_or("–"))) }
-                td.version { (parts::text(&carried.target)) }
-                td { @if let Some(since) = cell.since { (parts::time(since)) } }
-                td { (parts::text(without_next(&cell.message))) }
-            }
-        };
-        Piece::new(id, row)
-    });
-    Part::of("modules", pieces.collect(), |rows| {
-        html! {
-            section #modules.scroll tabindex="0" role="region" aria-labelledby="modules-title" {
-                table {
-                    caption #modules-title { "Modules, most urgent first" }
-                    thead { tr { @for title in ["Module", "Status", "Version", "Target", "Since", "Message"] { th scope="col" { (title) } } } }
-                    tbody { @for row in rows { (row) } }
-                }
-            }
-        }
-    })
 }
 
 fn commands(view: &ClusterView, namespace: &str) -> Part {

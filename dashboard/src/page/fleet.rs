@@ -2,48 +2,61 @@
 
 use maud::{Markup, html};
 
-use super::{Page, Part, Piece, Request, layout, parts};
+use super::{Page, Part, Piece, Request, layout, node, parts};
 use crate::{
-    Cell, Check, Column, Concern, Fleet, Matrix, ModuleRef, Overview, Place, Row, Shape, Snapshot, Step, Why,
+    Cell, Check, Column, Concern, Fleet, Kind, Matrix, ModuleRef, ModuleView, Overview, Place, Row, Shape,
+    Snapshot, Step, Why,
     words::{counted, shell_word},
 };
 
 /// Modules that need attention and are shown in full; more are named in the matrix.
 const SHOWN: usize = 12;
 
-pub fn page(snapshot: &Snapshot, request: &Request) -> Page {
-    let fleet = snapshot.fleet();
+/// Of clusters and their modules, or of the nodes of this cluster and their NodeModules.
+pub fn page(snapshot: &Snapshot, request: &Request, kind: Kind) -> Page {
+    let fleet = snapshot.fleet_of(kind);
     let (shown, refused) = match request.filter.apply(fleet) {
         Ok(shown) => (shown, None),
         Err(refused) => (fleet.clone(), Some(refused.to_string())),
     };
     let overview = Overview::of(&shown);
     let matrix = Matrix::grouped(&shown, &request.group, request.fold_from());
+    let mut parts = vec![
+        layout::troubles(snapshot),
+        hero(&overview, &shown),
+        attention(&overview, request),
+        form(fleet, request, refused.as_deref()),
+        table(&matrix, fleet, request),
+        legend(&matrix),
+    ];
+    match kind {
+        Kind::NodeModule => parts.extend([listed(&shown, request), node::budgets(snapshot, request)]),
+        _ if snapshot.has_nodes() => parts.push(listed(snapshot.fleet_of(Kind::NodeModule), request)),
+        _ => {}
+    }
+    parts.push(commands(&snapshot.namespace, kind));
     Page {
-        title: "Fleet".to_owned(),
+        title: if kind == Kind::NodeModule {
+            "Nodes"
+        } else {
+            "Fleet"
+        }
+        .to_owned(),
         is_found: true,
-        parts: vec![
-            layout::troubles(snapshot),
-            hero(&overview, &shown),
-            attention(&overview, request),
-            form(fleet, request, refused.as_deref()),
-            table(&matrix, fleet, request),
-            legend(&matrix),
-            commands(&snapshot.namespace),
-        ],
+        parts,
     }
 }
 
 fn hero(overview: &Overview, fleet: &Fleet) -> Part {
     let size = format!(
         "{} on {}",
-        counted(fleet.modules.len(), "module"),
-        counted(fleet.clusters.len(), "cluster")
+        counted(fleet.modules.len(), fleet.kind.word()),
+        counted(fleet.clusters.len(), fleet.kind.unit())
     );
     let markup = html! {
         section #hero aria-live="polite" {
             h1.(parts::class(overview.shape)) { (parts::glyph(overview.shape)) " " (size) ": " (parts::text(&overview.sentence)) }
-            ul.counts aria-label="Modules on clusters" {
+            ul.counts aria-label=(format!("{} on {}s", fleet.kind.words(), fleet.kind.unit())) {
                 @for ((shape, word), count) in fleet.counts() {
                     li.(parts::class(shape)) { strong { (count) } " " (parts::badge(shape, word)) }
                 }
@@ -150,7 +163,7 @@ fn form(fleet: &Fleet, request: &Request, refused: Option<&str>) -> Part {
                 }
             }
             label { input type="checkbox" name="only" value="problems" checked[filter.only_problems]; " only problems" }
-            label { input type="checkbox" name="fold" value="no" checked[request.unfolded]; " a column for each cluster" }
+            label { input type="checkbox" name="fold" value="no" checked[request.unfolded]; " a column for each " (fleet.kind.unit()) }
             button { "Show" }
             @if !is_plain { " " a href="?" { "show all" } }
             @if let Some(refused) = refused { p.trouble role="alert" { (parts::text(refused)) } }
@@ -176,7 +189,7 @@ fn table(matrix: &Matrix, fleet: &Fleet, request: &Request) -> Part {
         html! {
             section #matrix.scroll tabindex="0" role="region" aria-labelledby="matrix-title" {
                 @if matrix.rows.is_empty() || matrix.columns.is_empty() {
-                    p #matrix-title { (nothing(fleet, request)) }
+                    p #matrix-title { (parts::text(&nothing(fleet, request))) }
                 } @else {
                     table {
                         @for caption in caption { (caption) }
@@ -188,9 +201,9 @@ fn table(matrix: &Matrix, fleet: &Fleet, request: &Request) -> Part {
                                 }
                             }
                             tr {
-                                th scope="col" { "Module" }
+                                th scope="col" { (fleet.kind.title()) }
                                 th scope="col" { "Target" }
-                                @for column in &matrix.columns { (head(column, request)) }
+                                @for column in &matrix.columns { (head(column, fleet.kind, request)) }
                             }
                         }
                         tbody {
@@ -212,25 +225,25 @@ fn table(matrix: &Matrix, fleet: &Fleet, request: &Request) -> Part {
 }
 
 /// A cluster leads to its page, several that are alike to the matrix with a column for each.
-fn head(column: &Column, request: &Request) -> Markup {
+fn head(column: &Column, kind: Kind, request: &Request) -> Markup {
     html! {
         @match &column.clusters[..] {
-            [only] => { th scope="col" { (parts::link(request, &Place::Cluster(only.clone()), &column.title)) } }
+            [only] => { th scope="col" { (parts::link(request, &Place::unit(kind, only.clone()), &column.title)) } }
             several => { th scope="col" title=(parts::text(&several.join(" "))) { a href="?fold=no" { (parts::text(&column.title)) } } }
         }
     }
 }
 
-fn nothing(fleet: &Fleet, request: &Request) -> &'static str {
+fn nothing(fleet: &Fleet, request: &Request) -> String {
     match (
         fleet.modules.is_empty(),
         fleet.clusters.is_empty(),
         request.filter.is_empty(),
     ) {
-        (true, ..) => "There is no module yet.",
-        (_, true, _) => "There is no cluster yet.",
-        (.., true) => "There is nothing to show.",
-        (.., false) => "Nothing of the fleet is as the filter asks.",
+        (true, ..) => format!("There is no {} yet.", fleet.kind.word()),
+        (_, true, _) => format!("There is no {} yet.", fleet.kind.unit()),
+        (.., true) => "There is nothing to show.".to_owned(),
+        (.., false) => "Nothing of the fleet is as the filter asks.".to_owned(),
     }
 }
 
@@ -269,16 +282,77 @@ fn legend(matrix: &Matrix) -> Part {
     Part::whole("legend", markup)
 }
 
-fn commands(namespace: &str) -> Part {
+/// NodeModules in numbers; every row is a piece of its own.
+fn listed(fleet: &Fleet, request: &Request) -> Part {
+    let pieces = fleet.modules.iter().map(|view| {
+        let id = format!("listed:{}", view.name);
+        Piece::new(id.clone(), numbers(&id, view, request))
+    });
+    let titles = [
+        "NodeModule",
+        "Status",
+        "Revision",
+        "Confirmed",
+        "In flight",
+        "Waiting",
+        "Failed",
+        "Skipped",
+        "Held",
+    ];
+    Part::of("listed", pieces.collect(), |rows| {
+        html! {
+            section #listed.scroll tabindex="0" role="region" aria-labelledby="listed-title" {
+                table {
+                    caption #listed-title { "NodeModules, in numbers of nodes" }
+                    thead { tr { @for title in titles { th scope="col" { (title) } } } }
+                    tbody { @for row in rows { (row) } }
+                }
+            }
+        }
+    })
+}
+
+fn numbers(id: &str, view: &ModuleView, request: &Request) -> Markup {
+    let of = &view.summary;
+    let place = Place::Module(ModuleRef {
+        kind: view.kind,
+        name: view.name.clone(),
+    });
+    html! {
+        tr.(parts::class(view.shape())) id=(parts::text(id)) {
+            th scope="row" { (parts::link(request, &place, &view.name)) }
+            td { (parts::badge(view.shape(), &view.reason)) @if view.paused.is_some() { " " (parts::badge(Shape::Held, "Paused")) } }
+            td.version { (parts::text(&view.version)) }
+            td { (of.updated) " of " (of.total) }
+            @for number in [of.updating + of.withdrawing, of.waiting, of.failed, of.skipped, of.held] { td { (number) } }
+        }
+    }
+}
+
+fn commands(namespace: &str, kind: Kind) -> Part {
     let at = format!("-n {}", shell_word(namespace));
+    let all = match kind {
+        Kind::NodeModule => [
+            ("the matrix", "muster matrix --nodes -w".to_owned()),
+            ("in numbers", "muster get nodemodules".to_owned()),
+            (
+                "with kubectl",
+                "kubectl get nodemodules,nodeassemblages,noderevisions".to_owned(),
+            ),
+        ],
+        Kind::Module | Kind::BootstrapModule => [
+            ("the matrix", format!("muster matrix -w {at}")),
+            ("what needs attention", format!("muster tree {at}")),
+            (
+                "with kubectl",
+                format!("kubectl get modules.fleet.muster.dev,bootstrapmodules.fleet.muster.dev {at}"),
+            ),
+        ],
+    };
     let markup = html! {
         section #commands {
             h2 { "As commands" }
-            (parts::commands([
-                ("the matrix", format!("muster matrix -w {at}")),
-                ("what needs attention", format!("muster tree {at}")),
-                ("with kubectl", format!("kubectl get modules.fleet.muster.dev,bootstrapmodules.fleet.muster.dev {at}")),
-            ]))
+            (parts::commands(all))
         }
     };
     Part::whole("commands", markup)

@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 
 use super::{Page, Part, Request, parts};
-use crate::{Place, Snapshot};
+use crate::{Kind, Place, Snapshot};
 
 /// Between two looks of a browser without a script, in seconds.
 const REFRESH: &str = "15";
@@ -46,6 +46,7 @@ pub fn whole(page: &Page, request: &Request, query: &str, snapshot: &Snapshot, a
                     a.brand href=(root) { (sign()) "muster" }
                     nav aria-label="Pages" {
                         (tab(request, &Place::Fleet, "Fleet"))
+                        @if snapshot.has_nodes() && snapshot.home() != Kind::NodeModule { (tab(request, &Place::Nodes, "Nodes")) }
                         (tab(request, &Place::Activity, "Activity"))
                         @if !snapshot.objects.zones.is_empty() { (tab(request, &Place::Zones, "Zones")) }
                     }
@@ -116,11 +117,14 @@ pub fn troubles(snapshot: &Snapshot) -> Part {
 /// The page of something that is not there.
 pub fn missing(snapshot: &Snapshot, request: &Request) -> Page {
     let what = match &request.place {
-        Place::Fleet | Place::Activity | Place::Zones => "page".to_owned(),
+        Place::Fleet | Place::Nodes | Place::Activity | Place::Zones => "page".to_owned(),
         Place::Module(module) => module.said(),
         Place::Revision(module, said) => format!("revision {said} of {}", module.said()),
-        Place::Assignment(module, cluster) => format!("{} on a cluster {cluster}", module.said()),
+        Place::Assignment(module, cluster) => {
+            format!("{} on a {} {cluster}", module.said(), module.kind.unit())
+        }
         Place::Cluster(name) => format!("cluster {name}"),
+        Place::Node(name) => format!("node {name}"),
     };
     let markup = html! {
         section #missing {

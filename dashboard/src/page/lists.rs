@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use super::{Request, parts};
-use crate::{ConditionView, Happened, Kind, ModuleRef, Place};
+use super::{Part, Piece, Request, parts};
+use crate::{Carried, ConditionView, Happened, Kind, ModuleRef, Place, why::without_next};
 
 /// The conditions of an object, for who wants to know it all.
 pub fn conditions(conditions: &[ConditionView]) -> Markup {
@@ -32,6 +32,48 @@ pub fn conditions(conditions: &[ConditionView]) -> Markup {
             }
         }
     }
+}
+
+/// The modules on a cluster or a node, most urgent first; every row is a piece of its own. `more` is what is there to tell beside the message.
+pub fn carried(
+    modules: &[Carried],
+    kind: Kind,
+    unit: &str,
+    request: &Request,
+    more: impl Fn(&Carried) -> Markup,
+) -> Part {
+    let pieces = modules.iter().map(|carried| {
+        let module = ModuleRef {
+            kind: carried.kind,
+            name: carried.module.clone(),
+        };
+        let id = format!("carries:{}", module.said());
+        let cell = &carried.cell;
+        let more = more(carried);
+        let place = Place::Assignment(module.clone(), unit.to_owned());
+        let row = html! {
+            tr.(parts::class(cell.shape)) id=(parts::text(&id)) {
+                th scope="row" { a.step href=(request.place.link(&place)) { (parts::text(&module.said())) } }
+                td { (parts::badge(cell.shape, &cell.reason)) }
+                td.version { (parts::text(cell.version.as_deref().unwrap_or("–"))) }
+                td.version { (parts::text(&carried.target)) }
+                td { @if let Some(since) = cell.since { (parts::time(since)) } }
+                td { (parts::text(without_next(&cell.message))) (more) }
+            }
+        };
+        Piece::new(id, row)
+    });
+    Part::of("modules", pieces.collect(), |rows| {
+        html! {
+            section #modules.scroll tabindex="0" role="region" aria-labelledby="modules-title" {
+                table {
+                    caption #modules-title { (kind.words()) ", most urgent first" }
+                    thead { tr { @for title in [kind.title(), "Status", "Version", "Target", "Since", "Message"] { th scope="col" { (title) } } } }
+                    tbody { @for row in rows { (row) } }
+                }
+            }
+        }
+    })
 }
 
 /// What happened, newest first, as far as it is about something.
@@ -75,6 +117,8 @@ fn about(event: &Happened, request: &Request) -> Markup {
     let place = match &*event.kind {
         "Module" => Some(module(Kind::Module)),
         "BootstrapModule" => Some(module(Kind::BootstrapModule)),
+        "NodeModule" => Some(module(Kind::NodeModule)),
+        "Node" | "NodeAssemblage" => Some(Place::Node(event.name.clone())),
         "Cluster" | "ProxyAssemblage" | "RemoteAssemblage" => Some(Place::Cluster(event.name.clone())),
         _ => None,
     };

@@ -15,12 +15,13 @@ mod fleet;
 mod layout;
 mod lists;
 mod module;
+mod node;
 mod part;
 pub mod parts;
 mod revision;
 mod zones;
 
-use crate::{Filter, Matrix, Place, Snapshot};
+use crate::{Filter, Kind, Matrix, Place, Snapshot};
 
 pub use self::{
     layout::{Assets, whole},
@@ -54,13 +55,15 @@ impl Request {
 /// The page of a request.
 pub fn page(snapshot: &Snapshot, request: &Request) -> Page {
     let found = match &request.place {
-        Place::Fleet => Some(fleet::page(snapshot, request)),
+        Place::Fleet => Some(fleet::page(snapshot, request, snapshot.home())),
+        Place::Nodes => Some(fleet::page(snapshot, request, Kind::NodeModule)),
         Place::Activity => Some(activity::page(snapshot, request)),
         Place::Zones => Some(zones::page(snapshot)),
         Place::Module(module) => module::page(snapshot, request, module),
         Place::Revision(module, said) => revision::page(snapshot, request, module, said),
         Place::Assignment(module, cluster) => assignment::page(snapshot, request, module, cluster),
         Place::Cluster(name) => cluster::page(snapshot, request, name),
+        Place::Node(name) => node::page(snapshot, request, name),
     };
     found.unwrap_or_else(|| layout::missing(snapshot, request))
 }

@@ -1,14 +1,17 @@
 //! The page of a module: why it stands as it does, its stages, its clusters, its rollout over time, and what was before.
 
 use maud::{Markup, html};
-use muster_api::{module::ModuleSpec, reasons::Reason};
+use muster_api::{
+    node::rollout::{DomainOrder, NodeDomains},
+    reasons::Reason,
+};
 
-use super::{Page, Part, Piece, Request, chart, fleet, layout, lists, parts};
+use super::{Page, Part, Piece, Request, chart, fleet, layout, lists, node, parts};
 use crate::{
-    Cell, History, Lane, ModuleRef, ModuleView, Outcome, Past, Place, Shape, Snapshot, StageView, Timeline,
-    Why, why,
+    Cell, History, Kind, Lane, ModuleRef, ModuleView, Outcome, Past, Place, Rolling, Shape, Snapshot,
+    StageView, Timeline, Why, why,
     why::without_next,
-    words::{self, diff_command, shell_word},
+    words::{self, counted, diff_command, shell_word},
 };
 
 /// Clusters that are shown one by one; of more the most urgent.
@@ -17,41 +20,51 @@ const CLUSTERS: usize = 500;
 const REVISIONS: usize = 100;
 /// Events that are shown; more are on the page of activity.
 const EVENTS: usize = 20;
+/// Behind which parts the budget of nodes stands.
+const BUDGET: usize = 6;
 
 pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef) -> Option<Page> {
-    let view = snapshot.fleet().module(module.kind, &module.name)?;
-    let (spec, status) = snapshot.objects.module(module)?;
+    let all = snapshot.fleet_of(module.kind);
+    let view = all.module(module.kind, &module.name)?;
+    let rolling = snapshot.objects.module(module)?;
     let history = History::of_module(&snapshot.objects, module)?;
-    let lane = Lane::of(view, &snapshot.fleet().clusters, spec, status, snapshot.at);
+    let lane = Lane::of(
+        view,
+        &all.clusters,
+        &rolling.rollout,
+        &rolling.status,
+        snapshot.at,
+    );
     let target = history.revisions.iter().find(|past| past.is_target);
     let began = target.and_then(Past::span);
-    let timeline =
-        began.and_then(|run| Timeline::of(view, status, &snapshot.objects.events, run, snapshot.at));
-    let parts = vec![
+    let events = &snapshot.objects.events;
+    let timeline = began.and_then(|run| Timeline::of(view, &rolling.status, events, run, snapshot.at));
+    let domains = snapshot.objects.nodes.module(&module.name);
+    let domains = domains.and_then(|found| found.spec.rollout.domains.as_ref());
+    let mut parts = vec![
         layout::troubles(snapshot),
         hero(view),
         reasons(&why(view), module, request),
-        facts(snapshot, request, module, view, &words::selector(spec), &history),
-        controls(snapshot, module),
-        stages(&lane),
-        clusters(view, &lane, module, request),
-        over_time("This rollout over time", timeline.as_ref()),
-        revisions(&history, module, request),
-        Part::whole(
-            "conditions",
-            lists::conditions(&snapshot.objects.conditions(module)),
+        facts(&rolling, request, module, view, &history),
+        controls(&rolling),
+        stages(
+            &lane,
+            module.kind,
+            domains.filter(|_| module.kind == Kind::NodeModule),
         ),
+        clusters(view, &lane, module, request),
+        over_time("This rollout over time", timeline.as_ref(), module.kind),
+        revisions(&history, module, request),
+        Part::whole("conditions", lists::conditions(&rolling.conditions())),
         Part::whole(
             "events",
-            lists::events(
-                &snapshot.objects.events,
-                |event| event.is_about(module),
-                EVENTS,
-                request,
-            ),
+            lists::events(events, |event| event.is_about(module), EVENTS, request),
         ),
-        commands(snapshot, view, module, spec),
+        commands(snapshot, view, module, &rolling),
     ];
+    if module.kind == Kind::NodeModule {
+        parts.insert(BUDGET, node::budgets(snapshot, request));
+    }
     Some(Page {
         title: module.said(),
         is_found: true,
@@ -64,7 +77,7 @@ fn hero(view: &ModuleView) -> Part {
         section #hero aria-live="polite" {
             h1.(parts::class(view.shape())) { (parts::glyph(view.shape())) " " (view.kind) " " (parts::text(&view.name)) " "
                 span.version { (parts::text(&view.version)) } ": " (parts::text(&view.reason)) }
-            p.faint { (parts::text(&view.summary.clusters)) " clusters updated" }
+            p.faint { (parts::text(&view.summary.clusters)) " " (view.kind.unit()) "s updated" }
             @if !view.observed { p.trouble { "The controller has not seen the present spec yet: what stands here is about an older one." } }
         }
     };
@@ -84,16 +97,17 @@ pub fn reasons(why: &Why, module: &ModuleRef, request: &Request) -> Part {
 }
 
 fn facts(
-    snapshot: &Snapshot,
+    rolling: &Rolling<'_>,
     request: &Request,
     module: &ModuleRef,
     view: &ModuleView,
-    selector: &str,
     history: &History,
 ) -> Part {
-    let found = snapshot.objects.module(module);
-    let source = found.and_then(|(_, status)| status?.source.as_ref());
-    let url = found.map(|(spec, _)| &*spec.sync.source.git.url);
+    let selector = words::selector(rolling.selector, module.kind);
+    let title = match module.kind {
+        Kind::Module | Kind::BootstrapModule => "Source and selector",
+        Kind::NodeModule => "Revision and selector",
+    };
     let target = history.revisions.iter().find(|past| past.is_target);
     let selected = view
         .cells
@@ -102,25 +116,24 @@ fn facts(
         .count();
     let markup = html! {
         section #facts aria-labelledby="facts-title" {
-            h2 #facts-title { "Source and selector" }
+            h2 #facts-title { (title) }
             dl.facts {
-                @if let Some(url) = url { dt { "repository" } dd { (parts::text(url)) } }
-                @if let Some(source) = source { dt { "commit" } dd.version { (parts::text(&source.commit)) } }
+                @if let Some(url) = rolling.url() { dt { "repository" } dd { (parts::text(url)) } }
+                @if let Some(source) = &rolling.status.source { dt { "commit" } dd.version { (parts::text(&source.commit)) } }
                 @if let Some(target) = target {
                     dt { "revision" }
                     dd { (parts::link(request, &Place::Revision(module.clone(), target.short().to_owned()), target.short())) ": " (target.verdict.as_str()) }
                 }
                 dt { "selects" }
-                dd { code { (parts::text(selector)) } ": " (selected) " of " (view.cells.len()) " clusters" }
+                dd { code { (parts::text(&selector)) } ": " (selected) " of " (counted(view.cells.len(), module.kind.unit())) }
             }
         }
     };
     Part::whole("facts", markup)
 }
 
-fn controls(snapshot: &Snapshot, module: &ModuleRef) -> Part {
-    let status = snapshot.objects.module(module).and_then(|(_, status)| status);
-    let controls = status.map_or(&[][..], |status| &status.controls);
+fn controls(rolling: &Rolling<'_>) -> Part {
+    let controls = &rolling.status.controls;
     let markup = html! {
         section #controls hidden[controls.is_empty()] aria-labelledby="controls-title" {
             h2 #controls-title { "Controls" }
@@ -136,7 +149,7 @@ fn controls(snapshot: &Snapshot, module: &ModuleRef) -> Part {
     Part::whole("controls", markup)
 }
 
-fn stages(lane: &Lane) -> Part {
+fn stages(lane: &Lane, kind: Kind, domains: Option<&NodeDomains>) -> Part {
     let markup = html! {
         section #stages aria-labelledby="stages-title" {
             h2 #stages-title { "Stages" }
@@ -144,21 +157,47 @@ fn stages(lane: &Lane) -> Part {
                 "At most " (lane.limit) " updating at a time; " (lane.failed) " failed of " (lane.may_fail) " allowed"
                 @if let Some((size, left)) = lane.batch { "; batch of " (size) ", " (left) " not begun" }
                 "."
+                @if let Some(domains) = domains { " " (parts::text(&in_words(domains))) }
             }
-            ol.lane { @for stage in &lane.stages { (self::stage(stage, lane.stages.len() == 1)) } }
+            ol.lane { @for stage in &lane.stages { (self::stage(stage, kind, lane.stages.len() == 1)) } }
         }
     };
     Part::whole("stages", markup)
 }
 
-fn stage(stage: &StageView, is_only: bool) -> Markup {
-    let rest = if is_only { "all clusters" } else { "all others" };
-    let name = stage.name.as_deref().unwrap_or(rest);
+/// In which order racks, zones or the like are changed.
+fn in_words(domains: &NodeDomains) -> String {
+    let NodeDomains {
+        key,
+        order,
+        values,
+        at_once,
+        limit,
+    } = domains;
+    let order = match order {
+        DomainOrder::None => "as their nodes come".to_owned(),
+        DomainOrder::Name => "by name".to_owned(),
+        DomainOrder::Listed => format!("in the order {}", values.join(", ")),
+    };
+    let limit = limit.map_or_else(String::new, |limit| {
+        let nodes = counted(usize::try_from(limit).unwrap_or(usize::MAX), "node");
+        format!(", at most {nodes} of each")
+    });
+    format!("Domains of the label {key} {order}, {at_once} at a time{limit}.")
+}
+
+fn stage(stage: &StageView, kind: Kind, is_only: bool) -> Markup {
+    let rest = if is_only {
+        format!("all {}s", kind.unit())
+    } else {
+        "all others".to_owned()
+    };
+    let name = stage.name.as_deref().unwrap_or(&rest);
     html! {
         li.(stage.state.as_str()) {
             h3 { (parts::badge(stage.state.shape(), stage.state.as_str())) " " (parts::text(name)) }
             p title=(parts::text(&stage.clusters.join(" "))) {
-                (stage.clusters.len()) (if stage.clusters.len() == 1 { " cluster" } else { " clusters" })
+                (counted(stage.clusters.len(), kind.unit()))
                 @for (shape, count) in &stage.counts { " " (parts::badge(*shape, &format!("{count} {}", shape.word()))) }
             }
             @if !stage.conditions.is_empty() {
@@ -220,10 +259,10 @@ fn clusters(view: &ModuleView, lane: &Lane, module: &ModuleRef, request: &Reques
         html! {
             section #clusters.scroll tabindex="0" role="region" aria-labelledby="clusters-title" {
                 table {
-                    caption #clusters-title { "Clusters, in the order of the rollout" }
+                    caption #clusters-title { (module.kind.unit_kind()) "s, in the order of the rollout" }
                     thead {
                         tr {
-                            th scope="col" { "Cluster" }
+                            th scope="col" { (module.kind.unit_kind()) }
                             @if is_staged { th scope="col" { "Stage" } }
                             @for title in ["Status", "Version", "Since", "Message"] { th scope="col" { (title) } }
                         }
@@ -237,22 +276,32 @@ fn clusters(view: &ModuleView, lane: &Lane, module: &ModuleRef, request: &Reques
 }
 
 /// A rollout over time, if something is known of it.
-pub fn over_time(title: &str, timeline: Option<&Timeline>) -> Part {
+pub fn over_time(title: &str, timeline: Option<&Timeline>, kind: Kind) -> Part {
     let markup = html! {
         section #timeline hidden[timeline.is_none()] aria-labelledby="timeline-title" {
             h2 #timeline-title { (title) }
-            @if let Some(timeline) = timeline { (chart::draw(timeline)) }
+            @if let Some(timeline) = timeline { (chart::draw(timeline, kind)) }
         }
     };
     Part::whole("timeline", markup)
 }
 
 fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
+    // What has no commit is called by its hash.
+    let is_of_git = module.kind != Kind::NodeModule;
+    let units = format!("{}s", module.kind.unit_kind());
+    let (now, at_end) = (format!("{units} now"), format!("{units} at its end"));
     let markup = html! {
         section #revisions.scroll tabindex="0" role="region" aria-labelledby="revisions-title" {
             table {
                 caption #revisions-title { "Revisions, newest first" }
-                thead { tr { @for title in ["Revision", "Version", "Commit", "Verdict", "Clusters now", "Clusters at its end", "Began", "Ended", "Evidence"] { th scope="col" { (title) } } } }
+                thead {
+                    tr {
+                        th scope="col" { "Revision" }
+                        @if is_of_git { th scope="col" { "Version" } th scope="col" { "Commit" } }
+                        @for title in ["Verdict", &now, &at_end, "Began", "Ended", "Evidence"] { th scope="col" { (title) } }
+                    }
+                }
                 tbody {
                     @for past in history.revisions.iter().take(REVISIONS) {
                         tr {
@@ -260,8 +309,10 @@ fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
                                 (parts::link(request, &Place::Revision(module.clone(), past.short().to_owned()), past.short()))
                                 @if past.is_target { " (target)" }
                             }
-                            td.version { (parts::text(&past.version)) }
-                            td.version title=(parts::text(&past.commit)) { (parts::text(past.commit.get(..8).unwrap_or(&past.commit))) }
+                            @if is_of_git {
+                                td.version { (parts::text(&past.version)) }
+                                td.version title=(parts::text(&past.commit)) { (parts::text(past.commit.get(..8).unwrap_or(&past.commit))) }
+                            }
                             td { (verdict(past.verdict)) }
                             td { @if let Some(counts) = &past.counts_now { (parts::text(&counts.clusters)) } }
                             td { @if let (Some(counts), Some(_)) = (&past.counts, past.finished) { (parts::text(&counts.clusters)) } }
@@ -290,18 +341,18 @@ pub fn verdict(verdict: Outcome) -> Markup {
 }
 
 /// What a person may want to type: only what can be done as things stand.
-fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, spec: &ModuleSpec) -> Part {
-    let (said, at) = (shell_word(&module.said()), shell_word(&snapshot.namespace));
+fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, rolling: &Rolling<'_>) -> Part {
+    let (said, at) = (shell_word(&module.said()), module.within(&snapshot.namespace));
     let kind = format!("{}.fleet.muster.dev", module.kind.as_str().to_lowercase());
     let name = shell_word(&module.name);
     let mut all = vec![
-        ("explain", format!("muster why {said} -n {at}")),
-        ("follow", format!("muster rollout status {said} -n {at}")),
+        ("explain", format!("muster why {said}{at}")),
+        ("follow", format!("muster rollout status {said}{at}")),
     ];
     let is = |reason: Reason| view.cells.iter().any(|cell| cell.reason == reason.as_str());
     match (&view.paused, view.cells.iter().any(|cell| cell.shape.is_open())) {
-        (Some(_), _) => all.push(("resume", format!("muster rollout resume {said} -n {at}"))),
-        (None, true) => all.push(("pause", format!("muster rollout pause {said} -n {at}"))),
+        (Some(_), _) => all.push(("resume", format!("muster rollout resume {said}{at}"))),
+        (None, true) => all.push(("pause", format!("muster rollout pause {said}{at}"))),
         (None, false) => {}
     }
     if let Some(stage) = &view.waits_at {
@@ -309,27 +360,36 @@ fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, spec: &M
         if is(Reason::WaitingApproval) {
             all.push((
                 "approve",
-                format!("muster rollout approve {said} --stage {stage} -n {at}"),
+                format!("muster rollout approve {said} --stage {stage}{at}"),
             ));
         }
         all.push((
             "skip soak and gates",
-            format!("muster rollout promote {said} --stage {stage} -n {at}"),
+            format!("muster rollout promote {said} --stage {stage}{at}"),
         ));
     }
     if is(Reason::Halted) || is(Reason::KnownBad) || is(Reason::Aborted) {
-        all.push(("go back, in git", format!("muster rollout undo {said} -n {at}")));
-        all.push(("try again", format!("muster rollout retry {said} -n {at}")));
+        let back = match rolling.url() {
+            Some(_) => "go back, in git",
+            None => "the content of the last good one",
+        };
+        all.push((back, format!("muster rollout undo {said}{at}")));
+        all.push(("try again", format!("muster rollout retry {said}{at}")));
     }
-    if spec.selector.is_some() {
-        let url = &spec.sync.source.git.url;
+    if rolling.selector.is_some() {
+        let compare = match module.kind {
+            Kind::Module | Kind::BootstrapModule => "compare with the clusters",
+            Kind::NodeModule => "compare with the nodes",
+        };
         all.push((
-            "compare with the clusters",
-            diff_command(&said, &format!(" -n {at}"), url),
+            compare,
+            diff_command(&said, &at, rolling.url().unwrap_or_default()),
         ));
     }
-    all.push(("look now", format!("muster reconcile {said} -n {at}")));
-    all.push(("as YAML", format!("kubectl get {kind} {name} -o yaml -n {at}")));
+    if rolling.url().is_some() {
+        all.push(("look now", format!("muster reconcile {said}{at}")));
+    }
+    all.push(("as YAML", format!("kubectl get {kind} {name} -o yaml{at}")));
     let markup = html! {
         section #commands aria-labelledby="commands-title" {
             h2 #commands-title { "As commands" }

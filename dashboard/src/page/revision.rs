@@ -8,7 +8,7 @@ use super::{
     module::{over_time, verdict},
     parts,
 };
-use crate::{Happened, History, ModuleRef, Outcome, Past, Place, Snapshot, Timeline, shell_word};
+use crate::{Happened, History, Kind, ModuleRef, Outcome, Past, Place, Snapshot, Timeline, shell_word};
 
 /// Events that are shown.
 const EVENTS: usize = 200;
@@ -16,10 +16,11 @@ const EVENTS: usize = 200;
 pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, said: &str) -> Option<Page> {
     let history = History::of_module(&snapshot.objects, module)?;
     let past = history.find(said).ok()?; // one that several begin with is none
-    let view = snapshot.fleet().module(module.kind, &module.name)?;
-    let status = snapshot.objects.module(module)?.1;
+    let view = snapshot.fleet_of(module.kind).module(module.kind, &module.name)?;
+    let rolling = snapshot.objects.module(module)?;
     let run = past.span();
-    let timeline = run.and_then(|run| Timeline::of(view, status, &snapshot.objects.events, run, snapshot.at));
+    let timeline =
+        run.and_then(|run| Timeline::of(view, &rolling.status, &snapshot.objects.events, run, snapshot.at));
     let is_meant = |event: &Happened| {
         let is_within = run.is_some_and(|run| run.holds(event.at));
         is_within && event.is_about(module)
@@ -30,9 +31,9 @@ pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, said: &s
         parts: vec![
             layout::troubles(snapshot),
             hero(past, module, request),
-            facts(past),
+            facts(past, module.kind),
             evidence(past, module, request),
-            over_time("Over time", timeline.as_ref()),
+            over_time("Over time", timeline.as_ref(), module.kind),
             Part::whole(
                 "events",
                 lists::events(&snapshot.objects.events, is_meant, EVENTS, request),
@@ -46,29 +47,30 @@ fn hero(past: &Past, module: &ModuleRef, request: &Request) -> Part {
     let markup = html! {
         section #hero aria-live="polite" {
             h1 { "Revision " code { (past.short()) } " of " (parts::link(request, &Place::Module(module.clone()), &module.said())) ": " (verdict(past.verdict)) }
-            p { (meaning(past.verdict)) @if past.is_target { " It is what the module asks for now." } }
+            p { (meaning(past.verdict, module.kind)) @if past.is_target { " It is what the " (module.kind.word()) " asks for now." } }
         }
     };
     Part::whole("hero", markup)
 }
 
-const fn meaning(verdict: Outcome) -> &'static str {
+fn meaning(verdict: Outcome, kind: Kind) -> String {
+    let unit = kind.unit();
     match verdict {
-        Outcome::Good => "It was confirmed on every cluster that could be changed.",
-        Outcome::Bad => "It failed on more clusters than may fail, and is given to no further one.",
-        Outcome::Aborted => "A person ended it; nobody is blamed.",
-        Outcome::Superseded => "Another revision took its place before it was done.",
-        Outcome::Running => "It is being rolled out.",
-        Outcome::Pending => "Its rollout has not begun.",
+        Outcome::Good => format!("It was confirmed on every {unit} that could be changed."),
+        Outcome::Bad => format!("It failed on more {unit}s than may fail, and is given to no further one."),
+        Outcome::Aborted => "A person ended it; nobody is blamed.".to_owned(),
+        Outcome::Superseded => "Another revision took its place before it was done.".to_owned(),
+        Outcome::Running => "It is being rolled out.".to_owned(),
+        Outcome::Pending => "Its rollout has not begun.".to_owned(),
     }
 }
 
-fn facts(past: &Past) -> Part {
+fn facts(past: &Past, kind: Kind) -> Part {
     let markup = html! {
         section #facts {
             dl.facts {
                 dt { "version" } dd.version { (parts::text(&past.version)) }
-                dt { "commit" } dd.version { (parts::text(&past.commit)) }
+                @if !past.commit.is_empty() { dt { "commit" } dd.version { (parts::text(&past.commit)) } }
                 dt { "revision" } dd.version { (parts::text(&past.revision)) }
                 @if let Some(first) = &past.first {
                     dt { "first rollout" }
@@ -81,8 +83,8 @@ fn facts(past: &Past) -> Part {
                 }
                 @if let Some(started) = past.started { dt { "began" } dd { (parts::time(started)) } }
                 @if let Some(finished) = past.finished { dt { "ended" } dd { (parts::time(finished)) } }
-                @if let Some(counts) = &past.counts_now { dt { "clusters now" } dd { (in_numbers(counts)) } }
-                @if let (Some(counts), Some(_)) = (&past.counts, past.finished) { dt { "clusters at its end" } dd { (in_numbers(counts)) } }
+                @if let Some(counts) = &past.counts_now { dt { (kind.unit()) "s now" } dd { (in_numbers(counts)) } }
+                @if let (Some(counts), Some(_)) = (&past.counts, past.finished) { dt { (kind.unit()) "s at its end" } dd { (in_numbers(counts)) } }
             }
         }
     };
@@ -115,24 +117,28 @@ fn evidence(past: &Past, module: &ModuleRef, request: &Request) -> Part {
 }
 
 fn commands(past: &Past, module: &ModuleRef, namespace: &str) -> Part {
-    let (said, at) = (shell_word(&module.said()), shell_word(namespace));
+    let (said, at) = (shell_word(&module.said()), module.within(namespace));
+    let (back, revisions) = match module.kind {
+        Kind::Module | Kind::BootstrapModule => ("go back to it, in git", "modulerevisions"),
+        Kind::NodeModule => ("its content, to go back to it", "noderevisions"),
+    };
     let short = shell_word(past.short());
     let mut all = vec![(
         "in full",
-        format!("muster rollout history {said} --revision {short} -n {at}"),
+        format!("muster rollout history {said} --revision {short}{at}"),
     )];
     match past.verdict {
-        Outcome::Running => all.push(("abort", format!("muster rollout abort {said} -n {at}"))),
+        Outcome::Running => all.push(("abort", format!("muster rollout abort {said}{at}"))),
         Outcome::Bad | Outcome::Aborted => {
             all.push((
                 "try it again",
-                format!("muster rollout retry {said} --revision {short} -n {at}"),
+                format!("muster rollout retry {said} --revision {short}{at}"),
             ));
         }
         Outcome::Good if !past.is_target => {
             all.push((
-                "go back to it, in git",
-                format!("muster rollout undo {said} --to-revision {short} -n {at}"),
+                back,
+                format!("muster rollout undo {said} --to-revision {short}{at}"),
             ));
         }
         Outcome::Good | Outcome::Superseded | Outcome::Pending => {}
@@ -140,7 +146,7 @@ fn commands(past: &Past, module: &ModuleRef, namespace: &str) -> Part {
     all.push((
         "as YAML",
         format!(
-            "kubectl get modulerevisions.fleet.muster.dev {} -o yaml -n {at}",
+            "kubectl get {revisions}.fleet.muster.dev {} -o yaml{at}",
             shell_word(&past.name)
         ),
     ));

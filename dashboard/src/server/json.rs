@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{Shared, query};
 use crate::{
-    Happened, History, Matrix, ModuleRef, Place, Snapshot, Tree, ZonesView, page::Request, why, why_on,
+    Happened, History, Kind, Matrix, ModuleRef, Place, Snapshot, Tree, ZonesView, page::Request, why, why_on,
 };
 
 /// Answers `matrix.json`, `tree.json`, `tree/PLACE.json`, `why/PLACE.json`, `history/PLACE.json`, `activity.json` and `zones.json`.
@@ -44,16 +44,16 @@ pub async fn answer(State(shared): State<Shared>, uri: Uri, RawQuery(query): Raw
 }
 
 fn text(snapshot: &Snapshot, what: &str, request: &Request) -> Option<Result<String, String>> {
-    let fleet = snapshot.fleet();
+    let fleet = snapshot.fleet_of(kind(snapshot, &request.place));
     let view = |module: &ModuleRef| fleet.module(module.kind, &module.name);
     match (what, &request.place) {
-        ("matrix", Place::Fleet) => {
+        ("matrix", Place::Fleet | Place::Nodes) => {
             let shown = request.filter.apply(fleet).map_err(|refused| refused.to_string());
             Some(shown.and_then(|fleet| written(&Matrix::of(&fleet, Matrix::UNFOLDED))))
         }
-        ("tree", Place::Fleet) => Some(written(&Tree::fleet(fleet, &snapshot.namespace))),
+        ("tree", Place::Fleet | Place::Nodes) => Some(written(&Tree::fleet(fleet, &snapshot.namespace))),
         ("tree", Place::Module(module)) => Some(written(&Tree::module(view(module)?))),
-        ("tree", Place::Cluster(name)) => Some(written(&Tree::cluster(fleet, name)?)),
+        ("tree", Place::Cluster(name) | Place::Node(name)) => Some(written(&Tree::cluster(fleet, name)?)),
         ("why", Place::Module(module)) => Some(written(&why(view(module)?))),
         ("why", Place::Assignment(module, cluster)) => {
             Some(written(&why_on(&snapshot.objects, fleet, module, cluster)?))
@@ -62,6 +62,16 @@ fn text(snapshot: &Snapshot, what: &str, request: &Request) -> Option<Result<Str
         ("activity", Place::Fleet) => Some(written(&activity(snapshot))),
         ("zones", Place::Fleet) => Some(written(&zones(snapshot))),
         _ => None,
+    }
+}
+
+/// What rolls over the fleet that a page is about.
+fn kind(snapshot: &Snapshot, place: &Place) -> Kind {
+    match place {
+        Place::Fleet => snapshot.home(),
+        Place::Nodes | Place::Node(_) => Kind::NodeModule,
+        Place::Module(module) | Place::Revision(module, _) | Place::Assignment(module, _) => module.kind,
+        Place::Cluster(_) | Place::Activity | Place::Zones => Kind::Module,
     }
 }
 
