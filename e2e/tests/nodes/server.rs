@@ -82,8 +82,7 @@ impl Server {
         let fleet = fleet.await.unwrap().unwrap();
         let kubeconfig = fleet.plane(PLANE).unwrap().kubeconfig();
         let read = Kubeconfig::read_from(&kubeconfig).unwrap();
-        let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default());
-        let client = Client::try_from(config.await.unwrap()).unwrap();
+        let client = client_of(read).await;
         let flags = ["--nodes", "--crds"];
         kubectl_apply(&kubeconfig, &export(&flags, None).await).await;
         established(client.clone(), &[crds::nodes(), crds::downstream()].concat()).await;
@@ -191,7 +190,12 @@ impl Server {
         let plane = kubernetes.fleet.plane(PLANE).unwrap();
         let text = plane.kubeconfig_by_token(AGENTS.1, &self.token(node).await);
         let read = Kubeconfig::from_yaml(&text).unwrap();
-        let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default());
-        Client::try_from(config.await.unwrap()).unwrap()
+        client_of(read).await
     }
+}
+
+async fn client_of(kubeconfig: Kubeconfig) -> Client {
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    Client::try_from(config.unwrap()).unwrap()
 }

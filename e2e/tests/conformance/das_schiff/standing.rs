@@ -3,8 +3,9 @@
 use anyhow::Context as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use muster_api::conditions::NODE_CONFIGURED;
 use muster_controllers::node::{
-    configured::{self, CONDITION, Configured, Standing, StartupTaint},
+    configured::{self, Configured, Standing, StartupTaint},
     facts::NodeFacts,
 };
 use serde::Deserialize;
@@ -50,7 +51,7 @@ fn condition(input: &Input<'_>) -> anyhow::Result<Value> {
         // What is not there is told nothing.
         return Ok(json!({"conditions": null, "error": null}));
     };
-    let node = renamed(node, THEIRS, CONDITION);
+    let node = renamed(node, THEIRS, NODE_CONFIGURED);
     let typed: Node = serde_json::from_value(node.clone())?;
     let wanted = Configured {
         status: match input.status.as_str() {
@@ -78,7 +79,7 @@ fn condition(input: &Input<'_>) -> anyhow::Result<Value> {
             .as_object_mut()
             .map(|fields| fields.remove("lastHeartbeatTime"));
     }
-    let conditions = renamed(json!(conditions), CONDITION, THEIRS);
+    let conditions = renamed(json!(conditions), NODE_CONFIGURED, THEIRS);
     Ok(json!({"conditions": conditions, "error": error}))
 }
 
