@@ -84,7 +84,6 @@ fn the_demo_is_driven_by_what_it_prints() {
 
 /// All that is proposed for a NodeModule is done, line by line.
 #[test]
-#[ignore = "long: cargo xtask long"]
 fn the_demo_of_nodes_is_driven_by_what_it_prints() {
     let folder = tempfile::tempdir().unwrap();
     let mut demo = Demo::start(folder.path(), &["--nodes", "--clusters", "1"]);
@@ -117,7 +116,7 @@ fn the_demo_of_nodes_is_driven_by_what_it_prints() {
             why = said;
         }
     }
-    assert!(why.contains("vm.bad_count"), "{why}");
+    assert!(why.contains("/proc/sys/vm/bad_count"), "{why}");
     assert!(
         all("vm.max_map_count = 524288"),
         "the node took it back, the others never got it"
