@@ -312,7 +312,7 @@ fn failed(kind: Kind) -> impl Fn(String) -> Told + Send + 'static {
 pub fn told<K, T>(
     api: Api<K>,
     fail: impl Fn(String) -> T + Send + 'static,
-    tell: fn(Event<K>) -> T,
+    tell: impl Fn(Event<K>) -> T + Send + 'static,
 ) -> BoxStream<'static, T>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,

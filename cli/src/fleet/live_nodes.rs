@@ -25,11 +25,11 @@ const BETWEEN_LEASES: Duration = Duration::from_secs(30);
 
 /// What a watch brings.
 pub enum Change {
-    Module(Event<Guard<NodeModule>>),
-    Assemblage(Event<Guard<NodeAssemblage>>),
+    Module(Box<Event<Guard<NodeModule>>>),
+    Assemblage(Box<Event<Guard<NodeAssemblage>>>),
     Node(Box<Event<Guard<Node>>>),
-    Revision(Event<Guard<NodeRevision>>),
-    Budget(Event<Guard<NodeBudget>>),
+    Revision(Box<Event<Guard<NodeRevision>>>),
+    Budget(Box<Event<Guard<NodeBudget>>>),
     Leases(Vec<Arc<Lease>>),
     /// A watch failed, and is tried again.
     Failed(Kind, String),
@@ -73,11 +73,11 @@ impl LiveNodes {
     /// Takes a change in; whether there is something new to show.
     pub fn hear(&mut self, change: Change, now: Timestamp) -> bool {
         match change {
-            Change::Module(event) => self.modules.event(event, now),
-            Change::Assemblage(event) => self.assemblages.event(event, now),
+            Change::Module(event) => self.modules.event(*event, now),
+            Change::Assemblage(event) => self.assemblages.event(*event, now),
             Change::Node(event) => self.nodes.event(*event, now),
-            Change::Revision(event) => self.revisions.event(event, now),
-            Change::Budget(event) => self.budgets.event(event, now),
+            Change::Revision(event) => self.revisions.event(*event, now),
+            Change::Budget(event) => self.budgets.event(*event, now),
             Change::Leases(leases) => {
                 let is_news = self.leases != leases;
                 self.leases = leases;
@@ -143,16 +143,21 @@ pub fn watches(client: Client) -> BoxStream<'static, Change> {
     stream::once(served).flatten().boxed()
 }
 
-fn watch<K>(client: &Client, kind: Kind, tell: fn(Event<Guard<K>>) -> Change) -> BoxStream<'static, Change>
+fn watch<K>(
+    client: &Client,
+    kind: Kind,
+    tell: fn(Box<Event<Guard<K>>>) -> Change,
+) -> BoxStream<'static, Change>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
     let api: Api<Guard<K>> = Api::all(client.clone());
-    told(api, move |why| Change::Failed(kind, why), tell)
+    let fail = move |why| Change::Failed(kind, why);
+    told(api, fail, move |event| tell(Box::new(event)))
 }
 
 /// What of a Node no page shows is most of it.
-fn small(event: Event<Guard<Node>>) -> Change {
+fn small(event: Box<Event<Guard<Node>>>) -> Change {
     let event = event.modify(|Guard(node)| {
         if let Ok(node) = node {
             node.metadata.managed_fields = None;
