@@ -516,19 +516,20 @@ struct Dashboard {
 impl Dashboard {
     fn start(bed: &Bed, kubeconfig: &str, says: &str) -> Self {
         let mut command = bed.command("dashboard --addr 127.0.0.1:0 -n default --kubeconfig");
-        let mut child = command
-            .arg(bed.path(kubeconfig))
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let child = command.arg(bed.path(kubeconfig)).stdout(Stdio::piped()).spawn();
+        // Whatever fails from here on, it ends with the test.
+        let mut started = Self {
+            child: child.unwrap(),
+            address: String::new(),
+        };
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
+        BufReader::new(started.child.stdout.take().unwrap())
             .read_line(&mut line)
             .unwrap();
         let (before, rest) = line.split_once("http://").unwrap_or_else(|| panic!("{line}"));
         assert_eq!(before.trim(), says);
-        let address = rest.trim().trim_end_matches('/').to_owned();
-        Self { child, address }
+        rest.trim().trim_end_matches('/').clone_into(&mut started.address);
+        started
     }
 
     fn get(&self, path: &str) -> String {
