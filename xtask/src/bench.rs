@@ -2,7 +2,7 @@
 
 use std::{
     path::PathBuf,
-    process::{Command, ExitCode},
+    process::ExitCode,
 };
 
 use anyhow::Context;
@@ -29,7 +29,7 @@ pub struct Bench {
 impl Bench {
     /// Builds it as it would be released, and runs it.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
-        let mut cargo = Command::new("cargo");
+        let mut cargo = tree::cargo();
         cargo
             .args([
                 "run",

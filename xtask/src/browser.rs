@@ -40,12 +40,12 @@ impl Browser {
                 .current_dir(&folder),
         )?;
         done(
-            Command::new("cargo")
+            tree::cargo()
                 .args(["build", "--quiet", "--package", "muster"])
                 .current_dir(tree::root()),
         )?;
         done(
-            Command::new("cargo")
+            tree::cargo()
                 .args([
                     "build",
                     "--quiet",

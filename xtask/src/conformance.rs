@@ -2,7 +2,7 @@
 
 use std::{
     path::{self, PathBuf},
-    process::{Command, ExitCode},
+    process::ExitCode,
 };
 
 use anyhow::Context;
@@ -22,7 +22,7 @@ pub struct Conformance {
 impl Conformance {
     /// 0: no case failed, or there are none and `MUSTER_CONFORMANCE_REQUIRED` is not 1.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
-        let mut command = Command::new("cargo");
+        let mut command = tree::cargo();
         command.args([
             "test",
             "--quiet",

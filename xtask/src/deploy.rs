@@ -53,7 +53,7 @@ pub fn charts() -> anyhow::Result<()> {
 
 /// Tests of the command, told something by a variable.
 fn test(which: &[&str], (variable, value): (&str, &OsStr)) -> anyhow::Result<()> {
-    let status = Command::new("cargo")
+    let status = tree::cargo()
         .args(["test", "--quiet", "--package", "muster"])
         .args(which)
         .env(variable, value)

@@ -58,7 +58,7 @@ pub fn manifests_are_read_alike() -> anyhow::Result<bool> {
         .status()
         .context("go run ./manifests")?;
     ensure!(status.success(), "go run ./manifests: {status}");
-    let status = Command::new("cargo")
+    let status = tree::cargo()
         .args([
             "run",
             "--quiet",

@@ -70,7 +70,7 @@ impl Fuzz {
             let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
             status.is_ok_and(|status| status.success())
         };
-        let mut fuzz = Command::new("cargo");
+        let mut fuzz = tree::cargo();
         fuzz.args(["fuzz", "--version"]);
         let mut nightly = Command::new("rustup");
         nightly.args(["run", "nightly", "rustc", "--version"]);
@@ -103,7 +103,7 @@ impl Fuzz {
     fn one(&self, folder: &Path, target: &str) -> anyhow::Result<Run> {
         let artifacts = folder.join("artifacts").join(target);
         std::fs::create_dir_all(&artifacts)?;
-        let mut command = Command::new("cargo");
+        let mut command = tree::cargo();
         command.args(["fuzz", "run", "--fuzz-dir", TARGETS, "--target-dir"]);
         command
             .arg(folder.join("build"))
@@ -173,7 +173,7 @@ fn folder() -> anyhow::Result<PathBuf> {
 }
 
 fn seed(corpus: &Path) -> anyhow::Result<()> {
-    let mut command = Command::new("cargo");
+    let mut command = tree::cargo();
     command.args([
         "run",
         "--quiet",

@@ -108,7 +108,7 @@ impl Long {
     }
 
     fn test(&self, binary: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new("cargo");
+        let mut command = tree::cargo();
         command.args(["test", "--quiet", "--workspace", "--test", binary, "--"]);
         command.args(&self.filter).arg("--ignored").args(arguments);
         command.current_dir(tree::root());
@@ -138,7 +138,7 @@ fn told(rows: &[(Binary, bool, Duration)]) -> ExitCode {
 fn build(arguments: &[&str]) -> anyhow::Result<()> {
     let line = format!("cargo {}", arguments.join(" "));
     println!("=== {line}");
-    let status = Command::new("cargo")
+    let status = tree::cargo()
         .args(arguments)
         .current_dir(tree::root())
         .status()

@@ -1,6 +1,6 @@
 //! `cargo xtask`: the chores of this repository.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
@@ -158,7 +158,7 @@ fn told(name: &str, problems: &Problems) -> bool {
 
 fn run(program: &str, arguments: &[&str], optional: bool) -> anyhow::Result<bool> {
     let line = format!("{program} {}", arguments.join(" "));
-    match Command::new(program)
+    match tree::program(program)
         .args(arguments)
         .current_dir(tree::root())
         .status()

@@ -1,6 +1,6 @@
 //! `cargo xtask model`: all scopes of the model of the rollout, in a release build.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Context;
 
@@ -19,7 +19,7 @@ pub struct Model {
 impl Model {
     /// 0: every law holds in every state, and there are as many states as the table says.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
-        let mut command = Command::new("cargo");
+        let mut command = tree::cargo();
         command.args(["run", "--quiet", "--release", "--package", "muster-model", "--"]);
         command.args(&self.scopes).args(self.short.then_some("--short"));
         let status = command.current_dir(tree::root()).status().context("cargo run")?;

@@ -251,7 +251,7 @@ fn scenarios(binary: &str, filter: &str) -> anyhow::Result<bool> {
 
 /// As the test command builds it.
 fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new("cargo");
+    let mut command = tree::cargo();
     command
         .args(["test", "--workspace"])
         .args(arguments)

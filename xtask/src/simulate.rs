@@ -1,6 +1,6 @@
 //! `cargo xtask simulate`: random histories around the shipped decision functions, in release: of a simulated fleet, or of zones.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Context;
 
@@ -23,7 +23,7 @@ pub struct Simulate {
 impl Simulate {
     /// 0: the laws hold in all of them.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
-        let mut command = Command::new("cargo");
+        let mut command = tree::cargo();
         if self.zones {
             command.args(["test", "--quiet", "--release", "--package", "muster-zones"]);
             command.args(["--test", "laws", "--", "--nocapture"]);

@@ -10,6 +10,23 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// Cargo.
+pub fn cargo() -> Command {
+    program("cargo")
+}
+
+/// A program, without what `cargo run` sets for this one: build scripts that read it run again, and what needs them is built again.
+pub fn program(name: &str) -> Command {
+    let mut command = Command::new(name);
+    let of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(of_package) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
 /// Every file that git tracks, and the new ones that it does not ignore, relative to [`root`], sorted.
 pub fn files() -> anyhow::Result<Vec<String>> {
     let output = Command::new("git")

@@ -9,6 +9,7 @@ use anyhow::Context;
 use cargo_metadata::Message;
 
 use super::{copy::Copy, table::Test};
+use crate::tree;
 
 /// A test that takes longer does not end.
 const LONGEST: Duration = Duration::from_mins(3);
@@ -119,7 +120,7 @@ impl<'a> Tests<'a> {
     }
 
     fn cargo(&self) -> Command {
-        let mut command = Command::new("cargo");
+        let mut command = tree::cargo();
         command
             .current_dir(&self.copy.root)
             .env("CARGO_TARGET_DIR", &self.copy.target)
