@@ -1,9 +1,6 @@
 //! `cargo xtask bench`: the shell of the rollout beside a controller that only writes (`e2e/bench/`), on a real kube-apiserver.
 
-use std::{
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context;
 

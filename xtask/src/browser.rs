@@ -39,21 +39,10 @@ impl Browser {
                 .args(["ci", "--no-audit", "--no-fund"])
                 .current_dir(&folder),
         )?;
+        // The command and the examples, as the test command builds them: with other features all would be built once more.
         done(
             tree::cargo()
-                .args(["build", "--quiet", "--package", "muster"])
-                .current_dir(tree::root()),
-        )?;
-        done(
-            tree::cargo()
-                .args([
-                    "build",
-                    "--quiet",
-                    "--package",
-                    "muster-dashboard",
-                    "--example",
-                    LARGE,
-                ])
+                .args(["test", "--quiet", "--workspace", "--no-run"])
                 .current_dir(tree::root()),
         )?;
         let mut tests = Command::new("node");

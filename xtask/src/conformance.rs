@@ -23,14 +23,7 @@ impl Conformance {
     /// 0: no case failed, or there are none and `MUSTER_CONFORMANCE_REQUIRED` is not 1.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let mut command = tree::cargo();
-        command.args([
-            "test",
-            "--quiet",
-            "--package",
-            "muster-e2e",
-            "--test",
-            "conformance",
-        ]);
+        command.args(["test", "--quiet", "--workspace", "--test", "conformance"]);
         command.args(["--", "--exact", "corpus", "--nocapture"]);
         if let Some(folder) = &self.folder {
             command.env("MUSTER_CONFORMANCE", path::absolute(folder)?);

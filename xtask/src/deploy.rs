@@ -54,15 +54,15 @@ pub fn charts() -> anyhow::Result<()> {
 /// Tests of the command, told something by a variable.
 fn test(which: &[&str], (variable, value): (&str, &OsStr)) -> anyhow::Result<()> {
     let status = tree::cargo()
-        .args(["test", "--quiet", "--package", "muster"])
+        .args(["test", "--quiet", "--workspace"])
         .args(which)
         .env(variable, value)
         .current_dir(tree::root())
         .status()
-        .context("cargo test --package muster")?;
+        .context("cargo test --workspace")?;
     ensure!(
         status.success(),
-        "cargo test --package muster {}: {status}",
+        "cargo test --workspace {}: {status}",
         which.join(" ")
     );
     Ok(())

@@ -58,20 +58,18 @@ pub fn manifests_are_read_alike() -> anyhow::Result<bool> {
         .status()
         .context("go run ./manifests")?;
     ensure!(status.success(), "go run ./manifests: {status}");
-    let status = tree::cargo()
-        .args([
-            "run",
-            "--quiet",
-            "--package",
-            "muster-sync",
-            "--example",
-            "same",
-            "--",
-        ])
+    let built = tree::cargo()
+        .args(["test", "--quiet", "--workspace", "--no-run"])
+        .current_dir(tree::root())
+        .status()
+        .context("cargo test --no-run")?;
+    ensure!(built.success(), "cargo test --workspace --no-run: {built}");
+    let same = std::env::current_exe()?.with_file_name("examples").join("same");
+    let status = Command::new(same)
         .arg(lines.path())
         .current_dir(tree::root())
         .status()
-        .context("cargo run --example same")?;
+        .context("the example `same` of muster-sync")?;
     Ok(status.success())
 }
 

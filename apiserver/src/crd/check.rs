@@ -50,7 +50,9 @@ pub fn problems(new: &Value, old: Option<&Value>) -> Vec<Cause> {
     if group.ends_with(".k8s.io") || group.ends_with(".kubernetes.io") {
         approval(new, &mut causes);
     }
-    versions(spec, &mut causes);
+    if old.is_none_or(|old| old["spec"]["versions"] != spec["versions"]) {
+        versions(spec, &mut causes);
+    }
     if let Some(old) = old {
         immutable(new, old, &mut causes);
     }
@@ -170,7 +172,7 @@ fn schema(version: &Value, path: &str, causes: &mut Vec<Cause>) {
         causes.push(Cause::required(at, "schemas are required"));
         return;
     }
-    if let Err(problems) = Schema::parse(openapi) {
+    if let Err(problems) = Schema::shared(openapi) {
         causes.extend(problems.into_iter().map(|problem| Cause {
             field: format!("{path}.{}", problem.field),
             ..problem

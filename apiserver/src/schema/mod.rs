@@ -17,7 +17,7 @@ mod value;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -26,6 +26,9 @@ pub use cause::{Cause, reason};
 pub use node::{ListType, MapType};
 pub(crate) use node::{Node, Type};
 pub(crate) use rules::{Condition, member_at};
+
+/// How many schemas are kept before those that no server uses are dropped.
+const UNUSED: usize = 64;
 
 /// A structural schema of one version of a custom resource, its CEL rules parsed once.
 #[derive(Debug)]
@@ -48,21 +51,20 @@ impl Schema {
     }
 
     /// As [`Schema::parse`], of a schema as text, once for all servers of the process: each of a hundred simulated clusters has the same
-    /// definitions, and what patterns and rules compile to is larger than they are. Kept as long as a server uses it.
+    /// definitions, and what patterns and rules compile to is larger than they are. The newest that no server uses are kept too: the
+    /// next server has the same.
     pub fn shared(openapi: &Value) -> Result<(Arc<str>, Arc<Self>), Vec<Cause>> {
-        static ALL: Mutex<BTreeMap<Arc<str>, Weak<Schema>>> = Mutex::new(BTreeMap::new());
+        static ALL: Mutex<BTreeMap<Arc<str>, Arc<Schema>>> = Mutex::new(BTreeMap::new());
         let text: Arc<str> = openapi.to_string().into();
-        let known = |all: &BTreeMap<Arc<str>, Weak<Self>>| {
-            let (text, schema) = all.get_key_value(&text)?;
-            Some((Arc::clone(text), schema.upgrade()?))
-        };
-        if let Some(known) = known(&ALL.lock()) {
-            return Ok(known);
+        if let Some((text, schema)) = ALL.lock().get_key_value(&text) {
+            return Ok((Arc::clone(text), Arc::clone(schema)));
         }
         let schema = Arc::new(Self::parse(openapi)?);
         let mut all = ALL.lock();
-        all.retain(|_, schema| schema.strong_count() > 0);
-        all.insert(Arc::clone(&text), Arc::downgrade(&schema));
+        if all.len() >= UNUSED {
+            all.retain(|_, schema| Arc::strong_count(schema) > 1);
+        }
+        all.insert(Arc::clone(&text), Arc::clone(&schema));
         Ok((text, schema))
     }
 
