@@ -1,6 +1,12 @@
 //! A management cluster, clusters, one git host, and the processes: each of them can be taken away and brought back.
 
-use std::{collections::BTreeMap, fmt::Debug, future::Future, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    future::Future,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use k8s_openapi::{
     ByteString,
@@ -73,6 +79,14 @@ pub struct Deciding {
     pub tasks: Vec<AbortOnDropHandle<()>>,
 }
 
+// Definitions take a quarter of a second to make: once for all tests.
+static DOWNSTREAM: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(crds::downstream);
+static FLUX: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(crds::flux);
+static MANAGEMENT: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(|| {
+    let muster = crds::management().into_iter();
+    muster.chain(FLUX.clone()).chain([crds::cluster_api()]).collect()
+});
+
 impl Bed {
     /// Clusters with agents, and a controller.
     pub async fn new(names: &[&str]) -> Self {
@@ -82,24 +96,16 @@ impl Bed {
     }
 
     pub async fn without_controller(names: &[&str]) -> Self {
-        let current = |_: &str| crds::downstream();
+        let current = |_: &str| DOWNSTREAM.clone();
         Self::with_kinds(names, current).await
     }
 
     /// Clusters with these kinds of muster, and no controller.
     pub async fn with_kinds(names: &[&str], kinds: impl Fn(&str) -> Vec<CustomResourceDefinition>) -> Self {
-        let management = server(
-            NS,
-            crds::management()
-                .into_iter()
-                .chain(crds::flux())
-                .chain([crds::cluster_api()])
-                .collect(),
-        )
-        .await;
+        let management = server(NS, MANAGEMENT.clone()).await;
         let mut clusters = BTreeMap::new();
         for name in names {
-            let kinds = kinds(name).into_iter().chain(crds::flux()).collect();
+            let kinds = kinds(name).into_iter().chain(FLUX.clone()).collect();
             clusters.insert((*name).to_owned(), server(SYSTEM, kinds).await);
         }
         let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
@@ -342,7 +348,7 @@ impl Bed {
                 if let Some(found) = look().await {
                     return found;
                 }
-                tokio::time::sleep(Duration::from_millis(250)).await;
+                tokio::time::sleep(Duration::from_secs(1)).await;
             }
         };
         if let Ok(found) = tokio::time::timeout(LIMIT, reached).await {
