@@ -33,6 +33,7 @@ pub mod module;
 pub mod names;
 pub mod node;
 pub mod path;
+pub mod plan;
 pub mod ranges;
 pub mod reasons;
 pub mod revision;

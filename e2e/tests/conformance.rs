@@ -22,6 +22,8 @@ mod das_schiff;
 mod deviations;
 #[path = "conformance/grafana/mod.rs"]
 mod grafana;
+#[path = "conformance/kudo/mod.rs"]
+mod kudo;
 #[path = "conformance/matcher.rs"]
 mod matcher;
 #[path = "conformance/reader.rs"]

@@ -17,6 +17,7 @@ pub mod apply;
 pub mod build;
 pub mod health;
 pub mod inventory;
+pub mod plan;
 pub mod source;
 pub mod substitute;
 pub mod yaml;

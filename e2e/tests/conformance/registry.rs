@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::{das_schiff, grafana, matcher::Rules, reader::Case};
+use crate::{das_schiff, grafana, kudo, matcher::Rules, reader::Case};
 
 /// Every system of the corpus.
 pub const SYSTEMS: &[System] = &[
@@ -17,7 +17,7 @@ pub const SYSTEMS: &[System] = &[
     },
     System {
         folder: "kudo",
-        tables: None,
+        tables: Some(kudo::TABLES),
     },
     System {
         folder: "cluster-api-in-place",

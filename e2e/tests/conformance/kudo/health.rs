@@ -1,0 +1,43 @@
+//! Tables of the health of objects.
+
+use jiff::Timestamp;
+use muster_sync::health::{self, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::registry::{Input, Table, product};
+
+pub const TABLES: &[Table] = &[
+    product("health.json", "muster_sync::health::of", judged).without(WORDS),
+    product("health-probes.json", "muster_sync::health::of", judged).without(WORDS),
+    product("readiness.json", "muster_sync::health::of", ready).without(WORDS),
+];
+
+/// The words of a current object are those of kstatus. What cannot be judged is not done, as what is unhealthy is.
+const WORDS: &[&str] = &["message", "terminalMessage", "error"];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HealthInput {
+    object: Value,
+}
+
+fn judged(input: &Input<'_>) -> anyhow::Result<Value> {
+    let given: HealthInput = input.parse()?;
+    let health = health::of(&given.object, Timestamp::UNIX_EPOCH);
+    Ok(json!({"healthy": health.state == State::Current, "terminal": health.terminal}))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadinessInput {
+    #[serde(rename = "instance")]
+    _instance: Value,
+    objects: Vec<Value>,
+}
+
+fn ready(input: &Input<'_>) -> anyhow::Result<Value> {
+    let given: ReadinessInput = input.parse()?;
+    let current = |object: &Value| health::of(object, Timestamp::UNIX_EPOCH).state == State::Current;
+    Ok(json!({"ready": given.objects.iter().all(current)}))
+}

@@ -1,0 +1,661 @@
+//! The plan file: typed, and checked against the files and objects that it is about.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use globset::{GlobBuilder, GlobMatcher};
+use muster_api::digest::sha256_hex;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_path_to_error::Segment;
+
+use super::{Deleted, OnFailure, Phase, Plan, Step, StepId, Strategy};
+use crate::{
+    build::Manifest,
+    source::File,
+    substitute::{self, SubstituteProblem, Variables},
+    yaml::{self, Document, Kind, Node, Position, YamlError},
+};
+
+/// What a file of plans says that it is.
+pub const API_VERSION: &str = "fleet.muster.dev/v1alpha1";
+/// The kind of a file of plans.
+pub const KIND: &str = "Plan";
+/// The plan of the first time, which every file has.
+pub const DEPLOY: &str = "deploy";
+/// In `apply`: all files that no step of any plan names.
+pub const REST: &str = "*";
+/// A step's timeout when it names none.
+const TIMEOUT: Duration = Duration::from_mins(5);
+
+/// What is wrong in a plan file, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{at}: {problem}")]
+pub struct PlanError {
+    /// The file, as it was named.
+    pub file: Arc<str>,
+    /// The place.
+    pub at: Position,
+    /// What is wrong there.
+    pub problem: PlanProblem,
+}
+
+/// What is wrong in a plan file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanProblem {
+    /// Not one document of the kind.
+    #[error("a plan file is one document of kind Plan ({API_VERSION}), and this is {0}")]
+    NotAPlan(String),
+    /// A field that is unknown, missing or of another type.
+    #[error("{field}: {why}")]
+    Shape {
+        /// The path of the field.
+        field: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is no plan for the first time.
+    #[error("there is no plan {DEPLOY}: it is what runs first in a cluster")]
+    NoDeploy,
+    /// A name that cannot stand in labels and names of Jobs.
+    #[error("{0:?} is no name for a plan, phase or step: up to 63 lower-case letters, digits and -, a letter or digit at both ends")]
+    Name(String),
+    /// A name that stands there twice.
+    #[error("{0} stands there twice: progress is kept by name")]
+    Twice(String),
+    /// `when` cannot be expanded.
+    #[error("when: {0}")]
+    When(SubstituteProblem),
+    /// A pattern that cannot be read.
+    #[error("{pattern:?} is no pattern of files: {why}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A pattern that no file fits.
+    #[error("no file {0:?} below the folder")]
+    NoFile(String),
+    /// A file that two steps of one plan apply.
+    #[error("{file} is applied by step {first} of plan {plan} already; a file stands in one step of a plan")]
+    InTwoSteps {
+        /// The file.
+        file: String,
+        /// The plan.
+        plan: String,
+        /// The step before.
+        first: StepId,
+    },
+    /// An object that one step applies and another deletes.
+    #[error("{object} is applied by step {by}; a step deletes only what no other step applies")]
+    Applied {
+        /// The object.
+        object: Deleted,
+        /// The step that applies it.
+        by: StepId,
+    },
+    /// A step that waits for what comes after it.
+    #[error("{object} needs {needed}, which step {later} applies only later: the plan would wait for itself")]
+    Cycle {
+        /// What cannot be applied.
+        object: String,
+        /// What has to be there before.
+        needed: String,
+        /// The step that brings it.
+        later: StepId,
+    },
+    /// A step that may take longer than the whole.
+    #[error("timeout {timeout} is longer than the {limit} of spec.sync.package.timeout")]
+    Timeout {
+        /// The step's.
+        timeout: muster_api::duration::Duration,
+        /// The package's.
+        limit: muster_api::duration::Duration,
+    },
+}
+
+/// What the plans of a file are about.
+#[derive(Debug, Clone, Copy)]
+pub struct Documents<'a> {
+    /// The folder, from the root of the repository; empty for the root.
+    pub folder: &'a str,
+    /// The objects that the folder's other files make.
+    pub manifests: &'a [Manifest],
+    /// What `when` may name.
+    pub variables: &'a Variables,
+    /// The longest timeout that a step may have.
+    pub timeout: Option<Duration>,
+}
+
+/// The plans of a version.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PlanFile {
+    plans: BTreeMap<String, Plan>,
+}
+
+impl PlanFile {
+    /// Reads a file of plans and checks all of them. The errors are in the order of the text.
+    pub fn read(file: &File, about: &Documents<'_>) -> Result<Self, Vec<PlanError>> {
+        let document = document(file).map_err(|error| vec![error])?;
+        let written = written(&document).map_err(|error| vec![error])?;
+        let mut reader = Reader {
+            document: &document,
+            about,
+            files: below(about),
+            named: BTreeSet::new(),
+            errors: Vec::new(),
+        };
+        let plans = reader.plans(&written.spec.plans);
+        let mut errors = reader.errors;
+        if errors.is_empty() {
+            return Ok(Self { plans });
+        }
+        errors.sort_by_key(|error| error.at);
+        Err(errors)
+    }
+
+    /// The plan of a name.
+    pub fn plan(&self, name: &str) -> Option<&Plan> {
+        self.plans.get(name)
+    }
+
+    /// The names of the plans.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.plans.keys().map(String::as_str)
+    }
+}
+
+/// As it stands in the text.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Written {
+    #[serde(rename = "apiVersion")]
+    _api_version: String,
+    #[serde(rename = "kind")]
+    _kind: String,
+    #[serde(default, rename = "metadata")]
+    _metadata: serde::de::IgnoredAny,
+    spec: WrittenSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WrittenSpec {
+    plans: BTreeMap<String, WrittenPlan>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WrittenPlan {
+    #[serde(default)]
+    strategy: Strategy,
+    #[serde(default)]
+    phases: Vec<WrittenPhase>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WrittenPhase {
+    name: String,
+    #[serde(default)]
+    strategy: Strategy,
+    #[serde(default)]
+    steps: Vec<WrittenStep>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WrittenStep {
+    name: String,
+    when: Option<String>,
+    #[serde(default)]
+    apply: Vec<String>,
+    #[serde(default)]
+    delete: Vec<Deleted>,
+    timeout: Option<muster_api::duration::Duration>,
+    #[serde(default)]
+    retries: u32,
+    #[serde(default)]
+    on_failure: OnFailure,
+}
+
+/// The one document of the file, if it is a plan.
+fn document(file: &File) -> Result<Document, PlanError> {
+    let path: Arc<str> = file.path.as_str().into();
+    let error = |at, problem| PlanError { file: Arc::clone(&path), at, problem };
+    let start = Position { line: 1, column: 1 };
+    let mut documents = yaml::documents(&file.path, &file.bytes).map_err(|wrong| unreadable(&wrong))?;
+    match documents.len() {
+        1 => {}
+        count => return Err(error(start, PlanProblem::NotAPlan(format!("{count} documents")))),
+    }
+    let document = documents.remove(0);
+    let text = |field| document.root.get(field).and_then(|node| node.text());
+    match (text("apiVersion"), text("kind")) {
+        (Some(API_VERSION), Some(KIND)) => Ok(document),
+        (api_version, kind) => {
+            let is = format!("{} of {}", kind.unwrap_or("no kind"), api_version.unwrap_or("no apiVersion"));
+            Err(error(document.root.at, PlanProblem::NotAPlan(is)))
+        }
+    }
+}
+
+fn unreadable(error: &YamlError) -> PlanError {
+    PlanError {
+        file: Arc::clone(&error.file),
+        at: error.at,
+        problem: PlanProblem::Shape {
+            field: "the document".to_owned(),
+            why: error.problem.to_string(),
+        },
+    }
+}
+
+fn written(document: &Document) -> Result<Written, PlanError> {
+    let value = document.value().map_err(|error| unreadable(&error))?;
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let keys: Vec<Key<'_>> = error.path().iter().filter_map(Key::of).collect();
+        PlanError {
+            file: Arc::clone(&document.file),
+            at: place(&document.root, &keys),
+            problem: PlanProblem::Shape {
+                field: error.path().to_string(),
+                why: error.inner().to_string(),
+            },
+        }
+    })
+}
+
+/// A part of the path of a field.
+#[derive(Clone, Copy)]
+enum Key<'a> {
+    Name(&'a str),
+    Item(usize),
+}
+
+impl<'a> Key<'a> {
+    fn of(segment: &'a Segment) -> Option<Self> {
+        match segment {
+            Segment::Seq { index } => Some(Self::Item(*index)),
+            Segment::Map { key } => Some(Self::Name(key)),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        }
+    }
+}
+
+/// The place of a field, or of what should hold it.
+fn place(root: &Node, path: &[Key<'_>]) -> Position {
+    let mut node = root;
+    for key in path {
+        let next = match (key, &node.kind) {
+            (Key::Name(name), _) => node.get(name),
+            (Key::Item(index), Kind::Sequence(items)) => items.get(*index),
+            (Key::Item(_), Kind::Scalar(_) | Kind::Mapping(_)) => None,
+        };
+        let Some(next) = next else { break };
+        node = next;
+    }
+    node.at
+}
+
+/// The files with objects, by their paths below the folder, each with its objects.
+fn below<'a>(about: &Documents<'a>) -> BTreeMap<String, Vec<&'a Manifest>> {
+    let folder = about.folder.trim_matches('/');
+    let mut files: BTreeMap<String, Vec<&Manifest>> = BTreeMap::new();
+    for manifest in about.manifests {
+        let path: &str = &manifest.origin.file;
+        let path = path.strip_prefix(folder).unwrap_or(path).trim_start_matches('/');
+        files.entry(path.to_owned()).or_default().push(manifest);
+    }
+    files
+}
+
+/// Makes plans of what is written.
+struct Reader<'a> {
+    document: &'a Document,
+    about: &'a Documents<'a>,
+    files: BTreeMap<String, Vec<&'a Manifest>>,
+    /// What steps of any plan name.
+    named: BTreeSet<String>,
+    errors: Vec<PlanError>,
+}
+
+impl<'a> Reader<'a> {
+    fn plans(&mut self, written: &BTreeMap<String, WrittenPlan>) -> BTreeMap<String, Plan> {
+        if !written.contains_key(DEPLOY) {
+            self.error(&["spec", "plans"].map(Key::Name), PlanProblem::NoDeploy);
+        }
+        self.named = self.named(written);
+        written
+            .iter()
+            .map(|(name, plan)| {
+                let at = ["spec", "plans", name].map(Key::Name);
+                self.name(&at, name);
+                (name.clone(), self.plan(&at, name, plan))
+            })
+            .collect()
+    }
+
+    /// The files that steps name, by patterns other than [`REST`].
+    fn named(&self, written: &BTreeMap<String, WrittenPlan>) -> BTreeSet<String> {
+        let patterns = written
+            .values()
+            .flat_map(|plan| &plan.phases)
+            .flat_map(|phase| &phase.steps)
+            .flat_map(|step| &step.apply)
+            .filter(|pattern| *pattern != REST)
+            .filter_map(|pattern| matcher(pattern).ok());
+        let matchers: Vec<GlobMatcher> = patterns.collect();
+        let paths = self.files.keys();
+        paths.filter(|path| matchers.iter().any(|one| one.is_match(path))).cloned().collect()
+    }
+
+    fn plan(&mut self, at: &[Key<'_>], name: &str, written: &WrittenPlan) -> Plan {
+        let mut phases = Vec::new();
+        let mut names = BTreeSet::new();
+        let mut taken = BTreeMap::new();
+        for (index, phase) in written.phases.iter().enumerate() {
+            let at = join(at, &[Key::Name("phases"), Key::Item(index)]);
+            self.item(&at, &phase.name, &mut names);
+            phases.push(self.phase(&at, name, phase, &mut taken));
+        }
+        let plan = Plan {
+            name: name.to_owned(),
+            strategy: written.strategy,
+            phases,
+            deadline: None,
+        };
+        self.deletes(at, written, &plan);
+        self.cycles(at, written, &plan);
+        plan
+    }
+
+    fn phase(&mut self, at: &[Key<'_>], plan: &str, written: &WrittenPhase, taken: &mut BTreeMap<String, StepId>) -> Phase {
+        let mut steps = Vec::new();
+        let mut names = BTreeSet::new();
+        for (index, step) in written.steps.iter().enumerate() {
+            let at = join(at, &[Key::Name("steps"), Key::Item(index)]);
+            self.item(&at, &step.name, &mut names);
+            let id = StepId::new(&written.name, &step.name);
+            if let Some(step) = self.step(&at, plan, &id, step, taken) {
+                steps.push(step);
+            }
+        }
+        Phase {
+            name: written.name.clone(),
+            strategy: written.strategy,
+            steps,
+        }
+    }
+
+    /// The step, unless its `when` leaves it out.
+    fn step(
+        &mut self,
+        at: &[Key<'_>],
+        plan: &str,
+        id: &StepId,
+        written: &WrittenStep,
+        taken: &mut BTreeMap<String, StepId>,
+    ) -> Option<Step> {
+        let runs = self.runs(at, written.when.as_deref());
+        let mut apply = BTreeSet::new();
+        for (index, pattern) in written.apply.iter().enumerate() {
+            let at = join(at, &[Key::Name("apply"), Key::Item(index)]);
+            for file in self.matching(&at, pattern) {
+                match taken.get(&file) {
+                    Some(first) if first != id => {
+                        let (plan, first) = (plan.to_owned(), first.clone());
+                        self.error(&at, PlanProblem::InTwoSteps { file, plan, first });
+                    }
+                    _ => {
+                        taken.insert(file.clone(), id.clone());
+                        apply.insert(file);
+                    }
+                }
+            }
+        }
+        let timeout = self.timeout(at, written.timeout);
+        runs.then(|| {
+            let folder = self.about.folder.trim_matches('/');
+            let from_root = |path: &String| match folder {
+                "" => path.clone(),
+                folder => format!("{folder}/{path}"),
+            };
+            Step {
+                name: written.name.clone(),
+                digest: digest(apply.iter().flat_map(|path| &self.files[path]), &written.delete),
+                apply: apply.iter().map(from_root).collect(),
+                delete: written.delete.clone(),
+                timeout,
+                retries: written.retries,
+                on_failure: written.on_failure,
+            }
+        })
+    }
+
+    /// Whether the step is part of the plan in this cluster.
+    fn runs(&mut self, at: &[Key<'_>], when: Option<&str>) -> bool {
+        let Some(when) = when else { return true };
+        match substitute::expand(when, self.about.variables) {
+            Ok(text) => !matches!(text.trim(), "" | "false" | "0"),
+            Err(problem) => {
+                self.error(&join(at, &[Key::Name("when")]), PlanProblem::When(problem));
+                false
+            }
+        }
+    }
+
+    fn matching(&mut self, at: &[Key<'_>], pattern: &str) -> Vec<String> {
+        if pattern == REST {
+            return self.files.keys().filter(|path| !self.named.contains(*path)).cloned().collect();
+        }
+        let matcher = match matcher(pattern) {
+            Ok(matcher) => matcher,
+            Err(problem) => {
+                self.error(at, problem);
+                return Vec::new();
+            }
+        };
+        let found: Vec<String> = self.files.keys().filter(|path| matcher.is_match(path)).cloned().collect();
+        if found.is_empty() {
+            self.error(at, PlanProblem::NoFile(pattern.to_owned()));
+        }
+        found
+    }
+
+    fn timeout(&mut self, at: &[Key<'_>], written: Option<muster_api::duration::Duration>) -> Duration {
+        let limit = self.about.timeout;
+        let Some(timeout) = written else {
+            return limit.map_or(TIMEOUT, |limit| limit.min(TIMEOUT));
+        };
+        let given = Duration::from_millis(timeout.as_millis());
+        if let Some(limit) = limit.filter(|limit| given > *limit) {
+            let limit = muster_api::duration::Duration::from_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+            self.error(&join(at, &[Key::Name("timeout")]), PlanProblem::Timeout { timeout, limit });
+        }
+        given
+    }
+
+    /// No step deletes what another one applies.
+    fn deletes(&mut self, at: &[Key<'_>], written: &WrittenPlan, plan: &Plan) {
+        for (path, _, step) in steps(at, written) {
+            for (index, object) in step.delete.iter().enumerate() {
+                if let Some(by) = self.applied_by(plan, |manifest| is(manifest, object)) {
+                    let at = join(&path, &[Key::Name("delete"), Key::Item(index)]);
+                    let object = object.clone();
+                    self.error(&at, PlanProblem::Applied { object, by });
+                }
+            }
+        }
+    }
+
+    /// No step applies what needs a Namespace or a definition that only a later one brings.
+    fn cycles(&mut self, at: &[Key<'_>], written: &WrittenPlan, plan: &Plan) {
+        let mut order: BTreeMap<StepId, (usize, usize)> = BTreeMap::new();
+        let mut brought: BTreeMap<String, StepId> = BTreeMap::new();
+        for (number, phase) in plan.phases.iter().enumerate() {
+            for (inner, step) in phase.steps.iter().enumerate() {
+                let id = StepId::new(&phase.name, &step.name);
+                let phase_number = if plan.strategy == Strategy::Serial { number } else { 0 };
+                let step_number = if phase.strategy == Strategy::Serial { inner } else { 0 };
+                for manifest in self.manifests(step) {
+                    if let Some(what) = brings(manifest) {
+                        brought.entry(what).or_insert_with(|| id.clone());
+                    }
+                }
+                order.insert(id, (phase_number, step_number));
+            }
+        }
+        for (path, phase, step) in steps(at, written) {
+            let id = StepId::new(phase, &step.name);
+            let Some(resolved) = plan_step(plan, &id) else { continue };
+            let late = self.manifests(resolved).into_iter().find_map(|manifest| {
+                needs(manifest).into_iter().find_map(|needed| {
+                    let later = brought.get(&needed).filter(|by| after(&order, by, &id))?;
+                    Some(PlanProblem::Cycle {
+                        object: manifest.identity().to_string(),
+                        needed,
+                        later: later.clone(),
+                    })
+                })
+            });
+            if let Some(problem) = late {
+                self.error(&path, problem);
+            }
+        }
+    }
+
+    fn manifests(&self, step: &Step) -> Vec<&'a Manifest> {
+        let of = |manifest: &&Manifest| step.apply.iter().any(|path| **path == *manifest.origin.file);
+        self.about.manifests.iter().filter(of).collect()
+    }
+
+    fn applied_by(&self, plan: &Plan, wanted: impl Fn(&Manifest) -> bool) -> Option<StepId> {
+        plan.phases.iter().find_map(|phase| {
+            let step = phase.steps.iter().find(|step| self.manifests(step).into_iter().any(&wanted))?;
+            Some(StepId::new(&phase.name, &step.name))
+        })
+    }
+
+    /// A phase or a step: its name is a name, and the only one among its siblings.
+    fn item(&mut self, at: &[Key<'_>], name: &str, names: &mut BTreeSet<String>) {
+        let at = join(at, &[Key::Name("name")]);
+        self.name(&at, name);
+        if !names.insert(name.to_owned()) {
+            self.error(&at, PlanProblem::Twice(name.to_owned()));
+        }
+    }
+
+    fn name(&mut self, at: &[Key<'_>], name: &str) {
+        if muster_api::validate::names::dns_label(name).is_err() {
+            self.error(at, PlanProblem::Name(name.to_owned()));
+        }
+    }
+
+    fn error(&mut self, at: &[Key<'_>], problem: PlanProblem) {
+        self.errors.push(PlanError {
+            file: Arc::clone(&self.document.file),
+            at: place(&self.document.root, at),
+            problem,
+        });
+    }
+}
+
+fn join<'a>(path: &[Key<'a>], further: &[Key<'a>]) -> Vec<Key<'a>> {
+    [path, further].concat()
+}
+
+/// The steps as they are written, each with its path and its phase.
+fn steps<'a>(at: &[Key<'a>], written: &'a WrittenPlan) -> Vec<(Vec<Key<'a>>, &'a str, &'a WrittenStep)> {
+    let phases = written.phases.iter().enumerate();
+    phases
+        .flat_map(|(number, phase)| {
+            let inner = phase.steps.iter().enumerate();
+            inner.map(move |(index, step)| {
+                let further = [Key::Name("phases"), Key::Item(number), Key::Name("steps"), Key::Item(index)];
+                (join(at, &further), phase.name.as_str(), step)
+            })
+        })
+        .collect()
+}
+
+fn plan_step<'a>(plan: &'a Plan, id: &StepId) -> Option<&'a Step> {
+    let phase = plan.phases.iter().find(|phase| phase.name == id.phase)?;
+    phase.steps.iter().find(|step| step.name == id.step)
+}
+
+fn after(order: &BTreeMap<StepId, (usize, usize)>, one: &StepId, other: &StepId) -> bool {
+    match (order.get(one), order.get(other)) {
+        (Some(one_at), Some(other_at)) => {
+            one_at.0 > other_at.0 || (one.phase == other.phase && one_at.1 > other_at.1)
+        }
+        _ => false,
+    }
+}
+
+/// What else could not be there without the object: a Namespace, a kind.
+fn brings(manifest: &Manifest) -> Option<String> {
+    let identity = manifest.identity();
+    match (identity.group.as_str(), identity.kind.as_str()) {
+        ("", "Namespace") => Some(namespace(&identity.name)),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            let text = |pointer| manifest.object.pointer(pointer).and_then(Value::as_str);
+            Some(kind(text("/spec/group")?, text("/spec/names/kind")?))
+        }
+        _ => None,
+    }
+}
+
+fn needs(manifest: &Manifest) -> Vec<String> {
+    let identity = manifest.identity();
+    let mut needs = vec![kind(&identity.group, &identity.kind)];
+    if !identity.namespace.is_empty() {
+        needs.push(namespace(&identity.namespace));
+    }
+    needs
+}
+
+fn namespace(name: &str) -> String {
+    format!("Namespace {name}")
+}
+
+fn kind(group: &str, kind: &str) -> String {
+    format!("the definition of {kind}.{group}")
+}
+
+fn is(manifest: &Manifest, object: &Deleted) -> bool {
+    let identity = manifest.identity();
+    let group = object.api_version.rsplit_once('/').map_or("", |(group, _)| group);
+    identity.group == group
+        && identity.kind == object.kind
+        && identity.name == object.name
+        && identity.namespace == object.namespace
+}
+
+fn matcher(pattern: &str) -> Result<GlobMatcher, PlanProblem> {
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+    glob.map(|glob| glob.compile_matcher()).map_err(|error| PlanProblem::Pattern {
+        pattern: pattern.to_owned(),
+        why: error.kind().to_string(),
+    })
+}
+
+/// The hash of what a step applies and deletes.
+fn digest<'a>(applied: impl Iterator<Item = &'a &'a Manifest>, deleted: &[Deleted]) -> String {
+    let applied = applied.map(|manifest| manifest.object.to_string());
+    let deleted = deleted.iter().map(|object| format!("{} {object}", object.api_version));
+    let parts: Vec<String> = applied.chain(deleted).collect();
+    sha256_hex(&parts.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+impl fmt::Display for PlanFile {
+    /// As `muster build --plan` prints it: every plan, and each step with what it applies.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.plans.values().try_for_each(|plan| write!(f, "{plan}"))
+    }
+}

@@ -1,0 +1,172 @@
+//! Promise: a plan file is taken whole or refused, with the file, the line and what to change.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use muster_sync::{
+    build::{BuildOptions, build},
+    plan::{Documents, PlanFile, StepId},
+    source::{File, Files},
+    substitute::Variables,
+};
+
+const FOLDER: &[(&str, &str)] = &[
+    ("db/jobs/backup.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: backup, namespace: db}\n"),
+    ("db/jobs/migrate.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, namespace: db}\n"),
+    ("db/namespace.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: db}\n"),
+    ("db/app.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: app, namespace: db}\n"),
+    ("db/old.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: old, namespace: db}\n"),
+];
+
+fn file(path: &str, text: &str) -> File {
+    File { path: path.to_owned(), bytes: text.to_owned().into() }
+}
+
+/// What is made of a text of `db/plan.yaml`, with these variables; or the errors, a line each.
+fn read(text: &str, variables: &[(&str, &str)]) -> Result<PlanFile, Vec<String>> {
+    let files = Files::new(FOLDER.iter().map(|(path, text)| file(path, text)));
+    let manifests = build(&files, &BuildOptions::default()).map_err(|errors| vec![errors.to_string()])?;
+    let pairs: BTreeMap<String, String> =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let variables = Variables::new(&pairs).map_err(|problem| vec![problem.to_string()])?;
+    let about = Documents {
+        folder: "./db",
+        manifests: &manifests,
+        variables: &variables,
+        timeout: Some(Duration::from_mins(5)),
+    };
+    PlanFile::read(&file("db/plan.yaml", text), &about)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect())
+}
+
+/// A file whose only plan has these lines as its phases.
+fn phases(lines: &str) -> String {
+    format!("apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec:\n  plans:\n    deploy:\n      phases:\n{lines}")
+}
+
+fn refused(text: &str) -> Vec<String> {
+    read(text, &[]).err().unwrap_or_default()
+}
+
+fn only(lines: &str) -> String {
+    let refused = refused(&phases(lines));
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    refused.concat()
+}
+
+#[test]
+fn steps_get_their_files_and_the_rest_is_what_no_step_names() -> Result<(), Vec<String>> {
+    let text = phases(
+        "      - {name: before, steps: [{name: space, apply: [namespace.yaml]}]}
+      - name: schema
+        steps:
+        - {name: backup, when: \"${BACKUP:-}\", apply: [jobs/backup.yaml], timeout: 3m}
+        - {name: migrate, apply: [jobs/migrate.yaml], retries: 2}
+      - {name: app, steps: [{name: rest, apply: ['*']}]}
+    cleanup:
+      phases:
+      - {name: save, steps: [{name: backup, apply: ['jobs/back*.yaml'], onFailure: Continue}]}
+",
+    );
+    insta::assert_snapshot!(read(&text, &[])?, @"
+    plan cleanup (serial)
+      save (serial)
+        backup, may fail
+          apply db/jobs/backup.yaml
+    plan deploy (serial)
+      before (serial)
+        space
+          apply db/namespace.yaml
+      schema (serial)
+        migrate, 2 retries
+          apply db/jobs/migrate.yaml
+      app (serial)
+        rest
+          apply db/app.yaml
+          apply db/old.yaml
+    ");
+    for (value, runs) in [("yes", true), ("false", false), ("0", false), ("", false)] {
+        let plans = read(&text, &[("BACKUP", value)])?;
+        let steps = &plans.plan("deploy").ok_or_else(Vec::new)?.phases[1].steps;
+        assert_eq!(steps.len() == 2, runs, "BACKUP={value:?}");
+        assert_eq!(steps.last().map(|step| step.timeout), Some(Duration::from_mins(5)));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_word_that_is_none_is_refused_at_its_line() {
+    assert_eq!(
+        only("      - {name: a, strategy: seriel, steps: []}\n"),
+        "db/plan.yaml:7:28: spec.plans.deploy.phases[0].strategy: unknown variant `seriel`, expected `serial` or `parallel`"
+    );
+    let unknown = only("      - {name: a, steps: [{name: b, aply: [app.yaml]}]}\n");
+    assert!(unknown.starts_with("db/plan.yaml:7:36: spec.plans.deploy.phases[0].steps[0].aply: unknown field"), "{unknown}");
+    let kind = refused("apiVersion: fleet.muster.dev/v1alpha1\nkind: Plans\nspec: {}\n").concat();
+    assert!(kind.ends_with("and this is Plans of fleet.muster.dev/v1alpha1"), "{kind}");
+    let two = refused(&format!("{}---\nkind: x\n", phases(""))).concat();
+    assert!(two.ends_with("and this is 2 documents"), "{two}");
+    let none = refused("apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec:\n  plans: {backup: {}}\n");
+    assert_eq!(none, ["db/plan.yaml:4:10: there is no plan deploy: it is what runs first in a cluster"]);
+}
+
+#[test]
+fn a_file_that_is_not_there_or_is_in_two_steps_is_refused() {
+    assert_eq!(
+        only("      - {name: a, steps: [{name: b, apply: [jobs/nope.yaml]}]}\n"),
+        "db/plan.yaml:7:43: no file \"jobs/nope.yaml\" below the folder"
+    );
+    assert_eq!(
+        only("      - name: a\n        steps:\n        - {name: b, apply: [app.yaml]}\n        - {name: c, apply: [app.yaml]}\n"),
+        "db/plan.yaml:10:29: app.yaml is applied by step a/b of plan deploy already; a file stands in one step of a plan"
+    );
+    let rest = refused(&phases("      - name: a\n        steps: [{name: b, apply: ['*']}, {name: c, apply: ['*']}]\n"));
+    assert_eq!(rest.len(), FOLDER.len(), "each file of the second *: {rest:?}");
+}
+
+#[test]
+fn a_plan_that_would_wait_for_itself_is_refused() {
+    assert_eq!(
+        only("      - {name: schema, steps: [{name: migrate, apply: [jobs/migrate.yaml]}]}\n      - {name: app, steps: [{name: rest, apply: ['*']}]}\n"),
+        "db/plan.yaml:7:32: Job.batch db/migrate needs Namespace db, which step app/rest applies only later: the plan would wait for itself"
+    );
+}
+
+#[test]
+fn a_variable_that_is_not_set_is_refused() {
+    let when = only("      - {name: a, steps: [{name: b, when: '${BACKUP}', apply: [app.yaml]}]}\n");
+    assert!(when.starts_with("db/plan.yaml:7:42: when: variable BACKUP is not set"), "{when}");
+}
+
+#[test]
+fn nothing_is_deleted_that_another_step_applies() {
+    let delete = "delete: [{apiVersion: v1, kind: ConfigMap, namespace: db, name: old}]";
+    assert_eq!(
+        only(&format!("      - {{name: a, steps: [{{name: b, apply: [old.yaml]}}, {{name: c, {delete}}}]}}\n")),
+        "db/plan.yaml:7:73: ConfigMap db/old is applied by step a/b; a step deletes only what no other step applies"
+    );
+    assert!(read(&phases(&format!("      - {{name: a, steps: [{{name: c, {delete}}}]}}\n")), &[]).is_ok());
+}
+
+#[test]
+fn names_and_times_are_checked() {
+    let twice = only("      - {name: a, steps: [{name: b}, {name: b}]}\n");
+    assert!(twice.ends_with("b stands there twice: progress is kept by name"), "{twice}");
+    let name = only("      - {name: A b, steps: []}\n");
+    assert!(name.contains("\"A b\" is no name for a plan, phase or step"), "{name}");
+    let timeout = only("      - {name: a, steps: [{name: b, timeout: 1h}]}\n");
+    assert!(timeout.ends_with("timeout 1h is longer than the 5m of spec.sync.package.timeout"), "{timeout}");
+}
+
+#[test]
+fn a_step_has_another_digest_when_what_it_applies_has_changed() -> Result<(), Vec<String>> {
+    let digest = |lines: &str| -> Result<String, Vec<String>> {
+        let plans = read(&phases(lines), &[])?;
+        let step = &plans.plan("deploy").ok_or_else(Vec::new)?.phases[0].steps[0];
+        assert_eq!(StepId::new("a", &step.name).to_string(), "a/b");
+        Ok(step.digest.clone())
+    };
+    let one = digest("      - {name: a, steps: [{name: b, apply: [app.yaml]}]}\n")?;
+    assert_eq!(one, digest("      - {name: a, steps: [{name: b, apply: ['a*.yaml'], timeout: 1m}]}\n")?);
+    assert_ne!(one, digest("      - {name: a, steps: [{name: b, apply: [old.yaml]}]}\n")?);
+    Ok(())
+}
