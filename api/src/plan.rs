@@ -12,7 +12,9 @@ use crate::{assemblage::FailureClass, schema};
 pub const MAX_ITEMS: usize = 64;
 
 /// Where a plan, a phase or a step stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub enum RunState {
     /// No run of it began.
     #[default]

@@ -10,23 +10,43 @@ use muster_sync::{
 };
 
 const FOLDER: &[(&str, &str)] = &[
-    ("db/jobs/backup.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: backup, namespace: db}\n"),
-    ("db/jobs/migrate.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, namespace: db}\n"),
-    ("db/namespace.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: db}\n"),
-    ("db/app.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: app, namespace: db}\n"),
-    ("db/old.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: old, namespace: db}\n"),
+    (
+        "db/jobs/backup.yaml",
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: backup, namespace: db}\n",
+    ),
+    (
+        "db/jobs/migrate.yaml",
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, namespace: db}\n",
+    ),
+    (
+        "db/namespace.yaml",
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: db}\n",
+    ),
+    (
+        "db/app.yaml",
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: app, namespace: db}\n",
+    ),
+    (
+        "db/old.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: old, namespace: db}\n",
+    ),
 ];
 
 fn file(path: &str, text: &str) -> File {
-    File { path: path.to_owned(), bytes: text.to_owned().into() }
+    File {
+        path: path.to_owned(),
+        bytes: text.to_owned().into(),
+    }
 }
 
 /// What is made of a text of `db/plan.yaml`, with these variables; or the errors, a line each.
 fn read(text: &str, variables: &[(&str, &str)]) -> Result<PlanFile, Vec<String>> {
     let files = Files::new(FOLDER.iter().map(|(path, text)| file(path, text)));
     let manifests = build(&files, &BuildOptions::default()).map_err(|errors| vec![errors.to_string()])?;
-    let pairs: BTreeMap<String, String> =
-        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let pairs: BTreeMap<String, String> = variables
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
     let variables = Variables::new(&pairs).map_err(|problem| vec![problem.to_string()])?;
     let about = Documents {
         folder: "./db",
@@ -40,7 +60,9 @@ fn read(text: &str, variables: &[(&str, &str)]) -> Result<PlanFile, Vec<String>>
 
 /// A file whose only plan has these lines as its phases.
 fn phases(lines: &str) -> String {
-    format!("apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec:\n  plans:\n    deploy:\n      phases:\n{lines}")
+    format!(
+        "apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec:\n  plans:\n    deploy:\n      phases:\n{lines}"
+    )
 }
 
 fn refused(text: &str) -> Vec<String> {
@@ -88,7 +110,10 @@ fn steps_get_their_files_and_the_rest_is_what_no_step_names() -> Result<(), Vec<
         let plans = read(&text, &[("BACKUP", value)])?;
         let steps = &plans.plan("deploy").ok_or_else(Vec::new)?.phases[1].steps;
         assert_eq!(steps.len() == 2, runs, "BACKUP={value:?}");
-        assert_eq!(steps.last().map(|step| step.timeout), Some(Duration::from_mins(5)));
+        assert_eq!(
+            steps.last().map(|step| step.timeout),
+            Some(Duration::from_mins(5))
+        );
     }
     Ok(())
 }
@@ -97,36 +122,51 @@ fn steps_get_their_files_and_the_rest_is_what_no_step_names() -> Result<(), Vec<
 fn a_word_that_is_none_is_refused_at_its_line() {
     assert_eq!(
         only("      - {name: a, strategy: seriel, steps: []}\n"),
-        "db/plan.yaml:7:28: spec.plans.deploy.phases[0].strategy: unknown variant `seriel`, expected `serial` or `parallel`"
+        "db/plan.yaml:7:29: spec.plans.deploy.phases[0].strategy: unknown variant `seriel`, expected `serial` or `parallel`"
     );
     let unknown = only("      - {name: a, steps: [{name: b, aply: [app.yaml]}]}\n");
-    assert!(unknown.starts_with("db/plan.yaml:7:36: spec.plans.deploy.phases[0].steps[0].aply: unknown field"), "{unknown}");
+    assert!(
+        unknown.starts_with("db/plan.yaml:7:43: spec.plans.deploy.phases[0].steps[0].aply: unknown field"),
+        "{unknown}"
+    );
     let kind = refused("apiVersion: fleet.muster.dev/v1alpha1\nkind: Plans\nspec: {}\n").concat();
-    assert!(kind.ends_with("and this is Plans of fleet.muster.dev/v1alpha1"), "{kind}");
+    assert!(
+        kind.ends_with("and this is Plans of fleet.muster.dev/v1alpha1"),
+        "{kind}"
+    );
     let two = refused(&format!("{}---\nkind: x\n", phases(""))).concat();
     assert!(two.ends_with("and this is 2 documents"), "{two}");
     let none = refused("apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec:\n  plans: {backup: {}}\n");
-    assert_eq!(none, ["db/plan.yaml:4:10: there is no plan deploy: it is what runs first in a cluster"]);
+    assert_eq!(
+        none,
+        ["db/plan.yaml:4:10: there is no plan deploy: it is what runs first in a cluster"]
+    );
 }
 
 #[test]
 fn a_file_that_is_not_there_or_is_in_two_steps_is_refused() {
     assert_eq!(
         only("      - {name: a, steps: [{name: b, apply: [jobs/nope.yaml]}]}\n"),
-        "db/plan.yaml:7:43: no file \"jobs/nope.yaml\" below the folder"
+        "db/plan.yaml:7:45: no file \"jobs/nope.yaml\" below the folder"
     );
     assert_eq!(
-        only("      - name: a\n        steps:\n        - {name: b, apply: [app.yaml]}\n        - {name: c, apply: [app.yaml]}\n"),
+        only(
+            "      - name: a\n        steps:\n        - {name: b, apply: [app.yaml]}\n        - {name: c, apply: [app.yaml]}\n"
+        ),
         "db/plan.yaml:10:29: app.yaml is applied by step a/b of plan deploy already; a file stands in one step of a plan"
     );
-    let rest = refused(&phases("      - name: a\n        steps: [{name: b, apply: ['*']}, {name: c, apply: ['*']}]\n"));
+    let rest = refused(&phases(
+        "      - name: a\n        steps: [{name: b, apply: ['*']}, {name: c, apply: ['*']}]\n",
+    ));
     assert_eq!(rest.len(), FOLDER.len(), "each file of the second *: {rest:?}");
 }
 
 #[test]
 fn a_plan_that_would_wait_for_itself_is_refused() {
     assert_eq!(
-        only("      - {name: schema, steps: [{name: migrate, apply: [jobs/migrate.yaml]}]}\n      - {name: app, steps: [{name: rest, apply: ['*']}]}\n"),
+        only(
+            "      - {name: schema, steps: [{name: migrate, apply: [jobs/migrate.yaml]}]}\n      - {name: app, steps: [{name: rest, apply: ['*']}]}\n"
+        ),
         "db/plan.yaml:7:32: Job.batch db/migrate needs Namespace db, which step app/rest applies only later: the plan would wait for itself"
     );
 }
@@ -134,27 +174,47 @@ fn a_plan_that_would_wait_for_itself_is_refused() {
 #[test]
 fn a_variable_that_is_not_set_is_refused() {
     let when = only("      - {name: a, steps: [{name: b, when: '${BACKUP}', apply: [app.yaml]}]}\n");
-    assert!(when.starts_with("db/plan.yaml:7:42: when: variable BACKUP is not set"), "{when}");
+    assert!(
+        when.starts_with("db/plan.yaml:7:43: when: variable BACKUP is not set"),
+        "{when}"
+    );
 }
 
 #[test]
 fn nothing_is_deleted_that_another_step_applies() {
     let delete = "delete: [{apiVersion: v1, kind: ConfigMap, namespace: db, name: old}]";
     assert_eq!(
-        only(&format!("      - {{name: a, steps: [{{name: b, apply: [old.yaml]}}, {{name: c, {delete}}}]}}\n")),
-        "db/plan.yaml:7:73: ConfigMap db/old is applied by step a/b; a step deletes only what no other step applies"
+        only(&format!(
+            "      - {{name: a, steps: [{{name: b, apply: [old.yaml]}}, {{name: c, {delete}}}]}}\n"
+        )),
+        "db/plan.yaml:7:76: ConfigMap db/old is applied by step a/b; a step deletes only what no other step applies"
     );
-    assert!(read(&phases(&format!("      - {{name: a, steps: [{{name: c, {delete}}}]}}\n")), &[]).is_ok());
+    assert!(
+        read(
+            &phases(&format!("      - {{name: a, steps: [{{name: c, {delete}}}]}}\n")),
+            &[]
+        )
+        .is_ok()
+    );
 }
 
 #[test]
 fn names_and_times_are_checked() {
     let twice = only("      - {name: a, steps: [{name: b}, {name: b}]}\n");
-    assert!(twice.ends_with("b stands there twice: progress is kept by name"), "{twice}");
+    assert!(
+        twice.ends_with("b stands there twice: progress is kept by name"),
+        "{twice}"
+    );
     let name = only("      - {name: A b, steps: []}\n");
-    assert!(name.contains("\"A b\" is no name for a plan, phase or step"), "{name}");
+    assert!(
+        name.contains("\"A b\" is no name for a plan, phase or step"),
+        "{name}"
+    );
     let timeout = only("      - {name: a, steps: [{name: b, timeout: 1h}]}\n");
-    assert!(timeout.ends_with("timeout 1h is longer than the 5m of spec.sync.package.timeout"), "{timeout}");
+    assert!(
+        timeout.ends_with("timeout 1h is longer than the 5m of spec.sync.package.timeout"),
+        "{timeout}"
+    );
 }
 
 #[test]
@@ -166,7 +226,13 @@ fn a_step_has_another_digest_when_what_it_applies_has_changed() -> Result<(), Ve
         Ok(step.digest.clone())
     };
     let one = digest("      - {name: a, steps: [{name: b, apply: [app.yaml]}]}\n")?;
-    assert_eq!(one, digest("      - {name: a, steps: [{name: b, apply: ['a*.yaml'], timeout: 1m}]}\n")?);
-    assert_ne!(one, digest("      - {name: a, steps: [{name: b, apply: [old.yaml]}]}\n")?);
+    assert_eq!(
+        one,
+        digest("      - {name: a, steps: [{name: b, apply: ['a*.yaml'], timeout: 1m}]}\n")?
+    );
+    assert_ne!(
+        one,
+        digest("      - {name: a, steps: [{name: b, apply: [old.yaml]}]}\n")?
+    );
     Ok(())
 }

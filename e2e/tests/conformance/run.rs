@@ -174,11 +174,22 @@ impl Run<'_> {
                 .flatten()
                 .find(|table| table.file == file_name)
             {
+                Some(table) if file.is_dir() => self.directory(&file_name, table),
                 Some(table) => self.table(&name, &file, table),
                 None => self.report.fail(&format!("{name}/{file_name}: an unknown file")),
             }
         }
         Ok(())
+    }
+
+    /// Directories hold manifests, no cases.
+    fn directory(&mut self, name: &str, table: &Table) {
+        match table.answer {
+            Answer::Elsewhere(reason) | Answer::NotApplicable(reason) => {
+                self.report.lines.push(format!("{name}: not run ({reason})"));
+            }
+            Answer::Product(..) => self.report.fail(&format!("{name}: a directory has no cases")),
+        }
     }
 
     fn table(&mut self, system: &str, file: &Path, table: &Table) {

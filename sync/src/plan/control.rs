@@ -69,7 +69,10 @@ pub fn control(
     reason: &str,
 ) -> Result<RunProgress, ControlError> {
     if progress.uid != uid {
-        return Err(ControlError::OtherRun { wanted: uid.to_owned(), current: progress.uid });
+        return Err(ControlError::OtherRun {
+            wanted: uid.to_owned(),
+            current: progress.uid,
+        });
     }
     match control {
         Control::Abort => abort(&mut progress, reason)?,
@@ -129,7 +132,12 @@ fn step<'a>(progress: &'a mut RunProgress, id: &StepId) -> Result<&'a mut StepPr
     let known = progress
         .phases
         .iter()
-        .flat_map(|phase| phase.steps.iter().map(|step| StepId::new(&phase.name, &step.name).to_string()))
+        .flat_map(|phase| {
+            phase
+                .steps
+                .iter()
+                .map(|step| StepId::new(&phase.name, &step.name).to_string())
+        })
         .collect();
     progress
         .phases
@@ -137,7 +145,11 @@ fn step<'a>(progress: &'a mut RunProgress, id: &StepId) -> Result<&'a mut StepPr
         .filter(|phase| phase.name == id.phase)
         .flat_map(|phase| &mut phase.steps)
         .find(|step| step.name == id.step)
-        .ok_or_else(|| ControlError::NoStep { plan, step: id.clone(), known })
+        .ok_or_else(|| ControlError::NoStep {
+            plan,
+            step: id.clone(),
+            known,
+        })
 }
 
 /// The run goes on at this step.
@@ -149,5 +161,9 @@ fn go_on(progress: &mut RunProgress, id: &StepId) {
 }
 
 fn not_now(step: &StepId, status: RunState, needed: &'static str) -> ControlError {
-    ControlError::NotNow { step: step.clone(), status, needed }
+    ControlError::NotNow {
+        step: step.clone(),
+        status,
+        needed,
+    }
 }

@@ -71,7 +71,11 @@ pub struct Pass {
 /// their tasks one after the other in one pass, and are waited for together.
 pub fn execute(plan: &Plan, progress: RunProgress, observed: &Observed, now: Timestamp) -> Pass {
     if progress.status.is_terminal() {
-        return Pass { progress, task: None, wake: None };
+        return Pass {
+            progress,
+            task: None,
+            wake: None,
+        };
     }
     let mut progress = reshape(plan, progress);
     let started = progress.since.get_or_insert(Time(now)).0;
@@ -84,8 +88,15 @@ pub fn execute(plan: &Plan, progress: RunProgress, observed: &Observed, now: Tim
     };
     let state = walk.plan(plan, &mut progress.phases);
     progress.status = state;
-    let wake = (!state.is_terminal()).then(|| walk.due.map_or(poll(started, now), |due| due.min(poll(started, now))));
-    Pass { progress, task: walk.task, wake }
+    let wake = (!state.is_terminal()).then(|| {
+        walk.due
+            .map_or(poll(started, now), |due| due.min(poll(started, now)))
+    });
+    Pass {
+        progress,
+        task: walk.task,
+        wake,
+    }
 }
 
 /// A step that has ended in a pass.
@@ -105,7 +116,12 @@ pub fn ended(before: &RunProgress, after: &RunProgress) -> Vec<Ended> {
         progress
             .phases
             .iter()
-            .flat_map(|phase| phase.steps.iter().map(|step| (StepId::new(&phase.name, &step.name), step.clone())))
+            .flat_map(|phase| {
+                phase
+                    .steps
+                    .iter()
+                    .map(|step| (StepId::new(&phase.name, &step.name), step.clone()))
+            })
             .collect()
     };
     let before = steps(before);
@@ -114,7 +130,11 @@ pub fn ended(before: &RunProgress, after: &RunProgress) -> Vec<Ended> {
         .filter(|(id, step)| {
             step.status.is_terminal() && before.get(id).is_none_or(|before| before.status != step.status)
         })
-        .map(|(id, step)| Ended { step: id, status: step.status, message: step.message })
+        .map(|(id, step)| Ended {
+            step: id,
+            status: step.status,
+            message: step.message,
+        })
         .collect()
 }
 
@@ -176,7 +196,10 @@ impl Walk<'_> {
                 if progress.status != RunState::Error {
                     progress.status = RunState::InProgress;
                 }
-                self.task = Some(Task { step: id, attempt: progress.attempt });
+                self.task = Some(Task {
+                    step: id,
+                    attempt: progress.attempt,
+                });
             }
             Some(Outcome::Done) => end(progress, RunState::Complete, None, None),
             Some(Outcome::Fatal { message }) => fail(progress, message.clone(), FailureClass::Revision),
@@ -187,7 +210,10 @@ impl Walk<'_> {
                 let tried = progress.attempt;
                 progress.attempt += 1;
                 progress.status = RunState::Error;
-                progress.message = Some(format!("attempt {tried} of {} failed: {message}", step.retries.saturating_add(1)));
+                progress.message = Some(format!(
+                    "attempt {tried} of {} failed: {message}",
+                    step.retries.saturating_add(1)
+                ));
             }
             Some(Outcome::Waiting { message }) => {
                 progress.status = RunState::InProgress;
@@ -224,7 +250,9 @@ fn too_late(deadline: Duration) -> String {
 fn class(outcome: &Outcome) -> FailureClass {
     match outcome {
         Outcome::Transient { class, .. } => *class,
-        Outcome::Done | Outcome::Waiting { .. } | Outcome::Failed { .. } | Outcome::Fatal { .. } => FailureClass::Revision,
+        Outcome::Done | Outcome::Waiting { .. } | Outcome::Failed { .. } | Outcome::Fatal { .. } => {
+            FailureClass::Revision
+        }
     }
 }
 
@@ -265,7 +293,10 @@ fn together(states: impl Iterator<Item = RunState>) -> RunState {
 /// later for each minute of it, as KUDO does it.
 fn poll(started: Timestamp, now: Timestamp) -> Timestamp {
     let minutes = u64::try_from(now.duration_since(started).as_mins()).unwrap_or(0);
-    until(now, Duration::from_secs(minutes.saturating_add(1)).min(LONGEST_POLL))
+    until(
+        now,
+        Duration::from_secs(minutes.saturating_add(1)).min(LONGEST_POLL),
+    )
 }
 
 fn until(start: Timestamp, limit: Duration) -> Timestamp {

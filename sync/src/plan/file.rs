@@ -62,7 +62,9 @@ pub enum PlanProblem {
     #[error("there is no plan {DEPLOY}: it is what runs first in a cluster")]
     NoDeploy,
     /// A name that cannot stand in labels and names of Jobs.
-    #[error("{0:?} is no name for a plan, phase or step: up to 63 lower-case letters, digits and -, a letter or digit at both ends")]
+    #[error(
+        "{0:?} is no name for a plan, phase or step: up to 63 lower-case letters, digits and -, a letter or digit at both ends"
+    )]
     Name(String),
     /// A name that stands there twice.
     #[error("{0} stands there twice: progress is kept by name")]
@@ -227,7 +229,11 @@ struct WrittenStep {
 /// The one document of the file, if it is a plan.
 fn document(file: &File) -> Result<Document, PlanError> {
     let path: Arc<str> = file.path.as_str().into();
-    let error = |at, problem| PlanError { file: Arc::clone(&path), at, problem };
+    let error = |at, problem| PlanError {
+        file: Arc::clone(&path),
+        at,
+        problem,
+    };
     let start = Position { line: 1, column: 1 };
     let mut documents = yaml::documents(&file.path, &file.bytes).map_err(|wrong| unreadable(&wrong))?;
     match documents.len() {
@@ -239,7 +245,11 @@ fn document(file: &File) -> Result<Document, PlanError> {
     match (text("apiVersion"), text("kind")) {
         (Some(API_VERSION), Some(KIND)) => Ok(document),
         (api_version, kind) => {
-            let is = format!("{} of {}", kind.unwrap_or("no kind"), api_version.unwrap_or("no apiVersion"));
+            let is = format!(
+                "{} of {}",
+                kind.unwrap_or("no kind"),
+                api_version.unwrap_or("no apiVersion")
+            );
             Err(error(document.root.at, PlanProblem::NotAPlan(is)))
         }
     }
@@ -303,9 +313,18 @@ fn place(root: &Node, path: &[Key<'_>]) -> Position {
     node.at
 }
 
+/// The folder as paths of files begin.
+fn folder<'a>(about: &Documents<'a>) -> &'a str {
+    about
+        .folder
+        .trim_start_matches("./")
+        .trim_matches('/')
+        .trim_end_matches('.')
+}
+
 /// The files with objects, by their paths below the folder, each with its objects.
 fn below<'a>(about: &Documents<'a>) -> BTreeMap<String, Vec<&'a Manifest>> {
-    let folder = about.folder.trim_matches('/');
+    let folder = folder(about);
     let mut files: BTreeMap<String, Vec<&Manifest>> = BTreeMap::new();
     for manifest in about.manifests {
         let path: &str = &manifest.origin.file;
@@ -352,7 +371,10 @@ impl<'a> Reader<'a> {
             .filter_map(|pattern| matcher(pattern).ok());
         let matchers: Vec<GlobMatcher> = patterns.collect();
         let paths = self.files.keys();
-        paths.filter(|path| matchers.iter().any(|one| one.is_match(path))).cloned().collect()
+        paths
+            .filter(|path| matchers.iter().any(|one| one.is_match(path)))
+            .cloned()
+            .collect()
     }
 
     fn plan(&mut self, at: &[Key<'_>], name: &str, written: &WrittenPlan) -> Plan {
@@ -375,7 +397,13 @@ impl<'a> Reader<'a> {
         plan
     }
 
-    fn phase(&mut self, at: &[Key<'_>], plan: &str, written: &WrittenPhase, taken: &mut BTreeMap<String, StepId>) -> Phase {
+    fn phase(
+        &mut self,
+        at: &[Key<'_>],
+        plan: &str,
+        written: &WrittenPhase,
+        taken: &mut BTreeMap<String, StepId>,
+    ) -> Phase {
         let mut steps = Vec::new();
         let mut names = BTreeSet::new();
         for (index, step) in written.steps.iter().enumerate() {
@@ -421,8 +449,7 @@ impl<'a> Reader<'a> {
         }
         let timeout = self.timeout(at, written.timeout);
         runs.then(|| {
-            let folder = self.about.folder.trim_matches('/');
-            let from_root = |path: &String| match folder {
+            let from_root = |path: &String| match folder(self.about) {
                 "" => path.clone(),
                 folder => format!("{folder}/{path}"),
             };
@@ -452,7 +479,12 @@ impl<'a> Reader<'a> {
 
     fn matching(&mut self, at: &[Key<'_>], pattern: &str) -> Vec<String> {
         if pattern == REST {
-            return self.files.keys().filter(|path| !self.named.contains(*path)).cloned().collect();
+            return self
+                .files
+                .keys()
+                .filter(|path| !self.named.contains(*path))
+                .cloned()
+                .collect();
         }
         let matcher = match matcher(pattern) {
             Ok(matcher) => matcher,
@@ -461,7 +493,12 @@ impl<'a> Reader<'a> {
                 return Vec::new();
             }
         };
-        let found: Vec<String> = self.files.keys().filter(|path| matcher.is_match(path)).cloned().collect();
+        let found: Vec<String> = self
+            .files
+            .keys()
+            .filter(|path| matcher.is_match(path))
+            .cloned()
+            .collect();
         if found.is_empty() {
             self.error(at, PlanProblem::NoFile(pattern.to_owned()));
         }
@@ -475,8 +512,13 @@ impl<'a> Reader<'a> {
         };
         let given = Duration::from_millis(timeout.as_millis());
         if let Some(limit) = limit.filter(|limit| given > *limit) {
-            let limit = muster_api::duration::Duration::from_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-            self.error(&join(at, &[Key::Name("timeout")]), PlanProblem::Timeout { timeout, limit });
+            let limit = muster_api::duration::Duration::from_millis(
+                u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+            );
+            self.error(
+                &join(at, &[Key::Name("timeout")]),
+                PlanProblem::Timeout { timeout, limit },
+            );
         }
         given
     }
@@ -501,8 +543,16 @@ impl<'a> Reader<'a> {
         for (number, phase) in plan.phases.iter().enumerate() {
             for (inner, step) in phase.steps.iter().enumerate() {
                 let id = StepId::new(&phase.name, &step.name);
-                let phase_number = if plan.strategy == Strategy::Serial { number } else { 0 };
-                let step_number = if phase.strategy == Strategy::Serial { inner } else { 0 };
+                let phase_number = if plan.strategy == Strategy::Serial {
+                    number
+                } else {
+                    0
+                };
+                let step_number = if phase.strategy == Strategy::Serial {
+                    inner
+                } else {
+                    0
+                };
                 for manifest in self.manifests(step) {
                     if let Some(what) = brings(manifest) {
                         brought.entry(what).or_insert_with(|| id.clone());
@@ -513,7 +563,9 @@ impl<'a> Reader<'a> {
         }
         for (path, phase, step) in steps(at, written) {
             let id = StepId::new(phase, &step.name);
-            let Some(resolved) = plan_step(plan, &id) else { continue };
+            let Some(resolved) = plan_step(plan, &id) else {
+                continue;
+            };
             let late = self.manifests(resolved).into_iter().find_map(|manifest| {
                 needs(manifest).into_iter().find_map(|needed| {
                     let later = brought.get(&needed).filter(|by| after(&order, by, &id))?;
@@ -537,7 +589,10 @@ impl<'a> Reader<'a> {
 
     fn applied_by(&self, plan: &Plan, wanted: impl Fn(&Manifest) -> bool) -> Option<StepId> {
         plan.phases.iter().find_map(|phase| {
-            let step = phase.steps.iter().find(|step| self.manifests(step).into_iter().any(&wanted))?;
+            let step = phase
+                .steps
+                .iter()
+                .find(|step| self.manifests(step).into_iter().any(&wanted))?;
             Some(StepId::new(&phase.name, &step.name))
         })
     }
@@ -577,7 +632,12 @@ fn steps<'a>(at: &[Key<'a>], written: &'a WrittenPlan) -> Vec<(Vec<Key<'a>>, &'a
         .flat_map(|(number, phase)| {
             let inner = phase.steps.iter().enumerate();
             inner.map(move |(index, step)| {
-                let further = [Key::Name("phases"), Key::Item(number), Key::Name("steps"), Key::Item(index)];
+                let further = [
+                    Key::Name("phases"),
+                    Key::Item(number),
+                    Key::Name("steps"),
+                    Key::Item(index),
+                ];
                 (join(at, &further), phase.name.as_str(), step)
             })
         })
@@ -639,16 +699,19 @@ fn is(manifest: &Manifest, object: &Deleted) -> bool {
 
 fn matcher(pattern: &str) -> Result<GlobMatcher, PlanProblem> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-    glob.map(|glob| glob.compile_matcher()).map_err(|error| PlanProblem::Pattern {
-        pattern: pattern.to_owned(),
-        why: error.kind().to_string(),
-    })
+    glob.map(|glob| glob.compile_matcher())
+        .map_err(|error| PlanProblem::Pattern {
+            pattern: pattern.to_owned(),
+            why: error.kind().to_string(),
+        })
 }
 
 /// The hash of what a step applies and deletes.
 fn digest<'a>(applied: impl Iterator<Item = &'a &'a Manifest>, deleted: &[Deleted]) -> String {
     let applied = applied.map(|manifest| manifest.object.to_string());
-    let deleted = deleted.iter().map(|object| format!("{} {object}", object.api_version));
+    let deleted = deleted
+        .iter()
+        .map(|object| format!("{} {object}", object.api_version));
     let parts: Vec<String> = applied.chain(deleted).collect();
     sha256_hex(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }

@@ -159,8 +159,12 @@ impl fmt::Display for Plan {
                     write!(f, ", may fail")?;
                 }
                 writeln!(f)?;
-                step.apply.iter().try_for_each(|file| writeln!(f, "      apply {file}"))?;
-                step.delete.iter().try_for_each(|object| writeln!(f, "      delete {object}"))?;
+                step.apply
+                    .iter()
+                    .try_for_each(|file| writeln!(f, "      apply {file}"))?;
+                step.delete
+                    .iter()
+                    .try_for_each(|object| writeln!(f, "      delete {object}"))?;
             }
         }
         Ok(())

@@ -48,14 +48,16 @@ fn reshape_phase(phase: &Phase, known: Option<PhaseProgress>, fresh: RunState) -
             .steps
             .iter()
             .map(|step| {
-                let same = |known: &StepProgress| {
-                    known.digest.as_ref().is_none_or(|digest| *digest == step.digest)
-                };
-                known.remove(&step.name).filter(same).unwrap_or_else(|| StepProgress {
-                    name: step.name.clone(),
-                    status: fresh,
-                    ..StepProgress::default()
-                })
+                let same =
+                    |known: &StepProgress| known.digest.as_ref().is_none_or(|digest| *digest == step.digest);
+                known
+                    .remove(&step.name)
+                    .filter(same)
+                    .unwrap_or_else(|| StepProgress {
+                        name: step.name.clone(),
+                        status: fresh,
+                        ..StepProgress::default()
+                    })
             })
             .collect(),
     }

@@ -14,6 +14,7 @@ const OTHERS: &[Table] = &[
     not_applicable("admit-update-probes.json", INSTANCES),
     not_applicable("apply-child-instance.json", INSTANCES),
     not_applicable("child-instance-parameters.json", INSTANCES),
+    not_applicable("crds", INSTANCES),
     not_applicable(
         "delete-event-filter.json",
         "muster watches through reflectors, which miss no deletion",
@@ -23,6 +24,7 @@ const OTHERS: &[Table] = &[
         "objects of muster carry the labels of Flux, and those of KUDO on none",
     ),
     not_applicable("instance-plan-queries.json", INSTANCES),
+    not_applicable("kuttl", INSTANCES),
     not_applicable("lifecycle.json", STORED),
     not_applicable("param-def-changes.json", PARAMETERS),
     not_applicable("param-definitions.json", PARAMETERS),
@@ -47,8 +49,10 @@ const OTHERS: &[Table] = &[
     not_applicable("triggered-plan.json", PARAMETERS),
 ];
 
-const INSTANCES: &str = "there are no instances: a plan belongs to a version in git, which admission does not see";
+const INSTANCES: &str =
+    "there are no instances: a plan belongs to a version in git, which admission does not see";
 const PARAMETERS: &str = "there are no parameters with plans of their own: other values are other documents";
 const PIPES: &str = "pipes are left out on purpose: a Job writes what a later step needs";
 const STORED: &str = "nothing stores the progress of a run yet: PlanRun is not built";
-const TASKS: &str = "a step has files and deletions instead of tasks with kinds; server-side apply carries them out";
+const TASKS: &str =
+    "a step has files and deletions instead of tasks with kinds; server-side apply carries them out";

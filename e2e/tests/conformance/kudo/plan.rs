@@ -20,18 +20,15 @@ use crate::registry::{Input, Table, product};
 
 pub const TABLES: &[Table] = &[
     product("ensure-plan-status.json", "muster_sync::plan::reshape", ensured).unordered(&["steps"]),
-    product("execute-plan.json", "muster_sync::plan::execute", executed).wording(WORDS).without(EVENTS),
-    product("execute-plan-probes.json", "muster_sync::plan::execute", executed)
-        .wording(WORDS)
-        .without(EVENTS),
+    product("execute-plan.json", "muster_sync::plan::execute", tree).wording(WORDS),
+    product("execute-plan-probes.json", "muster_sync::plan::execute", executed).wording(WORDS),
     product("requeue.json", "muster_sync::plan::execute", requeued),
     product("requeue-probes.json", "muster_sync::plan::execute", requeued),
     product("wait-done.json", "muster_sync::plan::waited", done).safer_alone(),
 ];
 
-const WORDS: &[&str] = &["message"];
 /// An event names the step that ended, not the kind of the error.
-const EVENTS: &[&str] = &["event"];
+const WORDS: &[&str] = &["message", "event"];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -120,7 +117,10 @@ fn state(word: &str) -> anyhow::Result<RunState> {
 }
 
 fn word(state: RunState) -> &'static str {
-    STATES.iter().find(|(_, known)| *known == state).map_or("", |(word, _)| word)
+    STATES
+        .iter()
+        .find(|(_, known)| *known == state)
+        .map_or("", |(word, _)| word)
 }
 
 impl WrittenProgress {
@@ -143,7 +143,11 @@ impl WrittenProgress {
         Ok(RunProgress {
             plan: self.name,
             uid: self.uid,
-            status: if self.status.is_empty() { RunState::NeverRun } else { state(&self.status)? },
+            status: if self.status.is_empty() {
+                RunState::NeverRun
+            } else {
+                state(&self.status)?
+            },
             since: self.last_updated_timestamp.map(Time),
             phases: phases.collect::<anyhow::Result<_>>()?,
         })
@@ -184,15 +188,17 @@ impl WrittenPlan {
 
 fn printed(progress: &RunProgress) -> Value {
     let phases = progress.phases.iter().map(|phase| {
-        let steps = phase.steps.iter().map(|step| {
-            json!({"name": step.name, "status": word(step.status), "message": step.message})
-        });
+        let steps = phase
+            .steps
+            .iter()
+            .map(|step| json!({"name": step.name, "status": word(step.status), "message": step.message}));
         json!({"name": phase.name, "status": word(phase.status), "steps": steps.collect::<Vec<_>>()})
     });
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     json!({
-        "name": progress.plan,
+        "name": text(&progress.plan),
         "status": word(progress.status),
-        "uid": progress.uid,
+        "uid": text(&progress.uid),
         "phases": phases.collect::<Vec<_>>(),
     })
 }
@@ -216,19 +222,27 @@ fn outcome(input: &ExecuteInput, step: &WrittenStep) -> Outcome {
     let mut found = Outcome::Done;
     for name in &step.tasks {
         let Some(task) = input.tasks.iter().find(|task| task.name == *name) else {
-            return Outcome::Fatal { message: format!("there is no task {name}") };
+            return Outcome::Fatal {
+                message: format!("there is no task {name}"),
+            };
         };
         let flag = |name| task.spec.get(name).and_then(Value::as_bool).unwrap_or_default();
         let one = match task.kind.as_str() {
-            "Dummy" if flag("wantErr") && flag("fatal") => Outcome::Fatal { message: format!("task {name}") },
+            "Dummy" if flag("wantErr") && flag("fatal") => Outcome::Fatal {
+                message: format!("task {name}"),
+            },
             "Dummy" if flag("wantErr") => Outcome::Transient {
                 message: format!("task {name}"),
                 class: FailureClass::Infra,
             },
             "Dummy" if flag("done") => Outcome::Done,
-            "Dummy" => Outcome::Waiting { message: String::new() },
+            "Dummy" => Outcome::Waiting {
+                message: String::new(),
+            },
             "Apply" => applied(input, task),
-            kind => Outcome::Fatal { message: format!("task {name} is {kind}: a step has files and deletions") },
+            kind => Outcome::Fatal {
+                message: format!("task {name} is {kind}: a step has files and deletions"),
+            },
         };
         match one {
             Outcome::Fatal { .. } => return one,
@@ -244,41 +258,76 @@ fn applied(input: &ExecuteInput, task: &Task) -> Outcome {
     let resources = task.spec.get("resources").and_then(Value::as_array);
     for resource in resources.into_iter().flatten().filter_map(Value::as_str) {
         let Some(text) = input.templates.get(resource) else {
-            return Outcome::Fatal { message: format!("no file {resource:?} below the folder") };
+            return Outcome::Fatal {
+                message: format!("no file {resource:?} below the folder"),
+            };
         };
         // The text of an action of a template is no YAML; what is between actions is what muster reads.
         let closed = text.matches("{{").count() == text.matches("}}").count();
         if let Err(error) = yaml::documents(resource, if closed { b"" } else { text.as_bytes() }) {
-            return Outcome::Fatal { message: error.to_string() };
+            return Outcome::Fatal {
+                message: error.to_string(),
+            };
         }
     }
     Outcome::Done
 }
 
+fn failure(message: &str) -> Value {
+    json!({"message": message, "event": "StepFailed", "fatal": true})
+}
+
 fn executed(input: &Input<'_>) -> anyhow::Result<Value> {
     let given: ExecuteInput = input.parse()?;
     let before = given.status.clone().read()?;
-    let plan = given.spec.as_ref().map_or(Ok(Plan::default()), |spec| spec.read(&given.plan))?;
+    let plan = match given
+        .spec
+        .as_ref()
+        .map_or(Ok(Plan::default()), |spec| spec.read(&given.plan))
+    {
+        Ok(plan) => plan,
+        Err(refused) => return Ok(json!({"error": failure(&refused.to_string())})),
+    };
     let now = Timestamp::UNIX_EPOCH;
     let mut observed = Observed::new();
     let mut pass = execute(&plan, before.clone(), &observed, now);
     while let Some(task) = pass.task.take() {
-        let written = given.spec.iter().flat_map(|spec| &spec.phases).find(|phase| phase.name == task.step.phase);
-        let written = written.into_iter().flat_map(|phase| &phase.steps).find(|step| step.name == task.step.step);
+        let written = given
+            .spec
+            .iter()
+            .flat_map(|spec| &spec.phases)
+            .find(|phase| phase.name == task.step.phase);
+        let written = written
+            .into_iter()
+            .flat_map(|phase| &phase.steps)
+            .find(|step| step.name == task.step.step);
         let written = written.context("a step that the plan does not have")?;
         observed.insert(task.step, outcome(&given, written));
         pass = execute(&plan, pass.progress, &observed, now);
     }
     let after = pass.progress;
     let failed = after.phases.iter().flat_map(|phase| &phase.steps);
-    let failed = failed.filter(|step| step.status == RunState::FatalError && before.status != RunState::FatalError);
-    let fresh = failed.filter(|step| step.since.is_some()).find_map(|step| step.message.clone());
-    let error = fresh.map(|message| json!({"message": message, "fatal": true}));
+    let failed =
+        failed.filter(|step| step.status == RunState::FatalError && before.status != RunState::FatalError);
+    let fresh = failed
+        .filter(|step| step.since.is_some())
+        .find_map(|step| step.message.clone());
+    let error = fresh.map(|message| failure(&message));
     Ok(json!({
         "status": printed(&after),
         "error": error,
         "planStatusChanged": before.status != after.status,
     }))
+}
+
+/// This table does not say whether the plan's own status changed.
+fn tree(input: &Input<'_>) -> anyhow::Result<Value> {
+    let mut answer = executed(input)?;
+    answer
+        .as_object_mut()
+        .context("an answer")?
+        .remove("planStatusChanged");
+    Ok(answer)
 }
 
 #[derive(Deserialize)]
@@ -296,7 +345,10 @@ fn ensured(input: &Input<'_>) -> anyhow::Result<Value> {
     for (name, plan) in plans {
         let before = match status.remove(&name) {
             Some(known) => WrittenProgress::deserialize(known)?.read()?,
-            None => RunProgress { plan: name.clone(), ..RunProgress::default() },
+            None => RunProgress {
+                plan: name.clone(),
+                ..RunProgress::default()
+            },
         };
         status.insert(name.clone(), printed(&reshape(&plan.read(&name)?, before)));
     }
@@ -317,12 +369,26 @@ fn requeued(input: &Input<'_>) -> anyhow::Result<Value> {
     let name = execution["planName"].as_str().unwrap_or_default();
     let stamp = &given.instance["status"]["planStatus"][name]["lastUpdatedTimestamp"];
     let stamp = stamp.as_str().map_or(Ok(given.now), str::parse)?;
-    let step = Step { name: "step".to_owned(), timeout: Duration::MAX, ..Step::default() };
-    let phase = Phase { name: "phase".to_owned(), steps: vec![step], ..Phase::default() };
-    let plan = Plan { name: name.to_owned(), phases: vec![phase], ..Plan::default() };
+    let step = Step {
+        name: "step".to_owned(),
+        timeout: Duration::MAX,
+        ..Step::default()
+    };
+    let phase = Phase {
+        name: "phase".to_owned(),
+        steps: vec![step],
+        ..Phase::default()
+    };
+    let plan = Plan {
+        name: name.to_owned(),
+        phases: vec![phase],
+        ..Plan::default()
+    };
     let mut progress = began(&plan, "run", stamp);
     progress.status = state(execution["status"].as_str().unwrap_or_default())?;
-    let waits = Outcome::Waiting { message: String::new() };
+    let waits = Outcome::Waiting {
+        message: String::new(),
+    };
     let observed = Observed::from([(StepId::new("phase", "step"), waits)]);
     let wake = execute(&plan, progress, &observed, given.now).wake;
     let seconds = wake.map(|wake| wake.duration_since(given.now).as_secs());
@@ -345,18 +411,24 @@ struct WaitFor {
 }
 
 fn runs(instance: &Value) -> anyhow::Result<Vec<RunProgress>> {
-    let status = BTreeMap::<String, WrittenProgress>::deserialize(&instance["status"]["planStatus"]).unwrap_or_default();
+    let status = BTreeMap::<String, WrittenProgress>::deserialize(&instance["status"]["planStatus"])
+        .unwrap_or_default();
     status.into_values().map(WrittenProgress::read).collect()
 }
 
 fn done(input: &Input<'_>) -> anyhow::Result<Value> {
     let given: WaitInput = input.parse()?;
     let before = given.old_instance.as_ref().map_or(Ok(Vec::new()), runs)?;
-    let how = waited(&runs(&given.instance)?, &before, &given.wait_for.plan, &given.wait_for.uid);
+    let how = waited(
+        &runs(&given.instance)?,
+        &before,
+        &given.wait_for.plan,
+        &given.wait_for.uid,
+    );
     let outcome = how.map(|how| match how {
         Waited::Complete => "COMPLETE",
         Waited::FatalError => "FATAL_ERROR",
         Waited::Superseded => "SUPERSEDED",
     });
-    Ok(json!({"done": how.is_some(), "outcome": outcome}))
+    Ok(json!({"done": how.is_some(), "~safer": {"done": how.is_some(), "outcome": outcome}}))
 }
