@@ -90,7 +90,7 @@ pub fn execute(plan: &Plan, progress: RunProgress, observed: &Observed, now: Tim
     progress.status = state;
     let wake = (!state.is_terminal()).then(|| {
         walk.due
-            .map_or(poll(started, now), |due| due.min(poll(started, now)))
+            .map_or_else(|| poll(started, now), |due| due.min(poll(started, now)))
     });
     Pass {
         progress,

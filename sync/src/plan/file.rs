@@ -41,7 +41,7 @@ pub struct PlanError {
     /// The place.
     pub at: Position,
     /// What is wrong there.
-    pub problem: PlanProblem,
+    pub problem: Box<PlanProblem>,
 }
 
 /// What is wrong in a plan file.
@@ -97,7 +97,7 @@ pub enum PlanProblem {
     #[error("{object} is applied by step {by}; a step deletes only what no other step applies")]
     Applied {
         /// The object.
-        object: Deleted,
+        object: Box<Deleted>,
         /// The step that applies it.
         by: StepId,
     },
@@ -232,7 +232,7 @@ fn document(file: &File) -> Result<Document, PlanError> {
     let error = |at, problem| PlanError {
         file: Arc::clone(&path),
         at,
-        problem,
+        problem: Box::new(problem),
     };
     let start = Position { line: 1, column: 1 };
     let mut documents = yaml::documents(&file.path, &file.bytes).map_err(|wrong| unreadable(&wrong))?;
@@ -259,10 +259,10 @@ fn unreadable(error: &YamlError) -> PlanError {
     PlanError {
         file: Arc::clone(&error.file),
         at: error.at,
-        problem: PlanProblem::Shape {
+        problem: Box::new(PlanProblem::Shape {
             field: "the document".to_owned(),
             why: error.problem.to_string(),
-        },
+        }),
     }
 }
 
@@ -273,10 +273,10 @@ fn written(document: &Document) -> Result<Written, PlanError> {
         PlanError {
             file: Arc::clone(&document.file),
             at: place(&document.root, &keys),
-            problem: PlanProblem::Shape {
+            problem: Box::new(PlanProblem::Shape {
                 field: error.path().to_string(),
                 why: error.inner().to_string(),
-            },
+            }),
         }
     })
 }
@@ -529,7 +529,7 @@ impl<'a> Reader<'a> {
             for (index, object) in step.delete.iter().enumerate() {
                 if let Some(by) = self.applied_by(plan, |manifest| is(manifest, object)) {
                     let at = join(&path, &[Key::Name("delete"), Key::Item(index)]);
-                    let object = object.clone();
+                    let object = Box::new(object.clone());
                     self.error(&at, PlanProblem::Applied { object, by });
                 }
             }
@@ -616,7 +616,7 @@ impl<'a> Reader<'a> {
         self.errors.push(PlanError {
             file: Arc::clone(&self.document.file),
             at: place(&self.document.root, at),
-            problem,
+            problem: Box::new(problem),
         });
     }
 }
