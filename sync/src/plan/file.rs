@@ -315,11 +315,8 @@ fn place(root: &Node, path: &[Key<'_>]) -> Position {
 
 /// The folder as paths of files begin.
 fn folder<'a>(about: &Documents<'a>) -> &'a str {
-    about
-        .folder
-        .trim_start_matches("./")
-        .trim_matches('/')
-        .trim_end_matches('.')
+    let folder = about.folder.trim_start_matches("./").trim_matches('/');
+    if folder == "." { "" } else { folder }
 }
 
 /// The files with objects, by their paths below the folder, each with its objects.
