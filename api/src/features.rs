@@ -55,6 +55,11 @@ const FEATURES: &[Feature] = &[
         },
         with_flux: true,
     },
+    Feature {
+        name: "plan",
+        is_needed: |row| row.package.as_ref().is_some_and(|package| package.plan.is_some()),
+        with_flux: false,
+    },
 ];
 
 /// What an agent of this version reports, where muster applies or where Flux does.

@@ -76,6 +76,8 @@ pub mod annotation {
     pub const SETTLE: &str = "fleet.muster.dev/settle";
     /// On a Kustomization: `Never` takes no object to be healthy without evidence.
     pub const ASSUME: &str = "fleet.muster.dev/assume";
+    /// On a Kustomization: the digest of the spec of the PlanRun of its name, by which it is carried out.
+    pub const PLAN: &str = "fleet.muster.dev/plan";
     /// On an applied StatefulSet or DaemonSet whose pods are replaced by hand: `true` waits until all of them are at the new revision.
     pub const WAIT_FOR_PODS: &str = "fleet.muster.dev/wait-for-pods";
     /// On a ModuleRevision: `notify.fleet.muster.dev/<receiver>` is what a receiver of notifications was told of it.

@@ -23,6 +23,7 @@ pub fn state(row: &SyncRow, phase: SyncPhase, reason: impl Into<String>, message
         reason: Some(reason.into()),
         message: message.map(|message| bounded(message, MAX_MESSAGE).into_owned()),
         progress: None,
+        plan: None,
         assumed: None,
     }
 }
