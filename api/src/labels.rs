@@ -4,6 +4,8 @@
 pub mod label {
     /// On our assemblages: the name of their cluster.
     pub const CLUSTER: &str = "fleet.muster.dev/cluster";
+    /// On Jobs of plans: the uid of their run.
+    pub const PLAN_RUN: &str = "fleet.muster.dev/plan-run";
     /// On our assemblages: [`super::MUSTER`].
     pub const MANAGED_BY: &str = "fleet.muster.dev/managed-by";
     /// On ModuleRevisions: the name of their module.

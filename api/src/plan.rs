@@ -79,6 +79,9 @@ pub struct Run {
     /// The hash of the plan and of all documents that the folder makes here: equal documents start no run.
     #[schemars(length(max = 71))]
     pub documents_digest: String,
+    /// The hash of the plans by which it goes on: other ones give a run that failed another chance.
+    #[schemars(length(max = 71))]
+    pub plans_digest: String,
     /// The revision of the source that the documents are of.
     #[schemars(length(max = 256))]
     pub revision: String,
@@ -234,6 +237,9 @@ pub struct StepProgress {
     /// Which try this is, from 1; in the names of the step's Jobs. 0: not yet begun.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attempt: u32,
+    /// How many tries were lost: their Jobs were gone before they were seen to end. They count as no failures.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u32,
     /// Whose failure it is, for a step that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,

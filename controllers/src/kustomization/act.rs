@@ -63,6 +63,14 @@ pub(super) enum Outcome {
         awaited: Awaited,
         report: Applied,
     },
+    /// Its plan is under way.
+    Stepping {
+        aim: Aim,
+        message: String,
+        progress: Progress,
+        /// How soon more may be known.
+        after: Duration,
+    },
     /// Not applied, not healthy in time, or what was pruned was not gone in time.
     Failed {
         aim: Aim,
@@ -177,6 +185,7 @@ impl Outcome {
             | Self::Refused(_)
             | Self::Waiting { .. }
             | Self::Finalizing { .. }
+            | Self::Stepping { .. }
             | Self::Failed { .. } => "",
         }
     }
@@ -248,6 +257,11 @@ impl Failure {
     /// What was applied is not healthy.
     pub(super) fn unhealthy(message: impl Into<String>) -> Self {
         Self::new("HealthCheckFailed", message)
+    }
+
+    /// A run of its plan failed for good.
+    pub(super) fn plan(message: impl Into<String>) -> Self {
+        Self::new("PlanFailed", message)
     }
 
     /// The inventory is this by now.
