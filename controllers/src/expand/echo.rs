@@ -59,6 +59,7 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
         message,
         assumed,
         progress,
+        plan,
     } = verdict;
     let word = match phase {
         SyncPhase::Succeeded => Reason::UpToDate.into(),
@@ -69,6 +70,7 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
         terminal,
         assumed: assumed.as_ref().map(Assumed::within_limits),
         progress,
+        plan,
         ..state(row, phase, word, message.as_deref())
     }
 }

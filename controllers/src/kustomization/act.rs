@@ -15,6 +15,7 @@ use super::{
     Error, Kustomizations, apply,
     decide::Decision,
     finalize, finalizers, health,
+    plan::PLAN_FAILED,
     runs::Aim,
     settings::{Refusal, Settings},
     status::Writer,
@@ -261,7 +262,7 @@ impl Failure {
 
     /// A run of its plan failed for good.
     pub(super) fn plan(message: impl Into<String>) -> Self {
-        Self::new("PlanFailed", message)
+        Self::new(PLAN_FAILED, message)
     }
 
     /// The inventory is this by now.

@@ -148,6 +148,8 @@ async fn begin(
 
 /// The reason of a Kustomization whose PlanRun is not there yet.
 pub(crate) const NOT_READY: &str = "PlanRunNotReady";
+/// The reason of a Kustomization whose run failed for good.
+pub(crate) const PLAN_FAILED: &str = "PlanFailed";
 
 fn unreadable(error: PlannedError) -> Failure {
     match error {
