@@ -69,7 +69,7 @@ fn commit(bed: &Bed, plan: &str, version: &str) -> String {
     bed.commit(&[
         ("app/plan.yaml", plan),
         ("app/jobs/migrate.yaml", &job_yaml(&format!("tool:{version}"))),
-        ("app/settings.yaml", &config_yaml("settings", version)),
+        ("app/settings.yaml", &config_yaml("settings", &format!("v{version}"))),
     ])
 }
 
@@ -134,7 +134,7 @@ async fn the_first_version_is_deployed_step_by_step() {
     let name = end(&bed, "1", "Complete").await;
     let object = bed.until_ready("app", "True ReconciliationSucceeded").await;
     assert_eq!(message(&object, "Plan"), "deploy 2/2 Complete");
-    assert_eq!(value(&bed, "settings").await, "1");
+    assert_eq!(value(&bed, "settings").await, "v1");
     let status = run(&bed).await;
     assert_eq!(status["run"]["status"], "Complete", "{status:#}");
     assert_eq!(status["completed"][0]["documentsDigest"], status["run"]["documentsDigest"]);
@@ -152,7 +152,7 @@ async fn the_first_version_is_deployed_step_by_step() {
     bed.pass(Duration::from_secs(3_600)).await;
     bed.edit(&config("settings"), json!({"data": {"key": "drifted"}})).await;
     bed.pass(Duration::from_secs(1_200)).await;
-    assert_eq!(value(&bed, "settings").await, "1", "drift is corrected");
+    assert_eq!(value(&bed, "settings").await, "v1", "drift is corrected");
     assert_eq!(made(&bed), [(name, 1)]);
     // It goes with its Kustomization.
     bed.delete(&kustomization("app")).await;
@@ -173,12 +173,12 @@ async fn a_migration_that_fails_leaves_the_rest_as_it_was_and_a_fix_goes_through
     assert_eq!(message(&object, "Plan"), "deploy 1/2 schema/migrate FatalError");
     assert_eq!(condition(&object, "Plan").unwrap()["reason"], "Revision");
     bed.pass(Duration::from_secs(3_600)).await;
-    assert_eq!(value(&bed, "settings").await, "1");
+    assert_eq!(value(&bed, "settings").await, "v1");
     assert_eq!(made(&bed).len(), 2, "it is not tried again by itself");
     let fixed = commit(&bed, PLAN, "3");
     end(&bed, "3", "Complete").await;
     bed.until_at("app", &fixed).await;
-    assert_eq!(value(&bed, "settings").await, "3");
+    assert_eq!(value(&bed, "settings").await, "v3");
     let status = run(&bed).await;
     let history: Vec<&Value> = status["history"].as_array().unwrap().iter().map(|run| &run["status"]).collect();
     assert_eq!(history, ["FatalError", "Complete"]);
@@ -194,7 +194,7 @@ async fn a_commit_that_changes_no_document_runs_nothing() {
         ("README.md", "words"),
         ("app/plan.yaml", PLAN),
         ("app/jobs/migrate.yaml", &job_yaml("tool:1")),
-        ("app/settings.yaml", &config_yaml("settings", "1")),
+        ("app/settings.yaml", &config_yaml("settings", "v1")),
     ]);
     bed.until_at("app", &again).await;
     assert_eq!(made(&bed).len(), 1);
@@ -211,7 +211,7 @@ async fn going_back_runs_no_migration() {
     let back = commit(&bed, PLAN, "1");
     let object = bed.until_at("app", &back).await;
     assert_eq!(message(&object, "Plan"), "rollback 1/1 Complete");
-    assert_eq!(value(&bed, "settings").await, "1");
+    assert_eq!(value(&bed, "settings").await, "v1");
     assert_eq!(made(&bed).len(), 2);
 }
 
@@ -227,7 +227,7 @@ async fn a_new_content_waits_for_the_job_that_is_at_work() {
     end(&bed, "1", "Complete").await;
     end(&bed, "2", "Complete").await;
     bed.until_at("app", &second).await;
-    assert_eq!(value(&bed, "settings").await, "2");
+    assert_eq!(value(&bed, "settings").await, "v2");
 }
 
 #[tokio::test(start_paused = true)]
@@ -338,7 +338,7 @@ async fn what_is_wrong_with_a_plan_stands_in_the_status_and_nothing_is_applied()
     }
     let bed = Bed::new().await;
     define(&bed).await;
-    bed.commit(&[("app/settings.yaml", &config_yaml("settings", "1"))]);
+    bed.commit(&[("app/settings.yaml", &config_yaml("settings", "v1"))]);
     put_run(&bed, &spec()).await;
     deploy(&bed, json!({})).await;
     let object = bed.until_ready("app", "False BuildFailed").await;

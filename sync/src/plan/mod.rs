@@ -33,8 +33,20 @@ pub use self::{
 };
 
 /// Whether an object is a file of plans, which is never applied.
-pub(crate) fn is_plan(object: &serde_json::Value) -> bool {
+pub fn is_plan(object: &serde_json::Value) -> bool {
     (object["apiVersion"].as_str(), object["kind"].as_str()) == (Some(file::API_VERSION), Some(file::KIND))
+}
+
+/// Whether a file is one of plans.
+pub fn is_plan_file(file: &crate::source::File) -> bool {
+    let documents = crate::yaml::documents(&file.path, &file.bytes).unwrap_or_default();
+    documents.iter().any(is_plan_document)
+}
+
+/// Whether a document is a file of plans.
+pub(crate) fn is_plan_document(document: &crate::yaml::Document) -> bool {
+    let text = |field| document.root.get(field).and_then(|node| node.text());
+    (text("apiVersion"), text("kind")) == (Some(file::API_VERSION), Some(file::KIND))
 }
 
 /// Whether parts of a plan follow one another or are under way together.

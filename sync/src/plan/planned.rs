@@ -35,6 +35,14 @@ pub struct Planning<'a> {
     pub deadline: Option<Duration>,
 }
 
+impl Planning<'_> {
+    /// The file of plans, from the root of the repository.
+    pub fn path(&self) -> String {
+        let path = [self.folder.trim_matches('/'), self.file].join("/");
+        path.trim_start_matches("./").trim_start_matches('/').to_owned()
+    }
+}
+
 /// A folder, its plans, and what its files make in a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
@@ -106,8 +114,7 @@ impl Planned {
         planning: &Planning<'_>,
         options: &BuildOptions,
     ) -> Result<Self, PlannedError> {
-        let path = [planning.folder.trim_matches('/'), planning.file].join("/");
-        let path = path.trim_start_matches("./").trim_start_matches('/');
+        let path = planning.path();
         let (file, others): (Vec<_>, Vec<_>) = files.iter().cloned().partition(|file| file.path == path);
         let Some(file) = file.first() else {
             return Err(PlannedError::NoFile {

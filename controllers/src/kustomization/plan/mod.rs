@@ -137,7 +137,7 @@ async fn begin(
         timeout: work.settings.timeout,
         deadline: spec.deadline.map(muster_api::Duration::to_std),
     };
-    let planned = Planned::read(files, &planning, &BuildOptions { substitute }).map_err(unreadable)?;
+    let planned = Planned::read(files, &planning, &BuildOptions { substitute, ..BuildOptions::default() }).map_err(unreadable)?;
     Ok(Held {
         aim: work.aim.clone(),
         planned: Arc::new(planned),
