@@ -17,7 +17,7 @@ use muster_api::{
 };
 use muster_apiserver::schema::Schema;
 use muster_health::Expressions;
-use muster_sync::{health::evidence::is_custom, yaml::Document};
+use muster_sync::{health::evidence::is_custom, plan, yaml::Document};
 use muster_windows::Window;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
