@@ -270,6 +270,10 @@ pub struct SyncState {
     /// How far it is, where one of its objects rolls something out itself and reports that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
+    /// Where its plan stands, such as `update 2/3 schema/migrate InProgress`; only of a sync that has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_PLAN_LINE))]
+    pub plan: Option<String>,
     /// Objects that were taken to be healthy without evidence from their controllers; only of a sync that succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assumed: Option<Assumed>,

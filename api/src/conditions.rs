@@ -23,6 +23,8 @@ pub const TAG_MOVED: &str = "TagMoved";
 pub const HEALTHY: &str = "Healthy";
 /// Of Kustomizations: another one holds objects that this one declares too; present only while true.
 pub const SHARED_OBJECT: &str = "SharedObject";
+/// Of Kustomizations with a plan: where its run stands. Its reason is the state of the run, or of one that failed whose failure it is.
+pub const PLAN: &str = "Plan";
 /// Of ProxyAssemblages: the cluster answers.
 pub const REACHABLE: &str = "Reachable";
 /// The agent of the cluster is older than the controller.

@@ -9,7 +9,10 @@ use data_encoding::{BASE32_NOPAD, HEXLOWER};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::sync::{Binding, HealthCheck, HealthExpression, ObjectFieldRef, Package, Sync};
+use crate::{
+    duration::Duration,
+    sync::{Binding, HealthCheck, HealthExpression, ObjectFieldRef, Package, PackagePlan, Sync},
+};
 
 /// What the digests in rows begin with.
 pub const DIGEST_PREFIX: &str = "sha256:";
@@ -121,6 +124,7 @@ fn options(package: &Package) -> Value {
         health_checks,
         health_expressions,
         health_table,
+        plan,
     } = package;
     let mut options = json!({
         "substitute": substitute,
@@ -146,6 +150,7 @@ fn options(package: &Package) -> Value {
             "healthTable",
             health_table.map(|table| Value::from(table.as_str())),
         ),
+        ("plan", plan.as_ref().map(package_plan)),
     ];
     for (name, value) in later {
         if let Some(value) = value {
@@ -153,6 +158,11 @@ fn options(package: &Package) -> Value {
         }
     }
     options
+}
+
+fn package_plan(plan: &PackagePlan) -> Value {
+    let PackagePlan { file, keep, deadline } = plan;
+    json!({ "file": file, "keep": keep.map(Duration::as_millis), "deadline": deadline.map(Duration::as_millis) })
 }
 
 fn health_expression(expression: &HealthExpression) -> Value {

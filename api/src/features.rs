@@ -8,6 +8,9 @@ use crate::assemblage::{Agent, SyncRow};
 /// What [`Agent::sync`] says where Flux applies.
 pub const FLUX: &str = "flux";
 
+/// What [`Agent::sync`] says of a controller that applies from another cluster.
+pub const REMOTE: &str = "remote";
+
 /// A field that agents of before do not know.
 struct Feature {
     name: &'static str,
@@ -15,6 +18,8 @@ struct Feature {
     is_needed: fn(&SyncRow) -> bool,
     /// Whether an agent can do it where Flux applies.
     with_flux: bool,
+    /// Whether a controller can do it that applies from another cluster.
+    remotely: bool,
 }
 
 /// Every feature of this version. A row that sets none of these fields needs none.
@@ -27,6 +32,7 @@ const FEATURES: &[Feature] = &[
                 .is_some_and(|package| package.settle.is_some())
         },
         with_flux: true,
+        remotely: true,
     },
     Feature {
         name: "assume",
@@ -36,6 +42,7 @@ const FEATURES: &[Feature] = &[
                 .is_some_and(|package| package.assume.is_some())
         },
         with_flux: false,
+        remotely: true,
     },
     Feature {
         name: "healthExpressions",
@@ -45,6 +52,7 @@ const FEATURES: &[Feature] = &[
                 .is_some_and(|package| !package.health_expressions.is_empty())
         },
         with_flux: true,
+        remotely: true,
     },
     Feature {
         name: "healthTable",
@@ -54,12 +62,25 @@ const FEATURES: &[Feature] = &[
                 .is_some_and(|package| package.health_table.is_some())
         },
         with_flux: true,
+        remotely: true,
+    },
+    Feature {
+        name: "plan",
+        is_needed: |row| row.package.as_ref().is_some_and(|package| package.plan.is_some()),
+        with_flux: false,
+        remotely: false,
     },
 ];
 
 /// What an agent of this version reports, where muster applies or where Flux does.
 pub fn own(flux: bool) -> BTreeSet<String> {
     let own = FEATURES.iter().filter(|feature| feature.with_flux || !flux);
+    own.map(|feature| feature.name.to_owned()).collect()
+}
+
+/// What a controller of this version can do that applies from another cluster.
+pub fn remote() -> BTreeSet<String> {
+    let own = FEATURES.iter().filter(|feature| feature.remotely);
     own.map(|feature| feature.name.to_owned()).collect()
 }
 
@@ -84,6 +105,9 @@ pub fn refusal(missing: &BTreeSet<&'static str>, agent: Option<&Agent>) -> Strin
     match agent {
         Some(Agent { version, sync, .. }) if sync == FLUX => format!(
             "what applies there is Flux (by muster {version}), which cannot do: {missing}; next: remove it from spec.sync.package, let muster apply there (--sync builtin), or {upgrade}"
+        ),
+        Some(Agent { sync, .. }) if sync == REMOTE => format!(
+            "a BootstrapModule is applied from the management cluster, which cannot do: {missing}; next: remove it from spec.sync.package, or make it a Module"
         ),
         Some(Agent { version, .. }) => {
             format!(

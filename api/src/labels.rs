@@ -4,6 +4,8 @@
 pub mod label {
     /// On our assemblages: the name of their cluster.
     pub const CLUSTER: &str = "fleet.muster.dev/cluster";
+    /// On Jobs of plans: the uid of their run.
+    pub const PLAN_RUN: &str = "fleet.muster.dev/plan-run";
     /// On our assemblages: [`super::MUSTER`].
     pub const MANAGED_BY: &str = "fleet.muster.dev/managed-by";
     /// On ModuleRevisions: the name of their module.
@@ -76,6 +78,8 @@ pub mod annotation {
     pub const SETTLE: &str = "fleet.muster.dev/settle";
     /// On a Kustomization: `Never` takes no object to be healthy without evidence.
     pub const ASSUME: &str = "fleet.muster.dev/assume";
+    /// On a Kustomization: the digest of the spec of the PlanRun of its name, by which it is carried out.
+    pub const PLAN: &str = "fleet.muster.dev/plan";
     /// On an applied StatefulSet or DaemonSet whose pods are replaced by hand: `true` waits until all of them are at the new revision.
     pub const WAIT_FOR_PODS: &str = "fleet.muster.dev/wait-for-pods";
     /// On a ModuleRevision: `notify.fleet.muster.dev/<receiver>` is what a receiver of notifications was told of it.

@@ -1,12 +1,138 @@
-//! How far a run of a plan is: the words are KUDO's, the shapes stand in the status of what runs a plan.
+//! `PlanRun`: the run of a plan in a cluster, and how far it is. The words are KUDO's.
 
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use crate::{assemblage::FailureClass, schema};
+use crate::{assemblage::FailureClass, digest, duration::Duration, kind::kind, schema};
+
+kind! {
+    /// The runs of a module's plan in this cluster. Has the name of the Kustomization whose folder it is about, and goes with it. Written by muster's agent.
+    PlanRun, "planruns", "prun", crate::crds::columns::plan_run, PlanRunSpec, PlanRunStatus
+}
+
+/// By which plan file the Kustomization of the same name is carried out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanRunSpec {
+    /// The file with the plan, relative to the path of the Kustomization.
+    #[schemars(length(min = 1, max = schema::MAX_PATH))]
+    pub file: String,
+    /// How long Jobs of earlier runs are kept. Unset: until the next run has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<Duration>,
+    /// The longest time that one run may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Duration>,
+    /// A greater number than the last run had starts a run though the content is the same.
+    #[serde(default, skip_serializing_if = "is_none_or_zero")]
+    #[schemars(range(max = schema::MAX_TOKEN))]
+    pub attempt: Option<u64>,
+}
+
+impl PlanRunSpec {
+    /// What the Kustomization carries in annotation `fleet.muster.dev/plan` while this is what it is carried out by.
+    pub fn digest(&self) -> String {
+        let Self {
+            file,
+            keep,
+            deadline,
+            attempt,
+        } = self;
+        let millis = |duration: &Option<Duration>| duration.map(Duration::as_millis);
+        digest::short(&[&digest::canonical(&json!({
+            "file": file,
+            "keep": millis(keep),
+            "deadline": millis(deadline),
+            "attempt": attempt.unwrap_or_default(),
+        }))])
+    }
+}
+
+/// The run of the plan that is under way or was the last one, and those before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanRunStatus {
+    /// The run that is under way, or the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Run>,
+    /// The contents that completed here, newest first: going back to one of them is a rollback.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_HISTORY), extend("x-kubernetes-list-type" = "atomic"))]
+    pub completed: Vec<Completed>,
+    /// The runs before, newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_HISTORY), extend("x-kubernetes-list-type" = "atomic"))]
+    pub history: Vec<PastRun>,
+}
+
+/// How many contents and how many runs are remembered.
+pub const MAX_HISTORY: usize = 10;
+
+/// A run, and what it is a run of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    /// The hash of the plan and of all documents that the folder makes here: equal documents start no run.
+    #[schemars(length(max = 71))]
+    pub documents_digest: String,
+    /// The hash of the plans by which it goes on: other ones give a run that failed another chance.
+    #[schemars(length(max = 71))]
+    pub plans_digest: String,
+    /// The revision of the source that the documents are of.
+    #[schemars(length(max = 256))]
+    pub revision: String,
+    /// The `attempt` of the spec that the run is of.
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
+    #[schemars(range(max = schema::MAX_TOKEN))]
+    pub attempt: u64,
+    /// How far it is.
+    #[serde(flatten)]
+    pub progress: RunProgress,
+}
+
+/// A content that completed in this cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Completed {
+    /// The hash of the plan and of all documents.
+    #[schemars(length(max = 71))]
+    pub documents_digest: String,
+    /// The revision of the source.
+    #[schemars(length(max = 256))]
+    pub revision: String,
+}
+
+/// A run that is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PastRun {
+    /// The plan's name.
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub plan: String,
+    /// The run's identity.
+    #[schemars(length(max = schema::MAX_LABEL))]
+    pub uid: String,
+    /// How it ended; or where it stood when another content took its turn.
+    pub status: RunState,
+    /// The revision that it was of.
+    #[schemars(length(max = 256))]
+    pub revision: String,
+    /// The step that it ended with, unless it completed, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_MESSAGE))]
+    pub message: Option<String>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Time>,
+    /// The Jobs that it made, as their ids in inventories: kept for `keep`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_ITEMS), inner(length(max = 512)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub jobs: Vec<String>,
+}
 
 /// How many phases a plan may have, and how many steps a phase.
 pub const MAX_ITEMS: usize = 64;
@@ -111,6 +237,9 @@ pub struct StepProgress {
     /// Which try this is, from 1; in the names of the step's Jobs. 0: not yet begun.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attempt: u32,
+    /// How many tries were lost: their Jobs were gone before they were seen to end. They count as no failures.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u32,
     /// Whose failure it is, for a step that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
@@ -121,6 +250,16 @@ pub struct StepProgress {
     /// It was skipped by hand: complete without evidence.
     #[serde(default, skip_serializing_if = "is_false")]
     pub assumed: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+const fn is_zero_u64(number: &u64) -> bool {
+    *number == 0
+}
+
+#[allow(clippy::ref_option, reason = "serde hands a reference")]
+fn is_none_or_zero(number: &Option<u64>) -> bool {
+    number.unwrap_or_default() == 0
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]

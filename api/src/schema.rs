@@ -25,6 +25,8 @@ pub const MAX_VALUES: usize = 64;
 pub const MAX_SYNCS: usize = 256;
 /// The longest message of a row or of an attention entry, in bytes.
 pub const MAX_MESSAGE: usize = 512;
+/// The longest line about a plan: its name, a step's with its phase, counts and a state.
+pub const MAX_PLAN_LINE: usize = 256;
 /// How many clusters `status.attention` names.
 pub const MAX_ATTENTION: usize = 20;
 /// How many reasons `status.reasons` names.

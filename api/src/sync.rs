@@ -119,6 +119,24 @@ pub struct Package {
     /// Which table of expressions judges the kinds of well-known operators that the rules of kstatus misread; expressions of healthExpressions go before. Unset: none. A version of the table never changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_table: Option<HealthTable>,
+    /// In which order the folder is applied, and what runs before and after. Unset: in stages, all at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PackagePlan>,
+}
+
+/// The plan of a package: docs/plans.md. The built-in sync carries it out; Flux cannot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PackagePlan {
+    /// The file with the plan, relative to path.
+    #[schemars(length(min = 1, max = schema::MAX_PATH))]
+    pub file: String,
+    /// How long Jobs of earlier runs are kept. Unset: until the next run has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<Duration>,
+    /// The longest time that one run may take. Unset: each step has its timeout, and a run none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Duration>,
 }
 
 impl Default for Package {
@@ -138,6 +156,7 @@ impl Default for Package {
             health_checks: Vec::new(),
             health_expressions: Vec::new(),
             health_table: None,
+            plan: None,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! A folder on disk, as the built-in sync would read a commit of it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use muster_sync::{
-    build::{self, BuildOptions, Manifest},
+    build::{self, BuildOptions, Manifest, Plans},
+    plan::{self, Plan, Planned, PlannedError, Planning},
     source::{self, FolderError, Limits, SourceError},
 };
 
@@ -22,7 +23,10 @@ pub fn manifests(flags: &FolderFlags, variables: BTreeMap<String, String>) -> Re
     let given = flags.substitute.iter().cloned();
     let mut substitute = variables;
     substitute.extend(given.map(|variable| (variable.name, variable.value)));
-    let options = BuildOptions { substitute };
+    let options = BuildOptions {
+        substitute,
+        plans: Plans::LeftOut,
+    };
     match source::read_folder(&flags.path, &Limits::default()) {
         Ok(files) => build::build(&files, &options).map_err(|errors| Wrong {
             messages: errors.iter().map(ToString::to_string).collect(),
@@ -40,6 +44,55 @@ pub fn manifests(flags: &FolderFlags, variables: BTreeMap<String, String>) -> Re
             })
         }
     }
+}
+
+/// A plan of a folder: of the one file of plans that it has.
+pub fn plan(flags: &FolderFlags, name: &str) -> Result<Plan, Wrong> {
+    let folder = flags.path.display();
+    let usage = |message| Wrong {
+        messages: vec![message],
+        is_usage: true,
+    };
+    let files = source::read_folder(&flags.path, &Limits::default()).map_err(|refused| Wrong {
+        messages: refused.errors.iter().map(ToString::to_string).collect(),
+        is_usage: refused.errors.iter().any(is_usage),
+    })?;
+    let plans: Vec<&str> = files
+        .iter()
+        .filter(|file| plan::is_plan_file(file))
+        .map(|file| file.path.as_str())
+        .collect();
+    let [path] = plans[..] else {
+        return Err(usage(match plans.len() {
+            0 => format!("{folder} has no file of kind Plan"),
+            _ => format!("{folder} has {} files of kind Plan ({}): name the folder of one", plans.len(), plans.join(", ")),
+        }));
+    };
+    let root = flags.path.display().to_string();
+    let root = root.trim_end_matches('/');
+    let planning = Planning {
+        folder: root,
+        file: path.strip_prefix(root).unwrap_or(path).trim_start_matches('/'),
+        timeout: Duration::MAX,
+        deadline: None,
+    };
+    let given = flags.substitute.iter().cloned();
+    let options = BuildOptions {
+        substitute: given.map(|variable| (variable.name, variable.value)).collect(),
+        ..BuildOptions::default()
+    };
+    let planned = Planned::read(&files, &planning, &options).map_err(|error| Wrong {
+        messages: match error {
+            PlannedError::Build(errors) => errors.iter().map(ToString::to_string).collect(),
+            PlannedError::Plans(errors) => errors.iter().map(ToString::to_string).collect(),
+            error @ PlannedError::NoFile { .. } => vec![error.to_string()],
+        },
+        is_usage: false,
+    })?;
+    planned.plan(name).ok_or_else(|| {
+        let known: Vec<&str> = planned.plans().names().collect();
+        usage(format!("{path} has no plan {name:?}: it has {}", known.join(", ")))
+    })
 }
 
 fn is_usage(error: &FolderError) -> bool {

@@ -26,6 +26,7 @@ use crate::{
     labels,
     module::{BootstrapModule, Module},
     node::{NodeAssemblage, NodeBudget, NodeModule, NodeRevision},
+    plan::PlanRun,
     revision::ModuleRevision,
     rollout_operator::{ReplicaTemplate, ZoneAwarePodDisruptionBudget},
     rolloutwindow::RolloutWindow,
@@ -51,7 +52,7 @@ pub fn management() -> Vec<CustomResourceDefinition> {
 
 /// The kinds of muster in a downstream cluster.
 pub fn downstream() -> Vec<CustomResourceDefinition> {
-    vec![Assemblage::crd()]
+    vec![Assemblage::crd(), PlanRun::crd()]
 }
 
 /// The kinds of muster in a cluster whose zones it rolls.

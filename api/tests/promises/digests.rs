@@ -6,7 +6,7 @@ use muster_api::{
     Duration, digest,
     sync::{
         Assume, Binding, GitSource, GitVersion, HealthCheck, HealthExpression, HealthTable, LocalReference,
-        ObjectFieldRef, Package, Source, Sync,
+        ObjectFieldRef, Package, PackagePlan, Source, Sync,
     },
 };
 use serde_json::json;
@@ -114,9 +114,17 @@ fn expression(current: &str) -> HealthExpression {
     }
 }
 
+fn plan(keep: Option<Duration>, deadline: Option<Duration>) -> PackagePlan {
+    PackagePlan {
+        file: "plan.yaml".into(),
+        keep,
+        deadline,
+    }
+}
+
 #[test]
 fn every_content_has_its_own_revision() {
-    let changes: [fn(&mut Sync); 23] = [
+    let changes: [fn(&mut Sync); 26] = [
         |_| {},
         |sync| sync.source.git.url.push('2'),
         |sync| sync.source.git.secret_ref = Some(LocalReference { name: "git".into() }),
@@ -131,6 +139,9 @@ fn every_content_has_its_own_revision() {
         |sync| sync.package.assume = Some(Assume::Never),
         |sync| sync.package.health_expressions = vec![expression("true")],
         |sync| sync.package.health_table = Some(HealthTable::V1),
+        |sync| sync.package.plan = Some(plan(None, None)),
+        |sync| sync.package.plan = Some(plan(Some(Duration::from_secs(60)), None)),
+        |sync| sync.package.plan = Some(plan(None, Some(Duration::from_secs(60)))),
         |sync| {
             sync.package.health_expressions = vec![HealthExpression {
                 in_progress: Some("false".into()),

@@ -14,6 +14,7 @@ Examples:
   muster build apps/podinfo --substitute REPLICAS=3
                                                 with a variable, as postBuild.substitute
   muster build apps/podinfo -q --all-errors     only check: every error and its place
+  muster build apps/db --plan update            the steps by which a later version is applied
   kubectl get widgets -A -o yaml | muster build fleet/modules --health -
                                                 what health expressions say of live objects
   muster build apps/podinfo | kubectl apply --server-side --dry-run=server -f -";
@@ -28,6 +29,9 @@ pub struct BuildFlags {
     /// Print every error, not only the first
     #[arg(long)]
     pub all_errors: bool,
+    /// Check the plans of the folder (kind: Plan), and print this one instead of the objects: its phases and steps, and what each applies
+    #[arg(long, value_name = "NAME", conflicts_with = "health")]
+    pub plan: Option<String>,
     /// Evaluate the health expressions of the folder's modules and Kustomizations over the objects of this file, and print where each
     /// object stands instead; - reads what kubectl get -o yaml prints
     #[arg(long, value_name = "FILE")]

@@ -20,7 +20,7 @@ use muster_controllers::runtime::Api;
 use muster_dashboard::{ModuleView, Shape, insecure_scheme, listed, shell_word};
 use muster_sync::{
     apply::Cluster,
-    build::{self, BuildOptions},
+    build::{self, BuildOptions, Plans},
     source::{Clock, Files, GitOptions, GitSource, Limits, Remote, Source as _, Want},
 };
 
@@ -216,6 +216,7 @@ async fn compare(assigned: Assigned, sources: &Sources<'_>) -> anyhow::Result<To
     let files = sources.read(&origin, &path).await?;
     let options = BuildOptions {
         substitute: how.variables.clone(),
+        plans: Plans::LeftOut,
     };
     let manifests =
         build::build(&files, &options).map_err(|errors| anyhow!("commit {}: {errors}", origin.commit))?;

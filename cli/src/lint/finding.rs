@@ -70,6 +70,8 @@ pub enum Code {
     Expression,
     /// Two NodeModules that write the same path.
     PathConflict,
+    /// A plan that cannot be carried out.
+    Plan,
     /// A Secret with its values.
     PlainSecret,
 }
@@ -77,7 +79,7 @@ pub enum Code {
 impl Code {
     /// Every code, in the order of their numbers.
     #[cfg(test)]
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Yaml,
         Self::Twice,
         Self::UnknownKind,
@@ -96,6 +98,7 @@ impl Code {
         Self::HealthTable,
         Self::Expression,
         Self::PathConflict,
+        Self::Plan,
         Self::PlainSecret,
     ];
 
@@ -120,6 +123,7 @@ impl Code {
             Self::HealthTable => "MST0308",
             Self::Expression => "MST0309",
             Self::PathConflict => "MST0310",
+            Self::Plan => "MST0311",
             Self::PlainSecret => "MST0401",
         }
     }
@@ -134,7 +138,8 @@ impl Code {
             | Self::Definition
             | Self::Impossible
             | Self::Cycle
-            | Self::Expression => Level::Error,
+            | Self::Expression
+            | Self::Plan => Level::Error,
             Self::MissingDependency
             | Self::SelectsNothing
             | Self::EmptyStage
@@ -192,6 +197,7 @@ impl Code {
             Self::PathConflict => {
                 "let one NodeModule have the path, or select different nodes: on a node that both select, neither is assigned"
             }
+            Self::Plan => "correct the plan: muster build FOLDER --plan NAME prints what it comes to",
             Self::PlainSecret => "keep values out of git: encrypt them, or let an operator make the Secret",
         }
     }

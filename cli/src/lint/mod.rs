@@ -11,6 +11,7 @@
 mod finding;
 mod object;
 mod place;
+mod plans;
 mod print;
 mod together;
 mod words;
@@ -142,6 +143,7 @@ fn look(files: &Files, variables: &Variables) -> Report {
             }
         }
     }
+    report.findings.extend(plans::check(files, fleet.modules()));
     report.findings.extend(fleet.look());
     report
         .findings

@@ -17,7 +17,7 @@ use muster_api::{
 };
 use muster_apiserver::schema::Schema;
 use muster_health::Expressions;
-use muster_sync::{health::evidence::is_custom, yaml::Document};
+use muster_sync::{health::evidence::is_custom, plan, yaml::Document};
 use muster_windows::Window;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -198,6 +198,14 @@ impl Lens {
     ) -> Seen {
         let address = identity.address();
         let finding = |code, field: &str, message| Finding::about(code, document, &address, field, message);
+        if plan::is_plan(&value) {
+            // Read with the files of its folder.
+            return Seen {
+                is_of_the_fleet: true,
+                findings: Vec::new(),
+                object: Object::None,
+            };
+        }
         let Some(refused) = self.refused(&gvk.0, &gvk.1, &mut value) else {
             let (version, kind) = gvk;
             let message = format!("{version} has no kind {kind:?}");

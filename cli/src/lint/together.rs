@@ -103,6 +103,11 @@ impl Fleet {
         }
     }
 
+    /// The modules.
+    pub fn modules(&self) -> &[(Document, Written)] {
+        &self.modules
+    }
+
     /// What is wrong with them together.
     pub fn look(self) -> Vec<Finding> {
         let mut findings = self.dependencies();
@@ -360,7 +365,7 @@ fn bring_the_same(one: &Written, other: &Written) -> bool {
 }
 
 /// Whether a folder or file is that folder, or is in it.
-fn is_below(folder: &str, other: &str) -> bool {
+pub fn is_below(folder: &str, other: &str) -> bool {
     let parts = |path: &str| -> Vec<String> {
         let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
         parts.map(str::to_owned).collect()

@@ -10,7 +10,7 @@ use std::{
 use git2::{Oid, Repository};
 use muster_api::{assemblage::SyncRow, sync::Package};
 use muster_controllers::bindings;
-use muster_sync::build::{self, BuildOptions, Identity};
+use muster_sync::build::{self, BuildOptions, Identity, Plans};
 use serde_json::Value;
 
 use super::{
@@ -148,6 +148,7 @@ fn objects(clone: &Path, commit: &str, package: &Package) -> Built {
     let files = read::files(&repository, &tree, Path::new(below)).map_err(|error| error.to_string())?;
     let options = BuildOptions {
         substitute: package.substitute.clone(),
+        plans: Plans::LeftOut,
     };
     let short = commit.get(..8).unwrap_or(commit);
     let manifests = build::build(&files, &options).map_err(|errors| format!("commit {short}: {errors}"))?;

@@ -16,7 +16,7 @@ use muster_api::{
 };
 use muster_controllers::bindings::ObjectId;
 use muster_sync::{
-    build::{self, BuildErrors, BuildOptions, Manifest, Origin},
+    build::{self, BuildErrors, BuildOptions, Manifest, Origin, Plans},
     source::{self, File, Files, FolderErrors, Limits},
 };
 use serde::de::DeserializeOwned;
@@ -297,6 +297,7 @@ pub fn folder(
 ) -> Result<Folder, ReadError> {
     let options = BuildOptions {
         substitute: variables.clone(),
+        plans: Plans::LeftOut,
     };
     let manifests = build::build(files, &options).map_err(|errors| ReadError::Build { errors })?;
     let definitions = Lens::new();

@@ -30,6 +30,7 @@ pub fn substitute_package(package: &Package, values: &Values) -> Result<Package,
         health_checks,
         health_expressions,
         health_table,
+        plan,
     } = package;
     let variables = substitute.iter().map(|(name, value)| {
         Ok((
@@ -67,6 +68,8 @@ pub fn substitute_package(package: &Package, values: &Values) -> Result<Package,
         // Expressions, which have no variables of bindings.
         health_expressions: health_expressions.clone(),
         health_table: *health_table,
+        // The name of a file, which has none either.
+        plan: plan.clone(),
     })
 }
 

@@ -11,6 +11,7 @@ use muster_api::{
     assemblage::{FailureClass, SyncPhase, SyncState},
     flux::{GitRepository, Kustomization},
     labels::annotation::RECONCILE_REQUESTED_AT,
+    plan::PlanRun,
     reasons::Reason,
 };
 use serde_json::json;
@@ -121,6 +122,16 @@ impl Expander {
                 .await?;
                 self.wrote(&written, "changed");
             }
+            Write::PutPlanRun(wanted) => {
+                let name = wanted.name_any();
+                let by = PatchParams::apply(self.manager).force();
+                let runs: Api<PlanRun> = self.api();
+                call(
+                    format!("putting PlanRun {name}"),
+                    runs.patch(&name, &by, &Patch::Apply(&*wanted)),
+                )
+                .await?;
+            }
             Write::Ask { name, uid, request } => {
                 let asked =
                     json!({"metadata": {"uid": uid, "annotations": {RECONCILE_REQUESTED_AT: request}}});
@@ -178,7 +189,11 @@ impl Expander {
 fn once(mut plan: Plan, sources: &mut BTreeSet<String>) -> Plan {
     plan.writes.retain(|write| match write {
         Write::CreateSource(source) | Write::ReplaceSource(source) => sources.insert(source.name_any()),
-        Write::Create(_) | Write::Replace(_) | Write::Ask { .. } | Write::Delete { .. } => true,
+        Write::Create(_)
+        | Write::Replace(_)
+        | Write::PutPlanRun(_)
+        | Write::Ask { .. }
+        | Write::Delete { .. } => true,
     });
     plan
 }

@@ -14,6 +14,7 @@ use muster_api::{
     digest,
     flux::{GitRepository, Kustomization},
     labels::{self, annotation::RECONCILE_REQUESTED_AT},
+    plan::PlanRun,
     reasons::{ObjectReason, Reason},
 };
 
@@ -27,6 +28,7 @@ use super::{
     verdict::{Evidence, verdict},
     wish, withdraw,
 };
+use crate::kustomization::plan::NOT_READY;
 
 /// What the rows of one assemblage have in common.
 #[derive(Clone, Debug)]
@@ -127,6 +129,8 @@ pub enum Write {
     Create(Box<Kustomization>),
     /// Put a Kustomization right; carries the resourceVersion.
     Replace(Box<Kustomization>),
+    /// Put the PlanRun of a Kustomization, before it is carried out by it.
+    PutPlanRun(Box<PlanRun>),
     /// Ask for exactly this Kustomization to be carried out at once.
     Ask {
         /// Its name.
@@ -237,13 +241,18 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
                 None => judge(scope, view, derived, current),
             };
             let mut writes = writes_of(scope, source.write());
+            let missing = current.report.ready.as_ref().is_some_and(|ready| ready.reason == NOT_READY);
+            if missing {
+                writes.extend(writes_of(scope, plan_run(derived)));
+            }
             writes.extend(again.into_iter().flatten());
             Plan::new(state, writes)
         }
         (Step::Write(_), _) if scope.away.is_some() => Plan::rest(away(scope, view.row)),
         (Step::Write(write), SourceStep::Holds) => {
             let message = format!("applying commit {}", derived.commit);
-            Plan::new(echo::updating(view.row, &message), vec![write])
+            let writes = plan_run(derived).into_iter().chain([write]);
+            Plan::new(echo::updating(view.row, &message), writes.collect())
         }
         (Step::Write(_), source) => {
             let message = format!("GitRepository {}: {}", source_name(derived), source.trouble());
@@ -253,6 +262,12 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
             )
         }
     }
+}
+
+/// The write of a row's PlanRun, if it has a plan.
+fn plan_run(derived: &Derived) -> Option<Write> {
+    let run = derived.plan_run.clone()?;
+    Some(Write::PutPlanRun(Box::new(run)))
 }
 
 /// A row whose failure was told is given out once more, by another token: what was said before is no answer to that. Its Kustomization is

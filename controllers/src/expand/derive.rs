@@ -18,7 +18,8 @@ use muster_api::{
     },
     labels::annotation,
     names,
-    sync::{GitSource, HealthCheck, HealthExpression, HealthTable, Package},
+    plan::{PlanRun, PlanRunSpec},
+    sync::{GitSource, HealthCheck, HealthExpression, HealthTable, Package, PackagePlan},
 };
 use muster_health::table::{self, Entry};
 
@@ -51,6 +52,8 @@ pub struct Derived {
     pub source: GitRepository,
     /// What carries it out.
     pub kustomization: Kustomization,
+    /// By which plan it is carried out, if it has one: it is there before the Kustomization says so.
+    pub plan_run: Option<PlanRun>,
 }
 
 /// The commit of a row: the resolved one, or the one that its version names. A tag alone is not pinned.
@@ -62,15 +65,13 @@ pub fn commit<'a>(row: &'a SyncRow, git: &'a GitSource) -> Option<&'a str> {
 pub fn derive(place: &Place, row: &SyncRow, git: &GitSource, commit: &str, package: &Package) -> Derived {
     let secret = git.secret_ref.as_ref().map(|reference| reference.name.as_str());
     let source = names::source(&git.url, commit, secret);
+    let name = names::kustomization(&place.namespace, &place.assemblage, &row.name);
     Derived {
         commit: commit.to_owned(),
+        plan_run: package.plan.as_ref().map(|plan| plan_run(place, &name, plan)),
         kustomization: Kustomization {
             metadata: ObjectMeta {
-                name: Some(names::kustomization(
-                    &place.namespace,
-                    &place.assemblage,
-                    &row.name,
-                )),
+                name: Some(name),
                 namespace: Some(place.namespace.clone()),
                 labels: Some(labels::of_kustomization(&place.assemblage)),
                 annotations: Some(annotations(package)).filter(|annotations| !annotations.is_empty()),
@@ -110,16 +111,45 @@ fn source_spec(git: &GitSource, commit: &str) -> GitRepositorySpec {
 }
 
 /// The keys of [`annotations`].
-pub const ANNOTATIONS: &[&str] = &[annotation::SETTLE, annotation::ASSUME];
+pub const ANNOTATIONS: &[&str] = &[annotation::SETTLE, annotation::ASSUME, annotation::PLAN];
 
 /// What of a package the built-in sync reads and Flux does not know.
 fn annotations(package: &Package) -> BTreeMap<String, String> {
     let settle = package.settle.map(|settle| settle.to_string());
     let assume = package.assume.map(|assume| assume.as_str().to_owned());
-    [(annotation::SETTLE, settle), (annotation::ASSUME, assume)]
-        .into_iter()
-        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
-        .collect()
+    let plan = package.plan.as_ref().map(|plan| plan_run_spec(plan).digest());
+    [
+        (annotation::SETTLE, settle),
+        (annotation::ASSUME, assume),
+        (annotation::PLAN, plan),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+    .collect()
+}
+
+/// The PlanRun of a Kustomization.
+fn plan_run(place: &Place, kustomization: &str, plan: &PackagePlan) -> PlanRun {
+    PlanRun {
+        metadata: ObjectMeta {
+            name: Some(kustomization.to_owned()),
+            namespace: Some(place.namespace.clone()),
+            labels: Some(labels::of_kustomization(&place.assemblage)),
+            ..ObjectMeta::default()
+        },
+        spec: plan_run_spec(plan),
+        status: None,
+    }
+}
+
+fn plan_run_spec(plan: &PackagePlan) -> PlanRunSpec {
+    let PackagePlan { file, keep, deadline } = plan;
+    PlanRunSpec {
+        file: file.clone(),
+        keep: *keep,
+        deadline: *deadline,
+        attempt: None,
+    }
 }
 
 /// The annotations of an object that are derived of a package.
@@ -150,6 +180,8 @@ fn kustomization_spec(place: &Place, source: &str, package: &Package) -> Kustomi
         health_checks,
         health_expressions,
         health_table,
+        // In the PlanRun, and its digest in an annotation.
+        plan: _,
     } = package;
     KustomizationSpec {
         source_ref: SourceReference {

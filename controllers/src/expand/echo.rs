@@ -23,6 +23,7 @@ pub fn state(row: &SyncRow, phase: SyncPhase, reason: impl Into<String>, message
         reason: Some(reason.into()),
         message: message.map(|message| bounded(message, MAX_MESSAGE).into_owned()),
         progress: None,
+        plan: None,
         assumed: None,
     }
 }
@@ -58,6 +59,7 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
         message,
         assumed,
         progress,
+        plan,
     } = verdict;
     let word = match phase {
         SyncPhase::Succeeded => Reason::UpToDate.into(),
@@ -68,6 +70,7 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
         terminal,
         assumed: assumed.as_ref().map(Assumed::within_limits),
         progress,
+        plan,
         ..state(row, phase, word, message.as_deref())
     }
 }

@@ -112,7 +112,10 @@ impl Expander {
     pub fn new(context: Context, kind: &'static str, manager: &'static str) -> Self {
         let needs = Arc::new(Needs::default());
         let (of_sources, of_kustomizations) = (Arc::clone(&needs), Arc::clone(&needs));
-        let own = this_agent(context.options.sync);
+        let own = match &context {
+            _ if kind == "RemoteAssemblage" => from_elsewhere(),
+            context => this_agent(context.options.sync),
+        };
         Self {
             context,
             kind,
@@ -382,6 +385,15 @@ fn this_agent(sync: SyncMode) -> Agent {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         sync: sync.as_str().to_owned(),
         features: features::own(sync == SyncMode::Flux),
+    }
+}
+
+/// What this process can do in clusters that it applies to from here.
+fn from_elsewhere() -> Agent {
+    Agent {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        sync: features::REMOTE.to_owned(),
+        features: features::remote(),
     }
 }
 

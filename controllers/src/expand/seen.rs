@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use kube::ResourceExt;
 use muster_api::{
-    conditions::{HEALTHY, SHARED_OBJECT, find},
+    assemblage::FailureClass,
+    conditions::{HEALTHY, PLAN, SHARED_OBJECT, find},
     evidence::{ASSUMED, Assumed, Progress},
     flux::{GitRepository, Kustomization, KustomizationStatus, commit_of},
     kind::GROUP,
@@ -71,6 +72,17 @@ pub struct Report {
     pub assumed: Option<Assumed>,
     /// How far those of its objects are that roll something out themselves.
     pub progress: Option<Progress>,
+    /// Where its plan stands.
+    pub plan: Option<PlanReport>,
+}
+
+/// Where a plan stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanReport {
+    /// In words: `update 2/3 schema/migrate InProgress`.
+    pub line: String,
+    /// Whose failure it is, of a run that failed.
+    pub class: Option<FailureClass>,
 }
 
 /// A condition Ready.
@@ -138,6 +150,7 @@ impl KustomizationRow {
                 shared: status.and_then(|status| shared(&status.conditions)),
                 progress: status.and_then(|status| progress(&status.conditions, object.metadata.generation)),
                 assumed: status.and_then(|status| assumed(&status.conditions, object.metadata.generation)),
+                plan: status.and_then(|status| plan(&status.conditions)),
             },
         }
     }
@@ -254,6 +267,18 @@ fn progress(conditions: &[Condition], generation: Option<i64>) -> Option<Progres
     let healthy = find(conditions, HEALTHY)?;
     let current = healthy.status == "Unknown" && healthy.observed_generation == generation;
     Progress::parse(&healthy.message).filter(|_| current)
+}
+
+/// What the condition `Plan` says.
+fn plan(conditions: &[Condition]) -> Option<PlanReport> {
+    let plan = find(conditions, PLAN)?;
+    let class = [FailureClass::Revision, FailureClass::Unit, FailureClass::Infra]
+        .into_iter()
+        .find(|class| plan.status == "False" && plan.reason == format!("{class:?}"));
+    Some(PlanReport {
+        line: plan.message.clone(),
+        class,
+    })
 }
 
 /// Labels can be copied, a name by content cannot be met by chance.

@@ -12,6 +12,7 @@ use muster_api::{
 };
 
 use super::seen::{Ready, Report};
+use crate::kustomization::plan::PLAN_FAILED;
 
 /// What a verdict is drawn from.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +46,8 @@ pub struct Verdict {
     pub assumed: Option<Assumed>,
     /// How far those of its objects are that roll something out themselves.
     pub progress: Option<Progress>,
+    /// Where its plan stands.
+    pub plan: Option<String>,
 }
 
 /// Words of a network, an API server or a proxy that is away: nothing of this is known about the content.
@@ -85,6 +88,13 @@ const TERMINATION_WORDS: &str = "waiting for the termination of ";
 
 /// Draws the verdict.
 pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
+    Verdict {
+        plan: evidence.report.plan.as_ref().map(|plan| plan.line.clone()),
+        ..of_conditions(evidence)
+    }
+}
+
+fn of_conditions(evidence: &Evidence<'_>) -> Verdict {
     let Some(ready) = evidence
         .report
         .ready
@@ -152,7 +162,9 @@ fn failed(evidence: &Evidence<'_>, ready: &Ready) -> Verdict {
         return Verdict::waiting(Some(ready), away);
     }
     let text = ready.message.to_lowercase();
-    match class(&ready.reason, &text) {
+    let of_plan = evidence.report.plan.as_ref().and_then(|plan| plan.class);
+    let of_plan = of_plan.filter(|_| ready.reason == PLAN_FAILED);
+    match of_plan.map(Class::of_plan).or_else(|| class(&ready.reason, &text)) {
         Some(Class::Revision { terminal }) => Verdict::failed(ready, FailureClass::Revision, terminal),
         Some(Class::Unit) => Verdict::failed(ready, FailureClass::Unit, false),
         Some(Class::Infra) => Verdict::waiting(Some(ready), &ready.message),
@@ -168,6 +180,17 @@ enum Class {
     Revision { terminal: bool },
     Unit,
     Infra,
+}
+
+impl Class {
+    /// A run that failed is not tried again by itself.
+    const fn of_plan(class: FailureClass) -> Self {
+        match class {
+            FailureClass::Revision => Self::Revision { terminal: true },
+            FailureClass::Unit => Self::Unit,
+            FailureClass::Infra => Self::Infra,
+        }
+    }
 }
 
 /// The class of a failure by its reason and its message in lower case; `None` for words that say nothing about the row.
@@ -225,6 +248,7 @@ impl Verdict {
             message: None,
             assumed: None,
             progress: None,
+            plan: None,
         }
     }
 
@@ -247,6 +271,7 @@ impl Verdict {
             message: Some(object_first(&ready.message)),
             assumed: None,
             progress: None,
+            plan: None,
         }
     }
 }

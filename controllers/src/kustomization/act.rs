@@ -15,6 +15,7 @@ use super::{
     Error, Kustomizations, apply,
     decide::Decision,
     finalize, finalizers, health,
+    plan::PLAN_FAILED,
     runs::Aim,
     settings::{Refusal, Settings},
     status::Writer,
@@ -62,6 +63,14 @@ pub(super) enum Outcome {
         after: Duration,
         awaited: Awaited,
         report: Applied,
+    },
+    /// Its plan is under way.
+    Stepping {
+        aim: Aim,
+        message: String,
+        progress: Progress,
+        /// How soon more may be known.
+        after: Duration,
     },
     /// Not applied, not healthy in time, or what was pruned was not gone in time.
     Failed {
@@ -177,6 +186,7 @@ impl Outcome {
             | Self::Refused(_)
             | Self::Waiting { .. }
             | Self::Finalizing { .. }
+            | Self::Stepping { .. }
             | Self::Failed { .. } => "",
         }
     }
@@ -248,6 +258,11 @@ impl Failure {
     /// What was applied is not healthy.
     pub(super) fn unhealthy(message: impl Into<String>) -> Self {
         Self::new("HealthCheckFailed", message)
+    }
+
+    /// A run of its plan failed for good.
+    pub(super) fn plan(message: impl Into<String>) -> Self {
+        Self::new(PLAN_FAILED, message)
     }
 
     /// The inventory is this by now.

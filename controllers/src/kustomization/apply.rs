@@ -16,7 +16,7 @@ use muster_sync::{
         check::while_observing,
         evidence::{Need, Target, Watch},
     },
-    inventory::Inventory,
+    inventory::{Inventory, ObjectId},
 };
 use tokio::sync::Mutex;
 
@@ -29,6 +29,7 @@ use super::{
     finalize,
     health::{self, Leaving},
     manifests,
+    plan::{self, Applying, Settled},
     runs::Aim,
     settings::Settings,
     status::{self, Writer},
@@ -41,9 +42,11 @@ use crate::runtime::Key;
 const INVENTORY_MAX: usize = 1_310_720;
 
 /// How an application ended other than well.
-enum Trouble {
+pub(super) enum Trouble {
     /// With something to say in the status.
     Failure(Failure),
+    /// Its plan is not over: this is what came of it so far.
+    Plan(Box<Outcome>),
     /// Our own API server did not take a write; nothing can be said.
     Error(Error),
 }
@@ -70,6 +73,7 @@ pub(super) async fn apply(
                 failure,
             });
         }
+        Err(Trouble::Plan(outcome)) => return Ok(*outcome),
         Err(Trouble::Error(error)) => return Err(error),
     };
     let Done {
@@ -136,6 +140,7 @@ pub(super) async fn check_again(
                 check.leaving = leaving(&pruned, &wanted);
             }
             Err(Trouble::Failure(failure)) => return Ok(check.failed(failure)),
+            Err(Trouble::Plan(outcome)) => return Ok(*outcome),
             Err(Trouble::Error(error)) => return Err(error),
         }
     }
@@ -174,8 +179,6 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     // The path first: a revision counts as attempted from then on, whatever becomes of it.
     let files = manifests::read(work, context).await?;
     let cluster = cluster(&owner.namespace, settings, kustomizations).await?;
-    let manifests = manifests::manifests(&files, work, &owner.namespace, context).await?;
-    drop(files);
     let others = Others::new(
         Key::new(&owner.namespace, &owner.name),
         settings.remote.as_ref(),
@@ -187,6 +190,24 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         .mark()
         .await
         .map_err(|why| Failure::reconciliation(why).soon())?;
+    let Settled { manifests, kept } = match &settings.plan {
+        None => Settled {
+            manifests: manifests::manifests(&files, work, &owner.namespace, context).await?,
+            kept: Inventory::default(),
+        },
+        Some(digest) => {
+            let applying = Applying {
+                work,
+                owner: &owner,
+                cluster: &cluster,
+                others: &others,
+                mark: mark.as_deref(),
+                kustomizations,
+            };
+            plan::advance(&applying, &files, digest, writer).await?
+        }
+    };
+    drop(files);
     let options = Options {
         owner: owner.clone(),
         target_namespace: settings.target_namespace.clone(),
@@ -204,15 +225,13 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     let plan = plan.knowing(jobs.clone(), is_ready_at(writer.object(), &work.aim));
     let known = Known::of(writer.object());
     let before = writer.inventory();
-    let wanted = plan.inventory();
-    admit(&plan, &before, &wanted, work)?;
+    let wanted = plan.inventory().merged(&kept);
+    if plan.is_empty() && kept.is_empty() && !before.is_empty() && !work.aim.allow_empty {
+        return Err(Failure::empty().into());
+    }
+    admit(&before, &wanted)?;
     let changing = async {
-        let recorder = Recorder {
-            writer: Mutex::new(writer),
-            work,
-            kustomizations,
-            cluster: others.identity(),
-        };
+        let recorder = Recorder::new(writer, work, kustomizations, others.identity());
         let applied = carry_out(&cluster, &plan, &recorder, settings, &others).await?;
         let applied_at = context.clock.now();
         let pruning = Pruning {
@@ -306,11 +325,8 @@ async fn cluster(
     cluster.map_err(|error| Failure::reconciliation(format!("failed to build kube client: {error}")).soon())
 }
 
-/// Whether the plan may be carried out at all.
-fn admit(plan: &Plan, before: &Inventory, wanted: &Inventory, work: &Work) -> Result<(), Failure> {
-    if plan.is_empty() && !before.is_empty() && !work.aim.allow_empty {
-        return Err(Failure::empty());
-    }
+/// Whether what would be on record then fits into the status.
+pub(super) fn admit(before: &Inventory, wanted: &Inventory) -> Result<(), Failure> {
     let recorded = before.clone().merged(wanted);
     let bytes = size(&recorded);
     if bytes > INVENTORY_MAX {
@@ -351,11 +367,11 @@ async fn carry_out(
 }
 
 /// What pruning needs beside what is to be pruned.
-struct Pruning<'a> {
-    cluster: &'a Cluster,
-    owner: &'a Owner,
-    others: &'a Others<'a>,
-    kustomizations: &'a Kustomizations,
+pub(super) struct Pruning<'a> {
+    pub cluster: &'a Cluster,
+    pub owner: &'a Owner,
+    pub others: &'a Others<'a>,
+    pub kustomizations: &'a Kustomizations,
 }
 
 impl Pruning<'_> {
@@ -367,33 +383,51 @@ impl Pruning<'_> {
         (before, wanted): (&Inventory, &Inventory),
     ) -> Result<(Inventory, Pruned), Trouble> {
         let unwanted = before.pruned_by(wanted);
-        let mut inventory = before.clone().merged(wanted);
-        let _alone;
-        let pruned = if unwanted.is_empty() {
-            Pruned::default()
-        } else if settings.prune {
-            let lock = self.kustomizations.targets.lock(self.others.identity());
-            // Until the inventory without them is known to all that delete.
-            _alone = lock.write_owned().await;
-            confirm::unchanged(writer.object(), writer.context())
-                .await
-                .map_err(Trouble::Error)?;
-            let pruned = apply::prune(self.cluster, self.owner, &unwanted, self.others);
-            let pruned = tokio::time::timeout(settings.timeout, pruned).await;
-            pruned.map_err(|_elapsed| {
-                let message = format!(
-                    "pruning took longer than {:?}: context deadline exceeded",
-                    settings.timeout
-                );
-                Failure::prune(message, inventory.to_status()).soon()
-            })?
-        } else {
-            // As with Flux, what is not to be pruned is let go.
-            Pruned {
-                released: unwanted.into_iter().map(|(id, _)| id).collect(),
-                ..Pruned::default()
-            }
+        let inventory = before.clone().merged(wanted);
+        if settings.prune && !unwanted.is_empty() {
+            return self.delete(writer, settings, unwanted, inventory).await;
+        }
+        // As with Flux, what is not to be pruned is let go.
+        let pruned = Pruned {
+            released: unwanted.into_iter().map(|(id, _)| id).collect(),
+            ..Pruned::default()
         };
+        self.settle(writer, inventory, pruned)
+    }
+
+    /// Deletes objects of the inventory, and takes those out of it that are gone.
+    pub(super) async fn delete(
+        &self,
+        writer: &Writer,
+        settings: &Settings,
+        unwanted: Vec<(ObjectId, String)>,
+        inventory: Inventory,
+    ) -> Result<(Inventory, Pruned), Trouble> {
+        let lock = self.kustomizations.targets.lock(self.others.identity());
+        // Until the inventory without them is known to all that delete.
+        let _alone = lock.write_owned().await;
+        confirm::unchanged(writer.object(), writer.context())
+            .await
+            .map_err(Trouble::Error)?;
+        let pruned = apply::prune(self.cluster, self.owner, &unwanted, self.others);
+        let pruned = tokio::time::timeout(settings.timeout, pruned).await;
+        let pruned = pruned.map_err(|_elapsed| {
+            let message = format!(
+                "pruning took longer than {:?}: context deadline exceeded",
+                settings.timeout
+            );
+            Failure::prune(message, inventory.to_status()).soon()
+        })?;
+        self.settle(writer, inventory, pruned)
+    }
+
+    /// The inventory without what is gone.
+    fn settle(
+        &self,
+        writer: &Writer,
+        mut inventory: Inventory,
+        pruned: Pruned,
+    ) -> Result<(Inventory, Pruned), Trouble> {
         for id in pruned.settled() {
             inventory.remove(id);
         }
@@ -440,11 +474,27 @@ fn changes(applied: &apply::Applied, pruned: &Pruned, anew: bool) -> String {
 }
 
 /// Writes ids to the status before their objects are created.
-struct Recorder<'a> {
+pub(super) struct Recorder<'a> {
     writer: Mutex<&'a mut Writer>,
     work: &'a Work,
     kustomizations: &'a Kustomizations,
     cluster: &'a Identity,
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(
+        writer: &'a mut Writer,
+        work: &'a Work,
+        kustomizations: &'a Kustomizations,
+        cluster: &'a Identity,
+    ) -> Self {
+        Self {
+            writer: Mutex::new(writer),
+            work,
+            kustomizations,
+            cluster,
+        }
+    }
 }
 
 #[async_trait]

@@ -98,6 +98,7 @@ pub(super) fn decide(observed: &Observed) -> Decision {
         allow_empty: observed.allow_empty,
         settle: settings.settle,
         assumes: settings.assumes,
+        plan: settings.plan.clone(),
     };
     let last = observed.run.as_ref().filter(|run| run.aim == aim);
     match last.map(|run| &run.phase) {
@@ -187,6 +188,7 @@ mod tests {
             allow_empty: false,
             settle: Duration::from_secs(30),
             assumes: true,
+            plan: None,
         }
     }
 

@@ -32,6 +32,7 @@ mod handover;
 mod health;
 mod manifests;
 mod observe;
+pub(crate) mod plan;
 pub(crate) mod presence;
 mod runs;
 mod settings;

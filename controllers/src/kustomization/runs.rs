@@ -8,7 +8,10 @@ use muster_api::flux::Kustomization;
 use muster_sync::{apply::Jobs, health::evidence::Watch, inventory::Inventory};
 use parking_lot::Mutex;
 
-use super::settings::{self, RemoteTarget};
+use super::{
+    plan::Held,
+    settings::{self, RemoteTarget},
+};
 use crate::runtime::Key;
 
 /// More entries than objects by this many and the ones of objects that are gone are dropped.
@@ -28,6 +31,8 @@ pub(super) struct Aim {
     pub settle: Duration,
     /// Whether that may be taken for evidence.
     pub assumes: bool,
+    /// The digest of the PlanRun by which it is carried out.
+    pub plan: Option<String>,
 }
 
 /// An attempt, and how far it got.
@@ -56,6 +61,7 @@ pub(super) struct Runs {
     store: Store<Kustomization>,
     last: Mutex<BTreeMap<Key, Run>>,
     jobs: Mutex<BTreeMap<Key, OwnJobs>>,
+    plans: Mutex<BTreeMap<Key, Held>>,
 }
 
 /// The Jobs of a Kustomization in the cluster that it is applied to.
@@ -71,6 +77,7 @@ impl Runs {
             store,
             last: Mutex::default(),
             jobs: Mutex::default(),
+            plans: Mutex::default(),
         }
     }
 
@@ -84,6 +91,7 @@ impl Runs {
         if last.len() > self.store.len() + SLACK {
             last.retain(|key, _| self.store.get(&key.object_ref()).is_some());
             self.jobs.lock().retain(|key, _| last.contains_key(key));
+            self.plans.lock().retain(|key, _| last.contains_key(key));
         }
     }
 
@@ -115,5 +123,20 @@ impl Runs {
     pub(super) fn forget(&self, key: &Key) {
         self.last.lock().remove(key);
         self.jobs.lock().remove(key);
+        self.plans.lock().remove(key);
+    }
+
+    /// The run is due again at once, whatever came of it.
+    pub(super) fn unrest(&self, key: &Key) {
+        self.last.lock().remove(key);
+    }
+
+    /// The plan of a Kustomization, for one pass over it.
+    pub(super) fn take_plan(&self, key: &Key) -> Option<Held> {
+        self.plans.lock().remove(key)
+    }
+
+    pub(super) fn put_plan(&self, key: Key, plan: Held) {
+        self.plans.lock().insert(key, plan);
     }
 }

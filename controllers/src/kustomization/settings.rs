@@ -41,6 +41,8 @@ pub(super) struct Settings {
     pub substitute_from: Vec<SubstituteReference>,
     pub remote: Option<RemoteTarget>,
     pub deletion_policy: DeletionPolicy,
+    /// The digest of the spec of the PlanRun by which it is carried out, if it has a plan.
+    pub plan: Option<String>,
 }
 
 impl Settings {
@@ -107,6 +109,7 @@ pub(super) fn parse(
         substitute_from: post_build.substitute_from,
         remote: remote(spec),
         deletion_policy: spec.deletion_policy.unwrap_or_default(),
+        plan: annotations.get(annotation::PLAN).cloned(),
     })
 }
 

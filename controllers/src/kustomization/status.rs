@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
-    conditions::{Conditions, HEALTHY, READY, SHARED_OBJECT, Status, find},
-    evidence::ASSUMED,
+    conditions::{Conditions, HEALTHY, PLAN, READY, SHARED_OBJECT, Status, find},
+    evidence::{ASSUMED, Progress},
     flux::{self, Kustomization, KustomizationStatus},
     labels::{annotation, manager},
 };
@@ -17,6 +17,7 @@ use super::{
     act::{Applied, Awaited, Failure, Outcome},
     decide::Work,
     declarers::Inventories,
+    plan::Line,
     runs::{Aim, Phase, Run},
     settings::{Refusal, Settings},
 };
@@ -33,6 +34,8 @@ pub(super) struct Writer {
     object: Kustomization,
     context: Context,
     inventories: Arc<Inventories>,
+    /// Where its plan stands, as soon as that is known.
+    pub(super) plan: Option<Line>,
 }
 
 impl Writer {
@@ -41,6 +44,7 @@ impl Writer {
             object: object.clone(),
             context: kustomizations.context.clone(),
             inventories: Arc::clone(&kustomizations.inventories),
+            plan: None,
         }
     }
 
@@ -89,12 +93,17 @@ impl Writer {
     /// say something newer.
     fn with(&self, mut status: KustomizationStatus, conditions: &Conditions) -> KustomizationStatus {
         let before = std::mem::take(&mut status.conditions);
+        let planned = self.plan.as_ref().map(|plan| conditions.clone().with(PLAN, plan.status, &plan.reason, &plan.text));
+        let conditions = planned.as_ref().unwrap_or(conditions);
         status.conditions = conditions.merge(&before, self.generation(), self.context.clock.now());
         if find(&status.conditions, HEALTHY).is_none() {
             status.conditions.extend(find(&before, HEALTHY).cloned());
         }
         if find(&status.conditions, SHARED_OBJECT).is_none() {
             status.conditions.extend(find(&before, SHARED_OBJECT).cloned());
+        }
+        if find(&status.conditions, PLAN).is_none() && self.object.annotations().contains_key(annotation::PLAN) {
+            status.conditions.extend(find(&before, PLAN).cloned());
         }
         status
     }
@@ -189,6 +198,12 @@ fn told(writer: &Writer, outcome: &Outcome) -> Option<KustomizationStatus> {
             report,
             ..
         } => checking(writer, aim, *timeout, awaited, report),
+        Outcome::Stepping {
+            aim,
+            message,
+            progress,
+            ..
+        } => stepping(writer, aim, message, progress),
         Outcome::Failed { aim, failure, .. } => failed(writer, aim, failure),
     })
 }
@@ -207,6 +222,11 @@ fn next(key: &Key, outcome: Outcome, kustomizations: &Kustomizations) -> Action 
             after: Some(after), ..
         }
         | Outcome::Finalizing { after, .. } => Action::requeue(after),
+        // What is remembered of the plan says how far it is; the run is due again.
+        Outcome::Stepping { after, .. } => {
+            kustomizations.runs.unrest(key);
+            Action::requeue(after)
+        }
         Outcome::Succeeded { aim, settings, .. } => rest(key, aim, settings.interval, kustomizations),
         Outcome::Checking {
             aim,
@@ -383,6 +403,15 @@ fn checking(
             }
         }
     };
+    writer.with(status, &conditions)
+}
+
+fn stepping(writer: &Writer, aim: &Aim, message: &str, progress: &Progress) -> KustomizationStatus {
+    let mut status = writer.status();
+    status.last_attempted_revision = Some(aim.revision.clone());
+    let conditions = Conditions::ready(Status::Unknown, "Progressing", message)
+        .with(HEALTHY, Status::Unknown, "Progressing", progress.to_string())
+        .reconciling("Progressing", message);
     writer.with(status, &conditions)
 }
 

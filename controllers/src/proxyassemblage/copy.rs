@@ -10,7 +10,7 @@ use muster_api::{
     conditions::bounded,
     evidence::{Assumed, Progress},
     reasons::{ObjectReason, Reason},
-    schema::{MAX_FEATURES, MAX_LABEL, MAX_MESSAGE, MAX_NAME, MAX_TOKEN},
+    schema::{MAX_FEATURES, MAX_LABEL, MAX_MESSAGE, MAX_PLAN_LINE, MAX_NAME, MAX_TOKEN},
 };
 
 use crate::expand::decide::Refusal;
@@ -114,6 +114,7 @@ fn within_limits(state: &SyncState) -> SyncState {
         reason,
         message,
         progress,
+        plan,
         assumed,
     } = state;
     let cut = |text: &Option<String>, max| text.as_ref().map(|text| bounded(text, max).into_owned());
@@ -131,6 +132,7 @@ fn within_limits(state: &SyncState) -> SyncState {
             waiting: cut(&progress.waiting, MAX_LABEL),
             ..*progress
         }),
+        plan: cut(plan, MAX_PLAN_LINE),
         assumed: assumed.as_ref().map(Assumed::within_limits),
     }
 }

@@ -25,6 +25,7 @@ mod healthy;
 mod jobs;
 mod many;
 mod names;
+mod plan;
 mod pruning;
 mod remote;
 mod revisions;

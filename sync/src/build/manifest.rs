@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{BuildError, names};
 use crate::inventory::ObjectId;
+use crate::plan;
 use crate::yaml::{Document, Position};
 
 /// The name of a whole document in errors.
@@ -198,6 +199,9 @@ fn check(object: &Value) -> Result<(), Wrong> {
     let wrong = |field: &str, why| Err((field.to_owned(), why));
     required(object.get("apiVersion"), "apiVersion")?;
     required(object.get("kind"), "kind")?;
+    if plan::is_plan(object) {
+        return wrong("kind", "is a plan that its Module does not name; set spec.sync.package.plan.file");
+    }
     let metadata = match object.get("metadata") {
         None | Some(Value::Null) => return wrong("metadata.name", "is missing"),
         Some(Value::Object(metadata)) => metadata,

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use self::list::Item;
 use crate::source::{File, Files};
+use crate::plan;
 use crate::substitute::{self, Variables};
 use crate::yaml;
 
@@ -33,6 +34,18 @@ pub use self::namespace::set_namespace;
 pub struct BuildOptions {
     /// `postBuild.substitute` and what `substituteFrom` names, together; empty: nothing is substituted.
     pub substitute: BTreeMap<String, String>,
+    /// What becomes of documents of kind Plan.
+    pub plans: Plans,
+}
+
+/// What becomes of documents of kind Plan, which are never applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Plans {
+    /// They are refused: a Module has to name them.
+    #[default]
+    Refused,
+    /// They are left out, where no Module is known that could name them.
+    LeftOut,
 }
 
 impl std::fmt::Debug for BuildOptions {
@@ -40,6 +53,7 @@ impl std::fmt::Debug for BuildOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BuildOptions")
             .field("substitute", &self.substitute.keys())
+            .field("plans", &self.plans)
             .finish()
     }
 }
@@ -56,6 +70,7 @@ pub fn build(files: &Files, options: &BuildOptions) -> Result<Vec<Manifest>, Bui
             Ok(items) => {
                 for item in items {
                     match manifest(&item, &variables) {
+                        Err(_) if options.plans == Plans::LeftOut && plan::is_plan_document(&item.document) => {}
                         Ok(manifest) => manifests.push(manifest),
                         Err(error) => errors.push(error),
                     }

@@ -34,6 +34,11 @@ pub enum Outcome {
         /// Whose failure it is, if it lasts until the timeout.
         class: FailureClass,
     },
+    /// It is not known whether it ran: its Jobs are gone. It is tried again, which counts as no failure.
+    Lost {
+        /// What is gone.
+        message: String,
+    },
     /// It failed for good, and another attempt may succeed: a Job that gave up.
     Failed {
         /// What failed.
@@ -203,11 +208,17 @@ impl Walk<'_> {
             }
             Some(Outcome::Done) => end(progress, RunState::Complete, None, None),
             Some(Outcome::Fatal { message }) => fail(progress, message.clone(), FailureClass::Revision),
-            Some(Outcome::Failed { message }) if progress.attempt > step.retries => {
+            Some(Outcome::Lost { message }) => {
+                progress.attempt += 1;
+                progress.lost += 1;
+                progress.status = RunState::Error;
+                progress.message = Some(message.clone());
+            }
+            Some(Outcome::Failed { message }) if progress.attempt - progress.lost > step.retries => {
                 fail(progress, message.clone(), FailureClass::Revision);
             }
             Some(Outcome::Failed { message }) => {
-                let tried = progress.attempt;
+                let tried = progress.attempt - progress.lost;
                 progress.attempt += 1;
                 progress.status = RunState::Error;
                 progress.message = Some(format!(
@@ -250,6 +261,7 @@ fn too_late(deadline: Duration) -> String {
 fn class(outcome: &Outcome) -> FailureClass {
     match outcome {
         Outcome::Transient { class, .. } => *class,
+        Outcome::Lost { .. } => FailureClass::Unit,
         Outcome::Done | Outcome::Waiting { .. } | Outcome::Failed { .. } | Outcome::Fatal { .. } => {
             FailureClass::Revision
         }

@@ -30,7 +30,7 @@ pub const DEPLOY: &str = "deploy";
 /// In `apply`: all files that no step of any plan names.
 pub const REST: &str = "*";
 /// A step's timeout when it names none.
-const TIMEOUT: Duration = Duration::from_mins(5);
+pub(super) const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// What is wrong in a plan file, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -138,6 +138,8 @@ pub struct Documents<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlanFile {
     plans: BTreeMap<String, Plan>,
+    /// The files that no step of any plan names, from the root of the repository.
+    rest: Vec<String>,
 }
 
 impl PlanFile {
@@ -153,9 +155,10 @@ impl PlanFile {
             errors: Vec::new(),
         };
         let plans = reader.plans(&written.spec.plans);
+        let rest = reader.rest().iter().map(|path| from_root(about, path)).collect();
         let mut errors = reader.errors;
         if errors.is_empty() {
-            return Ok(Self { plans });
+            return Ok(Self { plans, rest });
         }
         errors.sort_by_key(|error| error.at);
         Err(errors)
@@ -164,6 +167,11 @@ impl PlanFile {
     /// The plan of a name.
     pub fn plan(&self, name: &str) -> Option<&Plan> {
         self.plans.get(name)
+    }
+
+    /// The files that no step of any plan names, from the root of the repository.
+    pub fn rest(&self) -> &[String] {
+        &self.rest
     }
 
     /// The names of the plans.
@@ -319,6 +327,14 @@ fn folder<'a>(about: &Documents<'a>) -> &'a str {
     if folder == "." { "" } else { folder }
 }
 
+/// A file below the folder, from the root of the repository.
+fn from_root(about: &Documents<'_>, path: &str) -> String {
+    match folder(about) {
+        "" => path.to_owned(),
+        folder => format!("{folder}/{path}"),
+    }
+}
+
 /// The files with objects, by their paths below the folder, each with its objects.
 fn below<'a>(about: &Documents<'a>) -> BTreeMap<String, Vec<&'a Manifest>> {
     let folder = folder(about);
@@ -445,20 +461,14 @@ impl<'a> Reader<'a> {
             }
         }
         let timeout = self.timeout(at, written.timeout);
-        runs.then(|| {
-            let from_root = |path: &String| match folder(self.about) {
-                "" => path.clone(),
-                folder => format!("{folder}/{path}"),
-            };
-            Step {
-                name: written.name.clone(),
-                digest: digest(apply.iter().flat_map(|path| &self.files[path]), &written.delete),
-                apply: apply.iter().map(from_root).collect(),
-                delete: written.delete.clone(),
-                timeout,
-                retries: written.retries,
-                on_failure: written.on_failure,
-            }
+        runs.then(|| Step {
+            name: written.name.clone(),
+            digest: digest(apply.iter().flat_map(|path| &self.files[path]), &written.delete),
+            apply: apply.iter().map(|path| from_root(self.about, path)).collect(),
+            delete: written.delete.clone(),
+            timeout,
+            retries: written.retries,
+            on_failure: written.on_failure,
         })
     }
 
@@ -474,14 +484,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The files that no step names.
+    fn rest(&self) -> Vec<String> {
+        let files = self.files.keys();
+        files.filter(|path| !self.named.contains(*path)).cloned().collect()
+    }
+
     fn matching(&mut self, at: &[Key<'_>], pattern: &str) -> Vec<String> {
         if pattern == REST {
-            return self
-                .files
-                .keys()
-                .filter(|path| !self.named.contains(*path))
-                .cloned()
-                .collect();
+            return self.rest();
         }
         let matcher = match matcher(pattern) {
             Ok(matcher) => matcher,

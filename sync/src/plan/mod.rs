@@ -17,6 +17,7 @@
 mod control;
 mod execute;
 mod file;
+mod planned;
 mod reshape;
 mod wait;
 
@@ -26,9 +27,27 @@ pub use self::{
     control::{Control, ControlError, control},
     execute::{Ended, Observed, Outcome, Pass, Task, ended, execute},
     file::{Documents, PlanError, PlanFile, PlanProblem},
+    planned::{Attempt, Next, Planned, PlannedError, Planning, job_name},
     reshape::{began, reshape},
     wait::{Waited, waited},
 };
+
+/// Whether an object is a file of plans, which is never applied.
+pub fn is_plan(object: &serde_json::Value) -> bool {
+    (object["apiVersion"].as_str(), object["kind"].as_str()) == (Some(file::API_VERSION), Some(file::KIND))
+}
+
+/// Whether a file is one of plans.
+pub fn is_plan_file(file: &crate::source::File) -> bool {
+    let documents = crate::yaml::documents(&file.path, &file.bytes).unwrap_or_default();
+    documents.iter().any(is_plan_document)
+}
+
+/// Whether a document is a file of plans.
+pub(crate) fn is_plan_document(document: &crate::yaml::Document) -> bool {
+    let text = |field| document.root.get(field).and_then(|node| node.text());
+    (text("apiVersion"), text("kind")) == (Some(file::API_VERSION), Some(file::KIND))
+}
 
 /// Whether parts of a plan follow one another or are under way together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
@@ -141,6 +160,14 @@ impl StepId {
 impl fmt::Display for StepId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.phase, self.step)
+    }
+}
+
+impl Plan {
+    /// A step by its phase and its name.
+    pub fn step(&self, id: &StepId) -> Option<&Step> {
+        let phase = self.phases.iter().find(|phase| phase.name == id.phase)?;
+        phase.steps.iter().find(|step| step.name == id.step)
     }
 }
 

@@ -204,6 +204,7 @@ fn errors_come_in_the_order_of_files_and_lines() {
 fn variables_reach_all_objects_that_do_not_refuse() {
     let options = BuildOptions {
         substitute: BTreeMap::from([("N".to_owned(), "3".to_owned())]),
+        ..BuildOptions::default()
     };
     let text = "apiVersion: v1\nkind: ConfigMapList\nitems:\n\
         - {apiVersion: v1, kind: ConfigMap, metadata: {name: \"a${N}\"}, data: {x: \"${N}\"}}\n\

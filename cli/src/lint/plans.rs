@@ -1,0 +1,86 @@
+//! Plans: read with the files of their folder, as the agent reads them.
+
+use std::sync::Arc;
+
+use muster_sync::{
+    build::{BuildOptions, Plans},
+    plan::{self, Planned, PlannedError, Planning},
+    source::{File, Files},
+    yaml::Document,
+};
+
+use super::{
+    finding::{Code, Finding},
+    object::Written,
+    together::is_below,
+};
+
+/// How long a step may take where no Module is known.
+const NO_LIMIT: std::time::Duration = std::time::Duration::MAX;
+
+/// What is wrong with the plans that modules name, and with those that no module of these files names.
+pub fn check(files: &Files, modules: &[(Document, Written)]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut named = Vec::new();
+    for (document, module) in modules {
+        let package = &module.spec.sync.package;
+        let Some(of_package) = &package.plan else { continue };
+        let folder = package.path.trim_start_matches("./").trim_matches('/');
+        if !files.iter().any(|file| is_below(&file.path, folder)) {
+            // The folder is in another repository.
+            continue;
+        }
+        let planning = Planning {
+            folder,
+            file: &of_package.file,
+            timeout: package.timeout.to_std(),
+            deadline: of_package.deadline.map(muster_api::Duration::to_std),
+        };
+        named.push(planning.path());
+        match read(files, &planning) {
+            Err(PlannedError::NoFile { file, folder }) => {
+                let address = module.identity.address();
+                let message = format!("there is no {file:?} below {folder:?}");
+                let field = "spec.sync.package.plan.file";
+                findings.push(Finding::about(Code::Plan, document, &address, field, message));
+            }
+            result => findings.extend(of(result)),
+        }
+    }
+    for file in files.iter().filter(|file| !named.contains(&file.path) && plan::is_plan_file(file)) {
+        let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
+        let planning = Planning {
+            folder,
+            file: name,
+            timeout: NO_LIMIT,
+            deadline: None,
+        };
+        findings.extend(of(read(files, &planning)));
+    }
+    findings
+}
+
+fn read(files: &Files, planning: &Planning<'_>) -> Result<Planned, PlannedError> {
+    let below = files.iter().filter(|file| is_below(&file.path, planning.folder));
+    let below: Vec<File> = below.cloned().collect();
+    let options = BuildOptions {
+        plans: Plans::LeftOut,
+        ..BuildOptions::default()
+    };
+    Planned::read(&Files::new(below), planning, &options)
+}
+
+/// The problems of a plan. What is wrong with other files is told of them.
+fn of(result: Result<Planned, PlannedError>) -> Vec<Finding> {
+    let Err(PlannedError::Plans(errors)) = result else {
+        return Vec::new();
+    };
+    let finding = |error: plan::PlanError| Finding {
+        code: Code::Plan,
+        file: Arc::clone(&error.file),
+        at: error.at,
+        object: None,
+        message: error.problem.to_string(),
+    };
+    errors.into_iter().map(finding).collect()
+}

@@ -1,0 +1,414 @@
+//! Carrying out the plan of a folder: docs/plans.md.
+//!
+//! ```text
+//!   PlanRun ─► record ─┐
+//!   folder ─► planned ─┴► next: the run that is there, or a new one ─► execute ─► store ─► step ─┐
+//!                                                                          ▲                       │
+//!                                                                          └────── its outcome ◄───┘
+//! ```
+//!
+//! When a run is complete, what stays of the folder is applied, pruned and judged as a folder without a plan is.
+//!
+//! Invariant: what a step is about to do, and the run that it is of, are stored before its first write.
+//! Invariant: a Job has one object for each try of its step.
+//! Invariant: a new content waits until no Job of the run before is at work.
+
+mod record;
+mod step;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use muster_api::{
+    assemblage::FailureClass,
+    conditions::{Status, bounded},
+    digest,
+    evidence::Progress,
+    plan::{Completed, MAX_HISTORY, MAX_ITEMS, PastRun, PlanRunStatus, Run, RunProgress, RunState, StepProgress},
+    schema::{MAX_MESSAGE, MAX_PLAN_LINE},
+};
+use muster_sync::{
+    apply::{Cluster, Owner},
+    build::BuildOptions,
+    inventory::Inventory,
+    plan::{Ended, Next, Observed, Planned, PlannedError, Planning, StepId, began, ended, execute},
+    source::Files,
+};
+use serde_json::Value;
+
+use self::{record::Record, step::Underway};
+use super::{
+    Kustomizations,
+    act::{Failure, Outcome},
+    apply::Trouble,
+    decide::Work,
+    declarers::Others,
+    runs::Aim,
+    status::Writer,
+    variables,
+};
+use crate::runtime::{Event, Key};
+
+/// How soon a run is gone over again, at first.
+const POLL_MIN: Duration = Duration::from_millis(250);
+/// And when a step takes long.
+const POLL_MAX: Duration = Duration::from_secs(5);
+/// How soon a PlanRun that is not there yet, or a run that is still at work, is read again.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// What an application has at hand.
+pub(super) struct Applying<'a> {
+    pub work: &'a Work,
+    pub owner: &'a Owner,
+    pub cluster: &'a Cluster,
+    pub others: &'a Others<'a>,
+    pub mark: Option<&'a str>,
+    pub kustomizations: &'a Kustomizations,
+}
+
+/// What stays when a run is complete.
+pub(super) struct Settled {
+    /// All objects that runs applied, but Jobs.
+    pub manifests: Vec<Value>,
+    /// The Jobs that are kept.
+    pub kept: Inventory,
+}
+
+/// A plan in this process, between two passes.
+pub(super) struct Held {
+    pub(super) aim: Aim,
+    planned: Arc<Planned>,
+    record: Record,
+    steps: BTreeMap<StepId, Underway>,
+}
+
+/// Where the plan stands, for the status of the Kustomization.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub status: Status,
+    /// A state of a run; of one that failed, the class of the failure.
+    pub reason: String,
+    pub text: String,
+}
+
+/// Takes the run as far as it goes now. `Err` also where it is not over.
+pub(super) async fn advance(
+    applying: &Applying<'_>,
+    files: &Files,
+    digest: &str,
+    writer: &mut Writer,
+) -> Result<Settled, Trouble> {
+    let runs = &applying.kustomizations.runs;
+    let key = Key::of(writer.object());
+    let held = runs.take_plan(&key).filter(|held| held.aim == applying.work.aim);
+    let mut held = match held {
+        Some(held) => held,
+        None => begin(applying, files, digest, writer).await?,
+    };
+    let went = held.go(applying, writer).await;
+    // After a write that was not taken everything is read again.
+    if !matches!(went, Err(Trouble::Error(_))) {
+        runs.put_plan(key, held);
+    }
+    went
+}
+
+/// Reads the PlanRun and the folder.
+async fn begin(
+    applying: &Applying<'_>,
+    files: &Files,
+    digest: &str,
+    writer: &Writer,
+) -> Result<Held, Trouble> {
+    let work = applying.work;
+    let record = match Record::read(writer, digest).await.map_err(Trouble::Error)? {
+        Ok(record) => record,
+        Err(message) => return Err(waits(NOT_READY, message)),
+    };
+    let namespace = writer.object().namespace().unwrap_or_default();
+    let context = &applying.kustomizations.context;
+    let substitute = variables::gather(&work.settings, &namespace, context).await?;
+    let spec = record.spec();
+    let planning = Planning {
+        folder: &work.settings.path,
+        file: &spec.file,
+        timeout: work.settings.timeout,
+        deadline: spec.deadline.map(muster_api::Duration::to_std),
+    };
+    let planned = Planned::read(files, &planning, &BuildOptions { substitute, ..BuildOptions::default() }).map_err(unreadable)?;
+    Ok(Held {
+        aim: work.aim.clone(),
+        planned: Arc::new(planned),
+        record,
+        steps: BTreeMap::new(),
+    })
+}
+
+/// The reason of a Kustomization whose PlanRun is not there yet.
+pub(crate) const NOT_READY: &str = "PlanRunNotReady";
+/// The reason of a Kustomization whose run failed for good.
+pub(crate) const PLAN_FAILED: &str = "PlanFailed";
+
+fn unreadable(error: PlannedError) -> Failure {
+    match error {
+        PlannedError::Build(errors) if errors.only_misread_names() => Failure::misread_name(errors.to_string()),
+        error => Failure::build(error.to_string()),
+    }
+}
+
+fn waits(reason: &'static str, message: String) -> Trouble {
+    Trouble::Plan(Box::new(Outcome::Waiting {
+        reason,
+        message,
+        after: Some(WAIT),
+    }))
+}
+
+impl Held {
+    async fn go(&mut self, applying: &Applying<'_>, writer: &mut Writer) -> Result<Settled, Trouble> {
+        let attempt = self.record.spec().attempt.unwrap_or_default();
+        let status = self.record.status();
+        if let Next::Begin(name) = self.planned.next(&status, attempt) {
+            if let Some(message) = step::at_work(applying, &status, writer).await? {
+                writer.plan = status.run.as_ref().map(|run| line(&run.progress));
+                return Err(waits("PlanRunning", message));
+            }
+            self.steps.clear();
+            let begun = self.begun(status, &name, attempt, writer, applying);
+            self.store(&begun, writer).await?;
+        }
+        let progress = self.passes(applying, writer).await?;
+        match progress.status {
+            RunState::Complete => Ok(self.settled(writer, applying)),
+            RunState::FatalError => Err(failed(&progress).into()),
+            _ => Err(Trouble::Plan(Box::new(self.stepping(&progress, applying)))),
+        }
+    }
+
+    /// The status with a new run of a plan.
+    fn begun(
+        &self,
+        mut status: PlanRunStatus,
+        name: &str,
+        attempt: u64,
+        writer: &Writer,
+        applying: &Applying<'_>,
+    ) -> PlanRunStatus {
+        let now = applying.kustomizations.context.clock.now();
+        if let Some(before) = status.run.take() {
+            let jobs = step::jobs(&writer.inventory());
+            let known = |id: &String| !status.history.iter().any(|past| past.jobs.contains(id));
+            let jobs = jobs.iter().map(ToString::to_string).filter(known).take(MAX_ITEMS).collect();
+            status.history.insert(0, past(before, jobs, now));
+            status.history.truncate(MAX_HISTORY);
+        }
+        let uid = digest::short(&[
+            &writer.object().uid().unwrap_or_default(),
+            self.planned.digest(),
+            &now.to_string(),
+        ]);
+        status.run = Some(Run {
+            documents_digest: self.planned.digest().to_owned(),
+            plans_digest: self.planned.plans_digest().to_owned(),
+            revision: applying.work.aim.revision.clone(),
+            attempt,
+            progress: began(&self.planned.plan(name).unwrap_or_default(), uid, now),
+        });
+        status
+    }
+
+    /// Goes over the plan until it is over or has to be waited for.
+    async fn passes(&mut self, applying: &Applying<'_>, writer: &mut Writer) -> Result<RunProgress, Trouble> {
+        let now = applying.kustomizations.context.clock.now();
+        let mut observed = Observed::new();
+        loop {
+            let mut status = self.record.status();
+            let Some(run) = &mut status.run else {
+                return Ok(RunProgress::default());
+            };
+            let Some(plan) = self.planned.plan(&run.progress.plan) else {
+                return Err(Failure::build(format!(
+                    "the plan file no longer has plan {}, which is under way; next: add it again, or change a document",
+                    run.progress.plan
+                ))
+                .into());
+            };
+            let before = run.progress.clone();
+            let pass = execute(&plan, before.clone(), &observed, now);
+            run.progress = pass.progress.clone();
+            run.plans_digest = self.planned.plans_digest().to_owned();
+            let (documents_digest, revision) = (run.documents_digest.clone(), run.revision.clone());
+            if pass.progress.status == RunState::Complete {
+                let completed = Completed {
+                    documents_digest,
+                    revision,
+                };
+                status.completed.retain(|one| one.documents_digest != completed.documents_digest);
+                status.completed.insert(0, completed);
+                status.completed.truncate(MAX_HISTORY);
+            }
+            self.store(&status, writer).await?;
+            tell(&ended(&before, &pass.progress), &pass.progress, writer).await;
+            let Some(task) = pass.task else {
+                return Ok(pass.progress);
+            };
+            let outcome = self.carry_out(&plan, &task, &pass.progress.uid, applying, writer).await?;
+            observed.insert(task.step, outcome);
+        }
+    }
+
+    async fn store(&mut self, status: &PlanRunStatus, writer: &mut Writer) -> Result<(), Trouble> {
+        writer.plan = status.run.as_ref().map(|run| line(&run.progress));
+        self.record.store(status).await.map_err(Trouble::Error)
+    }
+
+    /// What is said and when it is gone over again, while the run is under way.
+    fn stepping(&self, progress: &RunProgress, applying: &Applying<'_>) -> Outcome {
+        let now = applying.kustomizations.context.clock.now();
+        let current = current(progress);
+        let since = current.and_then(|(_, _, step)| step.since.as_ref()).map_or(now, |since| since.0);
+        let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+        let poll = (elapsed / 8).clamp(POLL_MIN, POLL_MAX);
+        let settled = self.steps.values().filter_map(|step| step.until_settled(now, applying)).min();
+        let why = current.and_then(|(_, _, step)| step.message.as_deref()).unwrap_or_default();
+        let (done, total) = counted(progress);
+        Outcome::Stepping {
+            aim: applying.work.aim.clone(),
+            message: match why {
+                "" => line(progress).text,
+                why => format!("{}: {why}", line(progress).text),
+            },
+            progress: Progress {
+                done,
+                total,
+                waiting: None,
+            },
+            after: settled.map_or(poll, |settled| settled.min(poll)),
+        }
+    }
+
+    /// What stays: all objects of the folder that a run applied, and the Jobs that are kept.
+    fn settled(&self, writer: &Writer, applying: &Applying<'_>) -> Settled {
+        let inventory = writer.inventory();
+        let target = applying.work.settings.target_namespace.as_deref();
+        let manifests = self
+            .planned
+            .lasting()
+            .filter(|manifest| step::is_in(&inventory, manifest, target))
+            .map(|manifest| manifest.object.clone());
+        Settled {
+            manifests: manifests.collect(),
+            kept: self.kept(&inventory, applying.kustomizations.context.clock.now()),
+        }
+    }
+
+    /// The Jobs of this run, and those of runs that ended within `keep`.
+    fn kept(&self, inventory: &Inventory, now: Timestamp) -> Inventory {
+        let keep = self.record.spec().keep.map(muster_api::Duration::to_std);
+        let is_over = |past: &PastRun| {
+            let ended = past.ended.as_ref().map_or(now, |ended| ended.0);
+            let age = Duration::try_from(now.duration_since(ended)).unwrap_or_default();
+            keep.is_none_or(|keep| age >= keep)
+        };
+        let history = self.record.status().history;
+        let over: Vec<&String> = history.iter().filter(|past| is_over(past)).flat_map(|past| &past.jobs).collect();
+        let jobs = inventory.iter().filter(|(id, _)| step::is_job(id));
+        jobs.filter(|(id, _)| !over.contains(&&id.to_string()))
+            .map(|(id, version)| (id.clone(), version.to_owned()))
+            .collect()
+    }
+}
+
+/// A run that is over, for history.
+fn past(run: Run, jobs: Vec<String>, now: Timestamp) -> PastRun {
+    let message = match run.progress.status {
+        RunState::Complete => None,
+        _ => current(&run.progress).map(|(phase, id, step)| {
+            let why = step.message.as_deref().unwrap_or("another content took its turn");
+            bounded(&format!("{phase}/{id}: {why}"), MAX_MESSAGE).into_owned()
+        }),
+    };
+    PastRun {
+        plan: run.progress.plan,
+        uid: run.progress.uid,
+        status: run.progress.status,
+        revision: run.revision,
+        message,
+        ended: Some(Time(now)),
+        jobs,
+    }
+}
+
+/// The step that a run is at: the one that failed, or else the first that is not complete. With its phase and its name.
+fn current(progress: &RunProgress) -> Option<(&str, &str, &StepProgress)> {
+    let steps = || {
+        let phases = progress.phases.iter();
+        phases.flat_map(|phase| phase.steps.iter().map(move |step| (phase.name.as_str(), step.name.as_str(), step)))
+    };
+    let failed = steps().find(|(_, _, step)| step.status == RunState::FatalError);
+    let failed = failed.filter(|_| progress.status == RunState::FatalError);
+    failed.or_else(|| steps().find(|(_, _, step)| !step.status.is_terminal()))
+}
+
+/// How many steps have ended, and how many there are.
+fn counted(progress: &RunProgress) -> (u32, u32) {
+    let steps = || progress.phases.iter().flat_map(|phase| &phase.steps);
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let done = steps().filter(|step| step.status.is_terminal()).count();
+    (count(done), count(steps().count()))
+}
+
+/// Where a run stands: `update 2/3 schema/migrate InProgress`.
+fn line(progress: &RunProgress) -> Line {
+    let (done, total) = counted(progress);
+    let plan = &progress.plan;
+    let text = match current(progress) {
+        Some((phase, step, at)) => {
+            let number = done.saturating_add(u32::from(!at.status.is_terminal())).max(1);
+            format!("{plan} {number}/{total} {phase}/{step} {}", at.status)
+        }
+        None => format!("{plan} {done}/{total} {}", progress.status),
+    };
+    let (status, reason) = match progress.status {
+        RunState::Complete => (Status::True, RunState::Complete.as_str().to_owned()),
+        RunState::FatalError => (Status::False, format!("{:?}", class(progress))),
+        state => (Status::Unknown, state.as_str().to_owned()),
+    };
+    Line {
+        status,
+        reason,
+        text: bounded(&text, MAX_PLAN_LINE).into_owned(),
+    }
+}
+
+/// Whose failure the end of a run is.
+fn class(progress: &RunProgress) -> FailureClass {
+    current(progress)
+        .and_then(|(_, _, step)| step.class)
+        .unwrap_or(FailureClass::Revision)
+}
+
+fn failed(progress: &RunProgress) -> Failure {
+    let plan = &progress.plan;
+    let why = current(progress).map_or_else(
+        || "it failed".to_owned(),
+        |(phase, step, at)| format!("step {phase}/{step} failed: {}", at.message.as_deref().unwrap_or("no reason was given")),
+    );
+    Failure::plan(format!("plan {plan} (run {}): {why}", progress.uid))
+}
+
+/// One event for each step that has ended.
+async fn tell(steps: &[Ended], progress: &RunProgress, writer: &Writer) {
+    for Ended { step, status, message } in steps {
+        let plan = &progress.plan;
+        let why = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+        let note = format!("plan {plan}, step {step}: {status}{why}");
+        let event = match status {
+            RunState::FatalError => Event::warning("StepFailed", "Plan", note),
+            _ => Event::normal("StepComplete", "Plan", note),
+        };
+        writer.context().events.publish(writer.object(), event).await;
+    }
+}

@@ -1,0 +1,333 @@
+//! One try of a step: its objects are applied, or deleted, and judged.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use muster_api::{
+    assemblage::FailureClass,
+    labels::label,
+    plan::PlanRunStatus,
+};
+use muster_sync::{
+    apply::{self, ApplyError, Jobs, ObjectFailure, Options, Outcome as Of},
+    build::{Identity, Manifest},
+    health::{
+        State, check,
+        evidence::{Need, Target, Watch},
+    },
+    inventory::{Inventory, ObjectId},
+    plan::{Attempt, Deleted, Outcome, Plan, Step, Task},
+};
+use serde_json::Value;
+
+use super::{Applying, Failure, Held, Trouble, Writer};
+use crate::kustomization::{
+    Error,
+    apply::{Pruning, Recorder, admit},
+    finalize,
+};
+
+/// A try whose objects are applied, and that is judged.
+pub(super) struct Underway {
+    number: u32,
+    watch: Watch,
+    jobs: Jobs,
+}
+
+impl Underway {
+    /// How long until an object without evidence can be assumed to be well.
+    pub(super) fn until_settled(&self, now: Timestamp, applying: &Applying<'_>) -> Option<Duration> {
+        self.watch.until_settled(now, applying.work.settings.settle)
+    }
+}
+
+impl Held {
+    /// Carries a try out as far as it is not yet, and judges it once.
+    pub(super) async fn carry_out(
+        &mut self,
+        plan: &Plan,
+        task: &Task,
+        uid: &str,
+        applying: &Applying<'_>,
+        writer: &mut Writer,
+    ) -> Result<Outcome, Trouble> {
+        let Some(step) = plan.step(&task.step) else {
+            return Ok(fatal(format!("plan {} has no step {}", plan.name, task.step)));
+        };
+        let is_known = |underway: &Underway| underway.number == task.attempt;
+        if !self.steps.get(&task.step).is_some_and(is_known) {
+            let attempt = Attempt {
+                uid,
+                step: &task.step,
+                number: task.attempt,
+            };
+            let objects = self.planned.objects(&plan.name, step, &attempt);
+            match applying.begin(step, objects, task.attempt, writer).await? {
+                Ok(underway) => self.steps.insert(task.step.clone(), underway),
+                Err(outcome) => return Ok(outcome),
+            };
+        }
+        let Some(underway) = self.steps.get_mut(&task.step) else {
+            return Ok(fatal("it is not under way".to_owned()));
+        };
+        let outcome = match applying.delete(step, writer).await? {
+            Some(outcome) => outcome,
+            None => applying.judge(underway).await,
+        };
+        if !matches!(outcome, Outcome::Waiting { .. } | Outcome::Transient { .. }) {
+            self.steps.remove(&task.step);
+        }
+        Ok(outcome)
+    }
+}
+
+impl Applying<'_> {
+    /// Applies and deletes what a step says. An `Err` says what is in the way.
+    async fn begin(
+        &self,
+        step: &Step,
+        objects: Vec<Value>,
+        number: u32,
+        writer: &mut Writer,
+    ) -> Result<Result<Underway, Outcome>, Trouble> {
+        let settings = &self.work.settings;
+        let options = Options {
+            owner: self.owner.clone(),
+            target_namespace: settings.target_namespace.clone(),
+            force: settings.force,
+            timeout: settings.timeout.min(step.timeout),
+        };
+        let plan = match apply::plan(self.cluster, objects, options).await {
+            Ok(plan) => plan,
+            Err(error) => return Ok(Err(away(error.to_string()))),
+        };
+        let plan = match self.mark {
+            Some(mark) => plan.applied_from(mark),
+            None => plan,
+        };
+        let jobs = Jobs::default();
+        let plan = plan.knowing(jobs.clone(), false);
+        if let Some(lost) = self.lost(&plan.inventory(), writer).await? {
+            return Ok(Err(lost));
+        }
+        let before = writer.inventory();
+        admit(&before, &plan.inventory())?;
+        let recorder = Recorder::new(writer, self.work, self.kustomizations, self.others.identity());
+        let run = apply::run(self.cluster, &plan, &recorder, self.others);
+        let applied = match tokio::time::timeout(settings.timeout, run).await {
+            Ok(Ok(applied)) => applied,
+            Ok(Err(ApplyError::Ledger(error))) => return Err(Trouble::Error(Error::Ledger(error))),
+            Ok(Err(ApplyError::Objects { failures, not_tried })) => {
+                return Ok(Err(refused(&failures, not_tried)));
+            }
+            Err(_elapsed) => return Ok(Err(away(format!("applying took longer than {:?}", settings.timeout)))),
+        };
+        let applied_at = self.kustomizations.context.clock.now();
+        let skipped = |id: &ObjectId| applied.outcomes.iter().any(|(one, outcome)| one == id && *outcome == Of::Skipped);
+        let targets = plan.looked_after().filter(|(id, _)| !skipped(id)).map(|(id, version)| {
+            let change = applied.changes.get(id);
+            let need = Need::after(change, id, true);
+            let expressions = settings.expressions.get(&(id.group.clone(), id.kind.clone()));
+            Target::new(id.clone(), version.to_owned(), need, change.map(|_| applied_at)).judged_by(expressions.cloned())
+        });
+        Ok(Ok(Underway {
+            number,
+            watch: Watch::new(targets.collect(), None),
+            jobs,
+        }))
+    }
+
+    /// Jobs of this try that are on record and not there: whether they ran is not known, so that another try is due, with Jobs of its own.
+    async fn lost(&self, planned: &Inventory, writer: &Writer) -> Result<Option<Outcome>, Trouble> {
+        let recorded = writer.inventory();
+        for (id, version) in planned.iter().filter(|(id, _)| is_job(id) && recorded.contains(id)) {
+            match self.read(id, version).await {
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    let message = format!("{id} is gone, and it is not known whether it ran");
+                    return Ok(Some(Outcome::Lost { message }));
+                }
+                Err(error) => return Ok(Some(away(error.to_string()))),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn read(&self, id: &ObjectId, version: &str) -> Result<Option<Value>, apply::CallError> {
+        match self.cluster.kind(&id.api_version(version), &id.kind).await? {
+            Some(kind) => self.cluster.get(&kind, id).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Deletes the objects of the inventory that a step names; `None` when none of them is left.
+    async fn delete(&self, step: &Step, writer: &mut Writer) -> Result<Option<Outcome>, Trouble> {
+        let inventory = writer.inventory();
+        let settings = &self.work.settings;
+        let target = settings.target_namespace.as_deref();
+        let named = |id: &ObjectId| step.delete.iter().any(|object| names(object, id, target));
+        let unwanted: Vec<(ObjectId, String)> = inventory
+            .iter()
+            .filter(|(id, _)| named(id))
+            .map(|(id, version)| (id.clone(), version.to_owned()))
+            .collect();
+        if unwanted.is_empty() {
+            return Ok(None);
+        }
+        let pruning = Pruning {
+            cluster: self.cluster,
+            owner: self.owner,
+            others: self.others,
+            kustomizations: self.kustomizations,
+        };
+        let (inventory, pruned) = match pruning.delete(writer, settings, unwanted, inventory).await {
+            Ok(deleted) => deleted,
+            Err(Trouble::Failure(failure)) => {
+                return Ok(Some(Outcome::Transient {
+                    message: failure.message,
+                    class: FailureClass::Unit,
+                }));
+            }
+            Err(trouble) => return Err(trouble),
+        };
+        let mut status = writer.status();
+        status.inventory = Some(inventory.to_status());
+        writer.write(status).await.map_err(Trouble::Error)?;
+        Ok(finalize::waiting(&pruned, true).map(|message| Outcome::Waiting { message }))
+    }
+
+    /// Reads the objects of a try once.
+    async fn judge(&self, underway: &mut Underway) -> Outcome {
+        let settings = &self.work.settings;
+        let now = self.kustomizations.context.clock.now();
+        let Underway { watch, jobs, .. } = underway;
+        let checked = check::check(self.cluster, watch, settings.settle, jobs, now);
+        let checked = match tokio::time::timeout(settings.timeout, checked).await {
+            Ok(Ok(report)) => report,
+            Ok(Err(error)) => {
+                watch.missed();
+                return away(error.to_string());
+            }
+            Err(_elapsed) => {
+                watch.missed();
+                return away(format!("no answer within {:?}", settings.timeout));
+            }
+        };
+        if !settings.assumes && watch.assumes() {
+            let assumed = watch.assumed(settings.settle).map(|assumed| assumed.to_string());
+            return fatal(format!("{}; assume is Never", assumed.unwrap_or_default()));
+        }
+        let gone = checked
+            .unhealthy
+            .iter()
+            .find(|one| is_job(&one.id) && one.health.state == State::NotFound);
+        if let Some(gone) = gone {
+            let message = format!("{} is gone before it was seen to complete", gone.id);
+            return Outcome::Lost { message };
+        }
+        match checked.summary() {
+            _ if checked.is_healthy() => Outcome::Done,
+            message if checked.is_terminal() => Outcome::Failed { message },
+            message => Outcome::Waiting { message },
+        }
+    }
+}
+
+/// A Job of the run that is there and has not ended, in words: a new content waits for it.
+pub(super) async fn at_work(
+    applying: &Applying<'_>,
+    status: &PlanRunStatus,
+    writer: &Writer,
+) -> Result<Option<String>, Trouble> {
+    let Some(run) = status.run.as_ref().filter(|run| !run.progress.status.is_terminal()) else {
+        return Ok(None);
+    };
+    let uid = &run.progress.uid;
+    for (id, version) in writer.inventory().iter().filter(|(id, _)| is_job(id)) {
+        let live = applying.read(id, version).await;
+        let live = live.map_err(|error| Failure::reconciliation(error.to_string()).soon())?;
+        let at_work = live.is_some_and(|live| {
+            live["metadata"]["labels"][label::PLAN_RUN] == **uid && !has_ended(&live)
+        });
+        if at_work {
+            return Ok(Some(format!(
+                "{id} of run {uid} (plan {}) is at work; what is assigned now follows when it has ended",
+                run.progress.plan
+            )));
+        }
+    }
+    Ok(None)
+}
+
+fn has_ended(job: &Value) -> bool {
+    let conditions = job["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|condition| {
+        condition["status"] == "True" && (condition["type"] == "Complete" || condition["type"] == "Failed")
+    })
+}
+
+/// What became of objects that were refused.
+fn refused(failures: &[ObjectFailure], not_tried: usize) -> Outcome {
+    let message = apply::error::summary(failures, not_tried);
+    let is_invalid = |failure: &ObjectFailure| ["Invalid", "BadRequest"].contains(&failure.reason.as_str());
+    if failures.iter().any(|failure| is_invalid(failure) && !failure.is_transient()) {
+        return fatal(message);
+    }
+    let class = if failures.iter().all(|failure| failure.of_cluster) {
+        FailureClass::Infra
+    } else if failures.iter().any(|failure| failure.is_shared() || failure.reason == "Forbidden" || failure.reason == "NotFound") {
+        FailureClass::Unit
+    } else {
+        FailureClass::Revision
+    };
+    Outcome::Transient { message, class }
+}
+
+fn away(message: String) -> Outcome {
+    Outcome::Transient {
+        message,
+        class: FailureClass::Infra,
+    }
+}
+
+fn fatal(message: String) -> Outcome {
+    Outcome::Fatal { message }
+}
+
+/// Whether an id is a Job's.
+pub(super) fn is_job(id: &ObjectId) -> bool {
+    (id.group.as_str(), id.kind.as_str()) == ("batch", "Job")
+}
+
+/// The Jobs of an inventory.
+pub(super) fn jobs(inventory: &Inventory) -> Vec<ObjectId> {
+    inventory.iter().map(|(id, _)| id.clone()).filter(is_job).collect()
+}
+
+/// Whether a step's deletion names an object.
+fn names(object: &Deleted, id: &ObjectId, target: Option<&str>) -> bool {
+    let group = object.api_version.split_once('/').map_or("", |(group, _)| group);
+    (id.group.as_str(), &id.kind, &id.name) == (group, &object.kind, &object.name)
+        && (id.namespace == object.namespace || Some(id.namespace.as_str()) == target)
+}
+
+/// Whether an object of the folder is in the inventory.
+pub(super) fn is_in(inventory: &Inventory, manifest: &Manifest, target: Option<&str>) -> bool {
+    let Identity {
+        group,
+        kind,
+        namespace,
+        name,
+    } = manifest.identity();
+    let id = ObjectId {
+        namespace,
+        name,
+        group,
+        kind,
+    };
+    let elsewhere = target.map(|namespace| ObjectId {
+        namespace: namespace.to_owned(),
+        ..id.clone()
+    });
+    inventory.contains(&id) || elsewhere.is_some_and(|id| inventory.contains(&id))
+}

@@ -1,0 +1,357 @@
+//! Promise: a folder with a plan is applied in its order, each Job once for each try; a failure stops it with the rest untouched, and
+//! what is known of a run survives its process.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use kube::CustomResourceExt;
+use muster_api::plan::{PlanRun, PlanRunSpec};
+use serde_json::{Value, json};
+
+use crate::support::{Bed, condition, config, config_yaml, ids, kustomization, message};
+
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+const RUNS: &str = "/apis/fleet.muster.dev/v1alpha1/namespaces/fleet/planruns";
+
+const PLAN: &str = "apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec:\n  plans:\n    deploy:\n      phases:\n      - name: schema\n        \
+                    steps:\n        - {name: migrate, apply: [jobs/migrate.yaml]}\n      - {name: app, steps: [{name: rest, apply: ['*']}]}\n";
+
+fn job_yaml(image: &str) -> String {
+    format!(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: migrate, namespace: default}}\nspec:\n  ttlSecondsAfterFinished: 4\n  \
+         template:\n    spec: {{restartPolicy: Never, containers: [{{name: main, image: '{image}'}}]}}\n"
+    )
+}
+
+/// A cluster whose Kustomization `app` has a plan.
+async fn planned(plan: &str, version: &str) -> Bed {
+    let bed = Bed::new().await;
+    define(&bed).await;
+    commit(&bed, plan, version);
+    put_run(&bed, &spec()).await;
+    deploy(&bed, json!({})).await;
+    bed
+}
+
+async fn define(bed: &Bed) {
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    bed.create(path, serde_json::to_value(PlanRun::crd()).unwrap()).await;
+    bed.until(RUNS, |_| true).await;
+}
+
+fn spec() -> PlanRunSpec {
+    PlanRunSpec {
+        file: "plan.yaml".to_owned(),
+        ..PlanRunSpec::default()
+    }
+}
+
+async fn put_run(bed: &Bed, spec: &PlanRunSpec) {
+    let run = json!({"apiVersion": "fleet.muster.dev/v1alpha1", "kind": "PlanRun", "metadata": {"name": "app"}, "spec": spec});
+    bed.create(RUNS, run).await;
+}
+
+async fn deploy(bed: &Bed, extra: Value) {
+    bed.repository("src", json!({})).await;
+    let mut spec = json!({
+        "sourceRef": {"kind": "GitRepository", "name": "src"}, "path": "app", "prune": true, "wait": true,
+        "interval": "10m", "retryInterval": "1m", "timeout": "5m",
+    });
+    json_patch::merge(&mut spec, &extra);
+    let object = json!({
+        "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+        "metadata": {"name": "app", "annotations": {"fleet.muster.dev/plan": self::spec().digest()}}, "spec": spec,
+    });
+    bed.create(kustomization("").trim_end_matches('/'), object).await;
+}
+
+/// A version: its migration and its settings.
+fn commit(bed: &Bed, plan: &str, version: &str) -> String {
+    bed.commit(&[
+        ("app/plan.yaml", plan),
+        ("app/jobs/migrate.yaml", &job_yaml(&format!("tool:{version}"))),
+        ("app/settings.yaml", &config_yaml("settings", &format!("v{version}"))),
+    ])
+}
+
+/// The Jobs that are there.
+async fn jobs(bed: &Bed) -> Vec<Value> {
+    bed.read(JOBS).await.unwrap()["items"].as_array().unwrap().clone()
+}
+
+/// How many Jobs there ever were, by name.
+fn made(bed: &Bed) -> Vec<(String, usize)> {
+    let events = bed.api.recorder().events();
+    let jobs = events.iter().map(muster_apiserver::record::EventRecord::object);
+    let jobs = jobs.filter(|object| object["kind"] == "Job");
+    let uids: BTreeSet<(String, String)> = jobs
+        .map(|job| (job["metadata"]["name"].as_str().unwrap().to_owned(), job["metadata"]["uid"].to_string()))
+        .collect();
+    let names: BTreeSet<&String> = uids.iter().map(|(name, _)| name).collect();
+    names
+        .into_iter()
+        .map(|name| (name.clone(), uids.iter().filter(|(one, _)| one == name).count()))
+        .collect()
+}
+
+/// Waits for a Job that has not ended, of this image, and lets it end so.
+async fn end(bed: &Bed, version: &str, condition: &str) -> String {
+    let image = format!("tool:{version}");
+    let list = bed
+        .until(JOBS, |list| open(list, &image).is_some())
+        .await;
+    let name = open(&list, &image).unwrap();
+    let ended = json!({"status": {"startTime": "2026-11-21T12:00:00Z", "conditions": [
+        {"type": condition, "status": "True", "reason": "Test", "message": "as the test says", "lastTransitionTime": "2026-11-21T12:00:00Z"}]}});
+    bed.edit(&format!("{JOBS}/{name}/status"), ended).await;
+    name
+}
+
+fn open(list: &Value, image: &str) -> Option<String> {
+    let jobs = list["items"].as_array()?;
+    let job = jobs.iter().find(|job| {
+        job["spec"]["template"]["spec"]["containers"][0]["image"] == image && job["status"]["conditions"].is_null()
+    })?;
+    Some(job["metadata"]["name"].as_str()?.to_owned())
+}
+
+async fn run(bed: &Bed) -> Value {
+    bed.read(&format!("{RUNS}/app")).await.unwrap()["status"].clone()
+}
+
+async fn value(bed: &Bed, name: &str) -> Value {
+    bed.read(&config(name)).await.map_or(Value::Null, |object| object["data"]["key"].clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_version_is_deployed_step_by_step() {
+    let mut bed = planned(PLAN, "1").await;
+    bed.until(JOBS, |list| open(list, "tool:1").is_some()).await;
+    bed.pass(Duration::from_secs(60)).await;
+    let object = bed.read(&kustomization("app")).await.unwrap();
+    assert_eq!(value(&bed, "settings").await, Value::Null, "nothing of a later step");
+    assert_eq!(message(&object, "Plan"), "deploy 1/2 schema/migrate InProgress");
+    assert_eq!(message(&object, "Healthy"), "0 of 2 done");
+    let name = end(&bed, "1", "Complete").await;
+    let object = bed.until_ready("app", "True ReconciliationSucceeded").await;
+    assert_eq!(message(&object, "Plan"), "deploy 2/2 Complete");
+    assert_eq!(value(&bed, "settings").await, "v1");
+    let status = run(&bed).await;
+    assert_eq!(status["run"]["status"], "Complete", "{status:#}");
+    assert_eq!(status["completed"][0]["documentsDigest"], status["run"]["documentsDigest"]);
+    let job = &jobs(&bed).await[0];
+    assert_eq!(job["metadata"]["name"], name.as_str());
+    assert_eq!(job["metadata"]["labels"]["fleet.muster.dev/plan-run"], status["run"]["uid"]);
+    assert_eq!(job["spec"]["ttlSecondsAfterFinished"], Value::Null, "it stays when it has finished");
+    assert_eq!(
+        ids(&object),
+        [format!("default_{name}_batch_Job"), "default_settings__ConfigMap".to_owned()]
+    );
+    // Neither a restart, nor a request, nor an hour runs it again.
+    bed.start();
+    bed.request("app", "now").await;
+    bed.pass(Duration::from_secs(3_600)).await;
+    bed.edit(&config("settings"), json!({"data": {"key": "drifted"}})).await;
+    bed.pass(Duration::from_secs(1_200)).await;
+    assert_eq!(value(&bed, "settings").await, "v1", "drift is corrected");
+    assert_eq!(made(&bed), [(name, 1)]);
+    // It goes with its Kustomization.
+    bed.delete(&kustomization("app")).await;
+    bed.until_gone(&format!("{RUNS}/app")).await;
+    assert_eq!(jobs(&bed).await, Vec::<Value>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_migration_that_fails_leaves_the_rest_as_it_was_and_a_fix_goes_through() {
+    let bed = planned(PLAN, "1").await;
+    end(&bed, "1", "Complete").await;
+    bed.until_ready("app", "True ReconciliationSucceeded").await;
+    commit(&bed, PLAN, "2");
+    let failed = end(&bed, "2", "Failed").await;
+    let object = bed.until_ready("app", "False PlanFailed").await;
+    let why = message(&object, "Ready").to_owned();
+    assert!(why.contains("step schema/migrate failed") && why.contains(&failed), "{why}");
+    assert_eq!(message(&object, "Plan"), "deploy 1/2 schema/migrate FatalError");
+    assert_eq!(condition(&object, "Plan").unwrap()["reason"], "Revision");
+    bed.pass(Duration::from_secs(3_600)).await;
+    assert_eq!(value(&bed, "settings").await, "v1");
+    assert_eq!(made(&bed).len(), 2, "it is not tried again by itself");
+    let fixed = commit(&bed, PLAN, "3");
+    end(&bed, "3", "Complete").await;
+    bed.until_at("app", &fixed).await;
+    assert_eq!(value(&bed, "settings").await, "v3");
+    let status = run(&bed).await;
+    let history: Vec<&Value> = status["history"].as_array().unwrap().iter().map(|run| &run["status"]).collect();
+    assert_eq!(history, ["FatalError", "Complete"]);
+    assert_eq!(jobs(&bed).await.len(), 1, "of the runs before nothing is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_changes_no_document_runs_nothing() {
+    let bed = planned(PLAN, "1").await;
+    end(&bed, "1", "Complete").await;
+    bed.until_ready("app", "True ReconciliationSucceeded").await;
+    let again = bed.commit(&[
+        ("README.md", "words"),
+        ("app/plan.yaml", PLAN),
+        ("app/jobs/migrate.yaml", &job_yaml("tool:1")),
+        ("app/settings.yaml", &config_yaml("settings", "v1")),
+    ]);
+    bed.until_at("app", &again).await;
+    assert_eq!(made(&bed).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn going_back_runs_no_migration() {
+    let bed = planned(PLAN, "1").await;
+    end(&bed, "1", "Complete").await;
+    bed.until_ready("app", "True ReconciliationSucceeded").await;
+    commit(&bed, PLAN, "2");
+    end(&bed, "2", "Failed").await;
+    bed.until_ready("app", "False PlanFailed").await;
+    let back = commit(&bed, PLAN, "1");
+    let object = bed.until_at("app", &back).await;
+    assert_eq!(message(&object, "Plan"), "rollback 1/1 Complete");
+    assert_eq!(value(&bed, "settings").await, "v1");
+    assert_eq!(made(&bed).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_content_waits_for_the_job_that_is_at_work() {
+    let bed = planned(PLAN, "1").await;
+    bed.until(JOBS, |list| open(list, "tool:1").is_some()).await;
+    let second = commit(&bed, PLAN, "2");
+    let object = bed.until_ready("app", "False PlanRunning").await;
+    assert!(message(&object, "Ready").contains("is at work"), "{object:#}");
+    bed.pass(Duration::from_secs(120)).await;
+    assert_eq!(made(&bed).len(), 1, "two migrations never run together");
+    end(&bed, "1", "Complete").await;
+    end(&bed, "2", "Complete").await;
+    bed.until_at("app", &second).await;
+    assert_eq!(value(&bed, "settings").await, "v2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_gone_before_it_was_seen_to_end_is_made_once_more_under_another_name() {
+    for restart in [false, true] {
+        let mut bed = planned(PLAN, "1").await;
+        bed.until(JOBS, |list| open(list, "tool:1").is_some()).await;
+        bed.pass(Duration::from_secs(5)).await;
+        if restart {
+            bed.crash();
+        }
+        let name = jobs(&bed).await[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        bed.delete(&format!("{JOBS}/{name}")).await;
+        if restart {
+            bed.start();
+        }
+        end(&bed, "1", "Complete").await;
+        bed.until_ready("app", "True ReconciliationSucceeded").await;
+        let made = made(&bed);
+        assert!(made.len() == 2 && made.iter().all(|(_, objects)| *objects == 1), "{made:?}");
+        let step = &run(&bed).await["run"]["phases"][0]["steps"][0];
+        assert_eq!((&step["attempt"], &step["lost"]), (&json!(2), &json!(1)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_with_retries_is_tried_again_by_a_job_of_its_own() {
+    let plan = PLAN.replace("migrate.yaml]}", "migrate.yaml], retries: 1}");
+    let bed = planned(&plan, "1").await;
+    let first = end(&bed, "1", "Failed").await;
+    let second = end(&bed, "1", "Complete").await;
+    bed.until_ready("app", "True ReconciliationSucceeded").await;
+    assert_ne!(first, second);
+    assert_eq!(made(&bed).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_deletes_what_is_in_the_inventory_and_nothing_else() {
+    let plan = PLAN.replace(
+        "- {name: app,",
+        "- {name: away, steps: [{name: old, delete: [{apiVersion: v1, kind: ConfigMap, namespace: default, name: old}, \
+         {apiVersion: v1, kind: ConfigMap, namespace: default, name: foreign}]}]}\n      - {name: app,",
+    );
+    let bed = planned(PLAN, "1").await;
+    let foreign = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "foreign"}});
+    bed.create("/api/v1/namespaces/default/configmaps", foreign).await;
+    end(&bed, "1", "Complete").await;
+    bed.until_ready("app", "True ReconciliationSucceeded").await;
+    let files = |version: &str, plan: &str| {
+        [
+            ("app/plan.yaml", plan.to_owned()),
+            ("app/jobs/migrate.yaml", job_yaml(&format!("tool:{version}"))),
+        ]
+    };
+    let with: Vec<(&str, String)> = files("1", PLAN).into_iter().chain([("app/old.yaml", config_yaml("old", "x"))]).collect();
+    let with: Vec<(&str, &str)> = with.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    bed.commit(&with);
+    end(&bed, "1", "Complete").await;
+    bed.until(&config("old"), |_| true).await;
+    bed.until_ready("app", "True ReconciliationSucceeded").await;
+    let without = files("2", &plan);
+    let without: Vec<(&str, &str)> = without.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    let commit = bed.commit(&without);
+    end(&bed, "2", "Complete").await;
+    bed.until_at("app", &commit).await;
+    bed.until_gone(&config("old")).await;
+    assert!(bed.read(&config("foreign")).await.is_some());
+    assert_eq!(run(&bed).await["run"]["phases"][1]["steps"][0]["status"], "Complete");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_applied_before_the_plan_run_is_there_and_agrees() {
+    let bed = Bed::new().await;
+    define(&bed).await;
+    commit(&bed, PLAN, "1");
+    deploy(&bed, json!({})).await;
+    let object = bed.until_ready("app", "False PlanRunNotReady").await;
+    assert!(message(&object, "Ready").contains("PlanRun fleet/app is not there"));
+    put_run(
+        &bed,
+        &PlanRunSpec {
+            file: "other.yaml".to_owned(),
+            ..PlanRunSpec::default()
+        },
+    )
+    .await;
+    bed.until(&kustomization("app"), |object| message(object, "Ready").contains("has another spec")).await;
+    assert_eq!((jobs(&bed).await.len(), value(&bed, "settings").await), (0, Value::Null));
+    bed.edit(&format!("{RUNS}/app"), json!({"spec": {"file": "plan.yaml"}})).await;
+    end(&bed, "1", "Complete").await;
+    bed.until_ready("app", "True ReconciliationSucceeded").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_with_a_plan_stands_in_the_status_and_nothing_is_applied() {
+    let cases = [
+        (PLAN.replace("'*'", "nothing.yaml"), "no file \"nothing.yaml\""),
+        (PLAN.replace("- name: schema", "- name: schema\n        strategy: rolling"), "unknown variant `rolling`"),
+        (PLAN.replace("kind: Plan", "kind: Job"), "a plan file is one document of kind Plan"),
+        (PLAN.replace("'*'", "jobs/migrate.yaml"), "a file stands in one step of a plan"),
+    ];
+    for (plan, expect) in cases {
+        let bed = planned(&plan, "1").await;
+        let object = bed.until_ready("app", "False BuildFailed").await;
+        let why = message(&object, "Ready").to_owned();
+        assert!(why.contains(expect) && why.contains("app/plan.yaml:"), "{why}");
+        assert_eq!((jobs(&bed).await.len(), value(&bed, "settings").await), (0, Value::Null));
+    }
+    let bed = Bed::new().await;
+    define(&bed).await;
+    bed.commit(&[("app/settings.yaml", &config_yaml("settings", "v1"))]);
+    put_run(&bed, &spec()).await;
+    deploy(&bed, json!({})).await;
+    let object = bed.until_ready("app", "False BuildFailed").await;
+    assert!(message(&object, "Ready").contains("there is no \"plan.yaml\" below \"app\""), "{object:#}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_nothing_names_is_refused() {
+    let bed = Bed::new().await;
+    commit(&bed, PLAN, "1");
+    bed.deploy(json!({})).await;
+    let object = bed.until_ready("app", "False BuildFailed").await;
+    let why = message(&object, "Ready");
+    assert!(why.contains("app/plan.yaml:2:7: kind is a plan that its Module does not name"), "{why}");
+    assert_eq!(jobs(&bed).await.len(), 0);
+}
