@@ -65,7 +65,11 @@ pub fn plan(flags: &FolderFlags, name: &str) -> Result<Plan, Wrong> {
     let [path] = plans[..] else {
         return Err(usage(match plans.len() {
             0 => format!("{folder} has no file of kind Plan"),
-            _ => format!("{folder} has {} files of kind Plan ({}): name the folder of one", plans.len(), plans.join(", ")),
+            _ => format!(
+                "{folder} has {} files of kind Plan ({}): name the folder of one",
+                plans.len(),
+                plans.join(", ")
+            ),
         }));
     };
     let root = flags.path.display().to_string();
@@ -91,7 +95,10 @@ pub fn plan(flags: &FolderFlags, name: &str) -> Result<Plan, Wrong> {
     })?;
     planned.plan(name).ok_or_else(|| {
         let known: Vec<&str> = planned.plans().names().collect();
-        usage(format!("{path} has no plan {name:?}: it has {}", known.join(", ")))
+        usage(format!(
+            "{path} has no plan {name:?}: it has {}",
+            known.join(", ")
+        ))
     })
 }
 

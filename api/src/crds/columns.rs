@@ -78,11 +78,26 @@ pub fn assemblage() -> Vec<CustomResourceColumnDefinition> {
 /// Of PlanRun.
 pub fn plan_run() -> Vec<CustomResourceColumnDefinition> {
     vec![
-        column("Plan", "string", ".status.run.plan", "The plan that runs, or ran last."),
+        column(
+            "Plan",
+            "string",
+            ".status.run.plan",
+            "The plan that runs, or ran last.",
+        ),
         column("Status", "string", ".status.run.status", "How far the run is."),
-        column("Since", "date", ".status.run.since", "Since when the run is under way."),
+        column(
+            "Since",
+            "date",
+            ".status.run.since",
+            "Since when the run is under way.",
+        ),
         age(),
-        wide("Revision", "string", ".status.run.revision", "The revision of the source that the run is of."),
+        wide(
+            "Revision",
+            "string",
+            ".status.run.revision",
+            "The revision of the source that the run is of.",
+        ),
         wide("Run", "string", ".status.run.uid", "The run's identity."),
     ]
 }

@@ -6,7 +6,7 @@ pub mod columns;
 mod foreign;
 mod structural;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -38,52 +38,69 @@ pub use foreign::cluster_api;
 /// What generated files begin with.
 const HEADER: &str = "# Generated from the types of muster-api by `cargo xtask generate`. Do not edit.\n";
 
+/// Definitions, made once for a process: a schema is derived and rewritten in many steps.
+type Made = LazyLock<Vec<CustomResourceDefinition>>;
+
 /// The kinds of muster in the management cluster.
 pub fn management() -> Vec<CustomResourceDefinition> {
-    vec![
-        Module::crd(),
-        BootstrapModule::crd(),
-        ProxyAssemblage::crd(),
-        RemoteAssemblage::crd(),
-        ModuleRevision::crd(),
-        RolloutWindow::crd(),
-    ]
+    static MADE: Made = LazyLock::new(|| {
+        vec![
+            Module::crd(),
+            BootstrapModule::crd(),
+            ProxyAssemblage::crd(),
+            RemoteAssemblage::crd(),
+            ModuleRevision::crd(),
+            RolloutWindow::crd(),
+        ]
+    });
+    MADE.clone()
 }
 
 /// The kinds of muster in a downstream cluster.
 pub fn downstream() -> Vec<CustomResourceDefinition> {
-    vec![Assemblage::crd(), PlanRun::crd()]
+    static MADE: Made = LazyLock::new(|| vec![Assemblage::crd(), PlanRun::crd()]);
+    MADE.clone()
 }
 
 /// The kinds of muster in a cluster whose zones it rolls.
 pub fn zones() -> Vec<CustomResourceDefinition> {
-    vec![ZoneRollout::crd()]
+    static MADE: Made = LazyLock::new(|| vec![ZoneRollout::crd()]);
+    MADE.clone()
 }
 
 /// The kinds of muster in a cluster whose nodes it configures.
 pub fn nodes() -> Vec<CustomResourceDefinition> {
-    vec![
-        NodeModule::crd(),
-        NodeRevision::crd(),
-        NodeAssemblage::crd(),
-        NodeBudget::crd(),
-    ]
+    static MADE: Made = LazyLock::new(|| {
+        vec![
+            NodeModule::crd(),
+            NodeRevision::crd(),
+            NodeAssemblage::crd(),
+            NodeBudget::crd(),
+        ]
+    });
+    MADE.clone()
 }
 
 /// Flux's kinds as far as muster carries them out, labelled as ours, for clusters without Flux.
 pub fn flux() -> Vec<CustomResourceDefinition> {
-    [GitRepository::crd(), Kustomization::crd()]
-        .into_iter()
-        .map(foreign::ours)
-        .collect()
+    static MADE: Made = LazyLock::new(|| {
+        [GitRepository::crd(), Kustomization::crd()]
+            .into_iter()
+            .map(foreign::ours)
+            .collect()
+    });
+    MADE.clone()
 }
 
 /// The kinds of rollout-operator that `muster zones` carries out, labelled as ours, for clusters without rollout-operator.
 pub fn rollout_operator() -> Vec<CustomResourceDefinition> {
-    vec![
-        of_rollout_operator::<ZoneAwarePodDisruptionBudget>(),
-        of_rollout_operator::<ReplicaTemplate>(),
-    ]
+    static MADE: Made = LazyLock::new(|| {
+        vec![
+            of_rollout_operator::<ZoneAwarePodDisruptionBudget>(),
+            of_rollout_operator::<ReplicaTemplate>(),
+        ]
+    });
+    MADE.clone()
 }
 
 /// kube's schemas let each optional field be null; rollout-operator's do not, and take null for an error.

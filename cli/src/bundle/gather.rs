@@ -54,6 +54,7 @@ const FLEET: &[(&str, &str)] = &[
     ("fleet.muster.dev/v1alpha1", "ProxyAssemblage"),
     ("fleet.muster.dev/v1alpha1", "RemoteAssemblage"),
     ("fleet.muster.dev/v1alpha1", "Assemblage"),
+    ("fleet.muster.dev/v1alpha1", "PlanRun"),
     ("source.toolkit.fluxcd.io/v1", "GitRepository"),
     ("kustomize.toolkit.fluxcd.io/v1", "Kustomization"),
     ("coordination.k8s.io/v1", "Lease"),

@@ -22,7 +22,7 @@ pub fn objects(role: Role, works_in: &str, sync: Sync, notify: bool) -> Vec<Valu
     let mut objects = vec![
         json!({
             "apiVersion": api_version, "kind": "Role",
-            "metadata": {"name": name, "namespace": works_in, "labels": labels}, "rules": in_namespace(role, notify),
+            "metadata": {"name": name, "namespace": works_in, "labels": labels}, "rules": in_namespace(role, sync, notify),
         }),
         json!({
             "apiVersion": api_version, "kind": "RoleBinding",
@@ -57,7 +57,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 }
 
 /// What a process does in the namespace that it works in.
-fn in_namespace(role: Role, notify: bool) -> Vec<Value> {
+fn in_namespace(role: Role, sync: Sync, notify: bool) -> Vec<Value> {
     let ours = "fleet.muster.dev";
     let mut rules = match role {
         Role::Controller => vec![
@@ -123,6 +123,11 @@ fn in_namespace(role: Role, notify: bool) -> Vec<Value> {
             rule("", &["secrets"], &["get"]),
         ],
     };
+    if role == Role::Agent && sync == Sync::Builtin {
+        // Plans are put beside what they are of, and carried out.
+        rules.push(rule(ours, &["planruns"], &["get", "create", "patch"]));
+        rules.push(rule(ours, &["planruns/status"], STATUS));
+    }
     if role == Role::Controller && notify {
         // What receivers were told stands in annotations.
         rules.push(rule(ours, &["modulerevisions"], &["patch"]));

@@ -47,7 +47,10 @@ pub fn check(files: &Files, modules: &[(Document, Written)]) -> Vec<Finding> {
             result => findings.extend(of(result)),
         }
     }
-    for file in files.iter().filter(|file| !named.contains(&file.path) && plan::is_plan_file(file)) {
+    for file in files
+        .iter()
+        .filter(|file| !named.contains(&file.path) && plan::is_plan_file(file))
+    {
         let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
         let planning = Planning {
             folder,

@@ -241,7 +241,11 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
                 None => judge(scope, view, derived, current),
             };
             let mut writes = writes_of(scope, source.write());
-            let missing = current.report.ready.as_ref().is_some_and(|ready| ready.reason == NOT_READY);
+            let missing = current
+                .report
+                .ready
+                .as_ref()
+                .is_some_and(|ready| ready.reason == NOT_READY);
             if missing {
                 writes.extend(writes_of(scope, plan_run(derived)));
             }

@@ -164,7 +164,10 @@ fn failed(evidence: &Evidence<'_>, ready: &Ready) -> Verdict {
     let text = ready.message.to_lowercase();
     let of_plan = evidence.report.plan.as_ref().and_then(|plan| plan.class);
     let of_plan = of_plan.filter(|_| ready.reason == PLAN_FAILED);
-    match of_plan.map(Class::of_plan).or_else(|| class(&ready.reason, &text)) {
+    match of_plan
+        .map(Class::of_plan)
+        .or_else(|| class(&ready.reason, &text))
+    {
         Some(Class::Revision { terminal }) => Verdict::failed(ready, FailureClass::Revision, terminal),
         Some(Class::Unit) => Verdict::failed(ready, FailureClass::Unit, false),
         Some(Class::Infra) => Verdict::waiting(Some(ready), &ready.message),

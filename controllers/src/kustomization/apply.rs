@@ -17,6 +17,7 @@ use muster_sync::{
         evidence::{Need, Target, Watch},
     },
     inventory::{Inventory, ObjectId},
+    source::Files,
 };
 use tokio::sync::Mutex;
 
@@ -190,23 +191,15 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         .mark()
         .await
         .map_err(|why| Failure::reconciliation(why).soon())?;
-    let Settled { manifests, kept } = match &settings.plan {
-        None => Settled {
-            manifests: manifests::manifests(&files, work, &owner.namespace, context).await?,
-            kept: Inventory::default(),
-        },
-        Some(digest) => {
-            let applying = Applying {
-                work,
-                owner: &owner,
-                cluster: &cluster,
-                others: &others,
-                mark: mark.as_deref(),
-                kustomizations,
-            };
-            plan::advance(&applying, &files, digest, writer).await?
-        }
+    let applying = Applying {
+        work,
+        owner: &owner,
+        cluster: &cluster,
+        others: &others,
+        mark: mark.as_deref(),
+        kustomizations,
     };
+    let Settled { manifests, kept } = contents(&applying, &files, writer).await?;
     drop(files);
     let options = Options {
         owner: owner.clone(),
@@ -274,6 +267,24 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
         watch: Watch::new(targets.collect(), known.assumed),
         report,
         leaving: leaving(&pruned, &wanted),
+    })
+}
+
+/// What is to be applied: all objects of the folder or, when the run of its plan is complete, what stays of it.
+async fn contents(applying: &Applying<'_>, files: &Files, writer: &mut Writer) -> Result<Settled, Trouble> {
+    let Applying {
+        work,
+        owner,
+        kustomizations,
+        ..
+    } = applying;
+    if let Some(digest) = &work.settings.plan {
+        return plan::advance(applying, files, digest, writer).await;
+    }
+    let manifests = manifests::manifests(files, work, &owner.namespace, &kustomizations.context).await?;
+    Ok(Settled {
+        manifests,
+        kept: Inventory::default(),
     })
 }
 

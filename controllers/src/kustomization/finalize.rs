@@ -18,7 +18,8 @@ use muster_sync::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    Error, Kustomizations, act::Outcome, confirm, declarers::Others, finalizers, settings, status::Writer,
+    Error, Kustomizations, act::Outcome, confirm, declarers::Others, finalizers, plan, settings,
+    status::Writer,
 };
 use crate::runtime::{Api, CallError, Context, Key, call};
 
@@ -39,7 +40,7 @@ pub(super) async fn finalize(writer: &mut Writer, kustomizations: &Kustomization
     let inventory = writer.inventory();
     let context = &kustomizations.context;
     if !inventory.is_empty() && deletes(&object) && !swept_away(&object, context).await? {
-        let remaining = empty(&object, inventory, kustomizations).await?;
+        let remaining = empty(writer, kustomizations).await?;
         if let Some(outcome) = remaining {
             return Ok(outcome);
         }
@@ -76,11 +77,9 @@ where
 }
 
 /// Deletes what the inventory holds. Returns what is to be said if the Kustomization has to stay.
-async fn empty(
-    object: &Kustomization,
-    mut inventory: Inventory,
-    kustomizations: &Kustomizations,
-) -> Result<Option<Outcome>, Error> {
+async fn empty(writer: &mut Writer, kustomizations: &Kustomizations) -> Result<Option<Outcome>, Error> {
+    let object = &writer.object().clone();
+    let mut inventory = writer.inventory();
     let namespace = object.namespace().unwrap_or_default();
     let owner = Owner {
         name: object.name_any(),
@@ -108,6 +107,11 @@ async fn empty(
         Ok(others) => others,
         Err(why) => return held(why, &inventory),
     };
+    if let Some(outcome) = Box::pin(plan::cleanup(writer, &owner, &cluster, &others, kustomizations)).await? {
+        return Ok(Some(outcome));
+    }
+    // Its Jobs are on record, and go with the rest.
+    inventory = writer.inventory();
     // Until the inventory without them is known to all that delete.
     let _alone = kustomizations.targets.lock(others.identity()).write_owned().await;
     confirm::unchanged(object, &kustomizations.context).await?;

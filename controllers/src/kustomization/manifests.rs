@@ -18,7 +18,14 @@ pub(super) async fn manifests(
     context: &Context,
 ) -> Result<Vec<Value>, Failure> {
     let substitute = variables::gather(&work.settings, namespace, context).await?;
-    let manifests = build(files, &BuildOptions { substitute, ..BuildOptions::default() }).map_err(|errors| {
+    let manifests = build(
+        files,
+        &BuildOptions {
+            substitute,
+            ..BuildOptions::default()
+        },
+    )
+    .map_err(|errors| {
         if errors.only_misread_names() {
             Failure::misread_name(errors.to_string())
         } else {

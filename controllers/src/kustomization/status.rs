@@ -93,7 +93,11 @@ impl Writer {
     /// say something newer.
     fn with(&self, mut status: KustomizationStatus, conditions: &Conditions) -> KustomizationStatus {
         let before = std::mem::take(&mut status.conditions);
-        let planned = self.plan.as_ref().map(|plan| conditions.clone().with(PLAN, plan.status, &plan.reason, &plan.text));
+        let planned = self.plan.as_ref().map(|plan| {
+            conditions
+                .clone()
+                .with(PLAN, plan.status, &plan.reason, &plan.text)
+        });
         let conditions = planned.as_ref().unwrap_or(conditions);
         status.conditions = conditions.merge(&before, self.generation(), self.context.clock.now());
         if find(&status.conditions, HEALTHY).is_none() {
@@ -102,7 +106,9 @@ impl Writer {
         if find(&status.conditions, SHARED_OBJECT).is_none() {
             status.conditions.extend(find(&before, SHARED_OBJECT).cloned());
         }
-        if find(&status.conditions, PLAN).is_none() && self.object.annotations().contains_key(annotation::PLAN) {
+        if find(&status.conditions, PLAN).is_none()
+            && self.object.annotations().contains_key(annotation::PLAN)
+        {
             status.conditions.extend(find(&before, PLAN).cloned());
         }
         status

@@ -10,7 +10,7 @@ use muster_api::{
     conditions::bounded,
     evidence::{Assumed, Progress},
     reasons::{ObjectReason, Reason},
-    schema::{MAX_FEATURES, MAX_LABEL, MAX_MESSAGE, MAX_PLAN_LINE, MAX_NAME, MAX_TOKEN},
+    schema::{MAX_FEATURES, MAX_LABEL, MAX_MESSAGE, MAX_NAME, MAX_PLAN_LINE, MAX_TOKEN},
 };
 
 use crate::expand::decide::Refusal;

@@ -15,6 +15,7 @@ mod flux;
 mod foreign;
 mod mirror;
 mod mirrored;
+mod plan;
 mod remote;
 mod rest;
 mod rows;

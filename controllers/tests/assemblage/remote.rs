@@ -158,3 +158,22 @@ async fn a_failure_after_an_absence_is_nobodys() {
         .until_state::<RemoteAssemblage>("eu-1", "web", "1 Failed ReconciliationFailed Revision")
         .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_is_refused_by_name_before_anything_is_written() {
+    let (management, _downstream) = fleet(&["eu-1"]).await;
+    let mut web = row("web", OLD, 1);
+    web.package = Some(serde_json::from_value(json!({"plan": {"file": "plan.yaml"}})).unwrap());
+    management
+        .create(RemoteAssemblage::new("eu-1", targeted("eu-1", &[web])))
+        .await;
+    let state = management
+        .until_state::<RemoteAssemblage>("eu-1", "web", "1 Updating SyncUnsupported Infra")
+        .await;
+    let why = state.message.as_deref().unwrap();
+    assert!(
+        why.contains("cannot do: plan") && why.contains("make it a Module"),
+        "{why}"
+    );
+    assert_eq!(management.kustomizations().await, []);
+}

@@ -205,6 +205,7 @@ fn line(plan: &Plan) -> String {
             Write::ReplaceSource(_) => "replace source".to_owned(),
             Write::Create(_) => "create".to_owned(),
             Write::Replace(next) => format!("replace at {}", next.resource_version().unwrap_or_default()),
+            Write::PutPlanRun(_) => "put plan run".to_owned(),
             Write::Ask { uid, request, .. } => format!("ask {uid} for {request}"),
             Write::Delete {
                 uid,

@@ -30,6 +30,7 @@ fn report(ready: Ready) -> Report {
         has_custom: false,
         rolls_out: None,
         progress: None,
+        plan: None,
         applied_commit: Some(COMMIT.to_owned()),
     }
 }
@@ -417,5 +418,31 @@ fn what_was_assumed_is_passed_on() {
             ..report(ready(status, "HealthCheckFailed", ""))
         };
         assert_eq!(of(&report, None, None).assumed, expect);
+    }
+}
+
+#[test]
+fn a_plan_that_failed_is_of_the_class_of_its_step() {
+    for (class, expect) in [
+        (FailureClass::Revision, "failed Revision terminal"),
+        (FailureClass::Unit, "failed Unit"),
+        (FailureClass::Infra, "updating Infra"),
+    ] {
+        // The words are those of an API that is away: they say nothing here.
+        let ready = ready(
+            Some(false),
+            "PlanFailed",
+            "plan deploy: step a/b failed: connection refused",
+        );
+        let report = Report {
+            plan: Some(PlanReport {
+                line: "deploy 1/2 a/b FatalError".to_owned(),
+                class: Some(class),
+            }),
+            ..report(ready)
+        };
+        let verdict = of(&report, None, None);
+        assert_eq!(line(&verdict), expect);
+        assert_eq!(verdict.plan.as_deref(), Some("deploy 1/2 a/b FatalError"));
     }
 }

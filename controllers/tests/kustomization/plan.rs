@@ -34,7 +34,8 @@ async fn planned(plan: &str, version: &str) -> Bed {
 
 async fn define(bed: &Bed) {
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    bed.create(path, serde_json::to_value(PlanRun::crd()).unwrap()).await;
+    bed.create(path, serde_json::to_value(PlanRun::crd()).unwrap())
+        .await;
     bed.until(RUNS, |_| true).await;
 }
 
@@ -69,7 +70,10 @@ fn commit(bed: &Bed, plan: &str, version: &str) -> String {
     bed.commit(&[
         ("app/plan.yaml", plan),
         ("app/jobs/migrate.yaml", &job_yaml(&format!("tool:{version}"))),
-        ("app/settings.yaml", &config_yaml("settings", &format!("v{version}"))),
+        (
+            "app/settings.yaml",
+            &config_yaml("settings", &format!("v{version}")),
+        ),
     ])
 }
 
@@ -84,7 +88,12 @@ fn made(bed: &Bed) -> Vec<(String, usize)> {
     let jobs = events.iter().map(muster_apiserver::record::EventRecord::object);
     let jobs = jobs.filter(|object| object["kind"] == "Job");
     let uids: BTreeSet<(String, String)> = jobs
-        .map(|job| (job["metadata"]["name"].as_str().unwrap().to_owned(), job["metadata"]["uid"].to_string()))
+        .map(|job| {
+            (
+                job["metadata"]["name"].as_str().unwrap().to_owned(),
+                job["metadata"]["uid"].to_string(),
+            )
+        })
         .collect();
     let names: BTreeSet<&String> = uids.iter().map(|(name, _)| name).collect();
     names
@@ -96,9 +105,7 @@ fn made(bed: &Bed) -> Vec<(String, usize)> {
 /// Waits for a Job that has not ended, of this image, and lets it end so.
 async fn end(bed: &Bed, version: &str, condition: &str) -> String {
     let image = format!("tool:{version}");
-    let list = bed
-        .until(JOBS, |list| open(list, &image).is_some())
-        .await;
+    let list = bed.until(JOBS, |list| open(list, &image).is_some()).await;
     let name = open(&list, &image).unwrap();
     let ended = json!({"status": {"startTime": "2026-11-21T12:00:00Z", "conditions": [
         {"type": condition, "status": "True", "reason": "Test", "message": "as the test says", "lastTransitionTime": "2026-11-21T12:00:00Z"}]}});
@@ -109,7 +116,8 @@ async fn end(bed: &Bed, version: &str, condition: &str) -> String {
 fn open(list: &Value, image: &str) -> Option<String> {
     let jobs = list["items"].as_array()?;
     let job = jobs.iter().find(|job| {
-        job["spec"]["template"]["spec"]["containers"][0]["image"] == image && job["status"]["conditions"].is_null()
+        job["spec"]["template"]["spec"]["containers"][0]["image"] == image
+            && job["status"]["conditions"].is_null()
     })?;
     Some(job["metadata"]["name"].as_str()?.to_owned())
 }
@@ -119,7 +127,9 @@ async fn run(bed: &Bed) -> Value {
 }
 
 async fn value(bed: &Bed, name: &str) -> Value {
-    bed.read(&config(name)).await.map_or(Value::Null, |object| object["data"]["key"].clone())
+    bed.read(&config(name))
+        .await
+        .map_or(Value::Null, |object| object["data"]["key"].clone())
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,7 +138,11 @@ async fn the_first_version_is_deployed_step_by_step() {
     bed.until(JOBS, |list| open(list, "tool:1").is_some()).await;
     bed.pass(Duration::from_secs(60)).await;
     let object = bed.read(&kustomization("app")).await.unwrap();
-    assert_eq!(value(&bed, "settings").await, Value::Null, "nothing of a later step");
+    assert_eq!(
+        value(&bed, "settings").await,
+        Value::Null,
+        "nothing of a later step"
+    );
     assert_eq!(message(&object, "Plan"), "deploy 1/2 schema/migrate InProgress");
     assert_eq!(message(&object, "Healthy"), "0 of 2 done");
     let name = end(&bed, "1", "Complete").await;
@@ -137,20 +151,34 @@ async fn the_first_version_is_deployed_step_by_step() {
     assert_eq!(value(&bed, "settings").await, "v1");
     let status = run(&bed).await;
     assert_eq!(status["run"]["status"], "Complete", "{status:#}");
-    assert_eq!(status["completed"][0]["documentsDigest"], status["run"]["documentsDigest"]);
+    assert_eq!(
+        status["completed"][0]["documentsDigest"],
+        status["run"]["documentsDigest"]
+    );
     let job = &jobs(&bed).await[0];
     assert_eq!(job["metadata"]["name"], name.as_str());
-    assert_eq!(job["metadata"]["labels"]["fleet.muster.dev/plan-run"], status["run"]["uid"]);
-    assert_eq!(job["spec"]["ttlSecondsAfterFinished"], Value::Null, "it stays when it has finished");
+    assert_eq!(
+        job["metadata"]["labels"]["fleet.muster.dev/plan-run"],
+        status["run"]["uid"]
+    );
+    assert_eq!(
+        job["spec"]["ttlSecondsAfterFinished"],
+        Value::Null,
+        "it stays when it has finished"
+    );
     assert_eq!(
         ids(&object),
-        [format!("default_{name}_batch_Job"), "default_settings__ConfigMap".to_owned()]
+        [
+            format!("default_{name}_batch_Job"),
+            "default_settings__ConfigMap".to_owned()
+        ]
     );
     // Neither a restart, nor a request, nor an hour runs it again.
     bed.start();
     bed.request("app", "now").await;
     bed.pass(Duration::from_secs(3_600)).await;
-    bed.edit(&config("settings"), json!({"data": {"key": "drifted"}})).await;
+    bed.edit(&config("settings"), json!({"data": {"key": "drifted"}}))
+        .await;
     bed.pass(Duration::from_secs(1_200)).await;
     assert_eq!(value(&bed, "settings").await, "v1", "drift is corrected");
     assert_eq!(made(&bed), [(name, 1)]);
@@ -169,7 +197,10 @@ async fn a_migration_that_fails_leaves_the_rest_as_it_was_and_a_fix_goes_through
     let failed = end(&bed, "2", "Failed").await;
     let object = bed.until_ready("app", "False PlanFailed").await;
     let why = message(&object, "Ready").to_owned();
-    assert!(why.contains("step schema/migrate failed") && why.contains(&failed), "{why}");
+    assert!(
+        why.contains("step schema/migrate failed") && why.contains(&failed),
+        "{why}"
+    );
     assert_eq!(message(&object, "Plan"), "deploy 1/2 schema/migrate FatalError");
     assert_eq!(condition(&object, "Plan").unwrap()["reason"], "Revision");
     bed.pass(Duration::from_secs(3_600)).await;
@@ -180,7 +211,12 @@ async fn a_migration_that_fails_leaves_the_rest_as_it_was_and_a_fix_goes_through
     bed.until_at("app", &fixed).await;
     assert_eq!(value(&bed, "settings").await, "v3");
     let status = run(&bed).await;
-    let history: Vec<&Value> = status["history"].as_array().unwrap().iter().map(|run| &run["status"]).collect();
+    let history: Vec<&Value> = status["history"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| &run["status"])
+        .collect();
     assert_eq!(history, ["FatalError", "Complete"]);
     assert_eq!(jobs(&bed).await.len(), 1, "of the runs before nothing is kept");
 }
@@ -239,7 +275,10 @@ async fn a_job_that_is_gone_before_it_was_seen_to_end_is_made_once_more_under_an
         if restart {
             bed.crash();
         }
-        let name = jobs(&bed).await[0]["metadata"]["name"].as_str().unwrap().to_owned();
+        let name = jobs(&bed).await[0]["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         bed.delete(&format!("{JOBS}/{name}")).await;
         if restart {
             bed.start();
@@ -247,7 +286,10 @@ async fn a_job_that_is_gone_before_it_was_seen_to_end_is_made_once_more_under_an
         end(&bed, "1", "Complete").await;
         bed.until_ready("app", "True ReconciliationSucceeded").await;
         let made = made(&bed);
-        assert!(made.len() == 2 && made.iter().all(|(_, objects)| *objects == 1), "{made:?}");
+        assert!(
+            made.len() == 2 && made.iter().all(|(_, objects)| *objects == 1),
+            "{made:?}"
+        );
         let step = &run(&bed).await["run"]["phases"][0]["steps"][0];
         assert_eq!((&step["attempt"], &step["lost"]), (&json!(2), &json!(1)));
     }
@@ -282,20 +324,107 @@ async fn a_step_deletes_what_is_in_the_inventory_and_nothing_else() {
             ("app/jobs/migrate.yaml", job_yaml(&format!("tool:{version}"))),
         ]
     };
-    let with: Vec<(&str, String)> = files("1", PLAN).into_iter().chain([("app/old.yaml", config_yaml("old", "x"))]).collect();
+    let with: Vec<(&str, String)> = files("1", PLAN)
+        .into_iter()
+        .chain([("app/old.yaml", config_yaml("old", "x"))])
+        .collect();
     let with: Vec<(&str, &str)> = with.iter().map(|(path, text)| (*path, text.as_str())).collect();
     bed.commit(&with);
     end(&bed, "1", "Complete").await;
     bed.until(&config("old"), |_| true).await;
     bed.until_ready("app", "True ReconciliationSucceeded").await;
     let without = files("2", &plan);
-    let without: Vec<(&str, &str)> = without.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    let without: Vec<(&str, &str)> = without
+        .iter()
+        .map(|(path, text)| (*path, text.as_str()))
+        .collect();
     let commit = bed.commit(&without);
     end(&bed, "2", "Complete").await;
     bed.until_at("app", &commit).await;
     bed.until_gone(&config("old")).await;
     assert!(bed.read(&config("foreign")).await.is_some());
-    assert_eq!(run(&bed).await["run"]["phases"][1]["steps"][0]["status"], "Complete");
+    assert_eq!(
+        run(&bed).await["run"]["phases"][1]["steps"][0]["status"],
+        "Complete"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn cleanup_runs_before_anything_is_removed_by_the_version_that_completed_last() {
+    let plan = format!(
+        "{PLAN}    cleanup: {{phases: [{{name: before, steps: [{{name: dump, apply: [jobs/dump.yaml]}}]}}]}}\n"
+    );
+    let dump = |version: &str| job_yaml(&format!("dump:{version}")).replace("name: migrate", "name: dump");
+    let with = |bed: &Bed, version: &str| {
+        bed.commit(&[
+            ("app/plan.yaml", &plan),
+            ("app/jobs/migrate.yaml", &job_yaml(&format!("tool:{version}"))),
+            ("app/jobs/dump.yaml", &dump(version)),
+            (
+                "app/settings.yaml",
+                &config_yaml("settings", &format!("v{version}")),
+            ),
+        ])
+    };
+    let dumping = |list: &Value, version: &str| open(list, &format!("dump:{version}"));
+    for (fails, orphan) in [(false, false), (true, false), (false, true)] {
+        let bed = Bed::new().await;
+        define(&bed).await;
+        with(&bed, "1");
+        put_run(&bed, &spec()).await;
+        deploy(
+            &bed,
+            json!({"deletionPolicy": if orphan { "Orphan" } else { "Delete" }}),
+        )
+        .await;
+        end(&bed, "1", "Complete").await;
+        bed.until_ready("app", "True ReconciliationSucceeded").await;
+        assert_eq!(
+            dumping(&bed.read(JOBS).await.unwrap(), "1"),
+            None,
+            "no step of deploy"
+        );
+        with(&bed, "2");
+        end(&bed, "2", "Failed").await;
+        bed.until_ready("app", "False PlanFailed").await;
+        bed.delete(&kustomization("app")).await;
+        if orphan {
+            bed.until_gone(&kustomization("app")).await;
+            assert_eq!(dumping(&bed.read(JOBS).await.unwrap(), "1"), None);
+            assert_eq!(value(&bed, "settings").await, "v1");
+            continue;
+        }
+        let list = bed.until(JOBS, |list| dumping(list, "1").is_some()).await;
+        bed.pass(Duration::from_secs(60)).await;
+        assert_eq!(
+            value(&bed, "settings").await,
+            "v1",
+            "nothing is removed before it is done"
+        );
+        let ended = if fails { "Failed" } else { "Complete" };
+        let ended = json!({"status": {"conditions": [{"type": ended, "status": "True", "lastTransitionTime": "2026-11-21T12:00:00Z"}]}});
+        bed.edit(&format!("{JOBS}/{}/status", dumping(&list, "1").unwrap()), ended)
+            .await;
+        if fails {
+            let says = |object: &Value| {
+                message(object, "Ready").contains("annotate kustomization app fleet.muster.dev/plan-")
+            };
+            bed.until(&kustomization("app"), says).await;
+            bed.pass(Duration::from_secs(600)).await;
+            assert_eq!(value(&bed, "settings").await, "v1");
+            bed.edit(
+                &kustomization("app"),
+                json!({"metadata": {"annotations": {"fleet.muster.dev/plan": null}}}),
+            )
+            .await;
+        }
+        bed.until_gone(&kustomization("app")).await;
+        assert_eq!(
+            (jobs(&bed).await.len(), value(&bed, "settings").await),
+            (0, Value::Null)
+        );
+        assert!(made(&bed).iter().all(|(_, objects)| *objects == 1));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -314,9 +443,16 @@ async fn nothing_is_applied_before_the_plan_run_is_there_and_agrees() {
         },
     )
     .await;
-    bed.until(&kustomization("app"), |object| message(object, "Ready").contains("has another spec")).await;
-    assert_eq!((jobs(&bed).await.len(), value(&bed, "settings").await), (0, Value::Null));
-    bed.edit(&format!("{RUNS}/app"), json!({"spec": {"file": "plan.yaml"}})).await;
+    bed.until(&kustomization("app"), |object| {
+        message(object, "Ready").contains("has another spec")
+    })
+    .await;
+    assert_eq!(
+        (jobs(&bed).await.len(), value(&bed, "settings").await),
+        (0, Value::Null)
+    );
+    bed.edit(&format!("{RUNS}/app"), json!({"spec": {"file": "plan.yaml"}}))
+        .await;
     end(&bed, "1", "Complete").await;
     bed.until_ready("app", "True ReconciliationSucceeded").await;
 }
@@ -325,16 +461,28 @@ async fn nothing_is_applied_before_the_plan_run_is_there_and_agrees() {
 async fn what_is_wrong_with_a_plan_stands_in_the_status_and_nothing_is_applied() {
     let cases = [
         (PLAN.replace("'*'", "nothing.yaml"), "no file \"nothing.yaml\""),
-        (PLAN.replace("- name: schema", "- name: schema\n        strategy: rolling"), "unknown variant `rolling`"),
-        (PLAN.replace("kind: Plan", "kind: Job"), "a plan file is one document of kind Plan"),
-        (PLAN.replace("'*'", "jobs/migrate.yaml"), "a file stands in one step of a plan"),
+        (
+            PLAN.replace("- name: schema", "- name: schema\n        strategy: rolling"),
+            "unknown variant `rolling`",
+        ),
+        (
+            PLAN.replace("kind: Plan", "kind: Job"),
+            "a plan file is one document of kind Plan",
+        ),
+        (
+            PLAN.replace("'*'", "jobs/migrate.yaml"),
+            "a file stands in one step of a plan",
+        ),
     ];
     for (plan, expect) in cases {
         let bed = planned(&plan, "1").await;
         let object = bed.until_ready("app", "False BuildFailed").await;
         let why = message(&object, "Ready").to_owned();
         assert!(why.contains(expect) && why.contains("app/plan.yaml:"), "{why}");
-        assert_eq!((jobs(&bed).await.len(), value(&bed, "settings").await), (0, Value::Null));
+        assert_eq!(
+            (jobs(&bed).await.len(), value(&bed, "settings").await),
+            (0, Value::Null)
+        );
     }
     let bed = Bed::new().await;
     define(&bed).await;
@@ -342,7 +490,10 @@ async fn what_is_wrong_with_a_plan_stands_in_the_status_and_nothing_is_applied()
     put_run(&bed, &spec()).await;
     deploy(&bed, json!({})).await;
     let object = bed.until_ready("app", "False BuildFailed").await;
-    assert!(message(&object, "Ready").contains("there is no \"plan.yaml\" below \"app\""), "{object:#}");
+    assert!(
+        message(&object, "Ready").contains("there is no \"plan.yaml\" below \"app\""),
+        "{object:#}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -352,6 +503,9 @@ async fn a_plan_that_nothing_names_is_refused() {
     bed.deploy(json!({})).await;
     let object = bed.until_ready("app", "False BuildFailed").await;
     let why = message(&object, "Ready");
-    assert!(why.contains("app/plan.yaml:2:7: kind is a plan that its Module does not name"), "{why}");
+    assert!(
+        why.contains("app/plan.yaml:2:7: kind is a plan that its Module does not name"),
+        "{why}"
+    );
     assert_eq!(jobs(&bed).await.len(), 0);
 }

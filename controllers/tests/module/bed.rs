@@ -1,12 +1,6 @@
 //! A management cluster, clusters, one git host, and the processes: each of them can be taken away and brought back.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Debug,
-    future::Future,
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt::Debug, future::Future, sync::Arc, time::Duration};
 
 use k8s_openapi::{
     ByteString,
@@ -79,13 +73,10 @@ pub struct Deciding {
     pub tasks: Vec<AbortOnDropHandle<()>>,
 }
 
-// Definitions take a quarter of a second to make: once for all tests.
-static DOWNSTREAM: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(crds::downstream);
-static FLUX: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(crds::flux);
-static MANAGEMENT: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(|| {
+fn management() -> Vec<CustomResourceDefinition> {
     let muster = crds::management().into_iter();
-    muster.chain(FLUX.clone()).chain([crds::cluster_api()]).collect()
-});
+    muster.chain(crds::flux()).chain([crds::cluster_api()]).collect()
+}
 
 impl Bed {
     /// Clusters with agents, and a controller.
@@ -96,16 +87,16 @@ impl Bed {
     }
 
     pub async fn without_controller(names: &[&str]) -> Self {
-        let current = |_: &str| DOWNSTREAM.clone();
+        let current = |_: &str| crds::downstream();
         Self::with_kinds(names, current).await
     }
 
     /// Clusters with these kinds of muster, and no controller.
     pub async fn with_kinds(names: &[&str], kinds: impl Fn(&str) -> Vec<CustomResourceDefinition>) -> Self {
-        let management = server(NS, MANAGEMENT.clone()).await;
+        let management = server(NS, management()).await;
         let mut clusters = BTreeMap::new();
         for name in names {
-            let kinds = kinds(name).into_iter().chain(FLUX.clone()).collect();
+            let kinds = kinds(name).into_iter().chain(crds::flux()).collect();
             clusters.insert((*name).to_owned(), server(SYSTEM, kinds).await);
         }
         let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);

@@ -200,7 +200,10 @@ fn check(object: &Value) -> Result<(), Wrong> {
     required(object.get("apiVersion"), "apiVersion")?;
     required(object.get("kind"), "kind")?;
     if plan::is_plan(object) {
-        return wrong("kind", "is a plan that its Module does not name; set spec.sync.package.plan.file");
+        return wrong(
+            "kind",
+            "is a plan that its Module does not name; set spec.sync.package.plan.file",
+        );
     }
     let metadata = match object.get("metadata") {
         None | Some(Value::Null) => return wrong("metadata.name", "is missing"),

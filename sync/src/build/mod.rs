@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use self::list::Item;
-use crate::source::{File, Files};
 use crate::plan;
+use crate::source::{File, Files};
 use crate::substitute::{self, Variables};
 use crate::yaml;
 
@@ -70,7 +70,8 @@ pub fn build(files: &Files, options: &BuildOptions) -> Result<Vec<Manifest>, Bui
             Ok(items) => {
                 for item in items {
                     match manifest(&item, &variables) {
-                        Err(_) if options.plans == Plans::LeftOut && plan::is_plan_document(&item.document) => {}
+                        Err(_)
+                            if options.plans == Plans::LeftOut && plan::is_plan_document(&item.document) => {}
                         Ok(manifest) => manifests.push(manifest),
                         Err(error) => errors.push(error),
                     }

@@ -487,7 +487,10 @@ impl<'a> Reader<'a> {
     /// The files that no step names.
     fn rest(&self) -> Vec<String> {
         let files = self.files.keys();
-        files.filter(|path| !self.named.contains(*path)).cloned().collect()
+        files
+            .filter(|path| !self.named.contains(*path))
+            .cloned()
+            .collect()
     }
 
     fn matching(&mut self, at: &[Key<'_>], pattern: &str) -> Vec<String> {

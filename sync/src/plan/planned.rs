@@ -22,6 +22,9 @@ pub const UPDATE: &str = "update";
 /// The plan of a version that completed here before.
 pub const ROLLBACK: &str = "rollback";
 
+/// The plan before the objects are removed.
+pub const CLEANUP: &str = "cleanup";
+
 /// By which file a folder is applied.
 #[derive(Clone, Copy, Debug)]
 pub struct Planning<'a> {
@@ -187,11 +190,22 @@ impl Planned {
         }
     }
 
+    /// Whether a run of this plan begins: it runs once, and after a failure again where `attempt` is greater.
+    pub fn next_of(&self, name: &str, status: &PlanRunStatus, attempt: u64) -> Next {
+        match &status.run {
+            Some(run) if run.progress.plan == name && attempt <= run.attempt => Next::Same,
+            _ => Next::Begin(name.to_owned()),
+        }
+    }
+
     /// The name of the plan that takes the cluster here: the first time, to a later version, or back to one that completed before.
     fn way(&self, completed: &[Completed]) -> &'static str {
         if completed.is_empty() {
             DEPLOY
-        } else if completed.iter().any(|before| before.documents_digest == self.digest) {
+        } else if completed
+            .iter()
+            .any(|before| before.documents_digest == self.digest)
+        {
             ROLLBACK
         } else if self.plans.plan(UPDATE).is_some() {
             UPDATE
@@ -207,7 +221,12 @@ impl Planned {
 
     /// Going back without a plan for it: the files that no step names, and no Jobs.
     fn rest(&self) -> Plan {
-        let is_rest = |manifest: &&Manifest| self.plans.rest().iter().any(|path| **path == *manifest.origin.file);
+        let is_rest = |manifest: &&Manifest| {
+            self.plans
+                .rest()
+                .iter()
+                .any(|path| **path == *manifest.origin.file)
+        };
         let manifests: Vec<&Manifest> = self.manifests.iter().filter(is_rest).collect();
         let step = Step {
             name: "rest".to_owned(),
@@ -235,9 +254,12 @@ impl Planned {
             .iter()
             .filter(|manifest| step.apply.iter().any(|path| **path == *manifest.origin.file))
             .filter(|manifest| !(without_jobs && is_job(manifest)))
-            .map(|manifest| match is_job(manifest) {
-                true => job(manifest.object.clone(), attempt),
-                false => manifest.object.clone(),
+            .map(|manifest| {
+                if is_job(manifest) {
+                    job(manifest.object.clone(), attempt)
+                } else {
+                    manifest.object.clone()
+                }
             })
             .collect()
     }
@@ -277,6 +299,9 @@ pub fn job_name(stem: &str, attempt: &Attempt<'_>) -> String {
     let Attempt { uid, step, number } = attempt;
     let hash = short(&[uid, &step.phase, &step.step, &number.to_string(), stem]);
     let room = MAX_LABEL - SHORT_LENGTH - 1;
-    let cut = stem.char_indices().nth(room).map_or(stem, |(end, _)| &stem[..end]);
+    let cut = stem
+        .char_indices()
+        .nth(room)
+        .map_or(stem, |(end, _)| &stem[..end]);
     format!("{}-{hash}", cut.trim_end_matches(['-', '.']))
 }

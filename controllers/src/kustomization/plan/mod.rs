@@ -13,6 +13,7 @@
 //! Invariant: a Job has one object for each try of its step.
 //! Invariant: a new content waits until no Job of the run before is at work.
 
+mod cleanup;
 mod record;
 mod step;
 
@@ -26,18 +27,21 @@ use muster_api::{
     conditions::{Status, bounded},
     digest,
     evidence::Progress,
-    plan::{Completed, MAX_HISTORY, MAX_ITEMS, PastRun, PlanRunStatus, Run, RunProgress, RunState, StepProgress},
+    plan::{
+        Completed, MAX_HISTORY, MAX_ITEMS, PastRun, PlanRunStatus, Run, RunProgress, RunState, StepProgress,
+    },
     schema::{MAX_MESSAGE, MAX_PLAN_LINE},
 };
 use muster_sync::{
     apply::{Cluster, Owner},
     build::BuildOptions,
     inventory::Inventory,
-    plan::{Ended, Next, Observed, Planned, PlannedError, Planning, StepId, began, ended, execute},
+    plan::{CLEANUP, Ended, Next, Observed, Planned, PlannedError, Planning, StepId, began, ended, execute},
     source::Files,
 };
 use serde_json::Value;
 
+pub(super) use self::cleanup::cleanup;
 use self::{record::Record, step::Underway};
 use super::{
     Kustomizations,
@@ -107,7 +111,7 @@ pub(super) async fn advance(
         Some(held) => held,
         None => begin(applying, files, digest, writer).await?,
     };
-    let went = held.go(applying, writer).await;
+    let went = held.go(applying, writer, Want::Content).await;
     // After a write that was not taken everything is read again.
     if !matches!(went, Err(Trouble::Error(_))) {
         runs.put_plan(key, held);
@@ -128,8 +132,18 @@ async fn begin(
         Err(message) => return Err(waits(NOT_READY, message)),
     };
     let namespace = writer.object().namespace().unwrap_or_default();
-    let context = &applying.kustomizations.context;
-    let substitute = variables::gather(&work.settings, &namespace, context).await?;
+    begin_with(record, work, files, &namespace, applying.kustomizations).await
+}
+
+/// Reads the folder.
+async fn begin_with(
+    record: Record,
+    work: &Work,
+    files: &Files,
+    namespace: &str,
+    kustomizations: &Kustomizations,
+) -> Result<Held, Trouble> {
+    let substitute = variables::gather(&work.settings, namespace, &kustomizations.context).await?;
     let spec = record.spec();
     let planning = Planning {
         folder: &work.settings.path,
@@ -137,13 +151,26 @@ async fn begin(
         timeout: work.settings.timeout,
         deadline: spec.deadline.map(muster_api::Duration::to_std),
     };
-    let planned = Planned::read(files, &planning, &BuildOptions { substitute, ..BuildOptions::default() }).map_err(unreadable)?;
+    let options = BuildOptions {
+        substitute,
+        ..BuildOptions::default()
+    };
+    let planned = Planned::read(files, &planning, &options).map_err(unreadable)?;
     Ok(Held {
         aim: work.aim.clone(),
         planned: Arc::new(planned),
         record,
         steps: BTreeMap::new(),
     })
+}
+
+/// What is to be carried out.
+#[derive(Clone, Copy)]
+enum Want {
+    /// The content: by the plan that leads to it.
+    Content,
+    /// The plan of this name, once.
+    Plan(&'static str),
 }
 
 /// The reason of a Kustomization whose PlanRun is not there yet.
@@ -153,7 +180,9 @@ pub(crate) const PLAN_FAILED: &str = "PlanFailed";
 
 fn unreadable(error: PlannedError) -> Failure {
     match error {
-        PlannedError::Build(errors) if errors.only_misread_names() => Failure::misread_name(errors.to_string()),
+        PlannedError::Build(errors) if errors.only_misread_names() => {
+            Failure::misread_name(errors.to_string())
+        }
         error => Failure::build(error.to_string()),
     }
 }
@@ -167,10 +196,19 @@ fn waits(reason: &'static str, message: String) -> Trouble {
 }
 
 impl Held {
-    async fn go(&mut self, applying: &Applying<'_>, writer: &mut Writer) -> Result<Settled, Trouble> {
+    async fn go(
+        &mut self,
+        applying: &Applying<'_>,
+        writer: &mut Writer,
+        want: Want,
+    ) -> Result<Settled, Trouble> {
         let attempt = self.record.spec().attempt.unwrap_or_default();
         let status = self.record.status();
-        if let Next::Begin(name) = self.planned.next(&status, attempt) {
+        let next = match want {
+            Want::Content => self.planned.next(&status, attempt),
+            Want::Plan(name) => self.planned.next_of(name, &status, attempt),
+        };
+        if let Next::Begin(name) = next {
             if let Some(message) = step::at_work(applying, &status, writer).await? {
                 writer.plan = status.run.as_ref().map(|run| line(&run.progress));
                 return Err(waits("PlanRunning", message));
@@ -200,7 +238,12 @@ impl Held {
         if let Some(before) = status.run.take() {
             let jobs = step::jobs(&writer.inventory());
             let known = |id: &String| !status.history.iter().any(|past| past.jobs.contains(id));
-            let jobs = jobs.iter().map(ToString::to_string).filter(known).take(MAX_ITEMS).collect();
+            let jobs = jobs
+                .iter()
+                .map(ToString::to_string)
+                .filter(known)
+                .take(MAX_ITEMS)
+                .collect();
             status.history.insert(0, past(before, jobs, now));
             status.history.truncate(MAX_HISTORY);
         }
@@ -240,12 +283,14 @@ impl Held {
             run.progress = pass.progress.clone();
             run.plans_digest = self.planned.plans_digest().to_owned();
             let (documents_digest, revision) = (run.documents_digest.clone(), run.revision.clone());
-            if pass.progress.status == RunState::Complete {
+            if pass.progress.status == RunState::Complete && pass.progress.plan != CLEANUP {
                 let completed = Completed {
                     documents_digest,
                     revision,
                 };
-                status.completed.retain(|one| one.documents_digest != completed.documents_digest);
+                status
+                    .completed
+                    .retain(|one| one.documents_digest != completed.documents_digest);
                 status.completed.insert(0, completed);
                 status.completed.truncate(MAX_HISTORY);
             }
@@ -254,7 +299,9 @@ impl Held {
             let Some(task) = pass.task else {
                 return Ok(pass.progress);
             };
-            let outcome = self.carry_out(&plan, &task, &pass.progress.uid, applying, writer).await?;
+            let outcome = self
+                .carry_out(&plan, &task, &pass.progress.uid, applying, writer)
+                .await?;
             observed.insert(task.step, outcome);
         }
     }
@@ -268,11 +315,19 @@ impl Held {
     fn stepping(&self, progress: &RunProgress, applying: &Applying<'_>) -> Outcome {
         let now = applying.kustomizations.context.clock.now();
         let current = current(progress);
-        let since = current.and_then(|(_, _, step)| step.since.as_ref()).map_or(now, |since| since.0);
+        let since = current
+            .and_then(|(_, _, step)| step.since.as_ref())
+            .map_or(now, |since| since.0);
         let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
         let poll = (elapsed / 8).clamp(POLL_MIN, POLL_MAX);
-        let settled = self.steps.values().filter_map(|step| step.until_settled(now, applying)).min();
-        let why = current.and_then(|(_, _, step)| step.message.as_deref()).unwrap_or_default();
+        let settled = self
+            .steps
+            .values()
+            .filter_map(|step| step.until_settled(now, applying))
+            .min();
+        let why = current
+            .and_then(|(_, _, step)| step.message.as_deref())
+            .unwrap_or_default();
         let (done, total) = counted(progress);
         Outcome::Stepping {
             aim: applying.work.aim.clone(),
@@ -313,7 +368,11 @@ impl Held {
             keep.is_none_or(|keep| age >= keep)
         };
         let history = self.record.status().history;
-        let over: Vec<&String> = history.iter().filter(|past| is_over(past)).flat_map(|past| &past.jobs).collect();
+        let over: Vec<&String> = history
+            .iter()
+            .filter(|past| is_over(past))
+            .flat_map(|past| &past.jobs)
+            .collect();
         let jobs = inventory.iter().filter(|(id, _)| step::is_job(id));
         jobs.filter(|(id, _)| !over.contains(&&id.to_string()))
             .map(|(id, version)| (id.clone(), version.to_owned()))
@@ -345,7 +404,12 @@ fn past(run: Run, jobs: Vec<String>, now: Timestamp) -> PastRun {
 fn current(progress: &RunProgress) -> Option<(&str, &str, &StepProgress)> {
     let steps = || {
         let phases = progress.phases.iter();
-        phases.flat_map(|phase| phase.steps.iter().map(move |step| (phase.name.as_str(), step.name.as_str(), step)))
+        phases.flat_map(|phase| {
+            phase
+                .steps
+                .iter()
+                .map(move |step| (phase.name.as_str(), step.name.as_str(), step))
+        })
     };
     let failed = steps().find(|(_, _, step)| step.status == RunState::FatalError);
     let failed = failed.filter(|_| progress.status == RunState::FatalError);
@@ -394,16 +458,29 @@ fn failed(progress: &RunProgress) -> Failure {
     let plan = &progress.plan;
     let why = current(progress).map_or_else(
         || "it failed".to_owned(),
-        |(phase, step, at)| format!("step {phase}/{step} failed: {}", at.message.as_deref().unwrap_or("no reason was given")),
+        |(phase, step, at)| {
+            format!(
+                "step {phase}/{step} failed: {}",
+                at.message.as_deref().unwrap_or("no reason was given")
+            )
+        },
     );
     Failure::plan(format!("plan {plan} (run {}): {why}", progress.uid))
 }
 
 /// One event for each step that has ended.
 async fn tell(steps: &[Ended], progress: &RunProgress, writer: &Writer) {
-    for Ended { step, status, message } in steps {
+    for Ended {
+        step,
+        status,
+        message,
+    } in steps
+    {
         let plan = &progress.plan;
-        let why = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+        let why = message
+            .as_ref()
+            .map(|message| format!(": {message}"))
+            .unwrap_or_default();
         let note = format!("plan {plan}, step {step}: {status}{why}");
         let event = match status {
             RunState::FatalError => Event::warning("StepFailed", "Plan", note),

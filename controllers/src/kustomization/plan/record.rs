@@ -48,6 +48,14 @@ impl Record {
         Ok(Ok(record))
     }
 
+    /// Reads the PlanRun of a Kustomization that is being deleted, whatever its spec says.
+    pub(super) async fn find(writer: &Writer) -> Result<Option<Self>, Error> {
+        let key = Key::of(writer.object());
+        let api: Api<PlanRun> = Api::namespaced(writer.context().client.clone(), &key.namespace);
+        let object = call(format!("reading PlanRun {key}"), api.get_opt(&key.name)).await?;
+        Ok(object.map(|object| Self { object, api }))
+    }
+
     pub(super) fn spec(&self) -> &PlanRunSpec {
         &self.object.spec
     }
@@ -85,7 +93,11 @@ impl Record {
         };
         let name = self.object.name_any();
         let patch = Patch::Merge(&change);
-        self.object = call(format!("adopting PlanRun {name}"), self.api.patch(&name, &by, &patch)).await?;
+        self.object = call(
+            format!("adopting PlanRun {name}"),
+            self.api.patch(&name, &by, &patch),
+        )
+        .await?;
         Ok(())
     }
 }

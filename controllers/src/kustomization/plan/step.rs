@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::{
-    assemblage::FailureClass,
-    labels::label,
-    plan::PlanRunStatus,
-};
+use muster_api::{assemblage::FailureClass, labels::label, plan::PlanRunStatus};
 use muster_sync::{
     apply::{self, ApplyError, Jobs, ObjectFailure, Options, Outcome as Of},
     build::{Identity, Manifest},
@@ -120,16 +116,30 @@ impl Applying<'_> {
             Ok(Err(ApplyError::Objects { failures, not_tried })) => {
                 return Ok(Err(refused(&failures, not_tried)));
             }
-            Err(_elapsed) => return Ok(Err(away(format!("applying took longer than {:?}", settings.timeout)))),
+            Err(_elapsed) => {
+                return Ok(Err(away(format!(
+                    "applying took longer than {:?}",
+                    settings.timeout
+                ))));
+            }
         };
         let applied_at = self.kustomizations.context.clock.now();
-        let skipped = |id: &ObjectId| applied.outcomes.iter().any(|(one, outcome)| one == id && *outcome == Of::Skipped);
-        let targets = plan.looked_after().filter(|(id, _)| !skipped(id)).map(|(id, version)| {
-            let change = applied.changes.get(id);
-            let need = Need::after(change, id, true);
-            let expressions = settings.expressions.get(&(id.group.clone(), id.kind.clone()));
-            Target::new(id.clone(), version.to_owned(), need, change.map(|_| applied_at)).judged_by(expressions.cloned())
-        });
+        let skipped = |id: &ObjectId| {
+            applied
+                .outcomes
+                .iter()
+                .any(|(one, outcome)| one == id && *outcome == Of::Skipped)
+        };
+        let targets = plan
+            .looked_after()
+            .filter(|(id, _)| !skipped(id))
+            .map(|(id, version)| {
+                let change = applied.changes.get(id);
+                let need = Need::after(change, id, true);
+                let expressions = settings.expressions.get(&(id.group.clone(), id.kind.clone()));
+                Target::new(id.clone(), version.to_owned(), need, change.map(|_| applied_at))
+                    .judged_by(expressions.cloned())
+            });
         Ok(Ok(Underway {
             number,
             watch: Watch::new(targets.collect(), None),
@@ -140,7 +150,10 @@ impl Applying<'_> {
     /// Jobs of this try that are on record and not there: whether they ran is not known, so that another try is due, with Jobs of its own.
     async fn lost(&self, planned: &Inventory, writer: &Writer) -> Result<Option<Outcome>, Trouble> {
         let recorded = writer.inventory();
-        for (id, version) in planned.iter().filter(|(id, _)| is_job(id) && recorded.contains(id)) {
+        for (id, version) in planned
+            .iter()
+            .filter(|(id, _)| is_job(id) && recorded.contains(id))
+        {
             match self.read(id, version).await {
                 Ok(Some(_)) => {}
                 Ok(None) => {
@@ -239,16 +252,19 @@ pub(super) async fn at_work(
     status: &PlanRunStatus,
     writer: &Writer,
 ) -> Result<Option<String>, Trouble> {
-    let Some(run) = status.run.as_ref().filter(|run| !run.progress.status.is_terminal()) else {
+    let Some(run) = status
+        .run
+        .as_ref()
+        .filter(|run| !run.progress.status.is_terminal())
+    else {
         return Ok(None);
     };
     let uid = &run.progress.uid;
     for (id, version) in writer.inventory().iter().filter(|(id, _)| is_job(id)) {
         let live = applying.read(id, version).await;
         let live = live.map_err(|error| Failure::reconciliation(error.to_string()).soon())?;
-        let at_work = live.is_some_and(|live| {
-            live["metadata"]["labels"][label::PLAN_RUN] == **uid && !has_ended(&live)
-        });
+        let at_work = live
+            .is_some_and(|live| live["metadata"]["labels"][label::PLAN_RUN] == **uid && !has_ended(&live));
         if at_work {
             return Ok(Some(format!(
                 "{id} of run {uid} (plan {}) is at work; what is assigned now follows when it has ended",
@@ -270,12 +286,18 @@ fn has_ended(job: &Value) -> bool {
 fn refused(failures: &[ObjectFailure], not_tried: usize) -> Outcome {
     let message = apply::error::summary(failures, not_tried);
     let is_invalid = |failure: &ObjectFailure| ["Invalid", "BadRequest"].contains(&failure.reason.as_str());
-    if failures.iter().any(|failure| is_invalid(failure) && !failure.is_transient()) {
+    if failures
+        .iter()
+        .any(|failure| is_invalid(failure) && !failure.is_transient())
+    {
         return fatal(message);
     }
     let class = if failures.iter().all(|failure| failure.of_cluster) {
         FailureClass::Infra
-    } else if failures.iter().any(|failure| failure.is_shared() || failure.reason == "Forbidden" || failure.reason == "NotFound") {
+    } else if failures
+        .iter()
+        .any(|failure| failure.is_shared() || failure.reason == "Forbidden" || failure.reason == "NotFound")
+    {
         FailureClass::Unit
     } else {
         FailureClass::Revision
@@ -301,7 +323,11 @@ pub(super) fn is_job(id: &ObjectId) -> bool {
 
 /// The Jobs of an inventory.
 pub(super) fn jobs(inventory: &Inventory) -> Vec<ObjectId> {
-    inventory.iter().map(|(id, _)| id.clone()).filter(is_job).collect()
+    inventory
+        .iter()
+        .map(|(id, _)| id.clone())
+        .filter(is_job)
+        .collect()
 }
 
 /// Whether a step's deletion names an object.
