@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use muster_sync::{
     build::{BuildOptions, build},
-    plan::{Documents, PlanFile, StepId},
+    plan::{Documents, PlanFile, Planned, Planning, StepId},
     source::{File, Files},
     substitute::Variables,
 };
@@ -235,4 +235,65 @@ fn a_step_has_another_digest_when_what_it_applies_has_changed() -> Result<(), Ve
         digest("      - {name: a, steps: [{name: b, apply: [old.yaml]}]}\n")?
     );
     Ok(())
+}
+
+/// The page's own file, with the files that it names.
+#[test]
+fn the_file_of_the_documentation_is_taken() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/plans.md")).unwrap();
+    let blocks = page
+        .split("```yaml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next());
+    let text = blocks
+        .filter(|block| block.contains("kind: Plan\n"))
+        .collect::<Vec<_>>();
+    assert_eq!(text.len(), 1);
+    let job =
+        |name: &str| format!("apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}, namespace: db}}\n");
+    let jobs = ["backup", "migrate", "smoke", "dump"];
+    let jobs = jobs.map(|name| file(&format!("app/jobs/{name}.yaml"), &job(name)));
+    let others = [
+        file("app/plan.yaml", text[0]),
+        file(
+            "app/settings.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n",
+        ),
+    ];
+    let planning = Planning {
+        folder: "app",
+        file: "plan.yaml",
+        timeout: Duration::from_mins(5),
+        deadline: None,
+    };
+    let read = |options: &BuildOptions| {
+        let files = Files::new(jobs.iter().chain(&others).cloned());
+        Planned::read(&files, &planning, options).unwrap()
+    };
+    let planned = read(&BuildOptions::default());
+    assert_eq!(planned.plans().names().collect::<Vec<_>>(), ["cleanup", "deploy"]);
+    let steps = |planned: &Planned| {
+        let plan = planned.plan("deploy").unwrap();
+        let steps = plan.phases.iter().flat_map(|phase| &phase.steps);
+        steps
+            .map(|step| format!("{}: {}", step.name, step.apply.join(" ")))
+            .collect::<Vec<_>>()
+    };
+    let rest = ["rest: app/settings.yaml", "smoke: app/jobs/smoke.yaml"];
+    assert_eq!(
+        steps(&planned),
+        ["migrate: app/jobs/migrate.yaml", rest[0], rest[1]]
+    );
+    let with_backup = read(&BuildOptions {
+        substitute: BTreeMap::from([("BACKUP".to_owned(), "yes".to_owned())]),
+        ..BuildOptions::default()
+    });
+    assert_eq!(steps(&with_backup)[0], "backup: app/jobs/backup.yaml");
+    assert_eq!(
+        planned.digest(),
+        with_backup.digest(),
+        "no document is another one"
+    );
+    let back = planned.plan("rollback").unwrap();
+    assert_eq!(back.phases[0].steps[0].apply, ["app/settings.yaml"]);
 }

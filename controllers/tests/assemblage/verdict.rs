@@ -2,7 +2,7 @@
 
 use muster_api::assemblage::{FailureClass, SyncPhase};
 use muster_controllers::expand::{
-    seen::{KustomizationRow, Ready, Report},
+    seen::{KustomizationRow, PlanReport, Ready, Report},
     verdict::{Evidence, Verdict, verdict},
 };
 use serde_json::json;

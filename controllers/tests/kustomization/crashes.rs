@@ -25,7 +25,7 @@ use crate::support::{Bed, NS, config_yaml, ids, kustomization, words};
 
 /// What happens at the request of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Blow {
+pub enum Blow {
     /// The process ends before the request reaches the server.
     Before,
     /// The request has its effect, then the process ends.
@@ -36,15 +36,38 @@ enum Blow {
 
 /// Numbers the requests of a process that may write, and ends it at one of them.
 #[derive(Default)]
-struct Fate {
+pub struct Fate {
     blow: Option<(usize, Blow)>,
-    count: AtomicUsize,
+    pub count: AtomicUsize,
     /// How many processes have ended.
     deaths: AtomicU32,
     death: Notify,
 }
 
 impl Fate {
+    pub fn new(blow: Option<(usize, Blow)>) -> Arc<Self> {
+        Arc::new(Self {
+            blow,
+            ..Self::default()
+        })
+    }
+
+    /// Tells a story while the controllers live, and live again after each death.
+    pub async fn under<T>(self: &Arc<Self>, bed: &Bed, story: impl Future<Output = T>) -> T {
+        let lives = async {
+            loop {
+                let life = bed.controllers(self.door(bed));
+                self.death.notified().await;
+                drop(life);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        tokio::select! {
+            told = story => told,
+            () = lives => unreachable!("it goes on for ever"),
+        }
+    }
+
     /// The way into the server for one life of the process.
     fn door(self: &Arc<Self>, bed: &Bed) -> Client {
         let (fate, inner) = (Arc::clone(self), bed.api.service_as("muster"));
@@ -195,22 +218,8 @@ fn id(object: &Value) -> String {
 /// Tells the story; returns its worlds and how many requests were numbered.
 async fn tell(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
     let bed = Bed::idle().await;
-    let fate = Arc::new(Fate {
-        blow,
-        ..Fate::default()
-    });
-    let lives = async {
-        loop {
-            let life = bed.controllers(fate.door(&bed));
-            fate.death.notified().await;
-            drop(life);
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-    };
-    let worlds = tokio::select! {
-        worlds = story(&bed) => worlds,
-        () = lives => unreachable!("it goes on for ever"),
-    };
+    let fate = Fate::new(blow);
+    let worlds = fate.under(&bed, story(&bed)).await;
     observe(&bed, blow);
     let count = fate.count.load(Ordering::Relaxed);
     let requests = bed.api.recorder().requests();

@@ -1,12 +1,13 @@
 //! Promise: a folder with a plan is applied in its order, each Job once for each try; a failure stops it with the rest untouched, and
 //! what is known of a run survives its process.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
 use kube::CustomResourceExt;
 use muster_api::plan::{PlanRun, PlanRunSpec};
 use serde_json::{Value, json};
 
+use crate::crashes::{Blow, Fate};
 use crate::support::{Bed, condition, config, config_yaml, ids, kustomization, message};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
@@ -227,10 +228,12 @@ async fn a_commit_that_changes_no_document_runs_nothing() {
     end(&bed, "1", "Complete").await;
     bed.until_ready("app", "True ReconciliationSucceeded").await;
     let again = bed.commit(&[
-        ("README.md", "words"),
         ("app/plan.yaml", PLAN),
         ("app/jobs/migrate.yaml", &job_yaml("tool:1")),
-        ("app/settings.yaml", &config_yaml("settings", "v1")),
+        (
+            "app/settings.yaml",
+            &format!("# Words.\n{}", config_yaml("settings", "v1")),
+        ),
     ]);
     bed.until_at("app", &again).await;
     assert_eq!(made(&bed).len(), 1);
@@ -425,6 +428,143 @@ async fn cleanup_runs_before_anything_is_removed_by_the_version_that_completed_l
         );
         assert!(made(&bed).iter().all(|(_, objects)| *objects == 1));
     }
+}
+
+/// A first version, one whose migration fails, the fix, and the withdrawal with its cleanup; what is there after each.
+async fn story(bed: &Bed) -> Vec<String> {
+    let plan = format!(
+        "{PLAN}    cleanup: {{phases: [{{name: before, steps: [{{name: dump, apply: [jobs/dump.yaml]}}]}}]}}\n"
+    );
+    let put = |version: &str| {
+        bed.commit(&[
+            ("app/plan.yaml", &plan),
+            ("app/jobs/migrate.yaml", &job_yaml(&format!("tool:{version}"))),
+            (
+                "app/jobs/dump.yaml",
+                &job_yaml("dump").replace("name: migrate", "name: dump"),
+            ),
+            (
+                "app/settings.yaml",
+                &config_yaml("settings", &format!("v{version}")),
+            ),
+        ])
+    };
+    let mut worlds = Vec::new();
+    put("1");
+    put_run(bed, &spec()).await;
+    deploy(bed, json!({"deletionPolicy": "WaitForTermination"})).await;
+    bed.until_ready("app", "True ReconciliationSucceeded").await;
+    worlds.push(world(bed).await);
+    put("2");
+    bed.fetch("2").await;
+    bed.until_ready("app", "False PlanFailed").await;
+    worlds.push(world(bed).await);
+    let fixed = put("3");
+    bed.fetch("3").await;
+    bed.until_at("app", &fixed).await;
+    worlds.push(world(bed).await);
+    bed.delete(&kustomization("app")).await;
+    bed.until_gone(&kustomization("app")).await;
+    bed.until_gone(&format!("{RUNS}/app")).await;
+    worlds.push(world(bed).await);
+    worlds
+}
+
+async fn world(bed: &Bed) -> String {
+    let run = bed.read(&format!("{RUNS}/app")).await.unwrap_or_default();
+    let run = &run["status"]["run"];
+    let jobs = jobs(bed).await;
+    let images: BTreeSet<String> = jobs.iter().map(|job| image(job).to_owned()).collect();
+    format!(
+        "settings {}, run {} {}, jobs {images:?}",
+        value(bed, "settings").await,
+        run["plan"],
+        run["status"]
+    )
+}
+
+fn image(job: &Value) -> &str {
+    job["spec"]["template"]["spec"]["containers"][0]["image"]
+        .as_str()
+        .unwrap()
+}
+
+/// Lets each Job end: that of the second version fails.
+async fn play(bed: &Bed) {
+    loop {
+        for job in jobs(bed).await {
+            if job["status"]["conditions"].is_null() {
+                let kind = if image(&job) == "tool:2" {
+                    "Failed"
+                } else {
+                    "Complete"
+                };
+                let ended = json!({"status": {"conditions": [
+                    {"type": kind, "status": "True", "lastTransitionTime": "2026-11-21T12:00:00Z"}]}});
+                let name = job["metadata"]["name"].as_str().unwrap();
+                bed.edit(&format!("{JOBS}/{name}/status"), ended).await;
+            }
+        }
+        bed.pass(Duration::from_millis(700)).await;
+    }
+}
+
+/// Tells the story; returns its worlds, and how many requests may write. Each try has one Job object, and each image ran.
+async fn tell(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
+    let bed = Bed::idle().await;
+    define(&bed).await;
+    let fate = Fate::new(blow);
+    let worlds = tokio::select! {
+        worlds = fate.under(&bed, story(&bed)) => worlds,
+        () = play(&bed) => unreachable!("it goes on for ever"),
+    };
+    let made = made(&bed);
+    assert!(
+        made.iter().all(|(_, objects)| *objects == 1),
+        "{blow:?}: {made:?}"
+    );
+    let events = bed.api.recorder().events();
+    let jobs = events
+        .iter()
+        .map(muster_apiserver::record::EventRecord::object)
+        .filter(|object| object["kind"] == "Job");
+    let images: BTreeSet<String> = jobs.map(|job| image(job).to_owned()).collect();
+    assert_eq!(
+        images,
+        ["dump", "tool:1", "tool:2", "tool:3"].map(str::to_owned).into()
+    );
+    (worlds, fate.count.load(Ordering::Relaxed))
+}
+
+/// Killed at any write, each step runs, each Job once for each try, and all comes to the same.
+async fn every(blow: Blow) {
+    let (expected, writes) = tell(None).await;
+    assert!(writes >= 50, "the story is too short to be worth it: {writes}");
+    for at in 0..writes {
+        let (worlds, _) = tell(Some((at, blow))).await;
+        assert_eq!(worlds, expected, "{blow:?} write {at} of {writes}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_story_without_a_crash() {
+    let (worlds, _) = tell(None).await;
+    insta::assert_snapshot!(worlds.join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_before_every_write() {
+    every(Blow::Before).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_after_every_write() {
+    every(Blow::After).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_of_every_write_lost() {
+    every(Blow::AnswerLost).await;
 }
 
 #[tokio::test(start_paused = true)]

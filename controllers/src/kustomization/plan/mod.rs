@@ -203,7 +203,7 @@ impl Held {
         want: Want,
     ) -> Result<Settled, Trouble> {
         let attempt = self.record.spec().attempt.unwrap_or_default();
-        let status = self.record.status();
+        let mut status = self.record.status();
         let next = match want {
             Want::Content => self.planned.next(&status, attempt),
             Want::Plan(name) => self.planned.next_of(name, &status, attempt),
@@ -214,10 +214,9 @@ impl Held {
                 return Err(waits("PlanRunning", message));
             }
             self.steps.clear();
-            let begun = self.begun(status, &name, attempt, writer, applying);
-            self.store(&begun, writer).await?;
+            status = self.begun(status, &name, attempt, writer, applying);
         }
-        let progress = self.passes(applying, writer).await?;
+        let progress = self.passes(status, applying, writer).await?;
         match progress.status {
             RunState::Complete => Ok(self.settled(writer, applying)),
             RunState::FatalError => Err(failed(&progress).into()),
@@ -263,11 +262,15 @@ impl Held {
     }
 
     /// Goes over the plan until it is over or has to be waited for.
-    async fn passes(&mut self, applying: &Applying<'_>, writer: &mut Writer) -> Result<RunProgress, Trouble> {
+    async fn passes(
+        &mut self,
+        mut status: PlanRunStatus,
+        applying: &Applying<'_>,
+        writer: &mut Writer,
+    ) -> Result<RunProgress, Trouble> {
         let now = applying.kustomizations.context.clock.now();
         let mut observed = Observed::new();
         loop {
-            let mut status = self.record.status();
             let Some(run) = &mut status.run else {
                 return Ok(RunProgress::default());
             };
