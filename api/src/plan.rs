@@ -199,7 +199,7 @@ pub struct RunProgress {
     pub since: Option<Time>,
     /// The phases, in the plan's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = MAX_ITEMS))]
+    #[schemars(length(max = MAX_ITEMS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub phases: Vec<PhaseProgress>,
 }
 
@@ -214,7 +214,7 @@ pub struct PhaseProgress {
     pub status: RunState,
     /// The steps, in the plan's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = MAX_ITEMS))]
+    #[schemars(length(max = MAX_ITEMS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub steps: Vec<StepProgress>,
 }
 

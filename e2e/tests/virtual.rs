@@ -44,6 +44,7 @@ promises! {
         pinned, history
     }
     third_party { follows_the_sun }
+    plans { a_migration_fails_and_is_fixed }
     zones { stop_at_the_first }
     old_bugs { what_leaves_a_version_leaves_the_clusters, what_is_ours_goes_with_its_cluster, who_is_overtaken_tries_again }
 }

@@ -2,10 +2,15 @@
 
 use muster_e2e::{bed::Ground::Wire, scenario};
 
-/// One test for each scenario.
+/// One test for each scenario. What follows `long` is for `cargo xtask long wire`: the virtual bed has the same in the test command.
 macro_rules! promises {
-    ($($file:ident { $($promise:ident),* })*) => {
+    ($($file:ident { $($promise:ident),* $(; long $($long:ident),*)? })*) => {
         $(mod $file {
+            $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            #[ignore = "long: cargo xtask long"]
+            async fn $long() {
+                super::scenario::$file::$long(super::Wire).await;
+            })*)?
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $promise() {
                 super::scenario::$file::$promise(super::Wire).await;
@@ -18,12 +23,13 @@ promises! {
     rollout { one_after_another }
     commit { is_all_it_takes }
     bad_version { stops_and_is_fixed }
-    confirmed { means_true }
-    skipped { five_reasons, away_for_a_while }
+    confirmed { ; long means_true }
+    skipped { five_reasons; long away_for_a_while }
     bootstrap { flux_objects_come_back }
-    crash { in_the_middle, told_to_end }
-    bad_input { refused_at_the_door }
-    rules { gates_hold_back }
+    crash { in_the_middle; long told_to_end }
+    bad_input { ; long refused_at_the_door }
+    rules { ; long gates_hold_back }
     plan { comes_true }
-    windows { freeze_in_mid_run, stop_the_line, bypass }
+    plans { a_migration_fails_and_is_fixed }
+    windows { freeze_in_mid_run; long stop_the_line, bypass }
 }

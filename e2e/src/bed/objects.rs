@@ -94,6 +94,8 @@ pub mod kinds {
     pub const DEPLOYMENT: Kind = kind("apps", "v1", "Deployment", "deployments");
     /// StatefulSet.
     pub const STATEFUL_SET: Kind = kind("apps", "v1", "StatefulSet", "statefulsets");
+    /// Job.
+    pub const JOB: Kind = kind("batch", "v1", "Job", "jobs");
     /// ConfigMap.
     pub const CONFIG_MAP: Kind = kind("", "v1", "ConfigMap", "configmaps");
     /// Pod.

@@ -22,6 +22,7 @@ pub mod limit;
 pub mod moves;
 pub mod old_bugs;
 pub mod plan;
+pub mod plans;
 pub mod removal;
 pub mod rest;
 pub mod rollout;
