@@ -31,5 +31,5 @@ promises! {
     rules { ; long gates_hold_back }
     plan { comes_true }
     plans { a_migration_fails_and_is_fixed }
-    windows { freeze_in_mid_run; long stop_the_line, bypass }
+    windows { ; long freeze_in_mid_run, stop_the_line, bypass }
 }

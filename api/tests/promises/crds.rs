@@ -99,6 +99,7 @@ fn every_kind_is_found_by_its_names_and_the_category() {
     ModuleRevision modulerevisions mrev
     RolloutWindow rolloutwindows rwin
     Assemblage assemblages asm
+    PlanRun planruns prun
     NodeModule nodemodules nmod
     NodeRevision noderevisions nrev
     NodeAssemblage nodeassemblages nasm
