@@ -523,6 +523,8 @@ async fn tell(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
         made.iter().all(|(_, objects)| *objects == 1),
         "{blow:?}: {made:?}"
     );
+    // A try that was lost before its Job was made has none, so there is one for each step that ran.
+    assert_eq!(made.len(), 4, "{blow:?}: {made:?}");
     let events = bed.api.recorder().events();
     let jobs = events
         .iter()
