@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use muster_api::plan::{Completed, PlanRunStatus, Run, RunProgress, RunState};
 use muster_sync::{
     build::{BuildOptions, build},
-    plan::{Documents, PlanFile, Planned, Planning, StepId},
+    plan::{Documents, Next, PlanFile, Planned, Planning, StepId},
     source::{File, Files},
     substitute::Variables,
 };
@@ -296,4 +297,111 @@ fn the_file_of_the_documentation_is_taken() {
     );
     let back = planned.plan("rollback").unwrap();
     assert_eq!(back.phases[0].steps[0].apply, ["app/settings.yaml"]);
+}
+
+/// A folder is found however its path is written: from here, from the root of the machine, or with a dot.
+#[test]
+fn a_folder_is_the_same_however_its_path_is_written() {
+    let text = "apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec: {plans: {deploy: {phases: [{name: a, steps: [{name: b, apply: [a.yaml, '*']}]}]}}}\n";
+    let map =
+        |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: db}}\n");
+    for (folder, below) in [
+        ("app", "app/"),
+        ("./app/", "app/"),
+        ("/srv/app", "/srv/app/"),
+        (".", ""),
+        ("./app", "./app/"),
+    ] {
+        let files = [
+            file(&format!("{below}plan.yaml"), text),
+            file(&format!("{below}a.yaml"), &map("a")),
+            file(&format!("{below}b.yaml"), &map("b")),
+        ];
+        let planning = Planning {
+            folder,
+            file: "plan.yaml",
+            timeout: Duration::from_mins(5),
+            deadline: None,
+        };
+        let planned = Planned::read(&Files::new(files), &planning, &BuildOptions::default());
+        let plan = planned
+            .unwrap_or_else(|error| panic!("{folder}: {error}"))
+            .plan("deploy")
+            .unwrap();
+        let expect = ["a.yaml", "b.yaml"].map(|name| format!("{below}{name}"));
+        assert_eq!(plan.phases[0].steps[0].apply, expect, "{folder}");
+    }
+}
+
+/// Which plan takes a cluster to a content, by what completed there and by the run that is there.
+#[test]
+fn the_plan_that_is_next() {
+    let planned = |text: &str, value: &str| {
+        let map = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, namespace: db}}\ndata: {{a: {value}}}\n"
+        );
+        let planning = Planning {
+            folder: "app",
+            file: "plan.yaml",
+            timeout: Duration::from_mins(5),
+            deadline: None,
+        };
+        let files = Files::new([file("app/plan.yaml", text), file("app/a.yaml", &map)]);
+        Planned::read(&files, &planning, &BuildOptions::default()).unwrap()
+    };
+    let plans = |names: &[&str]| {
+        let plans: String = names
+            .iter()
+            .map(|name| format!("    {name}: {{phases: []}}\n"))
+            .collect();
+        format!("apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec:\n  plans:\n{plans}")
+    };
+    let all = plans(&["deploy", "update", "rollback"]);
+    let (old, new) = (planned(&all, "old"), planned(&all, "new"));
+    let ran = |planned: &Planned, plan: &str, status: RunState, before: &[&Planned]| PlanRunStatus {
+        run: Some(Run {
+            documents_digest: planned.digest().to_owned(),
+            plans_digest: planned.plans_digest().to_owned(),
+            attempt: 1,
+            progress: RunProgress {
+                plan: plan.to_owned(),
+                status,
+                ..RunProgress::default()
+            },
+            ..Run::default()
+        }),
+        completed: before
+            .iter()
+            .map(|one| Completed {
+                documents_digest: one.digest().to_owned(),
+                ..Completed::default()
+            })
+            .collect(),
+        history: Vec::new(),
+    };
+    let begin = |name: &str| Next::Begin(name.to_owned());
+    assert_eq!(new.next(&PlanRunStatus::default(), 0), begin("deploy"));
+    let deployed = ran(&old, "deploy", RunState::Complete, &[&old]);
+    assert_eq!(old.next(&deployed, 1), Next::Same);
+    assert_eq!(old.next(&deployed, 2), begin("deploy"), "a greater attempt");
+    assert_eq!(new.next(&deployed, 1), begin("update"));
+    assert_eq!(
+        planned(&plans(&["deploy"]), "new").next(&deployed, 1),
+        begin("deploy")
+    );
+    let failed = ran(&new, "update", RunState::FatalError, &[&old]);
+    assert_eq!(new.next(&failed, 1), Next::Same);
+    assert_eq!(old.next(&failed, 1), begin("rollback"));
+    let corrected = planned(&plans(&["deploy", "update"]), "new");
+    assert_eq!(
+        corrected.next(&failed, 1),
+        begin("update"),
+        "other plans after a failure"
+    );
+    let went = ran(&new, "update", RunState::InProgress, &[&old]);
+    assert_eq!(
+        corrected.next(&went, 1),
+        Next::Same,
+        "a run that is under way goes on by the new plans"
+    );
 }

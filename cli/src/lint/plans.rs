@@ -36,8 +36,11 @@ pub fn check(files: &Files, modules: &[(Document, Written)]) -> Vec<Finding> {
             timeout: package.timeout.to_std(),
             deadline: of_package.deadline.map(muster_api::Duration::to_std),
         };
-        named.push(planning.path());
+        let of_planning = files.iter().filter(|file| planning.names(&file.path));
+        named.extend(of_planning.map(|file| file.path.clone()));
         match read(files, &planning) {
+            // Every file is below the root: the folder may be that of another repository.
+            Err(PlannedError::NoFile { .. }) if matches!(folder, "" | ".") => {}
             Err(PlannedError::NoFile { file, folder }) => {
                 let address = module.identity.address();
                 let message = format!("there is no {file:?} below {folder:?}");

@@ -210,6 +210,11 @@ async fn attempt(writer: &mut Writer, work: &Work, kustomizations: &Kustomizatio
     let plan = apply::plan(&cluster, manifests, options)
         .await
         .map_err(|error| Failure::reconciliation(error.to_string()).soon())?;
+    // What no run of its plan has applied is for plans of other names.
+    let plan = match settings.plan {
+        Some(_) => plan.only(&writer.inventory()),
+        None => plan,
+    };
     let plan = match &mark {
         Some(mark) => plan.applied_from(mark),
         None => plan,

@@ -64,7 +64,7 @@ impl Fate {
         };
         tokio::select! {
             told = story => told,
-            () = lives => unreachable!("it goes on for ever"),
+            () = lives => unreachable!("it does not end"),
         }
     }
 
@@ -270,9 +270,14 @@ fn observe(bed: &Bed, blow: Option<(usize, Blow)>) {
     }
 }
 
-async fn every(blow: Blow) {
+/// Tells a story anew for each of its writes, of which there are at least so many: the worlds are those of the story without a blow.
+pub async fn every(
+    blow: Blow,
+    least: usize,
+    tell: impl AsyncFn(Option<(usize, Blow)>) -> (Vec<String>, usize),
+) {
     let (expected, writes) = tell(None).await;
-    assert!(writes >= 20, "the story is too short to be worth it: {writes}");
+    assert!(writes >= least, "the story is too short to be worth it: {writes}");
     println!("{writes} requests that may write; told anew for each of them: {blow:?}");
     for at in 0..writes {
         let (worlds, _) = tell(Some((at, blow))).await;
@@ -288,15 +293,15 @@ async fn the_story_without_a_crash() {
 
 #[tokio::test(start_paused = true)]
 async fn before_every_write() {
-    every(Blow::Before).await;
+    every(Blow::Before, 20, tell).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_every_write() {
-    every(Blow::After).await;
+    every(Blow::After, 20, tell).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_of_every_write_lost() {
-    every(Blow::AnswerLost).await;
+    every(Blow::AnswerLost, 20, tell).await;
 }

@@ -41,6 +41,14 @@ impl Plan {
             .collect()
     }
 
+    /// The same plan of what is on record alone: by the ids that objects have in the cluster, whatever namespace is written.
+    #[must_use]
+    pub fn only(mut self, recorded: &Inventory) -> Self {
+        self.objects.retain(|object| recorded.contains(&object.id));
+        self.failures.retain(|failure| recorded.contains(&failure.id));
+        self
+    }
+
     /// The same plan, carried out through `spec.kubeConfig`: the objects say which cluster they are applied from.
     #[must_use]
     pub fn applied_from(mut self, cluster: &str) -> Self {

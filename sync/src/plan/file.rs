@@ -155,7 +155,7 @@ impl PlanFile {
             errors: Vec::new(),
         };
         let plans = reader.plans(&written.spec.plans);
-        let rest = reader.rest().iter().map(|path| from_root(about, path)).collect();
+        let rest = reader.rest().iter().map(|path| reader.origin(path)).collect();
         let mut errors = reader.errors;
         if errors.is_empty() {
             return Ok(Self { plans, rest });
@@ -327,20 +327,13 @@ fn folder<'a>(about: &Documents<'a>) -> &'a str {
     if folder == "." { "" } else { folder }
 }
 
-/// A file below the folder, from the root of the repository.
-fn from_root(about: &Documents<'_>, path: &str) -> String {
-    match folder(about) {
-        "" => path.to_owned(),
-        folder => format!("{folder}/{path}"),
-    }
-}
-
 /// The files with objects, by their paths below the folder, each with its objects.
 fn below<'a>(about: &Documents<'a>) -> BTreeMap<String, Vec<&'a Manifest>> {
     let folder = folder(about);
     let mut files: BTreeMap<String, Vec<&Manifest>> = BTreeMap::new();
     for manifest in about.manifests {
         let path: &str = &manifest.origin.file;
+        let path = path.trim_start_matches("./").trim_start_matches('/');
         let path = path.strip_prefix(folder).unwrap_or(path).trim_start_matches('/');
         files.entry(path.to_owned()).or_default().push(manifest);
     }
@@ -464,7 +457,7 @@ impl<'a> Reader<'a> {
         runs.then(|| Step {
             name: written.name.clone(),
             digest: digest(apply.iter().flat_map(|path| &self.files[path]), &written.delete),
-            apply: apply.iter().map(|path| from_root(self.about, path)).collect(),
+            apply: apply.iter().map(|path| self.origin(path)).collect(),
             delete: written.delete.clone(),
             timeout,
             retries: written.retries,
@@ -482,6 +475,12 @@ impl<'a> Reader<'a> {
                 false
             }
         }
+    }
+
+    /// A file below the folder as its source names it.
+    fn origin(&self, path: &str) -> String {
+        let manifests = self.files.get(path).and_then(|manifests| manifests.first());
+        manifests.map_or_else(|| path.to_owned(), |manifest| manifest.origin.file.to_string())
     }
 
     /// The files that no step names.

@@ -39,10 +39,10 @@ pub struct Planning<'a> {
 }
 
 impl Planning<'_> {
-    /// The file of plans, from the root of the repository.
-    pub fn path(&self) -> String {
-        let path = [self.folder.trim_matches('/'), self.file].join("/");
-        path.trim_start_matches("./").trim_start_matches('/').to_owned()
+    /// Whether a path is that of the file of plans. A `./` or `/` before either says nothing else.
+    pub fn names(&self, path: &str) -> bool {
+        let plain = |path: &str| path.trim_start_matches("./").trim_start_matches('/').to_owned();
+        plain(path) == plain(&[self.folder.trim_matches('/'), self.file].join("/"))
     }
 }
 
@@ -117,8 +117,8 @@ impl Planned {
         planning: &Planning<'_>,
         options: &BuildOptions,
     ) -> Result<Self, PlannedError> {
-        let path = planning.path();
-        let (file, others): (Vec<_>, Vec<_>) = files.iter().cloned().partition(|file| file.path == path);
+        let (file, others): (Vec<_>, Vec<_>) =
+            files.iter().cloned().partition(|file| planning.names(&file.path));
         let Some(file) = file.first() else {
             return Err(PlannedError::NoFile {
                 file: planning.file.to_owned(),

@@ -11,7 +11,7 @@
 //!
 //! Invariant: what a step is about to do, and the run that it is of, are stored before its first write.
 //! Invariant: a Job has one object for each try of its step.
-//! Invariant: a new content waits until no Job of the run before is at work.
+//! Invariant: no Job of a run begins while one of a run before is at work: it is waited for, or deleted once its time is up.
 
 mod cleanup;
 mod record;
@@ -74,7 +74,7 @@ pub(super) struct Applying<'a> {
 
 /// What stays when a run is complete.
 pub(super) struct Settled {
-    /// All objects that runs applied, but Jobs.
+    /// All objects of the folder but Jobs, which belong to runs.
     pub manifests: Vec<Value>,
     /// The Jobs that are kept.
     pub kept: Inventory,
@@ -209,7 +209,7 @@ impl Held {
             Want::Plan(name) => self.planned.next_of(name, &status, attempt),
         };
         if let Next::Begin(name) = next {
-            if let Some(message) = step::at_work(applying, &status, writer).await? {
+            if let Some(message) = applying.at_work(&status, writer).await? {
                 writer.plan = status.run.as_ref().map(|run| line(&run.progress));
                 return Err(waits("PlanRunning", message));
             }
@@ -347,18 +347,12 @@ impl Held {
         }
     }
 
-    /// What stays: all objects of the folder that a run applied, and the Jobs that are kept.
+    /// What stays: the objects of the folder, and the Jobs that are kept.
     fn settled(&self, writer: &Writer, applying: &Applying<'_>) -> Settled {
-        let inventory = writer.inventory();
-        let target = applying.work.settings.target_namespace.as_deref();
-        let manifests = self
-            .planned
-            .lasting()
-            .filter(|manifest| step::is_in(&inventory, manifest, target))
-            .map(|manifest| manifest.object.clone());
+        let manifests = self.planned.lasting().map(|manifest| manifest.object.clone());
         Settled {
             manifests: manifests.collect(),
-            kept: self.kept(&inventory, applying.kustomizations.context.clock.now()),
+            kept: self.kept(&writer.inventory(), applying.kustomizations.context.clock.now()),
         }
     }
 

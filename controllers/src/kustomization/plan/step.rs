@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_api::{assemblage::FailureClass, labels::label, plan::PlanRunStatus};
+use muster_api::{
+    assemblage::FailureClass,
+    labels::label,
+    plan::{PlanRunStatus, RunProgress},
+};
 use muster_sync::{
     apply::{self, ApplyError, Jobs, ObjectFailure, Options, Outcome as Of},
-    build::{Identity, Manifest},
     health::{
         State, check,
         evidence::{Need, Target, Watch},
@@ -16,7 +19,7 @@ use muster_sync::{
 };
 use serde_json::Value;
 
-use super::{Applying, Failure, Held, Trouble, Writer};
+use super::{Applying, Failure, Held, Trouble, Writer, current};
 use crate::kustomization::{
     Error,
     apply::{Pruning, Recorder, admit},
@@ -187,26 +190,81 @@ impl Applying<'_> {
         if unwanted.is_empty() {
             return Ok(None);
         }
+        Ok(match self.remove(unwanted, inventory, writer).await? {
+            Ok(left) => left.map(|message| Outcome::Waiting { message }),
+            Err(message) => Some(Outcome::Transient {
+                message,
+                class: FailureClass::Unit,
+            }),
+        })
+    }
+
+    /// Deletes objects of the inventory. What is left of them is waited for, in words; an `Err` says what refused it.
+    async fn remove(
+        &self,
+        unwanted: Vec<(ObjectId, String)>,
+        inventory: Inventory,
+        writer: &mut Writer,
+    ) -> Result<Result<Option<String>, String>, Trouble> {
         let pruning = Pruning {
             cluster: self.cluster,
             owner: self.owner,
             others: self.others,
             kustomizations: self.kustomizations,
         };
-        let (inventory, pruned) = match pruning.delete(writer, settings, unwanted, inventory).await {
+        let deleted = pruning
+            .delete(writer, &self.work.settings, unwanted, inventory)
+            .await;
+        let (inventory, pruned) = match deleted {
             Ok(deleted) => deleted,
-            Err(Trouble::Failure(failure)) => {
-                return Ok(Some(Outcome::Transient {
-                    message: failure.message,
-                    class: FailureClass::Unit,
-                }));
-            }
+            Err(Trouble::Failure(failure)) => return Ok(Err(failure.message)),
             Err(trouble) => return Err(trouble),
         };
         let mut status = writer.status();
         status.inventory = Some(inventory.to_status());
         writer.write(status).await.map_err(Trouble::Error)?;
-        Ok(finalize::waiting(&pruned, true).map(|message| Outcome::Waiting { message }))
+        Ok(Ok(finalize::waiting(&pruned, true)))
+    }
+
+    /// What a new run waits for, in words: Jobs of runs before that have not ended. One of a run that failed, or that has had its
+    /// time, is deleted: it may hang, and the fix is not to wait for a hand.
+    pub(super) async fn at_work(
+        &self,
+        status: &PlanRunStatus,
+        writer: &mut Writer,
+    ) -> Result<Option<String>, Trouble> {
+        let inventory = writer.inventory();
+        let mut over = Vec::new();
+        for (id, version) in inventory.iter().filter(|(id, _)| is_job(id)) {
+            let live = self.read(id, version).await;
+            let live = live.map_err(|error| Failure::reconciliation(error.to_string()).soon())?;
+            let of = live
+                .filter(|live| !has_ended(live))
+                .and_then(|live| Some(live["metadata"]["labels"][label::PLAN_RUN].as_str()?.to_owned()));
+            let Some(of) = of else { continue };
+            match status.run.as_ref().filter(|run| self.goes_on(&run.progress)) {
+                Some(run) if of == run.progress.uid => {
+                    return Ok(Some(format!(
+                        "{id} of run {} (plan {}) is at work; what is assigned now follows when it has ended, or after {:?}",
+                        run.progress.uid, run.progress.plan, self.work.settings.timeout
+                    )));
+                }
+                _ => over.push((id.clone(), version.to_owned())),
+            }
+        }
+        if over.is_empty() {
+            return Ok(None);
+        }
+        let left = self.remove(over, inventory, writer).await?;
+        left.map_err(|message| Failure::reconciliation(message).soon().into())
+    }
+
+    /// Whether the step that a run is at may still be at work.
+    fn goes_on(&self, progress: &RunProgress) -> bool {
+        let since = current(progress).and_then(|(_, _, step)| step.since.as_ref());
+        let now = self.kustomizations.context.clock.now();
+        let elapsed = since.map(|since| Duration::try_from(now.duration_since(since.0)).unwrap_or_default());
+        !progress.status.is_terminal() && elapsed.is_some_and(|elapsed| elapsed < self.work.settings.timeout)
     }
 
     /// Reads the objects of a try once.
@@ -244,35 +302,6 @@ impl Applying<'_> {
             message => Outcome::Waiting { message },
         }
     }
-}
-
-/// A Job of the run that is there and has not ended, in words: a new content waits for it.
-pub(super) async fn at_work(
-    applying: &Applying<'_>,
-    status: &PlanRunStatus,
-    writer: &Writer,
-) -> Result<Option<String>, Trouble> {
-    let Some(run) = status
-        .run
-        .as_ref()
-        .filter(|run| !run.progress.status.is_terminal())
-    else {
-        return Ok(None);
-    };
-    let uid = &run.progress.uid;
-    for (id, version) in writer.inventory().iter().filter(|(id, _)| is_job(id)) {
-        let live = applying.read(id, version).await;
-        let live = live.map_err(|error| Failure::reconciliation(error.to_string()).soon())?;
-        let at_work = live
-            .is_some_and(|live| live["metadata"]["labels"][label::PLAN_RUN] == **uid && !has_ended(&live));
-        if at_work {
-            return Ok(Some(format!(
-                "{id} of run {uid} (plan {}) is at work; what is assigned now follows when it has ended",
-                run.progress.plan
-            )));
-        }
-    }
-    Ok(None)
 }
 
 fn has_ended(job: &Value) -> bool {
@@ -335,25 +364,4 @@ fn names(object: &Deleted, id: &ObjectId, target: Option<&str>) -> bool {
     let group = object.api_version.split_once('/').map_or("", |(group, _)| group);
     (id.group.as_str(), &id.kind, &id.name) == (group, &object.kind, &object.name)
         && (id.namespace == object.namespace || Some(id.namespace.as_str()) == target)
-}
-
-/// Whether an object of the folder is in the inventory.
-pub(super) fn is_in(inventory: &Inventory, manifest: &Manifest, target: Option<&str>) -> bool {
-    let Identity {
-        group,
-        kind,
-        namespace,
-        name,
-    } = manifest.identity();
-    let id = ObjectId {
-        namespace,
-        name,
-        group,
-        kind,
-    };
-    let elsewhere = target.map(|namespace| ObjectId {
-        namespace: namespace.to_owned(),
-        ..id.clone()
-    });
-    inventory.contains(&id) || elsewhere.is_some_and(|id| inventory.contains(&id))
 }
