@@ -350,11 +350,12 @@ fn the_plan_that_is_next() {
         Planned::read(&files, &planning, &BuildOptions::default()).unwrap()
     };
     let plans = |names: &[&str]| {
-        let plans: String = names
+        let lines: Vec<String> = names
             .iter()
-            .map(|name| format!("    {name}: {{phases: []}}\n"))
+            .map(|name| format!("    {name}: {{phases: []}}"))
             .collect();
-        format!("apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec:\n  plans:\n{plans}")
+        let plans = lines.join("\n");
+        format!("apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec:\n  plans:\n{plans}\n")
     };
     let all = plans(&["deploy", "update", "rollback"]);
     let (old, new) = (planned(&all, "old"), planned(&all, "new"));
