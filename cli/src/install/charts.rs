@@ -102,34 +102,34 @@ fn templates(role: Role) -> String {
         Role::Controller => (".Values.notify", Some(Auth::Token)),
         Role::Agent => (".Values.nodes", None),
     };
-    let flux = of(Sync::Flux, true, dashboard);
     let none = of(Sync::Builtin, true, dashboard.map(|_| Auth::None));
-    let variants = [(true, dashboard), (false, dashboard), (true, None), (false, None)]
-        .map(|(option, dashboard)| of(Sync::Builtin, option, dashboard));
+    let variants = [Sync::Builtin, Sync::Flux].map(|sync| {
+        [(true, dashboard), (false, dashboard), (true, None), (false, None)]
+            .map(|(option, dashboard)| of(sync, option, dashboard))
+    });
     let mut text = String::new();
     // With everything there are the most of them, in their order.
     for object in objects(&flags(role, Sync::Builtin, true, dashboard), works_in) {
         let name = named(&object);
-        let [all, shown, with, neither] = variants
-            .each_ref()
-            .map(|variant| variant.get(&name).map_or("", String::as_str));
-        let shown = either(given, all, shown);
-        let hidden = either(given, with, neither);
         // One way to look in needs more than the other.
         let condition = if none.contains_key(&name) {
             ".Values.dashboard"
         } else {
             "eq .Values.dashboard \"token\""
         };
-        let document = either(condition, &shown, &hidden);
+        let [builtin, flux] = variants.each_ref().map(|variants| {
+            let [all, shown, with, neither] = variants
+                .each_ref()
+                .map(|variant| variant.get(&name).map_or("", String::as_str));
+            either(condition, &either(given, all, shown), &either(given, with, neither))
+        });
+        let document = either("eq .Values.sync \"builtin\"", &builtin, &flux);
         // It is there already, or everywhere.
         let other = format!("not (has .Values.namespace (list \"default\" \"{SYSTEM_NAMESPACE}\"))");
         if object["kind"] == "Namespace" && document.contains(".Values.namespace") {
             text += &when(&other, &document);
-        } else if flux.contains_key(&name) {
-            text += &document;
         } else {
-            text += &when("eq .Values.sync \"builtin\"", &document);
+            text += &document;
         }
     }
     let value = match role {
