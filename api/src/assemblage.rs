@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::{
     evidence::{Assumed, Progress},
     kind::kind,
+    plan::{PlanControl, PlanRunReport},
     schema,
     sync::{Binding, LocalReference, Package, Source},
 };
@@ -118,6 +119,13 @@ pub struct SyncRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = schema::MAX_TOKEN))]
     pub token: Option<u64>,
+    /// Grows with each retry of what failed here: a plan that failed runs again though its documents are the same. Not part of the digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = schema::MAX_TOKEN))]
+    pub attempt: Option<u64>,
+    /// What is done to the runs of its plan by hand, once. Not part of the digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_control: Option<PlanControl>,
     /// The sync is to be withdrawn: Prune removes its objects, Orphan leaves them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withdraw: Option<Withdraw>,
@@ -274,6 +282,9 @@ pub struct SyncState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_PLAN_LINE))]
     pub plan: Option<String>,
+    /// The run of its plan: what a control by hand names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_run: Option<PlanRunReport>,
     /// Objects that were taken to be healthy without evidence from their controllers; only of a sync that succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assumed: Option<Assumed>,

@@ -78,6 +78,9 @@ pub mod annotation {
     pub const SETTLE: &str = "fleet.muster.dev/settle";
     /// On a Kustomization: `Never` takes no object to be healthy without evidence.
     pub const ASSUME: &str = "fleet.muster.dev/assume";
+    /// On a Module: what is done to the runs of its plan, once, as `CLUSTER@start/PLAN`, `CLUSTER@abort/RUN`, `CLUSTER@retry/RUN/PHASE/STEP` or
+    /// `CLUSTER@skip/RUN/PHASE/STEP`, by comma.
+    pub const PLAN_RUN: &str = "fleet.muster.dev/plan-run";
     /// On a Kustomization: the digest of the spec of the PlanRun of its name, by which it is carried out.
     pub const PLAN: &str = "fleet.muster.dev/plan";
     /// On an applied StatefulSet or DaemonSet whose pods are replaced by hand: `true` waits until all of them are at the new revision.

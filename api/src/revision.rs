@@ -81,6 +81,10 @@ pub struct ModuleRevisionStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
     pub evidence: Vec<Evidence>,
+    /// Steps of its plan that were skipped by hand: complete without evidence. Each with its cluster, and by whom and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = schema::MAX_ATTENTION), inner(length(max = schema::MAX_MESSAGE)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub skipped: Vec<String>,
     /// The clusters in numbers when it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Summary>,

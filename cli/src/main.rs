@@ -8,6 +8,7 @@
 //!                ├─► build, diff                (a folder on disk ─► objects ─► text)
 //!                ├─► hold, release, pin, unpin  (a person's will ─► an annotation that git does not own)
 //!                ├─► window bypass              (an exception on record in a RolloutWindow)
+//!                ├─► plan-run                    (what is done by hand to the run of a plan ─► an annotation)
 //!                ├─► plan                       (manifests, what stands there ─► decisions ─► what a commit would do)
 //!                ├─► simulate                   (a fleet file ─► decisions ─► a picture)
 //!                ├─► enroll, unenroll           (a context of a kubeconfig ─► a cluster of the fleet)
@@ -56,6 +57,7 @@ mod nodes;
 mod once;
 mod pause;
 mod plan;
+mod plan_run;
 mod plugin;
 mod process;
 mod reconcile;
@@ -186,6 +188,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Pin(flags) => level::pin(&cluster, &flags).await,
         Verb::Unpin(flags) => level::unpin(&cluster, &flags).await,
         Verb::Window(flags) => window::run(&cluster, &flags).await,
+        Verb::PlanRun(flags) => plan_run::run(&cluster, &flags).await,
         Verb::Reconcile(flags) => reconcile::run(&cluster, &flags).await,
         Verb::Completion(flags) => completion::run(&flags),
         Verb::Man(flags) => man::run(&flags),

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use anyhow::Context as _;
-use muster_dashboard::{Check, Choice, Fleet, Objects, Step, Why};
+use muster_dashboard::{Check, Choice, Fleet, Objects, PlanView, Step, Why};
 
 use crate::{
     DONE,
@@ -91,11 +91,16 @@ pub fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
         headline,
         checks,
         steps,
+        plan,
         next,
         command,
         otherwise,
     } = why;
     let mut blocks = vec![output::wrapped(headline, width)];
+    if let Some(PlanView { line, run, class: _ }) = plan {
+        let run = run.iter().map(|run| format!(" (run {run})"));
+        blocks.push(output::wrapped(&format!("Plan: {line}{}", run.collect::<String>()), width));
+    }
     if checks.is_empty() {
         blocks.extend(steps.iter().map(|step| told(step, width)));
     } else {

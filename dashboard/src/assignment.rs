@@ -88,6 +88,8 @@ pub struct EchoView {
     pub reason: Option<String>,
     /// For people: the failing object first.
     pub message: Option<String>,
+    /// Where the run of its plan stands.
+    pub plan: Option<String>,
     /// The commit that was last applied and became ready.
     pub commit: Option<String>,
     /// The digest of what a node carries: of the last change that was confirmed there.
@@ -192,13 +194,14 @@ fn echo(row: &SyncRow, state: &SyncState) -> EchoView {
         terminal: state.terminal,
         reason: state.reason.clone(),
         message: state.message.clone(),
+        plan: state.plan.clone(),
         commit: state.commit.clone(),
         carries: None,
         drift: Vec::new(),
     }
 }
 
-const fn fault(class: FailureClass, unit: &'static str) -> &'static str {
+pub const fn fault(class: FailureClass, unit: &'static str) -> &'static str {
     match class {
         FailureClass::Revision => "the revision's",
         FailureClass::Unit => unit,
@@ -253,6 +256,7 @@ pub fn reported(state: &NodeRowState, is_current: bool) -> EchoView {
         terminal: state.terminal,
         reason: state.reason.clone(),
         message: state.message.clone(),
+        plan: None,
         commit: None,
         carries: state.confirmed.clone(),
         drift: state.drift.clone(),

@@ -64,7 +64,7 @@ pub use snapshot::{Happened, Snapshot, Trouble};
 pub use timeline::{Bar, Span, Timeline};
 pub use tree::{Branch, Tree};
 pub use verbs::with_verbs;
-pub use why::{Step, Why, why, why_on};
+pub use why::{PlanView, Step, Why, why, why_on};
 pub use withdrawal::{Choice, HeldWithdrawal, name as withdrawal_name};
 pub use words::{insecure_scheme, shell_word};
 pub use zones::{ZoneView, ZonesView, why_zones};

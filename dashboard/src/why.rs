@@ -1,13 +1,16 @@
 //! Why a module is where it is: the chain of reasons, down to what fails, and what to do next.
 
 use muster_api::{
+    assemblage::SyncState,
     conditions::{PAUSED, TAG_MOVED},
+    plan::RunState,
     reasons::Reason,
 };
 use serde::Serialize;
 
 use crate::{
     Cell, Choice, Fleet, HeldWithdrawal, ModuleRef, ModuleView, Objects, Shape,
+    assignment,
     chain::{self, Check},
     listed, nodes, withdrawal,
     words::{counted, shell_word},
@@ -26,6 +29,9 @@ pub struct Why {
     pub checks: Vec<Check>,
     /// Who stands how, most urgent first.
     pub steps: Vec<Step>,
+    /// Of one cluster of a module with a plan: where the run stands there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanView>,
     /// What to do next, if something can be done.
     pub next: Option<String>,
     /// The command that does it, if there is one.
@@ -68,10 +74,51 @@ impl Why {
             headline,
             checks: Vec::new(),
             steps,
+            plan: None,
             next,
             command,
             otherwise: None,
         }
+    }
+}
+
+/// Where the run of a plan stands in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanView {
+    /// Plan, steps, step and its state: `update 2/3 schema/migrate InProgress`.
+    pub line: String,
+    /// The uid of the run, as `muster plan-run` and the PlanRun name it.
+    pub run: Option<String>,
+    /// Whose fault a failure is.
+    pub class: Option<&'static str>,
+}
+
+impl PlanView {
+    /// Of what a cluster says; none of a sync without a plan.
+    pub(crate) fn of(state: &SyncState) -> Option<Self> {
+        Some(Self {
+            line: state.plan.clone()?,
+            run: state.plan_run.as_ref().map(|run| run.uid.clone()),
+            class: state.class.map(|class| assignment::fault(class, "this cluster's")),
+        })
+    }
+
+    /// How the step that failed is tried again.
+    fn retry(&self, view: &ModuleView, cluster: &str) -> Option<Choice> {
+        let words = self.line.strip_suffix(RunState::FatalError.as_str())?.trim_end();
+        let step = words.rsplit(' ').next()?;
+        let what = "retry the step once its cause is gone, or skip it, which puts it on record".to_owned();
+        let command = format!(
+            "muster plan-run retry {} --cluster {} --step {} --reason 'the cause is gone'",
+            view.address(),
+            shell_word(cluster),
+            shell_word(step)
+        );
+        Some(Choice {
+            what,
+            command: Some(command),
+        })
     }
 }
 
@@ -92,15 +139,26 @@ pub fn why_on(objects: &Objects, fleet: &Fleet, module: &ModuleRef, cluster: &st
     } else {
         format!("wants {}", view.version)
     };
+    let plan = plan_on(objects, module, cluster);
+    let otherwise = otherwise(HeldWithdrawal::of(view), command.as_deref());
+    let retry = || plan.as_ref().and_then(|plan| plan.retry(view, cluster));
     Some(Why {
         schema: Why::SCHEMA,
         headline: format!("{} on {cluster} has {has}, {wants}: {}", view.name, cell.reason),
         checks: chain::of(objects, fleet, view, cell),
         steps: vec![step(cell)],
-        otherwise: otherwise(HeldWithdrawal::of(view), command.as_deref()),
+        otherwise: otherwise.or_else(retry),
+        plan,
         next,
         command,
     })
+}
+
+/// Where the plan of a module stands on a cluster.
+fn plan_on(objects: &Objects, module: &ModuleRef, cluster: &str) -> Option<PlanView> {
+    let (_, status) = objects.assemblage(module.kind, cluster)?;
+    let state = status?.syncs.iter().find(|state| state.name == module.name)?;
+    PlanView::of(state)
 }
 
 /// Explains a module: who stands how, and what a person can do about it.
@@ -174,6 +232,7 @@ pub fn why(module: &ModuleView) -> Why {
         headline: headline(module, held.as_ref()),
         checks: Vec::new(),
         steps,
+        plan: None,
         otherwise: otherwise(held, command.as_deref()),
         next,
         command,

@@ -44,6 +44,7 @@ use crate::{
     unenroll::{self, UnenrollFlags},
     uninstall::{self, UninstallFlags},
     version, why,
+    plan_run::{self, PlanRunFlags},
     window::{self, WindowFlags},
     zones::{self, ZonesFlags},
 };
@@ -255,7 +256,7 @@ pub enum Verb {
     /// Of a NodeModule its nodes stand where a module has clusters.
     ///
     /// With -o json: `schema` (`why/v1`), headline, checks (of one cluster or node; each with holds, shape, what and found), steps (each with
-    /// shape, who, cluster, reason, message and since), next and command.
+    /// shape, who, cluster, reason, message and since), plan (of a cluster where it has one: line, run and class), next and command.
     ///
     /// Exit codes: 0 printed, 2 no such module, NodeModule or ZoneRollout, or could not find out.
     #[command(before_help = why::EXAMPLES)]
@@ -307,6 +308,9 @@ pub enum Verb {
     /// Let a module through a change window
     #[command(before_help = window::EXAMPLES)]
     Window(WindowFlags),
+    /// Start, abort, retry or skip in the run of a module's plan in a cluster
+    #[command(before_help = plan_run::EXAMPLES)]
+    PlanRun(PlanRunFlags),
     /// Reconcile a module now instead of at its next interval
     ///
     /// Exit codes: 0 looked at, 1 not within the time, 2 no such module, or could not find out.

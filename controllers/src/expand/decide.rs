@@ -256,7 +256,11 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
         (Step::Write(write), SourceStep::Holds) => {
             let message = format!("applying commit {}", derived.commit);
             let writes = plan_run(derived).into_iter().chain([write]);
-            Plan::new(echo::updating(view.row, &message), writes.collect())
+            let state = judged(view).cloned();
+            Plan::new(
+                state.unwrap_or_else(|| echo::updating(view.row, &message)),
+                writes.collect(),
+            )
         }
         (Step::Write(_), source) => {
             let message = format!("GitRepository {}: {}", source_name(derived), source.trouble());
@@ -266,6 +270,15 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
             )
         }
     }
+}
+
+/// What was said of a row whose plan is changed by hand: what was judged already is not doubted by that.
+fn judged<'a>(view: &View<'a>) -> Option<&'a SyncState> {
+    view.row.plan_control.as_ref()?;
+    view.said.filter(|said| {
+        let judged = matches!(said.state, SyncPhase::Succeeded | SyncPhase::Failed);
+        judged && (said.token, &said.digest) == (view.row.token, &view.row.digest)
+    })
 }
 
 /// The write of a row's PlanRun, if it has a plan.
@@ -284,7 +297,9 @@ fn tried_again(
 ) -> Option<Vec<Write>> {
     let request = request(view.row, derived_annotations(&derived.kustomization));
     if current.asked.as_ref() == Some(&request) {
-        return (current.report.handled.as_ref() != Some(&request)).then(Vec::new);
+        let handled = current.report.handled.as_deref();
+        let is_answered = handled.is_some_and(|handled| answers(handled, &request, view.row));
+        return (!is_answered && judged(view).is_none()).then(Vec::new);
     }
     let failed = view.row.token.is_some()
         && view.said.is_some_and(|said| {
@@ -338,13 +353,28 @@ fn asked(row: &SyncRow, live: &Kustomization, mut next: Kustomization) -> Kustom
 /// What a Kustomization is asked by, for a row: its token, or without one what its annotations say.
 fn request(row: &SyncRow, annotations: BTreeMap<&String, &String>) -> String {
     if let Some(token) = row.token {
-        return format!("{}-{token}", labels::MUSTER);
+        let asked = format!("{}-{token}", labels::MUSTER);
+        return match &row.plan_control {
+            Some(control) => format!("{asked}-{}", control.id),
+            None => asked,
+        };
     }
     let parts: Vec<&str> = annotations
         .into_iter()
         .flat_map(|(key, value)| [key.as_str(), value])
         .collect();
     format!("{}-{}", labels::MUSTER, digest::short(&parts))
+}
+
+/// Whether what was handled is an answer to the row's token: what is done by hand to its plan meanwhile does not change that.
+fn answers(handled: &str, request: &str, row: &SyncRow) -> bool {
+    let of_token = |token| format!("{}-{token}", labels::MUSTER);
+    handled == request
+        || row.token.map(of_token).is_some_and(|asked| {
+            handled
+                .strip_prefix(&asked)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        })
 }
 
 fn settled<'a>(view: &View<'_>, row: &'a KustomizationRow, derived: &Derived) -> Step<'a> {

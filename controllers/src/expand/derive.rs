@@ -68,13 +68,13 @@ pub fn derive(place: &Place, row: &SyncRow, git: &GitSource, commit: &str, packa
     let name = names::kustomization(&place.namespace, &place.assemblage, &row.name);
     Derived {
         commit: commit.to_owned(),
-        plan_run: package.plan.as_ref().map(|plan| plan_run(place, &name, plan)),
+        plan_run: plan_run_spec(row, package).map(|spec| plan_run(place, &name, spec)),
         kustomization: Kustomization {
             metadata: ObjectMeta {
                 name: Some(name),
                 namespace: Some(place.namespace.clone()),
                 labels: Some(labels::of_kustomization(&place.assemblage)),
-                annotations: Some(annotations(package)).filter(|annotations| !annotations.is_empty()),
+                annotations: Some(annotations(row, package)).filter(|annotations| !annotations.is_empty()),
                 owner_references: Some(vec![place.owner.clone()]),
                 ..ObjectMeta::default()
             },
@@ -114,10 +114,10 @@ fn source_spec(git: &GitSource, commit: &str) -> GitRepositorySpec {
 pub const ANNOTATIONS: &[&str] = &[annotation::SETTLE, annotation::ASSUME, annotation::PLAN];
 
 /// What of a package the built-in sync reads and Flux does not know.
-fn annotations(package: &Package) -> BTreeMap<String, String> {
+fn annotations(row: &SyncRow, package: &Package) -> BTreeMap<String, String> {
     let settle = package.settle.map(|settle| settle.to_string());
     let assume = package.assume.map(|assume| assume.as_str().to_owned());
-    let plan = package.plan.as_ref().map(|plan| plan_run_spec(plan).digest());
+    let plan = plan_run_spec(row, package).map(|spec| spec.digest());
     [
         (annotation::SETTLE, settle),
         (annotation::ASSUME, assume),
@@ -129,7 +129,7 @@ fn annotations(package: &Package) -> BTreeMap<String, String> {
 }
 
 /// The PlanRun of a Kustomization.
-fn plan_run(place: &Place, kustomization: &str, plan: &PackagePlan) -> PlanRun {
+fn plan_run(place: &Place, kustomization: &str, spec: PlanRunSpec) -> PlanRun {
     PlanRun {
         metadata: ObjectMeta {
             name: Some(kustomization.to_owned()),
@@ -137,19 +137,21 @@ fn plan_run(place: &Place, kustomization: &str, plan: &PackagePlan) -> PlanRun {
             labels: Some(labels::of_kustomization(&place.assemblage)),
             ..ObjectMeta::default()
         },
-        spec: plan_run_spec(plan),
+        spec,
         status: None,
     }
 }
 
-fn plan_run_spec(plan: &PackagePlan) -> PlanRunSpec {
-    let PackagePlan { file, keep, deadline } = plan;
-    PlanRunSpec {
+/// By what a row's plan is carried out, if it has one.
+fn plan_run_spec(row: &SyncRow, package: &Package) -> Option<PlanRunSpec> {
+    let PackagePlan { file, keep, deadline } = package.plan.as_ref()?;
+    Some(PlanRunSpec {
         file: file.clone(),
         keep: *keep,
         deadline: *deadline,
-        attempt: None,
-    }
+        attempt: row.attempt,
+        control: row.plan_control.clone(),
+    })
 }
 
 /// The annotations of an object that are derived of a package.

@@ -4,6 +4,7 @@ use muster_api::{
     assemblage::{FailureClass, SyncPhase, SyncRow, SyncState},
     conditions::bounded,
     evidence::Assumed,
+    plan::PlanRunReport,
     reasons::Reason,
     schema::MAX_MESSAGE,
 };
@@ -24,6 +25,7 @@ pub fn state(row: &SyncRow, phase: SyncPhase, reason: impl Into<String>, message
         message: message.map(|message| bounded(message, MAX_MESSAGE).into_owned()),
         progress: None,
         plan: None,
+        plan_run: None,
         assumed: None,
     }
 }
@@ -70,7 +72,11 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
         terminal,
         assumed: assumed.as_ref().map(Assumed::within_limits),
         progress,
-        plan,
+        plan: plan.as_ref().map(|plan| plan.line.clone()),
+        plan_run: plan.filter(|plan| !plan.run.is_empty()).map(|plan| PlanRunReport {
+            uid: plan.run,
+            control: plan.control,
+        }),
         ..state(row, phase, word, message.as_deref())
     }
 }

@@ -11,6 +11,7 @@ use muster_api::{
     kind::GROUP,
     labels::{annotation::RECONCILE_REQUESTED_AT, finalizer},
     names,
+    plan::PlanReport,
 };
 
 use muster_sync::{health::evidence::is_custom, inventory::ObjectId};
@@ -73,14 +74,14 @@ pub struct Report {
     /// How far those of its objects are that roll something out themselves.
     pub progress: Option<Progress>,
     /// Where its plan stands.
-    pub plan: Option<PlanReport>,
+    pub plan: Option<PlanSeen>,
 }
 
 /// Where a plan stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanReport {
-    /// In words: `update 2/3 schema/migrate InProgress`.
-    pub line: String,
+pub struct PlanSeen {
+    /// The run, and the control that was taken last.
+    pub report: PlanReport,
     /// Whose failure it is, of a run that failed.
     pub class: Option<FailureClass>,
 }
@@ -270,13 +271,13 @@ fn progress(conditions: &[Condition], generation: Option<i64>) -> Option<Progres
 }
 
 /// What the condition `Plan` says.
-fn plan(conditions: &[Condition]) -> Option<PlanReport> {
+fn plan(conditions: &[Condition]) -> Option<PlanSeen> {
     let plan = find(conditions, PLAN)?;
     let class = [FailureClass::Revision, FailureClass::Unit, FailureClass::Infra]
         .into_iter()
         .find(|class| plan.status == "False" && plan.reason == format!("{class:?}"));
-    Some(PlanReport {
-        line: plan.message.clone(),
+    Some(PlanSeen {
+        report: PlanReport::parse(&plan.message),
         class,
     })
 }

@@ -9,6 +9,7 @@
 use muster_api::{
     assemblage::{FailureClass, SyncPhase},
     evidence::{Assumed, Progress},
+    plan::PlanReport,
 };
 
 use super::seen::{Ready, Report};
@@ -47,7 +48,7 @@ pub struct Verdict {
     /// How far those of its objects are that roll something out themselves.
     pub progress: Option<Progress>,
     /// Where its plan stands.
-    pub plan: Option<String>,
+    pub plan: Option<PlanReport>,
 }
 
 /// Words of a network, an API server or a proxy that is away: nothing of this is known about the content.
@@ -89,7 +90,7 @@ const TERMINATION_WORDS: &str = "waiting for the termination of ";
 /// Draws the verdict.
 pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     Verdict {
-        plan: evidence.report.plan.as_ref().map(|plan| plan.line.clone()),
+        plan: evidence.report.plan.as_ref().map(|plan| plan.report.clone()),
         ..of_conditions(evidence)
     }
 }

@@ -136,6 +136,11 @@ impl Runs {
         self.plans.lock().remove(key)
     }
 
+    /// How soon a run of its plan that was started by hand is gone over again.
+    pub(super) fn plan_due(&self, key: &Key) -> Option<Duration> {
+        self.plans.lock().get(key)?.due
+    }
+
     pub(super) fn put_plan(&self, key: Key, plan: Held) {
         self.plans.lock().insert(key, plan);
     }

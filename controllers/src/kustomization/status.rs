@@ -257,7 +257,10 @@ fn next(key: &Key, outcome: Outcome, kustomizations: &Kustomizations) -> Action 
 /// Remembers when the run is due again.
 fn rest(key: &Key, aim: Aim, wait: Duration, kustomizations: &Kustomizations) -> Action {
     let context = &kustomizations.context;
-    let wait = context.jitter.spread(wait, SPREAD);
+    let wait = match kustomizations.runs.plan_due(key) {
+        Some(due) => due.min(wait),
+        None => context.jitter.spread(wait, SPREAD),
+    };
     // Only a wait of thousands of years could leave the calendar.
     let until = context.clock.now().checked_add(wait).unwrap_or(Timestamp::MAX);
     kustomizations.runs.put(

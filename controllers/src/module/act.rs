@@ -61,6 +61,7 @@ pub async fn act<K: Rolled>(
         stories,
         forget,
         introduce,
+        by_hand,
         questions,
         release,
         standing: _,
@@ -112,6 +113,10 @@ pub async fn act<K: Rolled>(
         if let Some(row) = seen.revisions.get(&name) {
             history::forget(&namespace, &name, row, &modules.context).await?;
         }
+    }
+    for (cluster, patch) in by_hand {
+        let assemblage = Key::new(&namespace, &cluster);
+        modules.control(&assemblage, &module.name_any(), patch).await?;
     }
     for cluster in &introduce {
         let assemblage = Key::new(&namespace, cluster);

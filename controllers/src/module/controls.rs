@@ -11,6 +11,7 @@ use muster_api::{
     control::Control,
     digest,
     labels::{annotation, manager},
+    plan::PlanControl,
     reasons::ObjectReason,
 };
 use muster_rollout::{Revision, Says, UnitId};
@@ -87,6 +88,7 @@ pub struct Controls {
     held: Option<Control>,
     pinned: Option<(Control, Entries)>,
     once: Vec<Once>,
+    plan_runs: Option<(Control, Vec<(String, PlanControl)>)>,
 }
 
 impl Controls {
@@ -126,6 +128,12 @@ impl Controls {
             } else {
                 once(annotations, words)?
             },
+            // Nodes have no plans.
+            plan_runs: if *words == Words::CLUSTERS {
+                plan_runs(annotations, words)?
+            } else {
+                None
+            },
         })
     }
 
@@ -164,6 +172,12 @@ impl Controls {
     /// What is said once, and holds.
     pub fn once(&self, now: Timestamp) -> impl Iterator<Item = &Once> {
         self.once.iter().filter(move |once| once.control.holds(now))
+    }
+
+    /// What is done by hand to the runs of plans, by cluster.
+    pub fn plan_runs(&self, now: Timestamp) -> impl Iterator<Item = &(String, PlanControl)> {
+        let holds = self.plan_runs.as_ref().filter(|(control, _)| control.holds(now));
+        holds.into_iter().flat_map(|(_, entries)| entries)
     }
 
     /// Who aborted the rollout of a revision, why and when, as long as the annotation stands; empty if nothing of it is said.
@@ -295,6 +309,36 @@ fn once(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Vec<Onc
         }
     }
     Ok(all)
+}
+
+/// What is done by hand to the runs of plans, by cluster.
+fn plan_runs(
+    annotations: &BTreeMap<String, String>,
+    words: &Words,
+) -> Result<Option<(Control, Vec<(String, PlanControl)>)>, Invalid> {
+    let Some(control) = parse(annotations, annotation::PLAN_RUN, words)? else {
+        return Ok(None);
+    };
+    let said = control.at.map(|at| at.to_string()).unwrap_or_default();
+    let reason = Some(control.told()).filter(|told| !told.is_empty());
+    let entry = |name: &str| {
+        let (cluster, what) = name.split_once('@')?;
+        let read = PlanControl::parse(what, &said, reason.clone())?;
+        Some((cluster.to_owned(), read))
+    };
+    let mut entries: Vec<(String, PlanControl)> = Vec::new();
+    for name in control.names().into_iter().filter(|name| *name != "false") {
+        let problem = match entry(name) {
+            None => "is not of the form CLUSTER@start/PLAN, CLUSTER@abort/RUN, CLUSTER@retry/RUN/PHASE/STEP or CLUSTER@skip/RUN/PHASE/STEP",
+            Some((cluster, _)) if entries.iter().any(|(other, _)| *other == cluster) => "is the second for its cluster: one at a time is taken",
+            Some(entry) => {
+                entries.push(entry);
+                continue;
+            }
+        };
+        return Err(unreadable(annotation::PLAN_RUN, &format!("{name:?} {problem}"), words));
+    }
+    Ok(Some((control, entries)))
 }
 
 /// The manager by which a control was written, if Flux applies the object and will take the control away from that manager.

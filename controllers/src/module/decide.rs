@@ -15,6 +15,7 @@ use muster_driver::{Change, Decided, Facts, Planned, Rules, Then};
 use muster_rollout::{self as engine, Memory, Millis, Why, record::Case};
 
 use super::{
+    by_hand,
     events::{self, Scene},
     facts::{CarrierSeen, ClusterSeen, Standing, Target},
     gates::{self, Gates},
@@ -54,6 +55,8 @@ pub struct Plan {
     pub stories: BTreeMap<String, muster_api::revision::ModuleRevisionStatus>,
     /// Revisions beyond the history limit.
     pub forget: Vec<String>,
+    /// What is done by hand to the plans of clusters, and stands in no row yet.
+    pub by_hand: Vec<(String, json_patch::Patch)>,
     /// Clusters whose assemblage is to be made without rows, so that their agents can report what they can.
     pub introduce: Vec<String>,
     /// Gates that are to be read.
@@ -156,11 +159,19 @@ pub fn decide<K: ModuleObject>(
     }
     let plan = Plan {
         record: record(module, seen),
+        by_hand: by_hand(seen, &planned, now),
         events,
         applied,
         standing: seen.ties.any().then(|| standing(module, seen, &told, &planned)),
         planned,
-        stories: history::stories(&seen.revisions, &decision.memory, &counts, &seen.controls, now),
+        stories: history::stories(
+            &seen.revisions,
+            &decision.memory,
+            &counts,
+            &seen.controls,
+            &by_hand::skipped(&seen.controls, seen.clusters(), now),
+            now,
+        ),
         forget: forget(module, seen, &decision.memory),
         introduce: introduce(seen, decision),
         questions: gates::questions(module, decision),
@@ -178,6 +189,13 @@ pub fn decide<K: ModuleObject>(
         reports: false,
     };
     Ok(plan.paced(module.status(), seen.reported_at, now))
+}
+
+/// What is done by hand, in rows that are not changed now otherwise.
+fn by_hand(seen: &Observation, planned: &[Planned], now: Timestamp) -> Vec<(String, json_patch::Patch)> {
+    let mut writes = by_hand::writes(&seen.controls, seen.clusters(), now);
+    writes.retain(|(cluster, _)| planned.iter().all(|planned| planned.unit.as_str() != cluster));
+    writes
 }
 
 impl Plan {
@@ -216,6 +234,7 @@ impl Plan {
             stories: BTreeMap::new(),
             forget: Vec::new(),
             introduce: Vec::new(),
+            by_hand: Vec::new(),
             questions: Vec::new(),
             release: false,
             standing: None,
@@ -250,6 +269,7 @@ impl Plan {
             && self.stories.is_empty()
             && self.forget.is_empty()
             && self.introduce.is_empty()
+            && self.by_hand.is_empty()
             && !self.release;
         nothing_else && status::differs_by_clusters_only(before, &self.status)
     }

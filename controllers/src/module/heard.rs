@@ -167,7 +167,7 @@ fn ended(control: &Control) -> String {
     format!("expired{}", control.told())
 }
 
-fn entry(control: &str, unit: Option<&str>, effect: Effect, message: &str) -> ControlStatus {
+pub fn entry(control: &str, unit: Option<&str>, effect: Effect, message: &str) -> ControlStatus {
     ControlStatus {
         control: control.to_owned(),
         cluster: unit.map(str::to_owned),

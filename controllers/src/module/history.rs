@@ -17,7 +17,7 @@ use kube::{
     api::{DeleteParams, PostParams, Preconditions},
 };
 use muster_api::{
-    conditions::{Conditions, READY, Status, find},
+    conditions::{Conditions, READY, Status, bounded, find},
     labels::{self, label},
     module::{ModuleObject, Summary},
     reasons::{ObjectReason, Reason},
@@ -25,6 +25,7 @@ use muster_api::{
         Evidence, FirstRollout, ModuleReference, ModuleRevision, ModuleRevisionSpec, ModuleRevisionStatus,
         Verdict,
     },
+    schema::{MAX_ATTENTION, MAX_MESSAGE},
 };
 use muster_driver::Verdicts;
 use muster_rollout::{Memory, Millis, Revision, RunState};
@@ -183,10 +184,17 @@ pub fn stories(
     memory: &Memory,
     counts: &Summary,
     controls: &Controls,
+    skipped: &BTreeMap<String, Vec<String>>,
     now: Timestamp,
 ) -> BTreeMap<String, ModuleRevisionStatus> {
     let told = revisions.iter().filter_map(|(name, row)| {
-        let status = story(row, memory, counts, controls, now)?;
+        let mut status = story(row, memory, counts, controls, now)?;
+        for entry in skipped.get(&row.revision).into_iter().flatten() {
+            let entry = bounded(entry, MAX_MESSAGE).into_owned();
+            if !status.skipped.contains(&entry) && status.skipped.len() < MAX_ATTENTION {
+                status.skipped.push(entry);
+            }
+        }
         (status != row.status).then(|| (name.clone(), status))
     });
     told.collect()

@@ -7,7 +7,10 @@ use json_patch::{
     AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
     jsonptr::PointerBuf,
 };
-use muster_api::assemblage::{SyncRow, Withdraw};
+use muster_api::{
+    assemblage::{SyncPhase, SyncRow, Withdraw},
+    plan::PlanControl,
+};
 use muster_driver::{Change, Planned, Then};
 use muster_rollout::{Digest, How, Token, UnitId};
 use serde_json::{Value, json};
@@ -69,10 +72,14 @@ impl muster_driver::Rows for Rows<'_> {
         };
         let token = change.token.0;
         let content = match change.then {
-            Then::Assigned { digest, .. } => SyncRow {
-                token: Some(token),
-                ..self.content(&planned.unit, digest)?.row.clone()
-            },
+            Then::Assigned { digest, .. } => {
+                let content = self.content(&planned.unit, digest)?.row.clone();
+                SyncRow {
+                    token: Some(token),
+                    attempt: row.and_then(|row| attempt(row, &content, token)),
+                    ..content
+                }
+            }
             Then::Withdrawn(How::Prune) => SyncRow::withdrawal(self.module, token, Withdraw::Prune),
             Then::Withdrawn(How::Orphan) => SyncRow::withdrawal(self.module, token, Withdraw::Orphan),
             Then::Fenced | Then::Abandoned => SyncRow::bare(self.module, token),
@@ -89,6 +96,26 @@ impl Rows<'_> {
     fn content(&self, unit: &UnitId, digest: Digest) -> Option<&Content> {
         self.seen.sight.units.contents.get(unit.as_str(), digest)
     }
+}
+
+/// Which retry the content is of, in a row that has a plan: what failed there and is assigned once more begins its plan again. A token over
+/// content that did not fail, as after the cluster was away, begins nothing.
+fn attempt(seen: &SeenRow, content: &SyncRow, token: u64) -> Option<u64> {
+    content.package.as_ref()?.plan.as_ref()?;
+    let is_same = seen.digest == content.digest && seen.digest.is_some();
+    let failed = seen.echo.as_ref().is_some_and(|echo| {
+        echo.phase == SyncPhase::Failed && echo.digest == seen.digest && echo.token == seen.token
+    });
+    if is_same && failed && seen.token.is_none_or(|before| before < token) {
+        Some(token)
+    } else {
+        seen.attempt.filter(|_| is_same)
+    }
+}
+
+/// The write of a control of a row's plan. The row's token stays: what is assigned stays.
+pub fn control(seen: &SeenRow, control: &PlanControl) -> Write {
+    Write::Patch(tested(seen, add(seen, "planControl", json!(control))))
 }
 
 /// The row is to be this.

@@ -26,6 +26,7 @@
 //! Invariant: a lost memory is rebuilt from a list of all rows, not from what a watch has shown so far (W7).
 
 mod act;
+mod by_hand;
 pub(crate) mod command;
 mod concern;
 mod contents;

@@ -12,6 +12,7 @@ use muster_api::{
     assemblage::{Agent, FailureClass, Intent, SyncPhase, SyncRow, SyncState, Withdraw},
     evidence::Progress,
     labels,
+    plan::ControlTaken,
     schema::MAX_TOKEN,
 };
 
@@ -77,6 +78,12 @@ pub struct SeenRow {
     pub asks: Asks,
     /// What the cluster said last about this sync.
     pub echo: Option<Echo>,
+    /// Which retry of what failed there it is of.
+    pub attempt: Option<u64>,
+    /// It has a plan.
+    pub plan: bool,
+    /// The control of its plan that it carries, by its id.
+    pub control: Option<String>,
     /// The row as the engine has it; what a hand changed is not in it.
     pub assigned: engine::Row,
     /// The report as the engine has it.
@@ -90,10 +97,12 @@ const BELIEVED: u64 = MAX_TOKEN / 2;
 /// The hash of what a row holds, whatever its token is.
 pub type Print = u64;
 
-/// The print of a row.
+/// The print of a row: of what its digest is of.
 pub fn print(row: &SyncRow) -> Print {
     let row = SyncRow {
         token: None,
+        attempt: None,
+        plan_control: None,
         ..row.clone()
     };
     let mut hasher = DefaultHasher::new();
@@ -145,6 +154,10 @@ pub struct Echo {
     pub message: Option<String>,
     /// How far it is.
     pub progress: Option<Progress>,
+    /// Where its plan stands.
+    pub plan: Option<String>,
+    /// The control of its plan that was taken or refused last.
+    pub taken: Option<ControlTaken>,
 }
 
 /// An index of the rows of all assemblages of a kind; a changed assemblage concerns every module that has a row in it.
@@ -214,6 +227,9 @@ fn seen(position: usize, sync: &SyncRow, states: &[SyncState]) -> SeenRow {
         revision: sync.revision.clone(),
         asks,
         echo: state.map(echo),
+        attempt: sync.attempt,
+        plan: sync.package.as_ref().is_some_and(|package| package.plan.is_some()),
+        control: sync.plan_control.as_ref().map(|control| control.id.clone()),
         assigned: assigned(sync, asks),
         reported: state.map(|state| reported(sync.token, state)),
     }
@@ -227,6 +243,11 @@ fn echo(state: &SyncState) -> Echo {
         reason: state.reason.clone(),
         message: state.message.clone(),
         progress: state.progress.clone(),
+        plan: state.plan.clone(),
+        taken: state
+            .plan_run
+            .as_ref()
+            .and_then(|run| run.control.clone()),
     }
 }
 

@@ -6,6 +6,7 @@ use kube::ResourceExt;
 use muster_api::{
     conditions::{self, Conditions, Status, bounded},
     control::Control,
+    control_status::ControlStatus,
     labels::annotation,
     module::{Attention, ModuleObject, ModuleStatus, RolloutStatus, Summary},
     reasons::{Bucket, ObjectReason, Reason},
@@ -14,6 +15,7 @@ use muster_api::{
 use muster_rollout::{self as engine, Phase};
 
 use super::{
+    by_hand,
     command::{Address, command},
     facts::{ClusterSeen, Target},
     groups::groups,
@@ -92,11 +94,20 @@ pub fn rolling<K: ModuleObject>(
         revision,
         reasons: groups(told),
         attention,
-        controls: heard::all(&Words::CLUSTERS, &seen.controls, heard(seen.clusters()), now),
+        controls: controls(seen, now),
         summary: Some(summary),
         rollout: Some(memory::store(&decision.memory, module.meta().uid.as_deref())?),
         last_handled_reconcile_at: requested_at(module),
     })
+}
+
+/// What people say, and what came of it: first what has no effect.
+fn controls(seen: &Observation, now: Timestamp) -> Vec<ControlStatus> {
+    let mut all = by_hand::heard(&seen.controls, seen.clusters(), now);
+    all.extend(heard::all(&Words::CLUSTERS, &seen.controls, heard(seen.clusters()), now));
+    all.sort_by_key(|said| said.effect);
+    all.truncate(MAX_ATTENTION);
+    all
 }
 
 fn heard(clusters: &[ClusterSeen]) -> impl Iterator<Item = Heard<'_>> + Clone {

@@ -120,6 +120,18 @@ impl<K: Rolled> Modules<K> {
         outcome.try_recv().unwrap_or(Err(Error::Overtaken { what }))
     }
 
+    /// Writes what is done by hand to the plan of a module's row. What is assigned stays as it is, so that no memory has to stand first.
+    pub(super) async fn control(
+        &self,
+        assemblage: &Key,
+        module: &str,
+        patch: json_patch::Patch,
+    ) -> Result<(), Error> {
+        let kind = K::Assemblage::kind(&());
+        let what = format!("writing a control of the plan of {module} into {kind} {assemblage}");
+        self.patched(assemblage, &what, patch).await
+    }
+
     /// Makes the assemblage of a cluster without rows. Nothing is to be done if there is one by now.
     pub(super) async fn introduce(&self, assemblage: &Key) -> Result<(), Error> {
         let Some(cluster) = self.context.registry.get(&assemblage.name) else {

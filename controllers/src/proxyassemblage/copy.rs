@@ -9,6 +9,7 @@ use muster_api::{
     assemblage::{Agent, SyncPhase, SyncRow, SyncState},
     conditions::bounded,
     evidence::{Assumed, Progress},
+    plan::{ControlTaken, PlanRunReport},
     reasons::{ObjectReason, Reason},
     schema::{MAX_FEATURES, MAX_LABEL, MAX_MESSAGE, MAX_NAME, MAX_PLAN_LINE, MAX_TOKEN},
 };
@@ -115,6 +116,7 @@ fn within_limits(state: &SyncState) -> SyncState {
         message,
         progress,
         plan,
+        plan_run,
         assumed,
     } = state;
     let cut = |text: &Option<String>, max| text.as_ref().map(|text| bounded(text, max).into_owned());
@@ -133,6 +135,13 @@ fn within_limits(state: &SyncState) -> SyncState {
             ..*progress
         }),
         plan: cut(plan, MAX_PLAN_LINE),
+        plan_run: plan_run.as_ref().map(|run| PlanRunReport {
+            uid: bounded(&run.uid, MAX_LABEL).into_owned(),
+            control: run.control.as_ref().map(|taken| ControlTaken {
+                id: bounded(&taken.id, MAX_LABEL).into_owned(),
+                refused: cut(&taken.refused, MAX_PLAN_LINE),
+            }),
+        }),
         assumed: assumed.as_ref().map(Assumed::within_limits),
     }
 }

@@ -1,7 +1,7 @@
 //! Promise: a row with a plan has its PlanRun before its Kustomization, and a row that cannot have one is refused.
 
 use kube::ResourceExt;
-use muster_api::plan::{PlanRun, PlanRunSpec};
+use muster_api::plan::{PlanControl, PlanRun, PlanRunSpec};
 use muster_apiserver::record::RequestRecord;
 use muster_controllers::runtime::SyncMode;
 use serde_json::{Value, json};
@@ -73,4 +73,42 @@ async fn flux_is_given_no_plan() {
         "{state:?}"
     );
     assert_eq!(cluster.kustomizations().await, []);
+}
+
+/// A control and a retry are no part of what is assigned: they reach the PlanRun, and the row stays what it was.
+#[tokio::test(start_paused = true)]
+async fn what_is_done_by_hand_reaches_the_plan_run_and_leaves_the_row_as_it_was() {
+    let mut cluster = Cluster::downstream().await;
+    cluster.run_assemblages();
+    let row = with_plan(json!({"file": "plan.yaml"}));
+    cluster.create(assemblage("eu-1", std::slice::from_ref(&row))).await;
+    let kustomization = cluster.carry_out("eu-1", "web", OLD).await;
+    let succeeded = "1 Succeeded UpToDate";
+    cluster
+        .until_state::<muster_api::Assemblage>("eu-1", "web", succeeded)
+        .await;
+    let control = PlanControl::parse("start/backup", "", None).unwrap();
+    let mut wanted = row.clone();
+    (wanted.attempt, wanted.plan_control) = (Some(7), Some(control.clone()));
+    cluster.set_rows::<muster_api::Assemblage>("eu-1", &[wanted]).await;
+    let spec = PlanRunSpec {
+        file: "plan.yaml".to_owned(),
+        attempt: Some(7),
+        control: Some(control.clone()),
+        ..PlanRunSpec::default()
+    };
+    let digest = spec.digest();
+    let asked = cluster
+        .until_kustomization("eu-1", "web", |object| object.annotations()["fleet.muster.dev/plan"] == digest)
+        .await;
+    assert_eq!(
+        asked.annotations()["reconcile.fluxcd.io/requestedAt"],
+        format!("muster-1-{}", control.id)
+    );
+    let name = kustomization.name_any();
+    assert_eq!(cluster.api::<PlanRun>().get(&name).await.unwrap().spec, spec);
+    crate::support::pass(std::time::Duration::from_secs(60)).await;
+    cluster
+        .until_state::<muster_api::Assemblage>("eu-1", "web", succeeded)
+        .await;
 }

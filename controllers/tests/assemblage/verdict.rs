@@ -1,8 +1,11 @@
 //! The verdict of a row, by what Flux's controllers and muster's own really say.
 
-use muster_api::assemblage::{FailureClass, SyncPhase};
+use muster_api::{
+    assemblage::{FailureClass, SyncPhase},
+    plan::PlanReport,
+};
 use muster_controllers::expand::{
-    seen::{KustomizationRow, PlanReport, Ready, Report},
+    seen::{KustomizationRow, PlanSeen, Ready, Report},
     verdict::{Evidence, Verdict, verdict},
 };
 use serde_json::json;
@@ -435,14 +438,15 @@ fn a_plan_that_failed_is_of_the_class_of_its_step() {
             "plan deploy: step a/b failed: connection refused",
         );
         let report = Report {
-            plan: Some(PlanReport {
-                line: "deploy 1/2 a/b FatalError".to_owned(),
+            plan: Some(PlanSeen {
+                report: PlanReport::parse("deploy 1/2 a/b FatalError (run 1a2b)"),
                 class: Some(class),
             }),
             ..report(ready)
         };
         let verdict = of(&report, None, None);
         assert_eq!(line(&verdict), expect);
-        assert_eq!(verdict.plan.as_deref(), Some("deploy 1/2 a/b FatalError"));
+        let plan = verdict.plan.unwrap();
+        assert_eq!((&*plan.line, &*plan.run), ("deploy 1/2 a/b FatalError", "1a2b"));
     }
 }

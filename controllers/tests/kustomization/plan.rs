@@ -4,11 +4,13 @@
 use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
 use kube::CustomResourceExt;
-use muster_api::plan::{PlanRun, PlanRunSpec};
+use muster_api::plan::{PlanControl, PlanReport, PlanRun, PlanRunSpec};
 use serde_json::{Value, json};
 
 use crate::crashes::{Blow, Fate, every};
 use crate::support::{Bed, condition, config, config_yaml, ids, kustomization, message};
+
+mod by_hand;
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const RUNS: &str = "/apis/fleet.muster.dev/v1alpha1/namespaces/fleet/planruns";
@@ -127,6 +129,11 @@ async fn run(bed: &Bed) -> Value {
     bed.read(&format!("{RUNS}/app")).await.unwrap()["status"].clone()
 }
 
+/// Where the plan stands, by the condition.
+fn line(object: &Value) -> String {
+    PlanReport::parse(message(object, "Plan")).line
+}
+
 async fn value(bed: &Bed, name: &str) -> Value {
     bed.read(&config(name))
         .await
@@ -144,11 +151,11 @@ async fn the_first_version_is_deployed_step_by_step() {
         Value::Null,
         "nothing of a later step"
     );
-    assert_eq!(message(&object, "Plan"), "deploy 1/2 schema/migrate InProgress");
+    assert_eq!(line(&object), "deploy 1/2 schema/migrate InProgress");
     assert_eq!(message(&object, "Healthy"), "0 of 2 done");
     let name = end(&bed, "1", "Complete").await;
     let object = bed.until_ready("app", "True ReconciliationSucceeded").await;
-    assert_eq!(message(&object, "Plan"), "deploy 2/2 Complete");
+    assert_eq!(line(&object), "deploy 2/2 Complete");
     assert_eq!(value(&bed, "settings").await, "v1");
     let status = run(&bed).await;
     assert_eq!(status["run"]["status"], "Complete", "{status:#}");
@@ -202,7 +209,7 @@ async fn a_migration_that_fails_leaves_the_rest_as_it_was_and_a_fix_goes_through
         why.contains("step schema/migrate failed") && why.contains(&failed),
         "{why}"
     );
-    assert_eq!(message(&object, "Plan"), "deploy 1/2 schema/migrate FatalError");
+    assert_eq!(line(&object), "deploy 1/2 schema/migrate FatalError");
     assert_eq!(condition(&object, "Plan").unwrap()["reason"], "Revision");
     bed.pass(Duration::from_secs(3_600)).await;
     assert_eq!(value(&bed, "settings").await, "v1");
@@ -249,7 +256,7 @@ async fn going_back_runs_no_migration() {
     bed.until_ready("app", "False PlanFailed").await;
     let back = commit(&bed, PLAN, "1");
     let object = bed.until_at("app", &back).await;
-    assert_eq!(message(&object, "Plan"), "rollback 1/1 Complete");
+    assert_eq!(line(&object), "rollback 1/1 Complete");
     assert_eq!(value(&bed, "settings").await, "v1");
     assert_eq!(made(&bed).len(), 2);
 }

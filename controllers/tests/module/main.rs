@@ -25,6 +25,7 @@ mod kept;
 mod mixture;
 mod namesake;
 mod pinned;
+mod plan_runs;
 mod progress;
 mod recorded;
 mod refused;

@@ -70,6 +70,7 @@ fn said(echo: Option<&EchoView>, module: &ModuleRef) -> Part {
                         @if let Some(class) = echo.class { dt { "failure" } dd { (class) @if echo.terminal { "; it will not recover by itself" } } }
                         (fact("reason", echo.reason.as_deref()))
                         @if let Some(message) = &echo.message { dt { "message" } dd.message { (parts::text(message)) } }
+                        (fact("plan", echo.plan.as_deref()))
                         (fact("last ready commit", echo.commit.as_deref()))
                         (fact("confirmed last", echo.carries.as_deref()))
                         @if !echo.drift.is_empty() { dt { "changed by something else" } dd { (parts::text(&echo.drift.join(", "))) } }

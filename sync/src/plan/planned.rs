@@ -25,6 +25,12 @@ pub const ROLLBACK: &str = "rollback";
 /// The plan before the objects are removed.
 pub const CLEANUP: &str = "cleanup";
 
+/// The plans of a file that run by hand alone.
+pub fn by_hand(plans: &PlanFile) -> impl Iterator<Item = &str> {
+    let by_itself = [DEPLOY, UPDATE, ROLLBACK, CLEANUP];
+    plans.names().filter(move |name| !by_itself.contains(name))
+}
+
 /// By which file a folder is applied.
 #[derive(Clone, Copy, Debug)]
 pub struct Planning<'a> {

@@ -13,6 +13,7 @@
 //! Invariant: a Job has one object for each try of its step.
 //! Invariant: no Job of a run begins while one of a run before is at work: it is waited for, or deleted once its time is up.
 
+mod by_hand;
 mod cleanup;
 mod record;
 mod step;
@@ -28,7 +29,8 @@ use muster_api::{
     digest,
     evidence::Progress,
     plan::{
-        Completed, MAX_HISTORY, MAX_ITEMS, PastRun, PlanRunStatus, Run, RunProgress, RunState, StepProgress,
+        Completed, MAX_HISTORY, MAX_ITEMS, PastRun, PlanReport, PlanRunStatus, Run, RunProgress,
+        RunState, StepProgress,
     },
     schema::{MAX_MESSAGE, MAX_PLAN_LINE},
 };
@@ -36,13 +38,13 @@ use muster_sync::{
     apply::{Cluster, Owner},
     build::BuildOptions,
     inventory::Inventory,
-    plan::{CLEANUP, Ended, Next, Observed, Planned, PlannedError, Planning, StepId, began, ended, execute},
+    plan::{CLEANUP, Ended, Next, Observed, Planned, PlannedError, Planning, StepId, ended, execute},
     source::Files,
 };
 use serde_json::Value;
 
 pub(super) use self::cleanup::cleanup;
-use self::{record::Record, step::Underway};
+use self::{by_hand::{Content, Of, Taken}, record::Record, step::Underway};
 use super::{
     Kustomizations,
     act::{Failure, Outcome},
@@ -86,6 +88,8 @@ pub(super) struct Held {
     planned: Arc<Planned>,
     record: Record,
     steps: BTreeMap<StepId, Underway>,
+    /// How soon a run that was started by hand is gone over again.
+    pub(super) due: Option<Duration>,
 }
 
 /// Where the plan stands, for the status of the Kustomization.
@@ -161,6 +165,7 @@ async fn begin_with(
         planned: Arc::new(planned),
         record,
         steps: BTreeMap::new(),
+        due: None,
     })
 }
 
@@ -204,24 +209,88 @@ impl Held {
     ) -> Result<Settled, Trouble> {
         let attempt = self.record.spec().attempt.unwrap_or_default();
         let mut status = self.record.status();
+        if self.take(&mut status, Content::Open) == Taken::Changed {
+            self.steps.clear();
+            self.store(&status, writer).await?;
+            // What is left of a run that was aborted.
+            applying.at_work(&status, writer).await?;
+        }
         let next = match want {
             Want::Content => self.planned.next(&status, attempt),
             Want::Plan(name) => self.planned.next_of(name, &status, attempt),
         };
         if let Next::Begin(name) = next {
             if let Some(message) = applying.at_work(&status, writer).await? {
-                writer.plan = status.run.as_ref().map(|run| line(&run.progress));
+                writer.plan = line(&status);
                 return Err(waits("PlanRunning", message));
             }
             self.steps.clear();
             status = self.begun(status, &name, attempt, writer, applying);
         }
-        let progress = self.passes(status, applying, writer).await?;
+        let progress = self.passes(Of::Content, status, applying, writer).await?;
         match progress.status {
-            RunState::Complete => Ok(self.settled(writer, applying)),
-            RunState::FatalError => Err(failed(&progress).into()),
+            RunState::Complete => {
+                self.by_hand(applying, writer).await?;
+                Ok(self.settled(writer, applying))
+            }
+            RunState::FatalError => {
+                let mut status = self.record.status();
+                if self.take(&mut status, Content::Failed) == Taken::Changed {
+                    self.store(&status, writer).await?;
+                }
+                Err(failed(&progress).into())
+            }
             _ => Err(Trouble::Plan(Box::new(self.stepping(&progress, applying)))),
         }
+    }
+
+    /// Takes a run that was started by hand as far as it goes now. However it ends, what is applied stays as healthy as it is.
+    async fn by_hand(
+        &mut self,
+        applying: &Applying<'_>,
+        writer: &mut Writer,
+    ) -> Result<(), Trouble> {
+        let mut status = self.record.status();
+        match self.take(&mut status, Content::Complete) {
+            Taken::No => {}
+            Taken::Changed => self.store(&status, writer).await?,
+            Taken::Start(name) => {
+                self.steps.clear();
+                status = self.begun_by_hand(status, &name, writer, applying);
+            }
+        }
+        let has_plan = status.by_hand.as_ref().is_some_and(|run| self.planned.plan(&run.progress.plan).is_some());
+        if !has_plan {
+            self.due = None;
+            return Ok(());
+        }
+        let progress = self.passes(Of::Hand, status, applying, writer).await?;
+        self.due = (!progress.status.is_terminal()).then(|| self.poll(&progress, applying));
+        Ok(())
+    }
+
+    fn take(&self, status: &mut PlanRunStatus, content: Content) -> Taken {
+        by_hand::take(status, self.record.spec().control.as_ref(), &self.planned, content)
+    }
+
+    fn begun_by_hand(
+        &self,
+        mut status: PlanRunStatus,
+        name: &str,
+        writer: &Writer,
+        applying: &Applying<'_>,
+    ) -> PlanRunStatus {
+        let now = applying.kustomizations.context.clock.now();
+        let before = status.by_hand.take();
+        remember(&mut status, before, &writer.inventory(), now);
+        let control = self.record.spec().control.as_ref();
+        let uid = digest::short(&[
+            &writer.object().uid().unwrap_or_default(),
+            &now.to_string(),
+            control.map_or("", |control| &control.id),
+        ]);
+        status.by_hand = Some(by_hand::run(&self.planned, name, uid, &applying.work.aim.revision, 0, now));
+        status
     }
 
     /// The status with a new run of a plan.
@@ -234,36 +303,24 @@ impl Held {
         applying: &Applying<'_>,
     ) -> PlanRunStatus {
         let now = applying.kustomizations.context.clock.now();
-        if let Some(before) = status.run.take() {
-            let jobs = step::jobs(&writer.inventory());
-            let known = |id: &String| !status.history.iter().any(|past| past.jobs.contains(id));
-            let jobs = jobs
-                .iter()
-                .map(ToString::to_string)
-                .filter(known)
-                .take(MAX_ITEMS)
-                .collect();
-            status.history.insert(0, past(before, jobs, now));
-            status.history.truncate(MAX_HISTORY);
+        let inventory = writer.inventory();
+        let before = [status.run.take(), status.by_hand.take()];
+        for run in before {
+            remember(&mut status, run, &inventory, now);
         }
         let uid = digest::short(&[
             &writer.object().uid().unwrap_or_default(),
             self.planned.digest(),
             &now.to_string(),
         ]);
-        status.run = Some(Run {
-            documents_digest: self.planned.digest().to_owned(),
-            plans_digest: self.planned.plans_digest().to_owned(),
-            revision: applying.work.aim.revision.clone(),
-            attempt,
-            progress: began(&self.planned.plan(name).unwrap_or_default(), uid, now),
-        });
+        status.run = Some(by_hand::run(&self.planned, name, uid, &applying.work.aim.revision, attempt, now));
         status
     }
 
     /// Goes over the plan until it is over or has to be waited for.
     async fn passes(
         &mut self,
+        of: Of,
         mut status: PlanRunStatus,
         applying: &Applying<'_>,
         writer: &mut Writer,
@@ -271,7 +328,7 @@ impl Held {
         let now = applying.kustomizations.context.clock.now();
         let mut observed = Observed::new();
         loop {
-            let Some(run) = &mut status.run else {
+            let Some(run) = of.run_mut(&mut status) else {
                 return Ok(RunProgress::default());
             };
             let Some(plan) = self.planned.plan(&run.progress.plan) else {
@@ -286,7 +343,7 @@ impl Held {
             run.progress = pass.progress.clone();
             run.plans_digest = self.planned.plans_digest().to_owned();
             let (documents_digest, revision) = (run.documents_digest.clone(), run.revision.clone());
-            if pass.progress.status == RunState::Complete && pass.progress.plan != CLEANUP {
+            if of == Of::Content && pass.progress.status == RunState::Complete && pass.progress.plan != CLEANUP {
                 let completed = Completed {
                     documents_digest,
                     revision,
@@ -310,41 +367,40 @@ impl Held {
     }
 
     async fn store(&mut self, status: &PlanRunStatus, writer: &mut Writer) -> Result<(), Trouble> {
-        writer.plan = status.run.as_ref().map(|run| line(&run.progress));
+        writer.plan = line(status);
         self.record.store(status).await.map_err(Trouble::Error)
     }
 
     /// What is said and when it is gone over again, while the run is under way.
     fn stepping(&self, progress: &RunProgress, applying: &Applying<'_>) -> Outcome {
-        let now = applying.kustomizations.context.clock.now();
-        let current = current(progress);
-        let since = current
-            .and_then(|(_, _, step)| step.since.as_ref())
-            .map_or(now, |since| since.0);
-        let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-        let poll = (elapsed / 8).clamp(POLL_MIN, POLL_MAX);
-        let settled = self
-            .steps
-            .values()
-            .filter_map(|step| step.until_settled(now, applying))
-            .min();
-        let why = current
+        let why = current(progress)
             .and_then(|(_, _, step)| step.message.as_deref())
             .unwrap_or_default();
         let (done, total) = counted(progress);
         Outcome::Stepping {
             aim: applying.work.aim.clone(),
             message: match why {
-                "" => line(progress).text,
-                why => format!("{}: {why}", line(progress).text),
+                "" => text(progress),
+                why => format!("{}: {why}", text(progress)),
             },
             progress: Progress {
                 done,
                 total,
                 waiting: None,
             },
-            after: settled.map_or(poll, |settled| settled.min(poll)),
+            after: self.poll(progress, applying),
         }
+    }
+
+    /// How soon a run that is under way is gone over again: the longer its step takes, the later.
+    fn poll(&self, progress: &RunProgress, applying: &Applying<'_>) -> Duration {
+        let now = applying.kustomizations.context.clock.now();
+        let since = current(progress).and_then(|(_, _, step)| step.since.as_ref());
+        let since = since.map_or(now, |since| since.0);
+        let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+        let poll = (elapsed / 8).clamp(POLL_MIN, POLL_MAX);
+        let settled = self.steps.values().filter_map(|step| step.until_settled(now, applying)).min();
+        settled.map_or(poll, |settled| settled.min(poll))
     }
 
     /// What stays: the objects of the folder, and the Jobs that are kept.
@@ -375,6 +431,20 @@ impl Held {
             .map(|(id, version)| (id.clone(), version.to_owned()))
             .collect()
     }
+}
+
+/// Puts a run that is over, or that another one takes the turn of, into the history.
+fn remember(status: &mut PlanRunStatus, run: Option<Run>, inventory: &Inventory, now: Timestamp) {
+    let Some(run) = run else { return };
+    let known = |id: &String| !status.history.iter().any(|past| past.jobs.contains(id));
+    let jobs = step::jobs(inventory)
+        .iter()
+        .map(ToString::to_string)
+        .filter(known)
+        .take(MAX_ITEMS)
+        .collect();
+    status.history.insert(0, past(run, jobs, now));
+    status.history.truncate(MAX_HISTORY);
 }
 
 /// A run that is over, for history.
@@ -422,7 +492,7 @@ fn counted(progress: &RunProgress) -> (u32, u32) {
 }
 
 /// Where a run stands: `update 2/3 schema/migrate InProgress`.
-fn line(progress: &RunProgress) -> Line {
+fn text(progress: &RunProgress) -> String {
     let (done, total) = counted(progress);
     let plan = &progress.plan;
     let text = match current(progress) {
@@ -432,16 +502,38 @@ fn line(progress: &RunProgress) -> Line {
         }
         None => format!("{plan} {done}/{total} {}", progress.status),
     };
-    let (status, reason) = match progress.status {
+    let steps = progress.phases.iter().flat_map(|phase| {
+        let assumed = phase.steps.iter().filter(|step| step.assumed);
+        assumed.map(|step| format!("{}/{}", phase.name, step.name))
+    });
+    let skipped: Vec<String> = steps.collect();
+    let text = match skipped.as_slice() {
+        [] => text,
+        skipped => format!("{text}, skipped: {}", skipped.join(" ")),
+    };
+    bounded(&text, MAX_PLAN_LINE).into_owned()
+}
+
+/// Where the run stands that began last, and which control was taken last.
+fn line(status: &PlanRunStatus) -> Option<Line> {
+    let run = status.by_hand.as_ref().or(status.run.as_ref())?;
+    let progress = &run.progress;
+    let control = &status.control;
+    let (condition, reason) = match progress.status {
         RunState::Complete => (Status::True, RunState::Complete.as_str().to_owned()),
         RunState::FatalError => (Status::False, format!("{:?}", class(progress))),
         state => (Status::Unknown, state.as_str().to_owned()),
     };
-    Line {
-        status,
+    let report = PlanReport {
+        line: text(progress),
+        run: progress.uid.clone(),
+        control: control.clone(),
+    };
+    Some(Line {
+        status: condition,
         reason,
-        text: bounded(&text, MAX_PLAN_LINE).into_owned(),
-    }
+        text: report.to_string(),
+    })
 }
 
 /// Whose failure the end of a run is.

@@ -242,14 +242,16 @@ impl Applying<'_> {
                 .filter(|live| !has_ended(live))
                 .and_then(|live| Some(live["metadata"]["labels"][label::PLAN_RUN].as_str()?.to_owned()));
             let Some(of) = of else { continue };
-            match status.run.as_ref().filter(|run| self.goes_on(&run.progress)) {
-                Some(run) if of == run.progress.uid => {
+            let runs = [&status.run, &status.by_hand].into_iter().flatten();
+            let run = runs.into_iter().find(|run| run.progress.uid == of);
+            match run.filter(|run| self.goes_on(&run.progress)) {
+                Some(run) => {
                     return Ok(Some(format!(
                         "{id} of run {} (plan {}) is at work; what is assigned now follows when it has ended, or after {:?}",
                         run.progress.uid, run.progress.plan, self.work.settings.timeout
                     )));
                 }
-                _ => over.push((id.clone(), version.to_owned())),
+                None => over.push((id.clone(), version.to_owned())),
             }
         }
         if over.is_empty() {

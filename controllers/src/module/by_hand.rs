@@ -1,0 +1,100 @@
+//! What is done by hand to the runs of plans (`muster plan-run`): which rows are to carry it, what came of it, and which steps of a revision
+//! were skipped. Pure.
+//!
+//! A control stands in the module's annotation `fleet.muster.dev/plan-run`, is written into the row of its cluster, and is taken there once.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use json_patch::Patch;
+use muster_api::{
+    control_status::{ControlStatus, Effect},
+    labels::annotation,
+    plan::{PlanAction, PlanControl},
+};
+
+use super::{
+    controls::Controls,
+    facts::ClusterSeen,
+    heard,
+    intent::{self, Write},
+    rows::{Asks, SeenRow},
+};
+
+/// The controls of rows that do not carry them yet, by cluster.
+pub fn writes(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> Vec<(String, Patch)> {
+    let write = |(cluster, control): &(String, PlanControl)| {
+        let row = carrying(clusters, cluster)?;
+        let stands = row.control.as_ref() == Some(&control.id) || is_taken(row, control);
+        let write = (!stands).then(|| intent::control(row, control))?;
+        match write {
+            Write::Patch(patch) => Some((cluster.clone(), patch)),
+            Write::Append { .. } | Write::Remove(..) => None,
+        }
+    };
+    controls.plan_runs(now).filter_map(write).collect()
+}
+
+/// What came of each control.
+pub fn heard(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> Vec<ControlStatus> {
+    let said = |(cluster, control): &(String, PlanControl)| {
+        let (effect, message) = match carrying(clusters, cluster) {
+            None => (
+                Effect::WithoutEffect,
+                "the cluster has no row of this module with a plan".to_owned(),
+            ),
+            Some(row) => match refused(row, control) {
+                Some(why) => (Effect::WithoutEffect, format!("{}: {why}", words(control))),
+                None => (Effect::Applied, words(control)),
+            },
+        };
+        heard::entry(annotation::PLAN_RUN, Some(cluster), effect, &message)
+    };
+    controls.plan_runs(now).map(said).collect()
+}
+
+/// The steps that are skipped, by the revision in whose rollout that is.
+pub fn skipped(
+    controls: &Controls,
+    clusters: &[ClusterSeen],
+    now: Timestamp,
+) -> BTreeMap<String, Vec<String>> {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (cluster, control) in controls.plan_runs(now) {
+        let row = carrying(clusters, cluster).filter(|row| refused(row, control).is_none());
+        let revision = row.and_then(|row| row.revision.clone());
+        if let (PlanAction::Skip, Some(revision)) = (control.action, revision) {
+            let entry = format!("{cluster}: {}", words(control));
+            all.entry(revision).or_default().push(entry);
+        }
+    }
+    all
+}
+
+/// The row of a cluster, if it carries a sync with a plan.
+fn carrying<'a>(clusters: &'a [ClusterSeen], cluster: &str) -> Option<&'a SeenRow> {
+    let seen = clusters.iter().find(|seen| seen.name == cluster)?;
+    let row = seen.row.as_deref()?;
+    (row.asks == Asks::Carry && row.plan).then_some(row)
+}
+
+fn is_taken(row: &SeenRow, control: &PlanControl) -> bool {
+    let taken = row.echo.as_ref().and_then(|echo| echo.taken.as_ref());
+    taken.is_some_and(|taken| taken.id == control.id)
+}
+
+/// Why the cluster did not take it.
+fn refused<'a>(row: &'a SeenRow, control: &PlanControl) -> Option<&'a str> {
+    let taken = row.echo.as_ref()?.taken.as_ref()?;
+    (taken.id == control.id).then_some(taken.refused.as_deref())?
+}
+
+/// `skip of step schema/migrate in run 1a2b by ann (reason)`.
+fn words(control: &PlanControl) -> String {
+    let action = control.action.as_str();
+    let plan = control.plan.iter().map(|plan| format!(" of plan {plan}"));
+    let step = control.step.iter().map(|step| format!(" of step {step}"));
+    let run = control.run.iter().map(|run| format!(" in run {run}"));
+    let parts: String = plan.chain(step).chain(run).collect();
+    format!("{action}{parts}{}", control.reason.as_deref().unwrap_or_default())
+}
