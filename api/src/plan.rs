@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{assemblage::FailureClass, digest, duration::Duration, kind::kind, schema, validate::names::dns_label};
+use crate::{
+    assemblage::FailureClass, digest, duration::Duration, kind::kind, schema, validate::names::dns_label,
+};
 
 kind! {
     /// The runs of a module's plan in this cluster. Has the name of the Kustomization whose folder it is about, and goes with it. Written by muster's agent.
@@ -94,7 +96,12 @@ impl PlanControl {
     pub fn parse(text: &str, said: &str, reason: Option<String>) -> Option<Self> {
         let mut parts = text.split('/');
         let word = parts.next()?;
-        let all = [PlanAction::Start, PlanAction::Abort, PlanAction::Retry, PlanAction::Skip];
+        let all = [
+            PlanAction::Start,
+            PlanAction::Abort,
+            PlanAction::Retry,
+            PlanAction::Skip,
+        ];
         let action = all.into_iter().find(|action| action.as_str() == word)?;
         let rest: Vec<&str> = parts.collect();
         if rest.iter().any(|part| dns_label(part).is_err()) {
@@ -185,7 +192,9 @@ impl PlanReport {
         let Some((before, rest)) = text.split_once(RUN) else {
             return line(text);
         };
-        if let Some(run) = rest.strip_suffix(')') && !rest.contains(CONTROL) {
+        if let Some(run) = rest.strip_suffix(')')
+            && !rest.contains(CONTROL)
+        {
             return Self {
                 run: run.to_owned(),
                 ..line(before)
@@ -473,7 +482,12 @@ mod tests {
 
     #[test]
     fn words_of_another_form_are_the_line() {
-        for text in ["", "deploy 1/2 a/b InProgress", "deploy (run 1a2b", "deploy (run 1a2b); control"] {
+        for text in [
+            "",
+            "deploy 1/2 a/b InProgress",
+            "deploy (run 1a2b",
+            "deploy (run 1a2b); control",
+        ] {
             let line = PlanReport {
                 line: text.to_owned(),
                 ..PlanReport::default()
@@ -490,10 +504,19 @@ mod tests {
         };
         let step = Some("schema/migrate".to_owned());
         for (text, expect) in [
-            ("start/backup", Some((PlanAction::Start, "backup".to_owned(), None))),
+            (
+                "start/backup",
+                Some((PlanAction::Start, "backup".to_owned(), None)),
+            ),
             ("abort/1a2b", Some((PlanAction::Abort, "1a2b".to_owned(), None))),
-            ("retry/1a2b/schema/migrate", Some((PlanAction::Retry, "1a2b".to_owned(), step.clone()))),
-            ("skip/1a2b/schema/migrate", Some((PlanAction::Skip, "1a2b".to_owned(), step))),
+            (
+                "retry/1a2b/schema/migrate",
+                Some((PlanAction::Retry, "1a2b".to_owned(), step.clone())),
+            ),
+            (
+                "skip/1a2b/schema/migrate",
+                Some((PlanAction::Skip, "1a2b".to_owned(), step)),
+            ),
             ("", None),
             ("start", None),
             ("start/", None),

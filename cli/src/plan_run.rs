@@ -130,7 +130,9 @@ pub enum PlanRunError {
         module: ModuleName,
     },
     /// No run is reported.
-    #[error("cluster {cluster} reports no run of a plan of {module}; next: muster why {module} --cluster {cluster}")]
+    #[error(
+        "cluster {cluster} reports no run of a plan of {module}; next: muster why {module} --cluster {cluster}"
+    )]
     NoRun {
         /// The cluster.
         cluster: String,
@@ -190,7 +192,12 @@ fn told(on: &OnRunFlags, done: &str, answer: Option<(ControlTaken, Option<String
             say!("{next}");
             DONE
         }
-        Some((ControlTaken { refused: Some(why), .. }, _)) => {
+        Some((
+            ControlTaken {
+                refused: Some(why), ..
+            },
+            _,
+        )) => {
             say!("{module}: {cluster}: {done} refused: {why}");
             FAILED
         }
@@ -229,7 +236,9 @@ fn words(verb: &PlanRunVerb, state: &SyncState, on: &OnRunFlags) -> Result<Strin
     match (PlanControl::parse(&words, "", None), verb) {
         (Some(_), _) => Ok(words),
         (None, PlanRunVerb::Start(flags)) => Err(PlanRunError::NotPlan(flags.plan.clone())),
-        (None, PlanRunVerb::Retry(flags) | PlanRunVerb::Skip(flags)) => Err(PlanRunError::NotStep(flags.step.clone())),
+        (None, PlanRunVerb::Retry(flags) | PlanRunVerb::Skip(flags)) => {
+            Err(PlanRunError::NotStep(flags.step.clone()))
+        }
         (None, PlanRunVerb::Abort(_)) => Err(PlanRunError::NoRun {
             cluster: on.cluster.clone(),
             module: on.module.clone(),
@@ -265,7 +274,9 @@ async fn answered(
         let object = object.with_context(|| format!("proxyassemblage/{} is gone", on.cluster))?;
         let state = of(&object, &on.module.name);
         let run = state.and_then(|state| state.plan_run.as_ref());
-        let taken = run.and_then(|run| run.control.clone()).filter(|taken| taken.id == id);
+        let taken = run
+            .and_then(|run| run.control.clone())
+            .filter(|taken| taken.id == id);
         if let Some(taken) = taken {
             return Ok((taken, state.and_then(|state| state.plan.clone())));
         }
@@ -307,15 +318,32 @@ mod tests {
     fn a_control_names_the_run_that_the_cluster_reports() {
         check(&["start", "backup", "module/db"], None, Ok("start/backup"));
         check(&["abort", "db"], Some("1a2b"), Ok("abort/1a2b"));
-        check(&["retry", "db", "--step", "schema/migrate"], Some("1a2b"), Ok("retry/1a2b/schema/migrate"));
-        check(&["skip", "db", "--step", "schema/migrate"], Some("1a2b"), Ok("skip/1a2b/schema/migrate"));
+        check(
+            &["retry", "db", "--step", "schema/migrate"],
+            Some("1a2b"),
+            Ok("retry/1a2b/schema/migrate"),
+        );
+        check(
+            &["skip", "db", "--step", "schema/migrate"],
+            Some("1a2b"),
+            Ok("skip/1a2b/schema/migrate"),
+        );
     }
 
     #[test]
     fn bad_input_writes_nothing() {
-        check(&["start", "Back/up", "db"], None, Err("\"Back/up\" cannot be the name of a plan"));
-        check(&["skip", "db", "--step", "migrate"], Some("1a2b"), Err("\"migrate\" is not of the form PHASE/STEP"));
-        let none = "cluster eu-1 reports no run of a plan of module/db; next: muster why module/db --cluster eu-1";
+        check(
+            &["start", "Back/up", "db"],
+            None,
+            Err("\"Back/up\" cannot be the name of a plan"),
+        );
+        check(
+            &["skip", "db", "--step", "migrate"],
+            Some("1a2b"),
+            Err("\"migrate\" is not of the form PHASE/STEP"),
+        );
+        let none =
+            "cluster eu-1 reports no run of a plan of module/db; next: muster why module/db --cluster eu-1";
         check(&["abort", "db"], None, Err(none));
     }
 }

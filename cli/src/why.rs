@@ -99,7 +99,10 @@ pub fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
     let mut blocks = vec![output::wrapped(headline, width)];
     if let Some(PlanView { line, run, class: _ }) = plan {
         let run = run.iter().map(|run| format!(" (run {run})"));
-        blocks.push(output::wrapped(&format!("Plan: {line}{}", run.collect::<String>()), width));
+        blocks.push(output::wrapped(
+            &format!("Plan: {line}{}", run.collect::<String>()),
+            width,
+        ));
     }
     if checks.is_empty() {
         blocks.extend(steps.iter().map(|step| told(step, width)));

@@ -9,8 +9,7 @@ use muster_api::{
 use serde::Serialize;
 
 use crate::{
-    Cell, Choice, Fleet, HeldWithdrawal, ModuleRef, ModuleView, Objects, Shape,
-    assignment,
+    Cell, Choice, Fleet, HeldWithdrawal, ModuleRef, ModuleView, Objects, Shape, assignment,
     chain::{self, Check},
     listed, nodes, withdrawal,
     words::{counted, shell_word},
@@ -100,7 +99,9 @@ impl PlanView {
         Some(Self {
             line: state.plan.clone()?,
             run: state.plan_run.as_ref().map(|run| run.uid.clone()),
-            class: state.class.map(|class| assignment::fault(class, "this cluster's")),
+            class: state
+                .class
+                .map(|class| assignment::fault(class, "this cluster's")),
         })
     }
 

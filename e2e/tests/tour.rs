@@ -1,4 +1,4 @@
-//! Promise: `cargo demo -- --tour` plays eight steps in under 90 seconds, checks each from outside the controllers, and exits 0 only if all
+//! Promise: `cargo demo -- --tour` plays nine steps in under 90 seconds, checks each from outside the controllers, and exits 0 only if all
 //! was as it should be.
 
 #![allow(
@@ -18,7 +18,7 @@ use muster_e2e::bed::muster;
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// What each step is called, and a check of it that has to be there.
-const STEPS: [(&str, &str); 8] = [
+const STEPS: [(&str, &str); 9] = [
     ("First rollout", "podinfo 6.0.0 runs in all five clusters"),
     (
         "A good version",
@@ -29,6 +29,7 @@ const STEPS: [(&str, &str); 8] = [
     ("Recovery", "no cluster was written to"),
     ("A cluster joins", "the other five were not written to"),
     ("A cluster goes offline, and returns", "us-2 was not written to"),
+    ("A plan", "it names the step, its Job, and what can be done"),
     (
         "A withdrawal, stopped by the brake",
         "podinfo is in all six, untouched",
@@ -73,7 +74,7 @@ fn the_tour_ends_well_in_time() {
         !said.contains('✗') || said.contains("✗ dev-1"),
         "only the bad version fails: {said}"
     );
-    assert!(said.contains("All is as it should be: 8 steps, "), "{said}");
+    assert!(said.contains("All is as it should be: 9 steps, "), "{said}");
     assert!(!said.contains('\u{1b}'), "no escapes in a pipe");
     assert!(took < LIMIT, "{took:?} is longer than {LIMIT:?}");
 }

@@ -276,6 +276,7 @@ fn a_step_that_may_fail_stops_nothing_and_still_says_that_it_failed() {
     );
 }
 
+/// R27: progress is re-shaped against the plan of now.
 #[test]
 fn progress_gets_the_shape_of_the_plan_and_completed_steps_stay() {
     let (run, _) = pass(

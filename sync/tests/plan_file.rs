@@ -378,7 +378,7 @@ fn the_plan_that_is_next() {
                 ..Completed::default()
             })
             .collect(),
-        history: Vec::new(),
+        ..PlanRunStatus::default()
     };
     let begin = |name: &str| Next::Begin(name.to_owned());
     assert_eq!(new.next(&PlanRunStatus::default(), 0), begin("deploy"));

@@ -34,6 +34,7 @@ use crate::{
     once::{self, RetryFlags, RevisionFlags, StageFlags, WithdrawFlags},
     pause::{self, PauseFlags, ResumeFlags},
     plan::{self, PlanFlags},
+    plan_run::{self, PlanRunFlags},
     process::{AGENT_EXAMPLES, CONTROLLER_EXAMPLES},
     reconcile,
     replay::{self, ReplayFlags},
@@ -44,7 +45,6 @@ use crate::{
     unenroll::{self, UnenrollFlags},
     uninstall::{self, UninstallFlags},
     version, why,
-    plan_run::{self, PlanRunFlags},
     window::{self, WindowFlags},
     zones::{self, ZonesFlags},
 };

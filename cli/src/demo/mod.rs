@@ -81,6 +81,9 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
     let pace = if is_tour { Pace::TOUR } else { Pace::PERSON };
     let spare = Name::spare();
     let everyone: Vec<Name> = names.iter().cloned().chain([spare.clone()]).collect();
+    if is_tour {
+        repository::plan(&folder.path().join("plan"))?;
+    }
     let repository = repository::make(&folder.fleet(), &everyone, pace, nodes)?;
     let plane = Plane::start(&ground, is_tour)
         .await

@@ -11,6 +11,9 @@ use super::{Pace, cluster::Name, nodes};
 /// The example fleet, as it lies in `examples/fleet`.
 static FLEET: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/fleet");
 
+/// The example of a plan, as it lies in `examples/plan`: the tour takes it into the fleet.
+static PLAN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/plan");
+
 /// The deadline as the example has it.
 const DEADLINE: &str = "progressDeadlineSeconds: 30\n";
 
@@ -33,6 +36,13 @@ pub fn make(folder: &Path, clusters: &[Name], pace: Pace, nodes: bool) -> anyhow
     }
     commit(folder).with_context(|| format!("git in {}", folder.display()))?;
     Ok(format!("file://{}", folder.display()))
+}
+
+/// Writes the example of a plan beside the work tree.
+pub fn plan(folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder)?;
+    PLAN.extract(folder)
+        .context("the example of a plan cannot be written")
 }
 
 /// Writes a file of the work tree.

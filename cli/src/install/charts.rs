@@ -121,7 +121,11 @@ fn templates(role: Role) -> String {
             let [all, shown, with, neither] = variants
                 .each_ref()
                 .map(|variant| variant.get(&name).map_or("", String::as_str));
-            either(condition, &either(given, all, shown), &either(given, with, neither))
+            either(
+                condition,
+                &either(given, all, shown),
+                &either(given, with, neither),
+            )
         });
         let document = either("eq .Values.sync \"builtin\"", &builtin, &flux);
         // It is there already, or everywhere.

@@ -143,7 +143,9 @@ fn look(files: &Files, variables: &Variables) -> Report {
             }
         }
     }
-    report.findings.extend(plans::check(files, fleet.modules()));
+    report
+        .findings
+        .extend(plans::check(files, fleet.modules(), variables));
     report.findings.extend(fleet.look());
     report
         .findings

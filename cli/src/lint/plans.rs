@@ -1,11 +1,12 @@
 //! Plans: read with the files of their folder, as the agent reads them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use muster_sync::{
     build::{BuildOptions, Plans},
-    plan::{self, Planned, PlannedError, Planning},
+    plan::{self, PlanProblem, Planned, PlannedError, Planning},
     source::{File, Files},
+    substitute::Variables,
     yaml::Document,
 };
 
@@ -18,8 +19,9 @@ use super::{
 /// How long a step may take where no Module is known.
 const NO_LIMIT: std::time::Duration = std::time::Duration::MAX;
 
-/// What is wrong with the plans that modules name, and with those that no module of these files names.
-pub fn check(files: &Files, modules: &[(Document, Written)]) -> Vec<Finding> {
+/// What is wrong with the plans that modules name, and with those that no module of these files names. `given`: what variables stand for beside
+/// those of the module.
+pub fn check(files: &Files, modules: &[(Document, Written)], given: &Variables) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut named = Vec::new();
     for (document, module) in modules {
@@ -38,7 +40,9 @@ pub fn check(files: &Files, modules: &[(Document, Written)]) -> Vec<Finding> {
         };
         let of_planning = files.iter().filter(|file| planning.names(&file.path));
         named.extend(of_planning.map(|file| file.path.clone()));
-        match read(files, &planning) {
+        let mut variables = package.substitute.clone();
+        variables.extend(given.values().clone());
+        match read(files, &planning, variables) {
             // Every file is below the root: the folder may be that of another repository.
             Err(PlannedError::NoFile { .. }) if matches!(folder, "" | ".") => {}
             Err(PlannedError::NoFile { file, folder }) => {
@@ -61,16 +65,26 @@ pub fn check(files: &Files, modules: &[(Document, Written)]) -> Vec<Finding> {
             timeout: NO_LIMIT,
             deadline: None,
         };
-        findings.extend(of(read(files, &planning)));
+        let mut result = read(files, &planning, given.values().clone());
+        // What a module would give is not known.
+        if let Err(PlannedError::Plans(errors)) = &mut result {
+            errors.retain(|error| !matches!(*error.problem, PlanProblem::When(_)));
+        }
+        findings.extend(of(result));
     }
     findings
 }
 
-fn read(files: &Files, planning: &Planning<'_>) -> Result<Planned, PlannedError> {
+fn read(
+    files: &Files,
+    planning: &Planning<'_>,
+    substitute: BTreeMap<String, String>,
+) -> Result<Planned, PlannedError> {
     let below = files.iter().filter(|file| is_below(&file.path, planning.folder));
     let below: Vec<File> = below.cloned().collect();
     let options = BuildOptions {
         plans: Plans::LeftOut,
+        substitute,
         ..BuildOptions::default()
     };
     Planned::read(&Files::new(below), planning, &options)

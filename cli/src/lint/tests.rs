@@ -483,3 +483,36 @@ fn a_path_of_two_node_modules_is_told_at_the_second() {
         [("MST0310", 10)]
     );
 }
+
+/// A plan is judged with the variables that its module gives, as in a cluster.
+#[test]
+fn plans_are_read_as_in_a_cluster() {
+    let plan = |when: &str| {
+        format!(
+            "apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec:\n  plans:\n    deploy:\n      phases:\n      \
+             - name: app\n        steps:\n        - {{name: rest, when: '{when}', apply: ['*']}}\n"
+        )
+    };
+    let web = |package: &str| module("web").replace("path: apps/web", package);
+    let with = "path: apps/web, plan: {file: plan.yaml}, substitute: {BACKUP: yes-please}";
+    let without = "path: apps/web, plan: {file: plan.yaml}, substitute: {OTHER: x}";
+    let check = |module: Option<String>, when: &str, expect: &[&str]| {
+        let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: default}\n".to_owned();
+        let mut files = vec![
+            ("apps/web/plan.yaml", plan(when)),
+            ("apps/web/config.yaml", config),
+        ];
+        files.extend(module.map(|module| ("modules/web.yaml", module)));
+        let files = files.into_iter().map(|(path, text)| File {
+            path: path.to_owned(),
+            bytes: text.into(),
+        });
+        let report = look(&Files::new(files), &no_variables());
+        let codes: Vec<&str> = report.findings.iter().map(|finding| finding.code.id()).collect();
+        assert_eq!(codes, expect, "{when}: {:?}", report.findings);
+    };
+    check(Some(web(with)), "${BACKUP}", &[]);
+    check(Some(web(without)), "${BACKUP}", &["MST0311"]);
+    check(Some(web(without)), "${BACKUP:-}", &[]);
+    check(None, "${BACKUP}", &[]);
+}

@@ -132,6 +132,15 @@ impl Expander {
                 )
                 .await?;
             }
+            Write::ControlPlanRun { name, control } => {
+                let by = PatchParams {
+                    field_manager: Some(self.manager.to_owned()),
+                    ..PatchParams::default()
+                };
+                let runs: Api<PlanRun> = self.api();
+                let patch = Patch::Merge(json!({"spec": {"control": control}}));
+                call(format!("putting PlanRun {name}"), runs.patch(&name, &by, &patch)).await?;
+            }
             Write::Ask { name, uid, request } => {
                 let asked =
                     json!({"metadata": {"uid": uid, "annotations": {RECONCILE_REQUESTED_AT: request}}});
@@ -192,6 +201,7 @@ fn once(mut plan: Plan, sources: &mut BTreeSet<String>) -> Plan {
         Write::Create(_)
         | Write::Replace(_)
         | Write::PutPlanRun(_)
+        | Write::ControlPlanRun { .. }
         | Write::Ask { .. }
         | Write::Delete { .. } => true,
     });

@@ -14,7 +14,7 @@ use muster_api::{
     digest,
     flux::{GitRepository, Kustomization},
     labels::{self, annotation::RECONCILE_REQUESTED_AT},
-    plan::PlanRun,
+    plan::{PlanControl, PlanRun},
     reasons::{ObjectReason, Reason},
 };
 
@@ -131,6 +131,13 @@ pub enum Write {
     Replace(Box<Kustomization>),
     /// Put the PlanRun of a Kustomization, before it is carried out by it.
     PutPlanRun(Box<PlanRun>),
+    /// Put what is done by hand into the PlanRun of a Kustomization that is being deleted: what else its spec says stays.
+    ControlPlanRun {
+        /// The name of both.
+        name: String,
+        /// What is done.
+        control: Box<PlanControl>,
+    },
     /// Ask for exactly this Kustomization to be carried out at once.
     Ask {
         /// Its name.
@@ -351,7 +358,7 @@ fn asked(row: &SyncRow, live: &Kustomization, mut next: Kustomization) -> Kustom
 }
 
 /// What a Kustomization is asked by, for a row: its token, or without one what its annotations say.
-fn request(row: &SyncRow, annotations: BTreeMap<&String, &String>) -> String {
+pub fn request(row: &SyncRow, annotations: BTreeMap<&String, &String>) -> String {
     if let Some(token) = row.token {
         let asked = format!("{}-{token}", labels::MUSTER);
         return match &row.plan_control {

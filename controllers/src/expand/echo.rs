@@ -4,7 +4,7 @@ use muster_api::{
     assemblage::{FailureClass, SyncPhase, SyncRow, SyncState},
     conditions::bounded,
     evidence::Assumed,
-    plan::PlanRunReport,
+    plan::{PlanReport, PlanRunReport},
     reasons::Reason,
     schema::MAX_MESSAGE,
 };
@@ -72,11 +72,20 @@ pub fn judged(row: &SyncRow, verdict: Verdict) -> SyncState {
         terminal,
         assumed: assumed.as_ref().map(Assumed::within_limits),
         progress,
+        ..planned(state(row, phase, word, message.as_deref()), plan)
+    }
+}
+
+/// The state with where its plan stands.
+pub fn planned(state: SyncState, plan: Option<PlanReport>) -> SyncState {
+    SyncState {
         plan: plan.as_ref().map(|plan| plan.line.clone()),
-        plan_run: plan.filter(|plan| !plan.run.is_empty()).map(|plan| PlanRunReport {
-            uid: plan.run,
-            control: plan.control,
-        }),
-        ..state(row, phase, word, message.as_deref())
+        plan_run: plan
+            .filter(|plan| !plan.run.is_empty())
+            .map(|plan| PlanRunReport {
+                uid: plan.run,
+                control: plan.control,
+            }),
+        ..state
     }
 }

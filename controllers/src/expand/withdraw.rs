@@ -9,6 +9,8 @@
 //! Invariant: it is deleted with all that it installed only while its finalizer is on. The built-in sync puts none on what is let go anyway;
 //! deleted without it, the Kustomization would be gone at once and the content would stay, confirmed as withdrawn.
 
+use std::collections::BTreeMap;
+
 use kube::ResourceExt;
 use muster_api::{
     assemblage::{SyncPhase, SyncRow, SyncState, Withdraw},
@@ -17,7 +19,7 @@ use muster_api::{
 };
 
 use super::{
-    decide::{Live, Plan, Scope, View, Write, untouchable},
+    decide::{Live, Plan, Scope, View, Write, request, untouchable},
     echo,
     seen::KustomizationRow,
 };
@@ -43,7 +45,35 @@ pub fn decide(scope: &Scope, view: &View<'_>, how: Withdraw) -> Plan {
             ..state
         });
     }
-    next(view.row, row, live, policy(how))
+    let mut plan = next(view.row, row, live, policy(how));
+    // Its plan `cleanup` may be at work.
+    if let Some(seen) = row.report.plan.as_ref().filter(|_| row.deleting) {
+        let report = seen.report.clone();
+        plan.state = echo::planned(plan.state, Some(report));
+        plan.writes.extend(by_hand(view.row, row, &live.name_any()));
+    }
+    plan
+}
+
+/// What is done by hand to the cleanup goes into the PlanRun, and the Kustomization is asked to read it: once for each control.
+fn by_hand(row: &SyncRow, seen: &KustomizationRow, name: &str) -> Vec<Write> {
+    let Some(control) = &row.plan_control else {
+        return Vec::new();
+    };
+    let request = request(row, BTreeMap::new());
+    if seen.asked.as_ref() == Some(&request) {
+        return Vec::new();
+    }
+    let control = Write::ControlPlanRun {
+        name: name.to_owned(),
+        control: Box::new(control.clone()),
+    };
+    let ask = Write::Ask {
+        name: name.to_owned(),
+        uid: seen.uid.clone(),
+        request,
+    };
+    vec![control, ask]
 }
 
 fn next(row: &SyncRow, seen: &KustomizationRow, live: &Kustomization, policy: DeletionPolicy) -> Plan {

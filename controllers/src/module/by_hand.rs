@@ -71,11 +71,13 @@ pub fn skipped(
     all
 }
 
-/// The row of a cluster, if it carries a sync with a plan.
+/// The row of a cluster, if its sync has a plan.
 fn carrying<'a>(clusters: &'a [ClusterSeen], cluster: &str) -> Option<&'a SeenRow> {
     let seen = clusters.iter().find(|seen| seen.name == cluster)?;
     let row = seen.row.as_deref()?;
-    (row.asks == Asks::Carry && row.plan).then_some(row)
+    // Of one that is withdrawn the cluster says whether it has one.
+    let has_plan = row.plan || row.echo.as_ref().is_some_and(|echo| echo.plan.is_some());
+    (row.asks != Asks::Bare && has_plan).then_some(row)
 }
 
 fn is_taken(row: &SeenRow, control: &PlanControl) -> bool {

@@ -329,14 +329,22 @@ fn plan_runs(
     let mut entries: Vec<(String, PlanControl)> = Vec::new();
     for name in control.names().into_iter().filter(|name| *name != "false") {
         let problem = match entry(name) {
-            None => "is not of the form CLUSTER@start/PLAN, CLUSTER@abort/RUN, CLUSTER@retry/RUN/PHASE/STEP or CLUSTER@skip/RUN/PHASE/STEP",
-            Some((cluster, _)) if entries.iter().any(|(other, _)| *other == cluster) => "is the second for its cluster: one at a time is taken",
+            None => {
+                "is not of the form CLUSTER@start/PLAN, CLUSTER@abort/RUN, CLUSTER@retry/RUN/PHASE/STEP or CLUSTER@skip/RUN/PHASE/STEP"
+            }
+            Some((cluster, _)) if entries.iter().any(|(other, _)| *other == cluster) => {
+                "is the second for its cluster: one at a time is taken"
+            }
             Some(entry) => {
                 entries.push(entry);
                 continue;
             }
         };
-        return Err(unreadable(annotation::PLAN_RUN, &format!("{name:?} {problem}"), words));
+        return Err(unreadable(
+            annotation::PLAN_RUN,
+            &format!("{name:?} {problem}"),
+            words,
+        ));
     }
     Ok(Some((control, entries)))
 }

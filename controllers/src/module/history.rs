@@ -574,6 +574,7 @@ mod tests {
             &memory('a', RunState::Open, None),
             &Summary::default(),
             &Controls::default(),
+            &BTreeMap::new(),
             Timestamp::UNIX_EPOCH,
         );
         assert_eq!((told["web-a"].verdict, told["web-a"].evidence.len()), (None, 0));
@@ -588,11 +589,25 @@ mod tests {
         };
         let mut rows = rows("ab");
         let mut tell = |memory: &Memory| {
-            let told = stories(&rows, memory, &counts, &Controls::default(), now);
+            let told = stories(
+                &rows,
+                memory,
+                &counts,
+                &Controls::default(),
+                &BTreeMap::new(),
+                now,
+            );
             for (name, status) in &told {
                 rows.get_mut(name).unwrap().status = status.clone();
             }
-            let again = stories(&rows, memory, &counts, &Controls::default(), now);
+            let again = stories(
+                &rows,
+                memory,
+                &counts,
+                &Controls::default(),
+                &BTreeMap::new(),
+                now,
+            );
             let said = told.into_iter().map(|(name, status)| {
                 (
                     name,
@@ -630,7 +645,14 @@ mod tests {
         let mut tell = |started: u64, state, now| {
             let mut memory = memory('a', state, Some('a'));
             memory.run.as_mut().unwrap().started = Millis(started * 1_000 + 7);
-            let told = stories(&rows, &memory, &counts, &Controls::default(), at(now));
+            let told = stories(
+                &rows,
+                &memory,
+                &counts,
+                &Controls::default(),
+                &BTreeMap::new(),
+                at(now),
+            );
             if let Some(status) = told.get("web-a") {
                 // As it comes back from the API server.
                 let read = serde_json::from_value(serde_json::to_value(status).unwrap()).unwrap();

@@ -247,6 +247,9 @@ mod tests {
             revision: None,
             asks: Asks::Carry,
             echo: None,
+            attempt: None,
+            plan: false,
+            control: None,
             assigned: muster_rollout::Row {
                 token: muster_rollout::Token(0),
                 content: muster_rollout::Content::Nothing,
@@ -291,6 +294,51 @@ mod tests {
             "{\"op\":\"add\",\"path\":\"/spec/syncs/2/token\",\"value\":5}",
         );
         check(removal(&seen), "{\"op\":\"remove\",\"path\":\"/spec/syncs/2\"}");
+    }
+
+    /// Only what failed here and is assigned once more runs its plan again.
+    #[test]
+    fn an_attempt_rises_where_the_same_content_failed() {
+        use crate::module::rows::Echo;
+        let content = |digest: &str, plan: bool| SyncRow {
+            digest: Some(digest.to_owned()),
+            package: Some(
+                serde_json::from_value(json!({"plan": plan.then(|| json!({"file": "plan.yaml"}))})).unwrap(),
+            ),
+            ..SyncRow::default()
+        };
+        let check =
+            |phase: SyncPhase, reported: u64, before: Option<u64>, content: &SyncRow, expect: Option<u64>| {
+                let seen = SeenRow {
+                    digest: Some("a".to_owned()),
+                    attempt: before,
+                    echo: Some(Echo {
+                        digest: Some("a".to_owned()),
+                        token: Some(reported),
+                        phase,
+                        reason: None,
+                        message: None,
+                        progress: None,
+                        plan: None,
+                        taken: None,
+                    }),
+                    ..seen(Some(4))
+                };
+                assert_eq!(
+                    attempt(&seen, content, 5),
+                    expect,
+                    "{phase:?} {reported} {before:?}"
+                );
+            };
+        let same = content("a", true);
+        check(SyncPhase::Failed, 4, None, &same, Some(5));
+        check(SyncPhase::Failed, 4, Some(3), &same, Some(5));
+        // A fence of before, a cluster that was away, another content, a row without a plan.
+        check(SyncPhase::Failed, 3, Some(2), &same, Some(2));
+        check(SyncPhase::Succeeded, 4, Some(2), &same, Some(2));
+        check(SyncPhase::Updating, 4, None, &same, None);
+        check(SyncPhase::Failed, 4, Some(2), &content("b", true), None);
+        check(SyncPhase::Failed, 4, None, &content("a", false), None);
     }
 
     #[test]

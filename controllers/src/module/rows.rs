@@ -228,7 +228,10 @@ fn seen(position: usize, sync: &SyncRow, states: &[SyncState]) -> SeenRow {
         asks,
         echo: state.map(echo),
         attempt: sync.attempt,
-        plan: sync.package.as_ref().is_some_and(|package| package.plan.is_some()),
+        plan: sync
+            .package
+            .as_ref()
+            .is_some_and(|package| package.plan.is_some()),
         control: sync.plan_control.as_ref().map(|control| control.id.clone()),
         assigned: assigned(sync, asks),
         reported: state.map(|state| reported(sync.token, state)),
@@ -244,10 +247,7 @@ fn echo(state: &SyncState) -> Echo {
         message: state.message.clone(),
         progress: state.progress.clone(),
         plan: state.plan.clone(),
-        taken: state
-            .plan_run
-            .as_ref()
-            .and_then(|run| run.control.clone()),
+        taken: state.plan_run.as_ref().and_then(|run| run.control.clone()),
     }
 }
 

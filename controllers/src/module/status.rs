@@ -104,7 +104,12 @@ pub fn rolling<K: ModuleObject>(
 /// What people say, and what came of it: first what has no effect.
 fn controls(seen: &Observation, now: Timestamp) -> Vec<ControlStatus> {
     let mut all = by_hand::heard(&seen.controls, seen.clusters(), now);
-    all.extend(heard::all(&Words::CLUSTERS, &seen.controls, heard(seen.clusters()), now));
+    all.extend(heard::all(
+        &Words::CLUSTERS,
+        &seen.controls,
+        heard(seen.clusters()),
+        now,
+    ));
     all.sort_by_key(|said| said.effect);
     all.truncate(MAX_ATTENTION);
     all

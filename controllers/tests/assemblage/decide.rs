@@ -1,10 +1,12 @@
 //! What a row needs, by what is there.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
 use muster_api::{
     assemblage::{SyncPhase, SyncRow, SyncState, Withdraw},
     flux::{DeletionPolicy, Kustomization},
     labels::finalizer,
+    plan::PlanControl,
 };
 use muster_controllers::expand::decide::{Away, Wish, Write};
 use serde_json::json;
@@ -255,6 +257,37 @@ fn withdrawal_marks_deletes_and_waits() {
     );
     let plan = check(Case::withdraw(Withdraw::Prune), "[] Withdrawn Excluded");
     assert_eq!(plan.state.token, Some(9));
+}
+
+/// The plan `cleanup` is at work: what is done to it by hand is written once.
+#[test]
+fn what_is_done_by_hand_reaches_a_cleanup() {
+    let mut there = live(&derived(&row(OLD, 1)));
+    there.spec.deletion_policy = Some(DeletionPolicy::WaitForTermination);
+    there.metadata.finalizers = Some(vec![finalizer::FLUX.to_owned()]);
+    there.metadata.deletion_timestamp = Some(Time("2026-01-01T00:00:00Z".parse().unwrap()));
+    let cleanup = "cleanup 1/1 before/dump FatalError";
+    let mut plan = condition("False", "Revision", &format!("{cleanup} (run 1a2b)"));
+    plan.type_ = "Plan".to_owned();
+    there.status.as_mut().unwrap().conditions.push(plan);
+    let case = |there: Kustomization| {
+        let mut case = Case::withdraw(Withdraw::Prune).with(there);
+        case.row.plan_control = PlanControl::parse("skip/1a2b/before/dump", "", None);
+        case
+    };
+    let id = case(there.clone()).row.plan_control.unwrap().id;
+    let plan = check(
+        case(there.clone()),
+        &format!("[control web by {id}, ask k-1 for muster-9-{id}] Withdrawing Withdrawing")
+            .replace("web", there.metadata.name.as_deref().unwrap()),
+    );
+    assert_eq!(plan.state.plan.as_deref(), Some(cleanup));
+    assert_eq!(plan.state.plan_run.unwrap().uid, "1a2b");
+    there.annotations_mut().insert(
+        "reconcile.fluxcd.io/requestedAt".to_owned(),
+        format!("muster-9-{id}"),
+    );
+    check(case(there), "[] Withdrawing Withdrawing");
 }
 
 #[test]

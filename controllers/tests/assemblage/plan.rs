@@ -81,7 +81,9 @@ async fn what_is_done_by_hand_reaches_the_plan_run_and_leaves_the_row_as_it_was(
     let mut cluster = Cluster::downstream().await;
     cluster.run_assemblages();
     let row = with_plan(json!({"file": "plan.yaml"}));
-    cluster.create(assemblage("eu-1", std::slice::from_ref(&row))).await;
+    cluster
+        .create(assemblage("eu-1", std::slice::from_ref(&row)))
+        .await;
     let kustomization = cluster.carry_out("eu-1", "web", OLD).await;
     let succeeded = "1 Succeeded UpToDate";
     cluster
@@ -90,7 +92,9 @@ async fn what_is_done_by_hand_reaches_the_plan_run_and_leaves_the_row_as_it_was(
     let control = PlanControl::parse("start/backup", "", None).unwrap();
     let mut wanted = row.clone();
     (wanted.attempt, wanted.plan_control) = (Some(7), Some(control.clone()));
-    cluster.set_rows::<muster_api::Assemblage>("eu-1", &[wanted]).await;
+    cluster
+        .set_rows::<muster_api::Assemblage>("eu-1", &[wanted])
+        .await;
     let spec = PlanRunSpec {
         file: "plan.yaml".to_owned(),
         attempt: Some(7),
@@ -99,7 +103,9 @@ async fn what_is_done_by_hand_reaches_the_plan_run_and_leaves_the_row_as_it_was(
     };
     let digest = spec.digest();
     let asked = cluster
-        .until_kustomization("eu-1", "web", |object| object.annotations()["fleet.muster.dev/plan"] == digest)
+        .until_kustomization("eu-1", "web", |object| {
+            object.annotations()["fleet.muster.dev/plan"] == digest
+        })
         .await;
     assert_eq!(
         asked.annotations()["reconcile.fluxcd.io/requestedAt"],

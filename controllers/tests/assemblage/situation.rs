@@ -206,6 +206,7 @@ fn line(plan: &Plan) -> String {
             Write::Create(_) => "create".to_owned(),
             Write::Replace(next) => format!("replace at {}", next.resource_version().unwrap_or_default()),
             Write::PutPlanRun(_) => "put plan run".to_owned(),
+            Write::ControlPlanRun { name, control } => format!("control {name} by {}", control.id),
             Write::Ask { uid, request, .. } => format!("ask {uid} for {request}"),
             Write::Delete {
                 uid,

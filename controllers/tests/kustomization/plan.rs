@@ -140,6 +140,7 @@ async fn value(bed: &Bed, name: &str) -> Value {
         .map_or(Value::Null, |object| object["data"]["key"].clone())
 }
 
+/// R22: a run is complete by evidence, and neither a restart nor a request begins another one.
 #[tokio::test(start_paused = true)]
 async fn the_first_version_is_deployed_step_by_step() {
     let mut bed = planned(PLAN, "1").await;
@@ -196,6 +197,26 @@ async fn the_first_version_is_deployed_step_by_step() {
     assert_eq!(jobs(&bed).await, Vec::<Value>::new());
 }
 
+/// R19: intent is what git says, and is compared with what was carried out here: nothing is missed while the agent is down.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_came_while_the_agent_was_down_is_carried_out() {
+    let mut bed = planned(PLAN, "1").await;
+    end(&bed, "1", "Complete").await;
+    bed.until_ready("app", "True ReconciliationSucceeded").await;
+    bed.crash();
+    commit(&bed, PLAN, "2");
+    let third = commit(&bed, PLAN, "3");
+    bed.pass(Duration::from_secs(3_600)).await;
+    bed.start();
+    end(&bed, "3", "Complete").await;
+    bed.until_at("app", &third).await;
+    assert_eq!(
+        (made(&bed).len(), value(&bed, "settings").await),
+        (2, json!("v3"))
+    );
+}
+
+/// KX2: what failed stays failed until something else is asked for.
 #[tokio::test(start_paused = true)]
 async fn a_migration_that_fails_leaves_the_rest_as_it_was_and_a_fix_goes_through() {
     let bed = planned(PLAN, "1").await;
@@ -261,13 +282,16 @@ async fn going_back_runs_no_migration() {
     assert_eq!(made(&bed).len(), 2);
 }
 
+/// R20, R23: one run at a time, and what waits names the run that it waits for.
 #[tokio::test(start_paused = true)]
 async fn a_new_content_waits_for_the_job_that_is_at_work() {
     let bed = planned(PLAN, "1").await;
     bed.until(JOBS, |list| open(list, "tool:1").is_some()).await;
     let second = commit(&bed, PLAN, "2");
     let object = bed.until_ready("app", "False PlanRunning").await;
-    assert!(message(&object, "Ready").contains("is at work"), "{object:#}");
+    let uid = run(&bed).await["run"]["uid"].as_str().unwrap().to_owned();
+    let waits = format!("of run {uid} (plan deploy) is at work");
+    assert!(message(&object, "Ready").contains(&waits), "{object:#}");
     bed.pass(Duration::from_secs(120)).await;
     assert_eq!(made(&bed).len(), 1, "two migrations never run together");
     end(&bed, "1", "Complete").await;
@@ -322,6 +346,7 @@ async fn what_a_run_applied_stays_whatever_namespace_is_written() {
     assert_eq!(before["metadata"]["uid"], after["metadata"]["uid"]);
 }
 
+/// R26: a Job's name says run, phase, step and try, so that none is made twice.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_gone_before_it_was_seen_to_end_is_made_once_more_under_another_name() {
     for restart in [false, true] {
@@ -602,6 +627,7 @@ async fn killed_before_every_write() {
     every(Blow::Before, 50, tell).await;
 }
 
+/// KX1, R21: what a second write says follows from the first, so that no crash between them leaves a run that nothing ends.
 #[tokio::test(start_paused = true)]
 async fn killed_after_every_write() {
     every(Blow::After, 50, tell).await;

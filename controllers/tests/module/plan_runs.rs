@@ -37,7 +37,10 @@ async fn end(bed: &Bed, cluster: &str, tag: &str, how: &str) {
     let image = format!("tool:{tag}");
     let open = |job: &Job| {
         let spec = serde_json::to_value(&job.spec).unwrap();
-        let ended = job.status.as_ref().is_some_and(|status| status.conditions.is_some());
+        let ended = job
+            .status
+            .as_ref()
+            .is_some_and(|status| status.conditions.is_some());
         !ended && spec["template"]["spec"]["containers"][0]["image"] == image.as_str()
     };
     let name = bed
@@ -87,8 +90,15 @@ async fn module_status(bed: &Bed) -> Value {
 
 async fn revision(bed: &Bed) -> ModuleRevision {
     let wanted = module_status(bed).await["revision"].as_str().unwrap().to_owned();
-    let all = bed.api::<ModuleRevision>().list(&ListParams::default()).await.unwrap();
-    all.items.into_iter().find(|one| one.spec.revision == wanted).unwrap()
+    let all = bed
+        .api::<ModuleRevision>()
+        .list(&ListParams::default())
+        .await
+        .unwrap();
+    all.items
+        .into_iter()
+        .find(|one| one.spec.revision == wanted)
+        .unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,7 +114,11 @@ async fn a_retry_runs_the_plan_again_where_it_failed() {
     assert_eq!(bed.texts("web").await, ["two", "two", "two"]);
     let row = bed.row("eu-1", "web").await.unwrap();
     assert_eq!(row["attempt"], row["token"]);
-    assert_eq!(bed.row("eu-2", "web").await.unwrap()["attempt"], Value::Null, "nothing failed there");
+    assert_eq!(
+        bed.row("eu-2", "web").await.unwrap()["attempt"],
+        Value::Null,
+        "nothing failed there"
+    );
     // A control that changes a token of what is well, such as a pin to what it has, starts nothing.
     pass(Duration::from_mins(30)).await;
     assert_eq!(jobs(&bed, "eu-1").await, 1);
@@ -114,7 +128,10 @@ async fn a_retry_runs_the_plan_again_where_it_failed() {
 #[tokio::test(start_paused = true)]
 async fn a_skipped_step_is_on_record_in_the_row_and_in_the_revision() {
     let bed = failed().await;
-    let (tokens, run) = (bed.row("eu-1", "web").await.unwrap()["token"].clone(), state(&bed, "eu-1").await.plan_run.unwrap());
+    let (tokens, run) = (
+        bed.row("eu-1", "web").await.unwrap()["token"].clone(),
+        state(&bed, "eu-1").await.plan_run.unwrap(),
+    );
     let control = json!({"for": format!("eu-1@skip/{}/schema/migrate", run.uid), "by": "ann", "reason": "done by hand"});
     bed.annotate("web", "plan-run", Some(&control.to_string())).await;
     bed.until("it is taken", || async {
@@ -122,9 +139,20 @@ async fn a_skipped_step_is_on_record_in_the_row_and_in_the_revision() {
         (state.plan.as_deref() == Some("deploy 2/2 Complete, skipped: schema/migrate")).then_some(())
     })
     .await;
-    assert_eq!(bed.texts("web").await, ["two", "one", "one"], "the revision stays bad");
-    assert_eq!(bed.row("eu-1", "web").await.unwrap()["token"], tokens, "what is assigned stays");
-    let words = format!("skip of step schema/migrate in run {} by ann (done by hand)", run.uid);
+    assert_eq!(
+        bed.texts("web").await,
+        ["two", "one", "one"],
+        "the revision stays bad"
+    );
+    assert_eq!(
+        bed.row("eu-1", "web").await.unwrap()["token"],
+        tokens,
+        "what is assigned stays"
+    );
+    let words = format!(
+        "skip of step schema/migrate in run {} by ann (done by hand)",
+        run.uid
+    );
     let skipped = bed
         .until("it is on record", || async {
             let status = revision(&bed).await.status?;
@@ -146,13 +174,21 @@ async fn what_has_no_effect_says_so() {
     let bed = failed().await;
     let before = jobs(&bed, "eu-1").await;
     for (control, effect, message) in [
-        ("eu-9@start/backup", "WithoutEffect", "the cluster has no row of this module with a plan"),
+        (
+            "eu-9@start/backup",
+            "WithoutEffect",
+            "the cluster has no row of this module with a plan",
+        ),
         (
             "eu-2@start/backup",
             "WithoutEffect",
             "start of plan backup: the plan file has these plans to be started by hand: none",
         ),
-        ("eu-2@abort/0123", "WithoutEffect", "abort in run 0123: it is for run 0123, and the run here is"),
+        (
+            "eu-2@abort/0123",
+            "WithoutEffect",
+            "abort in run 0123: it is for run 0123, and the run here is",
+        ),
     ] {
         bed.annotate("web", "plan-run", Some(control)).await;
         bed.until(control, || async {
@@ -164,6 +200,9 @@ async fn what_has_no_effect_says_so() {
     }
     bed.annotate("web", "plan-run", Some("eu-1@skip/schema")).await;
     let said = bed.until_said("web", "Ready", "False InvalidControl").await;
-    assert!(said.contains("\"eu-1@skip/schema\" is not of the form CLUSTER@start/PLAN"), "{said}");
+    assert!(
+        said.contains("\"eu-1@skip/schema\" is not of the form CLUSTER@start/PLAN"),
+        "{said}"
+    );
     assert_eq!(jobs(&bed, "eu-1").await, before);
 }

@@ -23,6 +23,9 @@ spec:
     cleanup:
       phases:
       - {name: before, steps: [{name: dump, apply: [jobs/dump.yaml]}]}
+    backup:
+      phases:
+      - {name: copy, steps: [{name: all, apply: [jobs/backup.yaml]}]}
 ";
 
 /// A failing migration, the fix, the way back, and the end.
@@ -57,6 +60,16 @@ pub async fn a_migration_fails_and_is_fixed(ground: Ground) {
     }
     assert_eq!(images(&bed, "eu-2").await, ["migrate:1", "smoke:1"]);
 
+    // A step is skipped by hand: the cluster goes on, on record, and the version stays bad for all others.
+    let run = row(&bed, "eu-1").await["planRun"]["uid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    by_hand(&bed, &format!("eu-1@skip/{run}/schema/migrate")).await;
+    until_plan(&bed, "eu-1", "deploy 3/3 Complete, skipped: schema/migrate").await;
+    let versions = [version(&bed, "eu-1").await, version(&bed, "eu-2").await];
+    assert_eq!(versions, ["db-v2", "db-v1"]);
+
     // The agent of the first cluster is killed in each phase of the fix.
     let fixed = release(&bed, 3, true);
     bed.target("db", &fixed).await;
@@ -75,6 +88,12 @@ pub async fn a_migration_fails_and_is_fixed(ground: Ground) {
             "{cluster}: one object for each step"
         );
     }
+
+    by_hand(&bed, "eu-2@start/backup").await;
+    until_plan(&bed, "eu-2", "backup 1/1 Complete").await;
+    assert_eq!(images(&bed, "eu-2").await, ["backup:3", "migrate:3", "smoke:3"]);
+    assert_eq!(images(&bed, "eu-1").await, ["migrate:3", "smoke:3"]);
+    bed.until_ready("db", &fixed).await;
 
     bed.target("db", &first).await;
     bed.until_ready("db", &first).await;
@@ -120,7 +139,9 @@ fn release(bed: &Bed, number: u32, good: bool) -> String {
         };
         format!(
             "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}, namespace: {APPS}, {annotations}}}\nspec:\n  backoffLimit: 0\n  \
-             template:\n    spec: {{restartPolicy: Never, containers: [{{name: main, image: '{name}:{number}'}}]}}\n"
+             template:\n    spec: {{restartPolicy: Never, containers: [{{name: main, image: '{name}:{number}{tail}'}}]}}\n",
+            // By which pods of real clusters fail: e2e/real/stages.
+            tail = if fails { "-fails" } else { "" },
         )
     };
     let settings = format!(
@@ -131,6 +152,7 @@ fn release(bed: &Bed, number: u32, good: bool) -> String {
         ("apps/db/jobs/migrate.yaml", &job("migrate", !good)),
         ("apps/db/jobs/smoke.yaml", &job("smoke", false)),
         ("apps/db/jobs/dump.yaml", &job("dump", false)),
+        ("apps/db/jobs/backup.yaml", &job("backup", false)),
         ("apps/db/settings.yaml", &settings),
     ]);
     bed.git.tag(&tag);
@@ -144,6 +166,18 @@ async fn row(bed: &Bed, cluster: &str) -> Value {
     rows.into_iter()
         .find(|row| row["name"] == "db")
         .unwrap_or_default()
+}
+
+/// What `muster plan-run` writes.
+async fn by_hand(bed: &Bed, control: &str) {
+    let annotations = json!({"fleet.muster.dev/plan-run": control});
+    bed.fleet()
+        .patch(
+            kinds::MODULE,
+            "db",
+            json!({"metadata": {"annotations": annotations}}),
+        )
+        .await;
 }
 
 async fn until_plan(bed: &Bed, cluster: &str, step: &str) {

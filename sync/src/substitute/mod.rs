@@ -43,6 +43,11 @@ impl Variables {
         Ok(Self(checked))
     }
 
+    /// What each stands for.
+    pub const fn values(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+
     /// Without any, nothing is substituted, not even `$$`.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

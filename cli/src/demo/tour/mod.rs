@@ -1,4 +1,4 @@
-//! `muster demo --tour`: a fleet's life in eight steps, told in plain words, and checked from outside the controllers.
+//! `muster demo --tour`: a fleet's life in nine steps, told in plain words, and checked from outside the controllers.
 //!
 //! ```text
 //!   Guide ── types the very commands that a person would (git, kubectl, muster, enrol.sh), in the work tree
@@ -12,6 +12,7 @@
 mod fleet;
 mod guide;
 mod observer;
+mod planning;
 mod rights;
 mod rolling;
 mod world;
@@ -64,6 +65,7 @@ impl Tour<'_> {
         self.recovery().await?;
         self.a_cluster_joins().await?;
         self.a_cluster_goes_away().await?;
+        self.a_plan().await?;
         self.a_withdrawal().await
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Namespace};
+use k8s_openapi::api::{apps::v1::Deployment, batch::v1::Job, core::v1::Namespace};
 use kube::{Client, ResourceExt, api::ListParams};
-use muster_api::{Module, ModuleRevision};
+use muster_api::{Module, ModuleRevision, ProxyAssemblage};
 use muster_controllers::runtime::Api;
 
 use super::{
@@ -39,6 +39,12 @@ pub const BACKUP: App = App {
     deployment: "backup-operator",
 };
 
+/// The database that has a plan.
+pub const DB: App = App {
+    namespace: "db",
+    deployment: "db",
+};
+
 /// All API servers.
 pub struct World<'a> {
     plane: &'a Plane,
@@ -67,6 +73,22 @@ impl<'a> World<'a> {
     pub async fn revisions(&self) -> anyhow::Result<Vec<ModuleRevision>> {
         let revisions: Api<ModuleRevision> = Api::namespaced(self.plane.client_as(VISITOR), NAMESPACE);
         Ok(revisions.list(&ListParams::default()).await?.items)
+    }
+
+    /// Where the plan of a module stands in a cluster, by its row.
+    pub async fn plan(&self, cluster: &str, module: &str) -> anyhow::Result<String> {
+        let rows: Api<ProxyAssemblage> = Api::namespaced(self.plane.client_as(VISITOR), NAMESPACE);
+        let status = rows.get(cluster).await?.status.unwrap_or_default(); // none: then nothing is said
+        let state = status.syncs.into_iter().find(|state| state.name == module);
+        Ok(state.and_then(|state| state.plan).unwrap_or_default())
+    }
+
+    /// The Jobs of a step in a cluster: their names begin with that of its file.
+    pub async fn jobs(&self, cluster: &str, namespace: &str, stem: &str) -> anyhow::Result<Vec<String>> {
+        let jobs: Api<Job> = Api::namespaced(self.client(cluster)?, namespace);
+        let all = jobs.list(&ListParams::default()).await?;
+        let names = all.iter().map(ResourceExt::name_any);
+        Ok(names.filter(|name| name.starts_with(stem)).collect())
     }
 
     /// The Deployment of an application in a cluster.

@@ -94,7 +94,9 @@ fn begun(status: &PlanRunStatus, wanted: &PlanControl, planned: &Planned, conten
             [] => "none".to_owned(),
             known => known.join(", "),
         };
-        return Begun::Never(format!("the plan file has these plans to be started by hand: {known}"));
+        return Begun::Never(format!(
+            "the plan file has these plans to be started by hand: {known}"
+        ));
     }
     let under_way = |run: &&Run| !run.progress.status.is_terminal();
     if status.by_hand.as_ref().is_some_and(|run| under_way(&run)) {
@@ -137,7 +139,14 @@ fn changed(status: &mut PlanRunStatus, wanted: &PlanControl) -> Result<(), Strin
 }
 
 /// A run that begins now.
-pub(super) fn run(planned: &Planned, name: &str, uid: String, revision: &str, attempt: u64, now: Timestamp) -> Run {
+pub(super) fn run(
+    planned: &Planned,
+    name: &str,
+    uid: String,
+    revision: &str,
+    attempt: u64,
+    now: Timestamp,
+) -> Run {
     Run {
         documents_digest: planned.digest().to_owned(),
         plans_digest: planned.plans_digest().to_owned(),

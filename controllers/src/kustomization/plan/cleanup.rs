@@ -35,7 +35,7 @@ pub(in crate::kustomization) async fn cleanup(
     let held = kustomizations
         .runs
         .take_plan(&key)
-        .filter(|held| held.aim.requested.as_deref() == Some(CLEANUP));
+        .filter(|held| held.aim.requested == Some(requested(writer)));
     let (mut held, work) = match prepare(held, writer, kustomizations).await? {
         Ok(Some(prepared)) => prepared,
         Ok(None) => return Ok(None),
@@ -62,7 +62,7 @@ pub(in crate::kustomization) async fn cleanup(
         Err(Trouble::Error(error)) => return Err(error),
         Err(Trouble::Failure(failure)) => {
             let way_out = format!(
-                "{}; nothing is removed; next: kubectl -n {} annotate kustomization {} {}- removes without it",
+                "{}; nothing is removed; next: muster plan-run retry or skip; or here: kubectl -n {} annotate kustomization {} {}- removes without it",
                 failure.message,
                 key.namespace,
                 key.name,
@@ -120,6 +120,13 @@ async fn prepare(
     }
 }
 
+/// What no other application has. Another request means: the PlanRun is to be read again, something was done by hand.
+fn requested(writer: &Writer) -> String {
+    let annotations = writer.object().annotations();
+    let asked = annotations.get(annotation::RECONCILE_REQUESTED_AT);
+    format!("{CLEANUP} {}", asked.map_or("", String::as_str))
+}
+
 /// What is carried out: the cleanup of a revision.
 fn work(revision: &str, writer: &Writer, kustomizations: &Kustomizations) -> Result<Work, String> {
     let object = writer.object();
@@ -136,8 +143,7 @@ fn work(revision: &str, writer: &Writer, kustomizations: &Kustomizations) -> Res
             uid: object.uid().unwrap_or_default(),
             generation: object.metadata.generation.unwrap_or_default(),
             revision: revision.to_owned(),
-            // No other application has this one.
-            requested: Some(CLEANUP.to_owned()),
+            requested: Some(requested(writer)),
             allow_empty: false,
             settle: settings.settle,
             assumes: settings.assumes,

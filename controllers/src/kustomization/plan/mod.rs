@@ -29,8 +29,8 @@ use muster_api::{
     digest,
     evidence::Progress,
     plan::{
-        Completed, MAX_HISTORY, MAX_ITEMS, PastRun, PlanReport, PlanRunStatus, Run, RunProgress,
-        RunState, StepProgress,
+        Completed, MAX_HISTORY, MAX_ITEMS, PastRun, PlanReport, PlanRunStatus, Run, RunProgress, RunState,
+        StepProgress,
     },
     schema::{MAX_MESSAGE, MAX_PLAN_LINE},
 };
@@ -44,7 +44,11 @@ use muster_sync::{
 use serde_json::Value;
 
 pub(super) use self::cleanup::cleanup;
-use self::{by_hand::{Content, Of, Taken}, record::Record, step::Underway};
+use self::{
+    by_hand::{Content, Of, Taken},
+    record::Record,
+    step::Underway,
+};
 use super::{
     Kustomizations,
     act::{Failure, Outcome},
@@ -230,7 +234,9 @@ impl Held {
         let progress = self.passes(Of::Content, status, applying, writer).await?;
         match progress.status {
             RunState::Complete => {
-                self.by_hand(applying, writer).await?;
+                if matches!(want, Want::Content) {
+                    self.by_hand(applying, writer).await?;
+                }
                 Ok(self.settled(writer, applying))
             }
             RunState::FatalError => {
@@ -245,11 +251,7 @@ impl Held {
     }
 
     /// Takes a run that was started by hand as far as it goes now. However it ends, what is applied stays as healthy as it is.
-    async fn by_hand(
-        &mut self,
-        applying: &Applying<'_>,
-        writer: &mut Writer,
-    ) -> Result<(), Trouble> {
+    async fn by_hand(&mut self, applying: &Applying<'_>, writer: &mut Writer) -> Result<(), Trouble> {
         let mut status = self.record.status();
         match self.take(&mut status, Content::Complete) {
             Taken::No => {}
@@ -259,7 +261,10 @@ impl Held {
                 status = self.begun_by_hand(status, &name, writer, applying);
             }
         }
-        let has_plan = status.by_hand.as_ref().is_some_and(|run| self.planned.plan(&run.progress.plan).is_some());
+        let has_plan = status
+            .by_hand
+            .as_ref()
+            .is_some_and(|run| self.planned.plan(&run.progress.plan).is_some());
         if !has_plan {
             self.due = None;
             return Ok(());
@@ -270,7 +275,12 @@ impl Held {
     }
 
     fn take(&self, status: &mut PlanRunStatus, content: Content) -> Taken {
-        by_hand::take(status, self.record.spec().control.as_ref(), &self.planned, content)
+        by_hand::take(
+            status,
+            self.record.spec().control.as_ref(),
+            &self.planned,
+            content,
+        )
     }
 
     fn begun_by_hand(
@@ -289,7 +299,14 @@ impl Held {
             &now.to_string(),
             control.map_or("", |control| &control.id),
         ]);
-        status.by_hand = Some(by_hand::run(&self.planned, name, uid, &applying.work.aim.revision, 0, now));
+        status.by_hand = Some(by_hand::run(
+            &self.planned,
+            name,
+            uid,
+            &applying.work.aim.revision,
+            0,
+            now,
+        ));
         status
     }
 
@@ -313,7 +330,14 @@ impl Held {
             self.planned.digest(),
             &now.to_string(),
         ]);
-        status.run = Some(by_hand::run(&self.planned, name, uid, &applying.work.aim.revision, attempt, now));
+        status.run = Some(by_hand::run(
+            &self.planned,
+            name,
+            uid,
+            &applying.work.aim.revision,
+            attempt,
+            now,
+        ));
         status
     }
 
@@ -343,7 +367,10 @@ impl Held {
             run.progress = pass.progress.clone();
             run.plans_digest = self.planned.plans_digest().to_owned();
             let (documents_digest, revision) = (run.documents_digest.clone(), run.revision.clone());
-            if of == Of::Content && pass.progress.status == RunState::Complete && pass.progress.plan != CLEANUP {
+            if of == Of::Content
+                && pass.progress.status == RunState::Complete
+                && pass.progress.plan != CLEANUP
+            {
                 let completed = Completed {
                     documents_digest,
                     revision,
@@ -399,7 +426,11 @@ impl Held {
         let since = since.map_or(now, |since| since.0);
         let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
         let poll = (elapsed / 8).clamp(POLL_MIN, POLL_MAX);
-        let settled = self.steps.values().filter_map(|step| step.until_settled(now, applying)).min();
+        let settled = self
+            .steps
+            .values()
+            .filter_map(|step| step.until_settled(now, applying))
+            .min();
         settled.map_or(poll, |settled| settled.min(poll))
     }
 

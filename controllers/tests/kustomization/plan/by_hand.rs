@@ -13,7 +13,10 @@ fn with_backup(bed: &Bed, version: &str) -> String {
         ("app/plan.yaml", WITH_BACKUP),
         ("app/jobs/migrate.yaml", &job_yaml(&format!("tool:{version}"))),
         ("app/jobs/backup.yaml", &backup),
-        ("app/settings.yaml", &config_yaml("settings", &format!("v{version}"))),
+        (
+            "app/settings.yaml",
+            &config_yaml("settings", &format!("v{version}")),
+        ),
     ])
 }
 
@@ -33,8 +36,11 @@ async fn write(bed: &Bed, spec: PlanRunSpec) {
         "fleet.muster.dev/plan": spec.digest(),
         "reconcile.fluxcd.io/requestedAt": spec.digest(),
     });
-    bed.edit(&kustomization("app"), json!({"metadata": {"annotations": annotations}}))
-        .await;
+    bed.edit(
+        &kustomization("app"),
+        json!({"metadata": {"annotations": annotations}}),
+    )
+    .await;
 }
 
 /// Sets a control and waits until it was taken or refused: why it was refused.
@@ -84,11 +90,22 @@ async fn a_step_that_failed_is_retried_once() {
     assert_eq!(value(&bed, "settings").await, "v1");
     let again = format!("retry/{}/schema/migrate", uid(&bed).await);
     let anew = PlanControl::parse(&again, "later", None);
-    write(&bed, PlanRunSpec { control: anew, ..spec() }).await;
+    write(
+        &bed,
+        PlanRunSpec {
+            control: anew,
+            ..spec()
+        },
+    )
+    .await;
     end(&bed, "2", "Complete").await;
     bed.until_ready("app", "True ReconciliationSucceeded").await;
     assert_eq!(value(&bed, "settings").await, "v2");
-    assert!(made(&bed).iter().all(|(_, objects)| *objects == 1), "{:?}", made(&bed));
+    assert!(
+        made(&bed).iter().all(|(_, objects)| *objects == 1),
+        "{:?}",
+        made(&bed)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,13 +114,20 @@ async fn a_step_that_is_skipped_is_named() {
     let skip = format!("skip/{}/schema/migrate", uid(&bed).await);
     assert_eq!(control(&bed, &skip).await, None);
     let object = bed.until_ready("app", "True ReconciliationSucceeded").await;
-    assert_eq!(report(&object).line, "deploy 2/2 Complete, skipped: schema/migrate");
+    assert_eq!(
+        report(&object).line,
+        "deploy 2/2 Complete, skipped: schema/migrate"
+    );
     assert_eq!(value(&bed, "settings").await, "v2");
     let step = &run(&bed).await["run"]["phases"][0]["steps"][0];
-    assert_eq!((&step["assumed"], &step["message"]), (&json!(true), &json!("skipped: by ann (a test)")));
+    assert_eq!(
+        (&step["assumed"], &step["message"]),
+        (&json!(true), &json!("skipped: by ann (a test)"))
+    );
     assert_eq!(made(&bed).len(), 2);
 }
 
+/// R24: a run is ended by a verb, with who and why on record.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_aborted_has_failed_and_its_job_is_gone() {
     let bed = planned(PLAN, "1").await;
@@ -111,13 +135,24 @@ async fn a_run_that_is_aborted_has_failed_and_its_job_is_gone() {
     let abort = format!("abort/{}", uid(&bed).await);
     assert_eq!(control(&bed, &abort).await, None);
     let object = bed.until_ready("app", "False PlanFailed").await;
-    assert!(message(&object, "Ready").ends_with("aborted: by ann (a test)"), "{object:#}");
-    assert_eq!(condition(&object, "Plan").unwrap()["reason"], "Unit", "no verdict on the version");
+    assert!(
+        message(&object, "Ready").ends_with("aborted: by ann (a test)"),
+        "{object:#}"
+    );
+    assert_eq!(
+        condition(&object, "Plan").unwrap()["reason"],
+        "Unit",
+        "no verdict on the version"
+    );
     bed.until(JOBS, |list| list["items"] == json!([])).await;
     bed.pass(Duration::from_secs(3_600)).await;
-    assert_eq!((made(&bed).len(), value(&bed, "settings").await), (1, Value::Null));
+    assert_eq!(
+        (made(&bed).len(), value(&bed, "settings").await),
+        (1, Value::Null)
+    );
 }
 
+/// R23, R25: a control names its run and gets an answer of its own.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_done_is_refused_and_changes_nothing() {
     let bed = failed().await;
@@ -125,14 +160,30 @@ async fn what_cannot_be_done_is_refused_and_changes_nothing() {
     let uid = uid(&bed).await;
     for (words, why) in [
         ("abort/0123", "it is for run 0123".to_owned()),
-        (&format!("abort/{uid}"), format!("run {uid} of plan deploy is FatalError already")),
-        (&format!("retry/{uid}/app/rest"), "step app/rest is Pending: only a step that failed".to_owned()),
-        (&format!("skip/{uid}/schema/other"), "plan deploy has no step schema/other".to_owned()),
-        ("start/deploy", "the plan file has these plans to be started by hand: none".to_owned()),
+        (
+            &format!("abort/{uid}"),
+            format!("run {uid} of plan deploy is FatalError already"),
+        ),
+        (
+            &format!("retry/{uid}/app/rest"),
+            "step app/rest is Pending: only a step that failed".to_owned(),
+        ),
+        (
+            &format!("skip/{uid}/schema/other"),
+            "plan deploy has no step schema/other".to_owned(),
+        ),
+        (
+            "start/deploy",
+            "the plan file has these plans to be started by hand: none".to_owned(),
+        ),
     ] {
         let refused = control(&bed, words).await.unwrap_or_default();
         assert!(refused.starts_with(&why), "{words}: {refused:?}");
-        assert_eq!((&run(&bed).await["run"], made(&bed)), (&before, writes.clone()), "{words}");
+        assert_eq!(
+            (&run(&bed).await["run"], made(&bed)),
+            (&before, writes.clone()),
+            "{words}"
+        );
     }
 }
 
@@ -143,7 +194,14 @@ async fn a_plan_that_is_started_by_hand_runs_once_beside_a_healthy_version() {
         // It waits for the version.
         bed.until(JOBS, |list| open(list, "tool:1").is_some()).await;
         let start = PlanControl::parse("start/backup", "", None);
-        write(&bed, PlanRunSpec { control: start, ..spec() }).await;
+        write(
+            &bed,
+            PlanRunSpec {
+                control: start,
+                ..spec()
+            },
+        )
+        .await;
         bed.pass(Duration::from_secs(30)).await;
         assert_eq!(made(&bed).len(), 1, "one run at a time");
         end(&bed, "1", "Complete").await;
@@ -153,14 +211,26 @@ async fn a_plan_that_is_started_by_hand_runs_once_beside_a_healthy_version() {
         bed.crash();
         bed.start();
         end(&bed, "backup", ending).await;
-        let state = if ending == "Complete" { "Complete" } else { "FatalError" };
-        bed.until(&format!("{RUNS}/app"), |object| object["status"]["byHand"]["status"] == state)
-            .await;
+        let state = if ending == "Complete" {
+            "Complete"
+        } else {
+            "FatalError"
+        };
+        bed.until(&format!("{RUNS}/app"), |object| {
+            object["status"]["byHand"]["status"] == state
+        })
+        .await;
         bed.pass(Duration::from_secs(3_600)).await;
         assert_eq!(bed.history("app"), ready, "the version is as healthy as it was");
         assert_eq!(made(&bed).len(), 2, "{:?}", made(&bed));
         let status = run(&bed).await;
-        assert_eq!((&status["run"]["status"], status["completed"].as_array().unwrap().len()), (&json!("Complete"), 1));
+        assert_eq!(
+            (
+                &status["run"]["status"],
+                status["completed"].as_array().unwrap().len()
+            ),
+            (&json!("Complete"), 1)
+        );
     }
 }
 
@@ -179,7 +249,12 @@ async fn a_version_waits_for_the_job_of_a_plan_that_was_started_by_hand() {
     end(&bed, "2", "Complete").await;
     bed.until_at("app", &second).await;
     let history = run(&bed).await["history"].clone();
-    let plans: Vec<&Value> = history.as_array().unwrap().iter().map(|run| &run["plan"]).collect();
+    let plans: Vec<&Value> = history
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| &run["plan"])
+        .collect();
     assert_eq!(plans, ["backup", "deploy"]);
 }
 
@@ -196,8 +271,52 @@ async fn a_greater_attempt_begins_the_same_content_anew() {
     end(&bed, "2", "Complete").await;
     bed.until_ready("app", "True ReconciliationSucceeded").await;
     assert_ne!(uid(&bed).await, before);
-    assert_eq!((made(&bed).len(), value(&bed, "settings").await), (3, json!("v2")));
+    assert_eq!(
+        (made(&bed).len(), value(&bed, "settings").await),
+        (3, json!("v2"))
+    );
     bed.request("app", "later").await;
     bed.pass(Duration::from_secs(3_600)).await;
     assert_eq!(made(&bed).len(), 3);
+}
+
+/// A cleanup that failed holds up a withdrawal: a step of it can be retried or skipped.
+#[tokio::test(start_paused = true)]
+async fn a_cleanup_that_failed_goes_on_by_hand() {
+    let plan = format!(
+        "{PLAN}    cleanup: {{phases: [{{name: before, steps: [{{name: dump, apply: [jobs/dump.yaml]}}]}}]}}\n"
+    );
+    let dump = job_yaml("tool:dump").replace("name: migrate", "name: dump");
+    for (action, dumps) in [("retry", 2), ("skip", 1)] {
+        let bed = Bed::new().await;
+        define(&bed).await;
+        bed.commit(&[
+            ("app/plan.yaml", &plan),
+            ("app/jobs/migrate.yaml", &job_yaml("tool:1")),
+            ("app/jobs/dump.yaml", &dump),
+            ("app/settings.yaml", &config_yaml("settings", "v1")),
+        ]);
+        put_run(&bed, &spec()).await;
+        deploy(&bed, json!({"deletionPolicy": "Delete"})).await;
+        end(&bed, "1", "Complete").await;
+        bed.until_ready("app", "True ReconciliationSucceeded").await;
+        bed.delete(&kustomization("app")).await;
+        end(&bed, "dump", "Failed").await;
+        let failed = |object: &Value| message(object, "Ready").contains("step before/dump failed");
+        let object = bed.until(&kustomization("app"), failed).await;
+        assert_eq!(report(&object).line, "cleanup 1/1 before/dump FatalError");
+        let words = format!("{action}/{}/before/dump", report(&object).run);
+        let control = PlanControl::parse(&words, "", None);
+        bed.edit(&format!("{RUNS}/app"), json!({"spec": {"control": control}}))
+            .await;
+        bed.request("app", "by hand").await;
+        if action == "retry" {
+            end(&bed, "dump", "Complete").await;
+        }
+        bed.until_gone(&kustomization("app")).await;
+        assert_eq!(
+            (made(&bed).len(), value(&bed, "settings").await),
+            (1 + dumps, Value::Null)
+        );
+    }
 }

@@ -1,0 +1,123 @@
+//! The step of the plan: a database whose migration fails, is fixed, and is copied by hand.
+
+use super::{
+    Tour,
+    rolling::{holds, says},
+    world::{DB, ready},
+};
+
+/// The clusters of production, once the sixth has joined, in the order in which they are rolled.
+const PROD: [&str; 5] = ["ap-1", "eu-1", "eu-2", "us-1", "us-2"];
+/// The one that is rolled first.
+const FIRST: &str = "ap-1";
+/// Those after it.
+const OTHERS: [&str; 4] = ["eu-1", "eu-2", "us-1", "us-2"];
+
+impl Tour<'_> {
+    pub(super) async fn a_plan(&mut self) -> anyhow::Result<()> {
+        self.guide.step(
+            "A plan",
+            "A database needs an order: a copy before the migration, the migration before the new server, a smoke test after it. A file in git says so \
+             (examples/plan), and each cluster keeps how far it is.",
+        );
+        self.guide
+            .types("cp -r ../plan/db apps/db && cp ../plan/module.yaml modules/db.yaml && git add . && git commit -qm 'A database' && git tag db-v1")
+            .await?;
+        self.db_is_at("db-v1", "1").await?;
+
+        self.guide
+            .say("A version whose migration gives up (in a simulated cluster: by an annotation):");
+        self.guide
+            .types("sed -i 's/{name: migrate,/{name: migrate, annotations: {player.muster-apiserver.dev\\/fail: crash},/' apps/db/jobs/migrate.yaml")
+            .await?;
+        let before = self.world.versions(DB).await?;
+        self.db_version("1", "2", "db-v1", "db-v2").await?;
+        self.guide
+            .types_expecting("muster rollout status module/db --tag db-v2 --timeout 60s", 1)
+            .await?;
+        let why = self
+            .guide
+            .types(&format!("muster why module/db --cluster {FIRST}"))
+            .await?;
+        let words = [
+            "update 3/5 schema/migrate FatalError",
+            "Job/db/migrate-",
+            "muster plan-run retry module/db",
+        ];
+        self.guide.check(
+            "it names the step, its Job, and what can be done",
+            says(&why, &words),
+        )?;
+        let untouched = self.world.untouched(DB, &before, &PROD).await?;
+        self.guide
+            .check("the database is as it was in all five", untouched)?;
+        let none = self.jobs("migrate", &OTHERS).await?;
+        self.guide
+            .check("in the other four the migration never ran a second time", none)?;
+
+        self.guide
+            .types("sed -i 's/annotations: {[^}]*}, //' apps/db/jobs/migrate.yaml")
+            .await?;
+        self.db_version("2", "3", "db-v2", "db-v3").await?;
+        self.db_is_at("db-v3", "3").await?;
+        self.guide
+            .types("muster plan-run start backup module/db --cluster eu-1 --reason 'before the audit'")
+            .await?;
+        let world = &self.world;
+        self.guide
+            .until("eu-1 has made a copy, and says so", async || {
+                let plan = world.plan("eu-1", "db").await?;
+                Ok(holds(plan == "backup 1/1 Complete", || plan))
+            })
+            .await?;
+        let (status, reason, message) = ready(&self.world.module("db").await?);
+        self.guide.check(
+            "the module is ready all the while",
+            holds(status == "True", || format!("{reason}: {message}")),
+        )?;
+        self.limits()
+    }
+
+    /// A version of the database in the files, with its commit and its tag.
+    async fn db_version(&mut self, from: &str, to: &str, from_tag: &str, to_tag: &str) -> anyhow::Result<()> {
+        self.guide
+            .types(&format!(
+                "sed -i 's/db:{from}/db:{to}/' apps/db/database.yaml && sed -i 's/db-tools:{from}/db-tools:{to}/' apps/db/jobs/*.yaml && \
+                 sed -i 's/tag: {from_tag}/tag: {to_tag}/' modules/db.yaml && git commit -qam 'db {to}' && git tag {to_tag}"
+            ))
+            .await?;
+        Ok(())
+    }
+
+    async fn db_is_at(&mut self, tag: &str, version: &str) -> anyhow::Result<()> {
+        let world = &self.world;
+        self.guide
+            .until(&format!("module db has come from git, at {tag}"), async || {
+                let module = world.module("db").await?;
+                let wanted = module.spec.sync.source.git.version.tag.unwrap_or_default();
+                Ok(holds(wanted == tag, || wanted))
+            })
+            .await?;
+        self.guide
+            .types(&format!(
+                "muster rollout status module/db --tag {tag} --timeout 60s"
+            ))
+            .await?;
+        let running = self.world.runs(DB, version, &PROD).await?;
+        self.guide.check(
+            &format!("the database runs at {version} in all five of production"),
+            running,
+        )
+    }
+
+    /// Whether there is one Job of this name in each of these clusters, of the run that was the last.
+    async fn jobs(&self, name: &str, clusters: &[&str]) -> anyhow::Result<Result<String, String>> {
+        for cluster in clusters {
+            let jobs = self.world.jobs(cluster, DB.namespace, name).await?;
+            if jobs.len() != 1 {
+                return Ok(Err(format!("{cluster} has {}", jobs.join(", "))));
+            }
+        }
+        Ok(Ok(String::new()))
+    }
+}
