@@ -416,7 +416,8 @@ fn checking(
 }
 
 fn stepping(writer: &Writer, aim: &Aim, message: &str, progress: &Progress) -> KustomizationStatus {
-    let mut status = writer.status();
+    // A run takes minutes, and what is reported of it meanwhile is an answer to what was asked.
+    let mut status = writer.handled();
     status.last_attempted_revision = Some(aim.revision.clone());
     let conditions = Conditions::ready(Status::Unknown, "Progressing", message)
         .with(HEALTHY, Status::Unknown, "Progressing", progress.to_string())

@@ -35,11 +35,11 @@ const OTHERS: &[Table] = &[
     not_applicable("pipe-pod-validate.json", PIPES),
     not_applicable("pipe-relative-path.json", PIPES),
     not_applicable("pipes-map.json", PIPES),
-    not_applicable("plan-history-output.json", STORED),
-    not_applicable("plan-status-output.json", STORED),
-    not_applicable("plan-status-output-probes.json", STORED),
-    not_applicable("reset-plan-status.json", STORED),
-    not_applicable("scheduled-plan.json", STORED),
+    not_applicable("plan-history-output.json", PRINTED),
+    not_applicable("plan-status-output.json", PRINTED),
+    not_applicable("plan-status-output-probes.json", PRINTED),
+    not_applicable("reset-plan-status.json", LOCK),
+    not_applicable("scheduled-plan.json", LOCK),
     not_applicable("task-apply.json", TASKS),
     not_applicable("task-build.json", TASKS),
     not_applicable("task-delete.json", TASKS),
@@ -53,6 +53,7 @@ const INSTANCES: &str =
     "there are no instances: a plan belongs to a version in git, which admission does not see";
 const PARAMETERS: &str = "there are no parameters with plans of their own: other values are other documents";
 const PIPES: &str = "pipes are left out on purpose: a Job writes what a later step needs";
-const STORED: &str = "nothing stores the progress of a run yet: PlanRun is not built";
+const LOCK: &str = "no field schedules a plan by name and uid: a run begins where the documents differ from those of the last one (Planned::next)";
+const PRINTED: &str = "no command prints all plans of a version as a tree: kubectl prints the PlanRun, and muster why its line";
 const TASKS: &str =
     "a step has files and deletions instead of tasks with kinds; server-side apply carries them out";
