@@ -54,7 +54,7 @@ promises! {
         bad_input { refused_at_the_door }
         will { paused, deselected, deleted }
         windows { freeze_in_mid_run, stop_the_line, bypass }
-        plans { a_migration_fails_and_is_fixed }
+        plans { a_migration_fails_and_is_fixed, with_the_definitions_of_flux }
         old_bugs { what_leaves_a_version_leaves_the_clusters }
         identity { leads_elsewhere }
         removal { orphaned, held, away, clusters_deleted, assemblages_deleted, definitions_deleted }

@@ -1,8 +1,9 @@
 //! Promise: a migration that fails on the first cluster stops the fleet with the old version untouched; the fix goes through, going back
 //! runs no migration, and a cleanup runs before anything is removed, whenever the agent is killed.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fs, time::Duration};
 
+use muster_real::Cache;
 use serde_json::{Value, json};
 
 use super::CLUSTERS;
@@ -28,9 +29,27 @@ spec:
       - {name: copy, steps: [{name: all, apply: [jobs/backup.yaml]}]}
 ";
 
-/// A failing migration, the fix, the way back, and the end.
+/// A failing migration, the fix, the way back, and the end, where Flux's own definitions stand, which have no room for a plan. On real control planes only.
+pub async fn with_the_definitions_of_flux(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    let files = Cache::open().and_then(|cache| cache.files("flux")).unwrap();
+    let definitions: Vec<String> = files
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect();
+    let definitions = definitions.join("\n---\n");
+    for cluster in CLUSTERS {
+        bed.administer(cluster, &definitions).await;
+    }
+    play(bed).await;
+}
+
+/// The same where muster's definitions stand.
 pub async fn a_migration_fails_and_is_fixed(ground: Ground) {
-    let mut bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    play(Bed::with_clusters(ground, &CLUSTERS).await).await;
+}
+
+async fn play(mut bed: Bed) {
     let first = release(&bed, 1, true);
     let mut spec = bed.spec("db", &first);
     spec["sync"]["package"]["plan"] = json!({"file": "plan.yaml"});

@@ -25,7 +25,7 @@ const OTHERS: &[Table] = &[
     ),
     not_applicable("instance-plan-queries.json", INSTANCES),
     not_applicable("kuttl", INSTANCES),
-    not_applicable("lifecycle.json", STORED),
+    not_applicable("lifecycle.json", INSTANCES),
     not_applicable("param-def-changes.json", PARAMETERS),
     not_applicable("param-definitions.json", PARAMETERS),
     not_applicable("param-value-type.json", PARAMETERS),
@@ -54,6 +54,7 @@ const INSTANCES: &str =
 const PARAMETERS: &str = "there are no parameters with plans of their own: other values are other documents";
 const PIPES: &str = "pipes are left out on purpose: a Job writes what a later step needs";
 const LOCK: &str = "no field schedules a plan by name and uid: a run begins where the documents differ from those of the last one (Planned::next)";
-const PRINTED: &str = "no command prints all plans of a version as a tree: kubectl prints the PlanRun, and muster why its line";
+const PRINTED: &str =
+    "no command prints all plans of a version as a tree: kubectl prints the PlanRun, and muster why its line";
 const TASKS: &str =
     "a step has files and deletions instead of tasks with kinds; server-side apply carries them out";
