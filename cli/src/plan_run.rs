@@ -121,6 +121,9 @@ pub enum PlanRunError {
     /// Plans are of Modules alone.
     #[error("{0} has no plans: they are carried out for Modules")]
     NotModule(ModuleName),
+    /// It is applied without one.
+    #[error("{0} has no plan: spec.sync.package.plan names none; next: muster why {0}")]
+    NoPlan(ModuleName),
     /// The cluster has no row of it.
     #[error("cluster {cluster} has no row of {module}; next: muster why {module} --cluster {cluster}")]
     NoRow {
@@ -160,7 +163,10 @@ pub async fn run(cluster: &ClusterFlags, flags: &PlanRunFlags) -> anyhow::Result
         bail!(PlanRunError::NotModule(on.module.clone()));
     }
     let address = Address::of(&client, &namespace, &on.module);
-    address.get().await?;
+    let object = address.get().await?;
+    if object.data.pointer("/spec/sync/package/plan").is_none() {
+        bail!(PlanRunError::NoPlan(on.module.clone()));
+    }
     let assemblages: Api<ProxyAssemblage> = Api::namespaced(client.clone(), &namespace);
     let state = state(&assemblages, on).await?;
     let what = words(&flags.verb, &state, on)?;

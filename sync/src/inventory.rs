@@ -48,6 +48,11 @@ pub struct Inventory {
 }
 
 impl ObjectId {
+    /// Whether it is a Job's.
+    pub fn is_job(&self) -> bool {
+        self.group == "batch" && self.kind == "Job"
+    }
+
     /// The text of the id in an inventory.
     pub fn encode(&self) -> String {
         let name = if self.group == RBAC_GROUP {

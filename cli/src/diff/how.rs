@@ -17,6 +17,7 @@ use muster_sync::{
     },
     build::Manifest,
     inventory::Inventory,
+    plan,
 };
 
 /// How long one call may take.
@@ -32,8 +33,12 @@ pub struct How {
     pub variables: BTreeMap<String, String>,
     /// Sources of variables that are not read.
     pub withheld: Vec<String>,
-    /// What would be pruned if it is not in the folder.
+    /// What was applied.
     pub inventory: Inventory,
+    /// What of it is not in the folder any more would be pruned.
+    pub prunes: bool,
+    /// A plan says in which order: Jobs belong to its runs, and what no run has applied is for plans of other names.
+    pub has_plan: bool,
     /// That nothing at all is left is meant.
     pub allow_empty: bool,
 }
@@ -56,6 +61,8 @@ impl Default for How {
             variables: BTreeMap::new(),
             withheld: Vec::new(),
             inventory: Inventory::default(),
+            prunes: false,
+            has_plan: false,
             allow_empty: false,
         }
     }
@@ -73,12 +80,11 @@ impl How {
         let namespace = metadata.namespace.unwrap_or_default();
         let (variables, withheld) =
             variables(client, &namespace, spec.post_build.unwrap_or_default()).await?;
-        let inventory = status.filter(|_| spec.prune).and_then(|status| status.inventory);
-        let allow_empty = metadata.annotations.is_some_and(|annotations| {
-            annotations
-                .get(annotation::ALLOW_EMPTY)
-                .is_some_and(|allow| allow == "true")
-        });
+        let inventory = status.and_then(|status| status.inventory);
+        let annotations = metadata.annotations.unwrap_or_default();
+        let allow_empty = annotations
+            .get(annotation::ALLOW_EMPTY)
+            .is_some_and(|allow| allow == "true");
         Ok(Self {
             options: Options {
                 owner: Owner { name, namespace },
@@ -90,15 +96,23 @@ impl How {
             variables,
             withheld,
             inventory: Inventory::from_status(inventory.as_ref()),
+            prunes: spec.prune,
+            has_plan: annotations.contains_key(annotation::PLAN),
             allow_empty,
         })
     }
 
     /// What applying these objects so would change.
     pub async fn preview(self, cluster: &Cluster, manifests: &[Manifest]) -> anyhow::Result<Preview> {
-        let objects = manifests.iter().map(|manifest| manifest.object.clone()).collect();
-        let plan = apply::plan(cluster, objects, self.options).await?;
-        let unwanted = self.inventory.pruned_by(&plan.inventory());
+        let of_run = |manifest: &&Manifest| self.has_plan && plan::is_job(manifest);
+        let lasting = manifests.iter().filter(|manifest| !of_run(manifest));
+        let objects = lasting.map(|manifest| manifest.object.clone()).collect();
+        let mut plan = apply::plan(cluster, objects, self.options).await?;
+        if self.has_plan {
+            plan = plan.only(&self.inventory);
+        }
+        let mut unwanted = self.inventory.pruned_by(&plan.inventory());
+        unwanted.retain(|(id, _)| self.prunes && !(self.has_plan && id.is_job()));
         Ok(preview::preview(cluster, &plan, self.ownership, &unwanted).await)
     }
 }

@@ -57,9 +57,9 @@ impl Jobs {
     pub(super) fn enter(&self, objects: &[Prepared], ready: bool) {
         let mut jobs = self.0.lock();
         let planned: BTreeSet<&ObjectId> = objects.iter().map(|object| &object.id).collect();
-        jobs.planned = planned.iter().any(|id| is_job(id));
+        jobs.planned = planned.iter().any(|id| id.is_job());
         jobs.known.retain(|id, _| planned.contains(id));
-        let unknown = objects.iter().filter(|object| ready && is_job(&object.id));
+        let unknown = objects.iter().filter(|object| ready && object.id.is_job());
         for job in unknown.filter(|object| ttl(&object.body).is_some()) {
             jobs.known
                 .entry(job.id.clone())
@@ -69,7 +69,7 @@ impl Jobs {
 
     /// Whether this very object is done: if it is not there, it is not created again.
     pub(super) fn is_done(&self, object: &Prepared) -> bool {
-        is_job(&object.id)
+        object.id.is_job()
             && self
                 .0
                 .lock()
@@ -80,7 +80,7 @@ impl Jobs {
 
     /// An object was applied; `live` as it was before, if it goes on as the same.
     pub(super) fn applied(&self, object: &Prepared, live: Option<&Value>) {
-        if !is_job(&object.id) {
+        if !object.id.is_job() {
             return;
         }
         let job = Job::of(object, Progress::Running);
@@ -153,10 +153,6 @@ impl Job {
     fn runs(&self) -> bool {
         self.progress == Progress::Running && self.ttl.is_some()
     }
-}
-
-fn is_job(id: &ObjectId) -> bool {
-    id.group == "batch" && id.kind == "Job"
 }
 
 fn ttl(job: &Value) -> Option<Duration> {

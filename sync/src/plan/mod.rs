@@ -27,7 +27,7 @@ pub use self::{
     control::{Control, ControlError, control},
     execute::{Ended, Observed, Outcome, Pass, Task, ended, execute},
     file::{Documents, PlanError, PlanFile, PlanProblem},
-    planned::{Attempt, CLEANUP, Next, Planned, PlannedError, Planning, by_hand, job_name},
+    planned::{Attempt, CLEANUP, Next, Planned, PlannedError, Planning, by_hand, is_job, job_name},
     reshape::{began, reshape},
     wait::{Waited, waited},
 };

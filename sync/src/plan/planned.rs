@@ -282,8 +282,8 @@ fn digest<'a>(manifests: impl Iterator<Item = &'a Manifest>) -> String {
     sha256_hex(&texts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Whether an object is a Job.
-fn is_job(manifest: &Manifest) -> bool {
+/// Whether an object is a Job, which belongs to a run.
+pub fn is_job(manifest: &Manifest) -> bool {
     let gvk = manifest.gvk();
     (gvk.group.as_str(), gvk.kind.as_str()) == ("batch", "Job")
 }

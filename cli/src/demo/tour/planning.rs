@@ -61,6 +61,11 @@ impl Tour<'_> {
         self.db_version("2", "3", "db-v2", "db-v3").await?;
         self.db_is_at("db-v3", "3").await?;
         self.guide
+            .say("Jobs belong to runs: that they have ended is no drift.");
+        self.guide
+            .types("muster diff module/db --allow-insecure-sources")
+            .await?;
+        self.guide
             .types("muster plan-run start backup module/db --cluster eu-1 --reason 'before the audit'")
             .await?;
         let world = &self.world;

@@ -457,7 +457,7 @@ impl Held {
             .filter(|past| is_over(past))
             .flat_map(|past| &past.jobs)
             .collect();
-        let jobs = inventory.iter().filter(|(id, _)| step::is_job(id));
+        let jobs = inventory.iter().filter(|(id, _)| id.is_job());
         jobs.filter(|(id, _)| !over.contains(&&id.to_string()))
             .map(|(id, version)| (id.clone(), version.to_owned()))
             .collect()

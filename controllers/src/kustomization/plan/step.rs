@@ -155,7 +155,7 @@ impl Applying<'_> {
         let recorded = writer.inventory();
         for (id, version) in planned
             .iter()
-            .filter(|(id, _)| is_job(id) && recorded.contains(id))
+            .filter(|(id, _)| id.is_job() && recorded.contains(id))
         {
             match self.read(id, version).await {
                 Ok(Some(_)) => {}
@@ -235,7 +235,7 @@ impl Applying<'_> {
     ) -> Result<Option<String>, Trouble> {
         let inventory = writer.inventory();
         let mut over = Vec::new();
-        for (id, version) in inventory.iter().filter(|(id, _)| is_job(id)) {
+        for (id, version) in inventory.iter().filter(|(id, _)| id.is_job()) {
             let live = self.read(id, version).await;
             let live = live.map_err(|error| Failure::reconciliation(error.to_string()).soon())?;
             let of = live
@@ -293,7 +293,7 @@ impl Applying<'_> {
         let gone = checked
             .unhealthy
             .iter()
-            .find(|one| is_job(&one.id) && one.health.state == State::NotFound);
+            .find(|one| one.id.is_job() && one.health.state == State::NotFound);
         if let Some(gone) = gone {
             let message = format!("{} is gone before it was seen to complete", gone.id);
             return Outcome::Lost { message };
@@ -347,17 +347,12 @@ fn fatal(message: String) -> Outcome {
     Outcome::Fatal { message }
 }
 
-/// Whether an id is a Job's.
-pub(super) fn is_job(id: &ObjectId) -> bool {
-    (id.group.as_str(), id.kind.as_str()) == ("batch", "Job")
-}
-
 /// The Jobs of an inventory.
 pub(super) fn jobs(inventory: &Inventory) -> Vec<ObjectId> {
     inventory
         .iter()
         .map(|(id, _)| id.clone())
-        .filter(is_job)
+        .filter(ObjectId::is_job)
         .collect()
 }
 
