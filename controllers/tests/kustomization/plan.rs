@@ -5,6 +5,10 @@ use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
 use kube::CustomResourceExt;
 use muster_api::plan::{PlanControl, PlanReport, PlanRun, PlanRunSpec};
+use muster_apiserver::{
+    Verb,
+    fault::{Failure, Fault, Match, Rule},
+};
 use serde_json::{Value, json};
 
 use crate::crashes::{Blow, Fate, every};
@@ -248,6 +252,55 @@ async fn a_migration_that_fails_leaves_the_rest_as_it_was_and_a_fix_goes_through
         .collect();
     assert_eq!(history, ["FatalError", "Complete"]);
     assert_eq!(jobs(&bed).await.len(), 1, "of the runs before nothing is kept");
+}
+
+/// kube-apiserver has no word and no code for a field that a kind does not have: no time makes it fit.
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_its_kind_fails_at_once() {
+    let bed = Bed::new().await;
+    define(&bed).await;
+    let job = job_yaml("tool:1").replace("{name: main,", "{name: main, annotations: {a: b},");
+    bed.commit(&[("app/plan.yaml", PLAN), ("app/jobs/migrate.yaml", &job)]);
+    put_run(&bed, &spec()).await;
+    deploy(&bed, json!({})).await;
+    let began = tokio::time::Instant::now();
+    let object = bed.until_ready("app", "False PlanFailed").await;
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(
+        message(&object, "Ready").ends_with("field not declared in schema"),
+        "{object:#}"
+    );
+    assert_eq!(condition(&object, "Plan").unwrap()["reason"], "Revision");
+    assert_eq!(made(&bed), []);
+}
+
+/// What was refused is known not to have run: no other name is needed, and the inventory does not grow while it is tried.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_refused_for_a_while_keeps_its_name() {
+    let bed = Bed::new().await;
+    define(&bed).await;
+    let creating = Match {
+        verbs: vec![Verb::Patch],
+        path: Some("/jobs/".into()),
+        ..Match::default()
+    };
+    let quota = Rule::always(creating, Fault::Status(Failure::Forbidden));
+    let rule = bed.api.faults().add(quota);
+    commit(&bed, PLAN, "1");
+    put_run(&bed, &spec()).await;
+    deploy(&bed, json!({})).await;
+    bed.pass(Duration::from_secs(120)).await;
+    let step = run(&bed).await["run"]["phases"][0]["steps"][0].clone();
+    assert_eq!(
+        (&step["status"], &step["attempt"], &step["lost"]),
+        (&json!("Error"), &json!(1), &Value::Null)
+    );
+    let object = bed.read(&kustomization("app")).await.unwrap();
+    assert_eq!(ids(&object).len(), 1, "{:?}", ids(&object));
+    bed.api.faults().remove(rule);
+    let name = end(&bed, "1", "Complete").await;
+    bed.until_ready("app", "True ReconciliationSucceeded").await;
+    assert_eq!(made(&bed), [(name, 1)]);
 }
 
 #[tokio::test(start_paused = true)]

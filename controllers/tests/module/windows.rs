@@ -6,7 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use muster_api::{BootstrapModule, RolloutWindow};
-use muster_apiserver::Verb;
+use muster_apiserver::{
+    Verb,
+    fault::{Fault, Match, Rule},
+};
 use serde_json::{Value, json};
 
 use crate::bed::*;
@@ -254,6 +257,13 @@ async fn a_controller_that_starts_begins_nothing_before_it_has_read_the_windows(
     close(&bed, "stop", json!({"deny": [{}]})).await;
     bed.crash_controller();
     bed.patch("web", version("two")).await;
+    // Everything else is known before the windows are.
+    let windows = Match {
+        path: Some("rolloutwindows".into()),
+        ..Match::default()
+    };
+    let delay = Fault::Delay(Duration::from_secs(30));
+    bed.management.faults().add(Rule::always(windows, delay));
     bed.start_controller();
     until_closed(&bed, "web", "eu-{1..2},us-1").await;
     for cluster in CLUSTERS {

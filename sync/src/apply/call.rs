@@ -68,7 +68,7 @@ impl CallError {
     /// Whether the cluster, and not an object, is the trouble: no answer, an overload, or credentials that it does not take.
     pub fn is_of_cluster(&self) -> bool {
         match self {
-            Self::Refused(status) => matches!(status.code, 401 | 429 | 500..),
+            Self::Refused(status) => matches!(status.code, 401 | 429 | 500..) && !does_not_fit(status),
             Self::Deadline(_) | Self::Unreachable { .. } | Self::Garbled(_) => true,
             Self::TooLong(_) | Self::Request(_) => false,
         }
@@ -77,6 +77,7 @@ impl CallError {
     /// The server's one word for a refusal; ours where there was none.
     pub fn reason(&self) -> &str {
         match self {
+            Self::Refused(status) if does_not_fit(status) => "Invalid",
             Self::Refused(status) if status.reason.is_empty() => "Refused",
             Self::Refused(status) => &status.reason,
             Self::Deadline(_) => "Timeout",
@@ -86,6 +87,12 @@ impl CallError {
             Self::Request(_) => "BadRequest",
         }
     }
+}
+
+/// Whether an object that is applied has a field that its kind does not have, or a value of another type: kube-apiserver answers that with 500
+/// and no reason, as it does its own failures.
+fn does_not_fit(status: &Status) -> bool {
+    status.code == 500 && status.message.starts_with("failed to create typed patch object")
 }
 
 /// Sends a request; the answer is complete within `deadline`, waits that the server asked for included.

@@ -79,6 +79,11 @@ impl ObjectFailure {
         self.of_cluster || passes.contains(&self.reason.as_str())
     }
 
+    /// Whether the server answered: then nothing was written.
+    pub fn is_answered(&self) -> bool {
+        !self.of_cluster && self.reason != "TooLong"
+    }
+
     /// A dry run that was refused, with what helps if that is known.
     pub(super) fn refused(id: ObjectId, error: &CallError, advice: Option<String>) -> Self {
         let mut failure = Self::call(id, "dry-run", error);

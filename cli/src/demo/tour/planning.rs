@@ -28,7 +28,7 @@ impl Tour<'_> {
         self.guide
             .say("A version whose migration gives up (in a simulated cluster: by an annotation):");
         self.guide
-            .types("sed -i 's/{name: migrate,/{name: migrate, annotations: {player.muster-apiserver.dev\\/fail: crash},/' apps/db/jobs/migrate.yaml")
+            .types("sed -i 's/metadata: {name: migrate,/metadata: {name: migrate, annotations: {player.muster-apiserver.dev\\/fail: crash},/' apps/db/jobs/migrate.yaml")
             .await?;
         let before = self.world.versions(DB).await?;
         self.db_version("1", "2", "db-v1", "db-v2").await?;
@@ -79,6 +79,10 @@ impl Tour<'_> {
         self.guide.check(
             "the module is ready all the while",
             holds(status == "True", || format!("{reason}: {message}")),
+        )?;
+        self.guide.check(
+            "db: one cluster at a time, by the clusters' own logs",
+            self.observer.changing(DB, 1),
         )?;
         self.limits()
     }

@@ -3,7 +3,7 @@
 use super::{
     Tour,
     guide::Seen,
-    world::{BACKUP, DB, PODINFO, Versions, ready},
+    world::{BACKUP, PODINFO, Versions, ready},
 };
 
 /// The clusters at the beginning, in the order in which they are rolled: by name.
@@ -230,7 +230,6 @@ impl Tour<'_> {
             observer.changing(PODINFO, 1),
         )?;
         guide.check("backup: one cluster at a time", observer.changing(BACKUP, 1))?;
-        guide.check("db: one cluster at a time", observer.changing(DB, 1))?;
         guide.check(
             "podinfo: the next was assigned only when the last was done",
             observer.assigned("proxyassemblages", "podinfo", 1),

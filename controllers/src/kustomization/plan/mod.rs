@@ -18,7 +18,11 @@ mod cleanup;
 mod record;
 mod step;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -37,7 +41,7 @@ use muster_api::{
 use muster_sync::{
     apply::{Cluster, Owner},
     build::BuildOptions,
-    inventory::Inventory,
+    inventory::{Inventory, ObjectId},
     plan::{CLEANUP, Ended, Next, Observed, Planned, PlannedError, Planning, StepId, ended, execute},
     source::Files,
 };
@@ -92,6 +96,8 @@ pub(super) struct Held {
     planned: Arc<Planned>,
     record: Record,
     steps: BTreeMap<StepId, Underway>,
+    /// Jobs that are on record and were refused: they are created under the same name.
+    absent: BTreeSet<ObjectId>,
     /// How soon a run that was started by hand is gone over again.
     pub(super) due: Option<Duration>,
 }
@@ -169,6 +175,7 @@ async fn begin_with(
         planned: Arc::new(planned),
         record,
         steps: BTreeMap::new(),
+        absent: BTreeSet::new(),
         due: None,
     })
 }

@@ -1,6 +1,6 @@
 //! One try of a step: its objects are applied, or deleted, and judged.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use muster_api::{
@@ -61,7 +61,10 @@ impl Held {
                 number: task.attempt,
             };
             let objects = self.planned.objects(&plan.name, step, &attempt);
-            match applying.begin(step, objects, task.attempt, writer).await? {
+            match applying
+                .begin(step, objects, task.attempt, &mut self.absent, writer)
+                .await?
+            {
                 Ok(underway) => self.steps.insert(task.step.clone(), underway),
                 Err(outcome) => return Ok(outcome),
             };
@@ -81,12 +84,14 @@ impl Held {
 }
 
 impl Applying<'_> {
-    /// Applies and deletes what a step says. An `Err` says what is in the way.
+    /// Applies and deletes what a step says. An `Err` says what is in the way. `absent` are Jobs that are on record and were refused: that
+    /// they are not there says nothing of whether they ran.
     async fn begin(
         &self,
         step: &Step,
         objects: Vec<Value>,
         number: u32,
+        absent: &mut BTreeSet<ObjectId>,
         writer: &mut Writer,
     ) -> Result<Result<Underway, Outcome>, Trouble> {
         let settings = &self.work.settings;
@@ -106,7 +111,7 @@ impl Applying<'_> {
         };
         let jobs = Jobs::default();
         let plan = plan.knowing(jobs.clone(), false);
-        if let Some(lost) = self.lost(&plan.inventory(), writer).await? {
+        if let Some(lost) = self.lost(&plan.inventory(), absent, writer).await? {
             return Ok(Err(lost));
         }
         let before = writer.inventory();
@@ -117,6 +122,9 @@ impl Applying<'_> {
             Ok(Ok(applied)) => applied,
             Ok(Err(ApplyError::Ledger(error))) => return Err(Trouble::Error(Error::Ledger(error))),
             Ok(Err(ApplyError::Objects { failures, not_tried })) => {
+                if failures.iter().all(ObjectFailure::is_answered) {
+                    self.note_absent(&plan.inventory(), absent).await;
+                }
                 return Ok(Err(refused(&failures, not_tried)));
             }
             Err(_elapsed) => {
@@ -151,11 +159,17 @@ impl Applying<'_> {
     }
 
     /// Jobs of this try that are on record and not there: whether they ran is not known, so that another try is due, with Jobs of its own.
-    async fn lost(&self, planned: &Inventory, writer: &Writer) -> Result<Option<Outcome>, Trouble> {
+    async fn lost(
+        &self,
+        planned: &Inventory,
+        absent: &BTreeSet<ObjectId>,
+        writer: &Writer,
+    ) -> Result<Option<Outcome>, Trouble> {
         let recorded = writer.inventory();
         for (id, version) in planned
             .iter()
             .filter(|(id, _)| id.is_job() && recorded.contains(id))
+            .filter(|(id, _)| !absent.contains(id))
         {
             match self.read(id, version).await {
                 Ok(Some(_)) => {}
@@ -167,6 +181,15 @@ impl Applying<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// The Jobs of a try that are not there after every request of it was answered: they were refused, or not tried.
+    async fn note_absent(&self, planned: &Inventory, absent: &mut BTreeSet<ObjectId>) {
+        for (id, version) in planned.iter().filter(|(id, _)| id.is_job()) {
+            if let Ok(None) = self.read(id, version).await {
+                absent.insert(id.clone());
+            }
+        }
     }
 
     async fn read(&self, id: &ObjectId, version: &str) -> Result<Option<Value>, apply::CallError> {
