@@ -123,7 +123,9 @@ pub fn rights_by_arguments(namespace: &str, arguments: &[&str]) -> Vec<Value> {
 
 /// The rights of `muster agent`, but for what it applies.
 pub fn rights_of_agent() -> Vec<Value> {
-    rights::objects(Role::Agent, SYSTEM_NAMESPACE, Sync::Flux, false)
+    let mut objects = rights::objects(Role::Agent, SYSTEM_NAMESPACE, Sync::Builtin, false);
+    objects.retain(|object| object["roleRef"]["name"] != "cluster-admin");
+    objects
 }
 
 /// What runs muster in a cluster.
