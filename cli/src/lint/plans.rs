@@ -85,7 +85,6 @@ fn read(
     let options = BuildOptions {
         plans: Plans::LeftOut,
         substitute,
-        ..BuildOptions::default()
     };
     Planned::read(&Files::new(below), planning, &options)
 }

@@ -240,7 +240,7 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
         return Plan::rest(echo::blocked(view.row, Reason::NameConflict, &message));
     }
     match (step, source) {
-        (Step::Blocked(state), _) => Plan::rest(state),
+        (Step::Blocked(state), _) => Plan::rest(*state),
         (Step::Settled(current), source) => {
             let again = tried_again(scope, view, derived, current);
             let state = match again {
@@ -325,7 +325,7 @@ fn writes_of(scope: &Scope, write: Option<Write>) -> Vec<Write> {
 }
 
 enum Step<'a> {
-    Blocked(SyncState),
+    Blocked(Box<SyncState>),
     Settled(&'a KustomizationRow),
     Write(Write),
 }
@@ -338,7 +338,7 @@ fn kustomization_step<'a>(scope: &Scope, view: &'a View<'_>, derived: &Derived) 
             untouchable(scope, view.row, live),
             drift::repaired(live, &derived.kustomization, &scope.manager),
         ) {
-            (Some(state), _) => Step::Blocked(state),
+            (Some(state), _) => Step::Blocked(Box::new(state)),
             // Also while it is being deleted: its deletionPolicy decides what becomes of what it installed.
             (None, Some(next)) => Step::Write(Write::Replace(Box::new(asked(view.row, live, next)))),
             (None, None) => settled(view, row, derived),
@@ -390,7 +390,7 @@ fn settled<'a>(view: &View<'_>, row: &'a KustomizationRow, derived: &Derived) ->
             "Kustomization {} is being deleted; it is made again when it is gone",
             kustomization_name(derived)
         );
-        return Step::Blocked(echo::updating(view.row, &message));
+        return Step::Blocked(Box::new(echo::updating(view.row, &message)));
     }
     Step::Settled(row)
 }

@@ -78,6 +78,9 @@ impl Once {
     }
 }
 
+/// What is done by hand to the runs of plans, by cluster.
+type PlanRuns = (Control, Vec<(String, PlanControl)>);
+
 /// The controls that are set on a module.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Controls {
@@ -88,7 +91,7 @@ pub struct Controls {
     held: Option<Control>,
     pinned: Option<(Control, Entries)>,
     once: Vec<Once>,
-    plan_runs: Option<(Control, Vec<(String, PlanControl)>)>,
+    plan_runs: Option<PlanRuns>,
 }
 
 impl Controls {
@@ -315,7 +318,7 @@ fn once(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Vec<Onc
 fn plan_runs(
     annotations: &BTreeMap<String, String>,
     words: &Words,
-) -> Result<Option<(Control, Vec<(String, PlanControl)>)>, Invalid> {
+) -> Result<Option<PlanRuns>, Invalid> {
     let Some(control) = parse(annotations, annotation::PLAN_RUN, words)? else {
         return Ok(None);
     };

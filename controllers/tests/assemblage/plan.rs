@@ -113,7 +113,7 @@ async fn what_is_done_by_hand_reaches_the_plan_run_and_leaves_the_row_as_it_was(
     );
     let name = kustomization.name_any();
     assert_eq!(cluster.api::<PlanRun>().get(&name).await.unwrap().spec, spec);
-    crate::support::pass(std::time::Duration::from_secs(60)).await;
+    crate::support::pass(std::time::Duration::from_mins(1)).await;
     cluster
         .until_state::<muster_api::Assemblage>("eu-1", "web", succeeded)
         .await;
