@@ -315,10 +315,7 @@ fn once(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Vec<Onc
 }
 
 /// What is done by hand to the runs of plans, by cluster.
-fn plan_runs(
-    annotations: &BTreeMap<String, String>,
-    words: &Words,
-) -> Result<Option<PlanRuns>, Invalid> {
+fn plan_runs(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Option<PlanRuns>, Invalid> {
     let Some(control) = parse(annotations, annotation::PLAN_RUN, words)? else {
         return Ok(None);
     };

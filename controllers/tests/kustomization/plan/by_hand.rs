@@ -45,7 +45,7 @@ async fn write(bed: &Bed, spec: PlanRunSpec) {
 
 /// Sets a control and waits until it was taken or refused: why it was refused.
 async fn control(bed: &Bed, words: &str) -> Option<String> {
-    let control = PlanControl::parse(words, "", Some(" by ann (a test)".to_owned())).expect(words);
+    let control = PlanControl::parse(words, "", Some(" by ann (a test)".to_owned())).unwrap();
     let id = control.id.clone();
     let wanted = PlanRunSpec {
         control: Some(control),
