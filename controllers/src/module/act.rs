@@ -114,10 +114,6 @@ pub async fn act<K: Rolled>(
             history::forget(&namespace, &name, row, &modules.context).await?;
         }
     }
-    for (cluster, patch) in by_hand {
-        let assemblage = Key::new(&namespace, &cluster);
-        modules.control(&assemblage, &module.name_any(), patch).await?;
-    }
     for cluster in &introduce {
         let assemblage = Key::new(&namespace, cluster);
         modules.introduce(&assemblage).await?;
@@ -125,7 +121,23 @@ pub async fn act<K: Rolled>(
     if release {
         self::release(module, modules).await?;
     }
-    told.and(written)
+    let by_hand = by_hand_written(module, by_hand, modules).await;
+    told.and(by_hand).and(written)
+}
+
+/// Writes what is done by hand to plans; all are tried, the first failure is returned: one cluster holds up nothing of another.
+async fn by_hand_written<K: Rolled>(
+    module: &K,
+    writes: Vec<(String, json_patch::Patch)>,
+    modules: &Modules<K>,
+) -> Result<(), Error> {
+    let namespace = module.namespace().unwrap_or_default();
+    let mut outcome = Ok(());
+    for (cluster, patch) in writes {
+        let assemblage = Key::new(&namespace, &cluster);
+        outcome = outcome.and(modules.control(&assemblage, &module.name_any(), patch).await);
+    }
+    outcome
 }
 
 /// What happened, and which controls took effect.

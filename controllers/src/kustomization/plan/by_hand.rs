@@ -123,7 +123,8 @@ fn changed(status: &mut PlanRunStatus, wanted: &PlanControl) -> Result<(), Strin
     let what = match wanted.action {
         PlanAction::Retry => Control::Retry(step()?),
         PlanAction::Skip => Control::Skip(step()?),
-        PlanAction::Abort | PlanAction::Start => Control::Abort,
+        PlanAction::Abort => Control::Abort,
+        PlanAction::Start => return Err("it starts a plan, and changes no run".to_owned()),
     };
     let is_of = |run: &Run| run.progress.uid == uid;
     let of = if status.by_hand.as_ref().is_some_and(is_of) {
