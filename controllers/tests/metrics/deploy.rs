@@ -227,12 +227,18 @@ impl Asks<'_> {
     }
 }
 
+/// States of clusters and nodes, as operations.md has them.
+const STATES: [&str; 9] = [
+    "total", "updated", "ready", "updating", "waiting", "failed", "skipped", "held", "withdrawing",
+];
+
 /// Whether a label may have that value: a word of the tables, or one that was seen.
 fn is_word(label: &str, word: &str, seen: &BTreeMap<String, BTreeSet<String>>) -> bool {
     let was_seen = seen.get(label).is_some_and(|values| values.contains(word));
     was_seen
         || match label {
             "reason" => word.parse::<Reason>().is_ok() || word.parse::<ObjectReason>().is_ok(),
+            "state" => STATES.contains(&word),
             "status" => ["True", "False", "Unknown"].contains(&word),
             "type" => ["Halted", "Stalled", "TagMoved", "Ready"].contains(&word),
             "kind" => [

@@ -9,6 +9,10 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
 };
 use muster_api::{ModuleRevision, ProxyAssemblage, assemblage::SyncState};
+use muster_apiserver::{
+    Verb,
+    fault::{Failure, Fault, Match, Rule},
+};
 use serde_json::{Value, json};
 
 use crate::bed::*;
@@ -205,4 +209,32 @@ async fn what_has_no_effect_says_so() {
         "{said}"
     );
     assert_eq!(jobs(&bed, "eu-1").await, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_whose_row_takes_no_control_holds_up_no_other() {
+    let bed = failed().await;
+    let matching = Match {
+        client: Some("controller".to_owned()),
+        verbs: vec![Verb::Patch],
+        path: Some("/proxyassemblages/eu-1".to_owned()),
+        ..Match::default()
+    };
+    let refused = Rule::always(matching, Fault::Status(Failure::Forbidden));
+    let refused = bed.management.faults().add(refused);
+    let both = "eu-1@start/backup,eu-2@start/backup";
+    bed.annotate("web", "plan-run", Some(both)).await;
+    let carried = |cluster: &'static str| {
+        let bed = &bed;
+        bed.until(cluster, move || async move {
+            let row = bed.row(cluster, "web").await?;
+            (row["planControl"]["plan"] == "backup").then_some(())
+        })
+    };
+    carried("eu-2").await;
+    pass(Duration::from_mins(5)).await;
+    assert_eq!(bed.row("eu-1", "web").await.unwrap()["planControl"], Value::Null);
+    bed.management.faults().remove(refused);
+    carried("eu-1").await;
+    bed.settled().await;
 }
