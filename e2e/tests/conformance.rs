@@ -16,6 +16,8 @@
 )]
 #![allow(clippy::unnecessary_wraps, reason = "all adapters have one type")]
 
+#[path = "conformance/cluster_api/mod.rs"]
+mod cluster_api;
 #[path = "conformance/das_schiff/mod.rs"]
 mod das_schiff;
 #[path = "conformance/deviations.rs"]

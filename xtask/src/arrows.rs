@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("muster-zones", &["muster-api"]),
     ("muster-windows", &["muster-api"]),
+    ("muster-machines", &["muster-api"]),
     ("muster-sync", &["muster-api", "muster-health"]),
     (
         "muster-controllers",
@@ -64,6 +65,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-api",
             "muster-apiserver",
             "muster-controllers",
+            "muster-machines",
             "muster-node",
             "muster-real",
             "muster-rollout",
@@ -133,6 +135,11 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         "muster-node",
         &["kube", "k8s-openapi", "tokio", "rand", "reqwest"],
         "it knows no Kubernetes, and blocks",
+    ),
+    (
+        "muster-machines",
+        &["kube", "tokio", "rand", "reqwest"],
+        "it does no I/O and knows no client",
     ),
     (
         "muster-zones",

@@ -229,7 +229,15 @@ impl Asks<'_> {
 
 /// States of clusters and nodes, as operations.md has them.
 const STATES: [&str; 9] = [
-    "total", "updated", "ready", "updating", "waiting", "failed", "skipped", "held", "withdrawing",
+    "total",
+    "updated",
+    "ready",
+    "updating",
+    "waiting",
+    "failed",
+    "skipped",
+    "held",
+    "withdrawing",
 ];
 
 /// Whether a label may have that value: a word of the tables, or one that was seen.

@@ -92,6 +92,8 @@ pub struct Case {
     pub now: Option<String>,
     /// Templates of the file that its cases name.
     pub templates: Map<String, Value>,
+    /// Objects of the file, for inputs that are patches over one.
+    pub objects: Map<String, Value>,
     pub input: Value,
     pub expect: Value,
     /// What muster has to decide instead.
@@ -127,6 +129,7 @@ pub fn parse(text: &str) -> anyhow::Result<Table> {
             name: raw.name.clone(),
             now: file.now.clone(),
             templates: file.templates.clone(),
+            objects: file.objects.clone(),
             input: resolved(&raw.input)?,
             expect: resolved(&raw.expect)?,
             safer: raw

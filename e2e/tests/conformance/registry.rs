@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::{das_schiff, grafana, kudo, matcher::Rules, reader::Case};
+use crate::{cluster_api, das_schiff, grafana, kudo, matcher::Rules, reader::Case};
 
 /// Every system of the corpus.
 pub const SYSTEMS: &[System] = &[
@@ -21,7 +21,7 @@ pub const SYSTEMS: &[System] = &[
     },
     System {
         folder: "cluster-api-in-place",
-        tables: None,
+        tables: Some(cluster_api::TABLES),
     },
 ];
 
@@ -65,6 +65,8 @@ pub struct Input<'a> {
     /// Templates of the file.
     #[allow(dead_code, reason = "not every system has tables whose cases name templates")]
     pub templates: &'a Map<String, Value>,
+    /// Objects of the file, references in them as they stand.
+    pub objects: &'a Map<String, Value>,
     /// `input`, references resolved.
     pub value: &'a Value,
 }
@@ -75,6 +77,7 @@ impl<'a> Input<'a> {
         Self {
             now: case.now.as_deref(),
             templates: &case.templates,
+            objects: &case.objects,
             value: &case.input,
         }
     }
@@ -141,6 +144,18 @@ impl Table {
     /// Keys of `expect` for which the product has no counterpart.
     pub const fn without(mut self, keys: &'static [&'static str]) -> Self {
         self.rules.without = keys;
+        self
+    }
+
+    /// Keys that are compared only where `expect` has them.
+    pub const fn optional(mut self, keys: &'static [&'static str]) -> Self {
+        self.rules.optional = keys;
+        self
+    }
+
+    /// Keys of texts of which the beginning alone is promised.
+    pub const fn beginning(mut self, keys: &'static [&'static str]) -> Self {
+        self.rules.beginning = keys;
         self
     }
 

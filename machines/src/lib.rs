@@ -1,0 +1,37 @@
+//! Updates of machines in place, as Cluster API's hooks ask for them: which updaters cover a change, in which order they carry it out, and
+//! when a machine is done.
+//!
+//! ```text
+//!   CanUpdateMachine(Set) ─► Coverage ◄── answer of each updater, in order ──► InPlace | NotCovered ─► Verdict (fallback)
+//!   UpdateMachine ─────────► pinned (is this what was planned?) ─► Progress ◄── polls of the updaters ──► Reply
+//! ```
+//!
+//! Everything here is pure: the server that answers Cluster API calls the updaters and gives their answers to it.
+//!
+//! Invariant: a machine is done only when each updater of its plan has acknowledged the digest of that plan.
+//! Invariant: an answer that is missing, late or cannot be read is never a success.
+//! Invariant: the updaters are asked and called in one order, whatever order they were registered in.
+
+mod coverage;
+mod objects;
+mod patch;
+mod pinned;
+mod progress;
+mod registration;
+mod verdict;
+mod wire;
+
+pub use coverage::{Coverage, Covered, Difference};
+pub use objects::{Level, Malformed, Objects, Part};
+pub use patch::{Patch, PatchError};
+pub use pinned::{Deviation, deviation};
+pub use progress::{Acknowledgement, Failed, Progress, Reply, Step};
+pub use registration::{
+    ClientConfig, DISCOVERY, GROUP_VERSION, Handler, HandlerError, Hook, Service, UrlError, handlers,
+    in_order, path, url,
+};
+pub use verdict::{Fallback, Unanswered, Verdict, verdict};
+pub use wire::{
+    CanAnswer, DIGEST_SETTING, MAX_BODY, Polled, Received, Refused, can_answer, failure, polled, reply,
+    verdict_response,
+};

@@ -1,0 +1,190 @@
+//! The update of one machine: one updater after the other, until each has acknowledged the digest of the plan.
+//!
+//! Nothing of it has to be kept over a restart but the instant at which a step began: an updater answers the same question again.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::wire::Polled;
+
+/// How long after a failure an updater is called again, and how often Cluster API is told to ask while nothing else is known.
+const AGAIN: SignedDuration = SignedDuration::from_secs(10);
+
+/// An updater of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its name.
+    pub updater: String,
+    /// When its end is believed.
+    pub acknowledgement: Acknowledgement,
+    /// How long it may take from its first call on.
+    pub deadline: SignedDuration,
+}
+
+/// When the end of an updater is believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acknowledgement {
+    /// Its message says `digest=` and the digest that it was sent.
+    #[default]
+    Digest,
+    /// It says that it is done. For updaters that know nothing of digests.
+    Trust,
+}
+
+/// How far the update of a machine is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    step: usize,
+    since: Option<Timestamp>,
+    next: Option<Timestamp>,
+    message: String,
+    failed: Option<Failed>,
+}
+
+/// A step that did not end within its deadline, or that was aborted. Only a retry goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// When.
+    pub at: Timestamp,
+    /// The last words of the updater.
+    pub message: String,
+}
+
+/// What Cluster API is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// It is to ask again.
+    InProgress {
+        /// After so many seconds, at least one.
+        after: u32,
+        /// What the updater said last.
+        message: String,
+    },
+    /// Each updater has acknowledged the digest.
+    Done,
+    /// The step is over and the machine is not updated.
+    Failed(Failed),
+}
+
+impl Progress {
+    /// A step that began before a restart.
+    pub fn resumed(step: usize, since: Timestamp) -> Self {
+        Self {
+            step,
+            since: Some(since),
+            ..Self::default()
+        }
+    }
+
+    /// The step that is under way, and since when: what is kept over a restart.
+    pub const fn began(&self) -> Option<(usize, Timestamp)> {
+        match self.since {
+            Some(since) => Some((self.step, since)),
+            None => None,
+        }
+    }
+
+    /// The updater that is to be called now. The time of its step runs from its first call on: that other objects are marked later is
+    /// not its fault.
+    pub fn call<'a>(&mut self, steps: &'a [Step], now: Timestamp) -> Option<&'a Step> {
+        let step = steps.get(self.step)?;
+        self.expire(steps, now);
+        if self.failed.is_some() || self.next.is_some_and(|next| now < next) {
+            return None;
+        }
+        self.since.get_or_insert(now);
+        Some(step)
+    }
+
+    /// Takes what the updater of the present step answered.
+    pub fn take(&mut self, steps: &[Step], digest: &str, polled: Polled, now: Timestamp) {
+        let Some(step) = steps.get(self.step) else { return };
+        self.expire(steps, now);
+        if self.failed.is_some() {
+            return;
+        }
+        let (after, message) = match polled {
+            Polled::Done { message } if step.acknowledgement.believes(&message, digest) => {
+                *self = Self {
+                    step: self.step + 1,
+                    ..Self::default()
+                };
+                return;
+            }
+            Polled::Done { message } => {
+                let words = format!(
+                    "updater {} says that it is done, but not with digest={digest}: {message:?}",
+                    step.updater
+                );
+                (AGAIN, words)
+            }
+            Polled::InProgress { after, message } => (SignedDuration::from_secs(after.into()), message),
+            Polled::Failed { message } => (AGAIN, message),
+        };
+        self.next = Some(now + after);
+        self.message = message;
+    }
+
+    /// What Cluster API is answered now.
+    pub fn reply(&mut self, steps: &[Step], now: Timestamp) -> Reply {
+        let Some(step) = steps.get(self.step) else {
+            return Reply::Done;
+        };
+        self.expire(steps, now);
+        if let Some(failed) = &self.failed {
+            return Reply::Failed(failed.clone());
+        }
+        let left = self.next.map_or(AGAIN, |next| next.duration_since(now));
+        let after = u32::try_from(left.as_secs()).unwrap_or_default().max(1);
+        let (number, all) = (self.step + 1, steps.len());
+        let message = match self.message.as_str() {
+            "" => format!("step {number} of {all}, updater {}", step.updater),
+            words => format!("step {number} of {all}, updater {}: {words}", step.updater),
+        };
+        Reply::InProgress { after, message }
+    }
+
+    /// Ends the step that is under way, as a person asks for.
+    pub fn abort(&mut self, reason: &str, now: Timestamp) {
+        self.failed = Some(Failed {
+            at: now,
+            message: reason.to_owned(),
+        });
+    }
+
+    /// Begins the step that failed once more; its time counts anew.
+    pub fn retry(&mut self) {
+        if self.failed.is_some() {
+            *self = Self {
+                step: self.step,
+                ..Self::default()
+            };
+        }
+    }
+
+    fn expire(&mut self, steps: &[Step], now: Timestamp) {
+        let (Some(step), Some(since), None) = (steps.get(self.step), self.since, &self.failed) else {
+            return;
+        };
+        let at = since + step.deadline;
+        if at <= now {
+            let message = match self.message.as_str() {
+                "" => format!("updater {} gave no answer", step.updater),
+                words => words.to_owned(),
+            };
+            self.failed = Some(Failed { at, message });
+        }
+    }
+}
+
+impl Acknowledgement {
+    fn believes(self, message: &str, digest: &str) -> bool {
+        match self {
+            Self::Trust => true,
+            Self::Digest => {
+                let mut words =
+                    message.split(|sign: char| sign.is_whitespace() || sign == ',' || sign == ';');
+                words.any(|word| word.strip_prefix("digest=") == Some(digest))
+            }
+        }
+    }
+}
