@@ -44,6 +44,7 @@ pub mod schema;
 pub mod selector;
 pub mod sync;
 pub mod template;
+pub mod update_plan;
 pub mod validate;
 pub mod zonerollout;
 
@@ -53,4 +54,5 @@ pub use duration::Duration;
 pub use module::{BootstrapModule, Module};
 pub use revision::ModuleRevision;
 pub use rolloutwindow::RolloutWindow;
+pub use update_plan::UpdatePlan;
 pub use zonerollout::ZoneRollout;

@@ -23,6 +23,7 @@ pub mod gitrepository;
 pub mod health;
 pub mod kustomization;
 pub mod lease;
+pub mod machines;
 pub mod metrics;
 pub mod module;
 pub mod node;

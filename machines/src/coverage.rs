@@ -96,6 +96,11 @@ impl Coverage {
         Ok(changed)
     }
 
+    /// What there is.
+    pub const fn before(&self) -> &Objects {
+        &self.before
+    }
+
     /// What the updaters reached so far, as a side of a request.
     pub const fn reached(&self) -> &Objects {
         &self.reached

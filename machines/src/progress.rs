@@ -75,6 +75,33 @@ impl Progress {
         }
     }
 
+    /// An update whose steps are all over.
+    pub fn ended(steps: usize) -> Self {
+        Self {
+            step: steps,
+            ..Self::default()
+        }
+    }
+
+    /// A step that failed before a restart.
+    pub fn failed(step: usize, failed: Failed) -> Self {
+        Self {
+            step,
+            failed: Some(failed),
+            ..Self::default()
+        }
+    }
+
+    /// The number of the present step, from 0; that of all steps at the end.
+    pub const fn step(&self) -> usize {
+        self.step
+    }
+
+    /// The last words of its updater.
+    pub fn words(&self) -> &str {
+        &self.message
+    }
+
     /// The step that is under way, and since when: what is kept over a restart.
     pub const fn began(&self) -> Option<(usize, Timestamp)> {
         match self.since {

@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-api",
             "muster-driver",
             "muster-health",
+            "muster-machines",
             "muster-rollout",
             "muster-sync",
             "muster-windows",

@@ -75,6 +75,32 @@ pub fn assemblage() -> Vec<CustomResourceColumnDefinition> {
         .collect()
 }
 
+/// Of UpdatePlan.
+pub fn update_plan() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column(
+            "Source",
+            "string",
+            ".spec.source",
+            "The Machine, or the old MachineSet, that is updated.",
+        ),
+        column(
+            "Updated",
+            "string",
+            ".status.updated",
+            "Machines that are updated, of all of the plan.",
+        ),
+        age(),
+        wide("Target", "string", ".spec.target", "The new MachineSet."),
+        wide(
+            "To",
+            "string",
+            ".spec.to",
+            "The digest that the updaters acknowledge.",
+        ),
+    ]
+}
+
 /// Of PlanRun.
 pub fn plan_run() -> Vec<CustomResourceColumnDefinition> {
     vec![

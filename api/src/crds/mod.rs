@@ -30,6 +30,7 @@ use crate::{
     revision::ModuleRevision,
     rollout_operator::{ReplicaTemplate, ZoneAwarePodDisruptionBudget},
     rolloutwindow::RolloutWindow,
+    update_plan::UpdatePlan,
     zonerollout::ZoneRollout,
 };
 
@@ -78,6 +79,12 @@ pub fn nodes() -> Vec<CustomResourceDefinition> {
             NodeBudget::crd(),
         ]
     });
+    MADE.clone()
+}
+
+/// The kinds of muster in a cluster whose Cluster API asks it about updates in place.
+pub fn machines() -> Vec<CustomResourceDefinition> {
+    static MADE: Made = LazyLock::new(|| vec![UpdatePlan::crd()]);
     MADE.clone()
 }
 
@@ -136,6 +143,7 @@ pub fn generated() -> Vec<(String, String)> {
         .chain(downstream())
         .chain(zones())
         .chain(nodes())
+        .chain(machines())
         .chain(flux())
         .chain(rollout_operator())
         .chain([cluster_api()]);

@@ -35,6 +35,7 @@ fn columns_of_each_kind() {
     NodeRevision: NODEMODULE REVISION VERDICT AGE
     NodeAssemblage: READY STATUS AGENT AGE (MESSAGE)
     NodeBudget: CONTROL-PLANE WORKERS CHANGING AGE
+    UpdatePlan: SOURCE UPDATED AGE (TARGET) (TO)
     ");
 }
 

@@ -104,6 +104,7 @@ fn every_kind_is_found_by_its_names_and_the_category() {
     NodeRevision noderevisions nrev
     NodeAssemblage nodeassemblages nasm
     NodeBudget nodebudgets nbud
+    UpdatePlan updateplans uplan
     ");
 }
 

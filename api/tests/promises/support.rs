@@ -8,7 +8,12 @@ use serde_json::Value;
 
 /// Our definitions for fleets and nodes.
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    let all = [crds::management(), crds::downstream(), crds::nodes()];
+    let all = [
+        crds::management(),
+        crds::downstream(),
+        crds::nodes(),
+        crds::machines(),
+    ];
     all.into_iter().flatten().collect()
 }
 

@@ -41,6 +41,8 @@ use tokio_util::task::AbortOnDropHandle;
 const TAKES: Duration = Duration::from_millis(500);
 /// How long a rollout may take.
 const PATIENCE: Duration = Duration::from_mins(20);
+/// How long it may take after the end until all is on record.
+const SETTLES: Duration = Duration::from_secs(10);
 /// How long nothing may be written.
 const REST: Duration = Duration::from_mins(1);
 /// How often all Leases are renewed; a real agent renews its own as often.
@@ -96,6 +98,8 @@ pub async fn run(plan: &Plan) -> anyhow::Result<()> {
             );
         }
     }
+    // The verdict comes on record after the last status.
+    tokio::time::sleep(SETTLES).await;
     let before = writes(api.recorder())?;
     tokio::time::sleep(REST).await;
     let after = writes(api.recorder())?;
@@ -260,8 +264,7 @@ fn writes(recorder: &Recorder) -> anyhow::Result<BTreeMap<String, usize>> {
         if request.client == "leases" || request.client == "bench" {
             continue;
         }
-        let mut parts = request.path.trim_matches('/').split('/').skip(3);
-        let resource = parts.next().unwrap_or_default();
+        let resource = resource(&request.path);
         let sub = if request.path.ends_with("/status") {
             "/status"
         } else {
@@ -272,6 +275,21 @@ fn writes(recorder: &Recorder) -> anyhow::Result<BTreeMap<String, usize>> {
             .or_default() += 1;
     }
     Ok(counts)
+}
+
+/// The plural of what a path is about.
+fn resource(path: &str) -> &str {
+    let mut parts = path.trim_matches('/').split('/');
+    // `/api/v1/…` or `/apis/GROUP/VERSION/…`, and perhaps `namespaces/NAME/…`.
+    let before = match parts.next() {
+        Some("api") => 1,
+        _ => 2,
+    };
+    let rest: Vec<&str> = parts.skip(before).collect();
+    match rest[..] {
+        ["namespaces", _, resource, ..] | [resource, ..] => resource,
+        [] => "",
+    }
 }
 
 /// Resident memory of this process, in MiB.

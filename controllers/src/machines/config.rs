@@ -1,0 +1,146 @@
+//! The updaters of `muster machines` (`--updaters FILE`): a file of the process's owner. No object defines one.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use jiff::SignedDuration;
+use muster_api::{update_plan::MAX_UPDATERS, validate::names::dns_label};
+use muster_machines::{Acknowledgement, ClientConfig, UrlError, in_order};
+use muster_sync::yaml::{self, YamlError};
+use serde::Deserialize;
+use thiserror::Error;
+
+/// How long an updater may take with one machine if the file does not say it.
+const DEADLINE: SignedDuration = SignedDuration::from_mins(30);
+/// How long one question to an updater may take: of the 8 s that there are for all.
+const CALL: Duration = Duration::from_secs(5);
+
+/// Why the file cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// It is not YAML.
+    #[error(transparent)]
+    Yaml(#[from] YamlError),
+    /// A field is wrong or not known.
+    #[error("{path}: {problem}")]
+    Field {
+        /// Where.
+        path: String,
+        /// What.
+        problem: String,
+    },
+    /// An updater cannot be used.
+    #[error("updater {name:?}: {problem}")]
+    Updater {
+        /// Its name.
+        name: String,
+        /// Why.
+        problem: String,
+    },
+    /// There are too many.
+    #[error("there are {0} updaters: at most {MAX_UPDATERS} are possible")]
+    TooMany(usize),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    updaters: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Entry {
+    name: String,
+    #[serde(default)]
+    order: i32,
+    client_config: ClientConfig,
+    #[serde(default)]
+    acknowledgement: Believed,
+    deadline: Option<muster_api::Duration>,
+    #[serde(default)]
+    settings: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Believed {
+    #[default]
+    Digest,
+    Trust,
+}
+
+/// An external updater.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Updater {
+    /// Its name, in plans and messages.
+    pub name: String,
+    /// Its place in the order: updaters of one number come by name.
+    pub order: i32,
+    /// Where its hooks are.
+    pub client_config: ClientConfig,
+    /// When its end is believed.
+    pub acknowledgement: Acknowledgement,
+    /// How long it may take with one machine.
+    pub deadline: SignedDuration,
+    /// How long one call may take.
+    pub timeout: Duration,
+    /// What it is sent with each request.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// Reads the file: the updaters in their order.
+pub fn read(text: &[u8]) -> Result<Vec<Updater>, ConfigError> {
+    let value = yaml::to_json(text)?;
+    let file: File = serde_path_to_error::deserialize(&value).map_err(|error| ConfigError::Field {
+        path: error.path().to_string(),
+        problem: error.into_inner().to_string(),
+    })?;
+    if file.updaters.len() > MAX_UPDATERS {
+        return Err(ConfigError::TooMany(file.updaters.len()));
+    }
+    let mut names = BTreeSet::new();
+    let mut updaters = Vec::new();
+    for entry in file.updaters {
+        let refuse = |problem: String| ConfigError::Updater {
+            name: entry.name.clone(),
+            problem,
+        };
+        dns_label(&entry.name).map_err(|error| refuse(error.to_string()))?;
+        if !names.insert(entry.name.clone()) {
+            return Err(refuse("it is there twice".to_owned()));
+        }
+        muster_machines::url(
+            &entry.client_config,
+            muster_machines::GROUP_VERSION,
+            "UpdateMachine",
+            None,
+        )
+        .map_err(|error: UrlError| refuse(error.to_string()))?;
+        let deadline = match entry.deadline {
+            None => DEADLINE,
+            Some(deadline) => {
+                SignedDuration::try_from(deadline.to_std()).map_err(|error| refuse(error.to_string()))?
+            }
+        };
+        if deadline.is_zero() {
+            return Err(refuse("deadline is 0s: it would fail at once".to_owned()));
+        }
+        updaters.push(Updater {
+            order: entry.order,
+            client_config: entry.client_config,
+            acknowledgement: match entry.acknowledgement {
+                Believed::Digest => Acknowledgement::Digest,
+                Believed::Trust => Acknowledgement::Trust,
+            },
+            deadline,
+            timeout: CALL,
+            settings: entry.settings,
+            name: entry.name,
+        });
+    }
+    in_order(&mut updaters, |updater| (updater.order, &updater.name));
+    Ok(updaters)
+}

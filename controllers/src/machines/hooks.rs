@@ -1,0 +1,322 @@
+//! What Cluster API is answered.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{Method, StatusCode};
+use kube::{
+    Client,
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+    discovery,
+};
+use muster_machines::{
+    Coverage, DISCOVERY, Fallback, GROUP_VERSION, Hook, Level, MAX_BODY, Objects, Part, Reply, Unanswered,
+    Verdict, can_answer, deviation, failure, reply, verdict, verdict_response,
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    config::Updater,
+    index::{MachineIndex, MachineRow},
+    plans::{self, Decided, Plans},
+    updaters::{self, Call},
+    work::{Asked, Work},
+};
+use crate::{
+    admission::server::{self, Answer},
+    runtime::{Api, Key, call::explain},
+};
+
+/// How long all updaters may take together to say what they cover: Cluster API waits for 10 s.
+const BUDGET: Duration = Duration::from_secs(8);
+/// What discovery says: how long Cluster API is to wait.
+const TIMEOUT_SECONDS: u8 = 10;
+/// What becomes of machines whose change is not covered: `Replace` or `Hold`.
+pub const FALLBACK: &str = "fleet.muster.dev/update-fallback";
+
+/// The hooks.
+pub struct Hooks {
+    /// The client for what is read on demand.
+    pub client: Client,
+    /// The updaters, in their order.
+    pub updaters: Vec<Updater>,
+    /// How they are called.
+    pub call: Arc<dyn Call>,
+    /// Which Machine has which uid.
+    pub machines: Arc<MachineIndex>,
+    /// The store of plans.
+    pub plans: Arc<Plans>,
+    /// The updates that are under way.
+    pub work: Arc<Work>,
+}
+
+impl Hooks {
+    /// Answers a request.
+    pub async fn answer(&self, asked: server::Asked) -> Answer {
+        let prefix = format!("/{GROUP_VERSION}/");
+        let Some(rest) = asked.path.strip_prefix(&prefix) else {
+            return Answer::text(StatusCode::NOT_FOUND, "not a hook of Cluster API");
+        };
+        if asked.method != Method::POST {
+            return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "hooks are called by POST");
+        }
+        if rest == DISCOVERY {
+            return said(&discovered());
+        }
+        let hook = Hook::ALL
+            .into_iter()
+            .find(|hook| rest == format!("{0}/{0}", handler(*hook)));
+        let Some(hook) = hook else {
+            return Answer::text(
+                StatusCode::NOT_FOUND,
+                "not a hook that is served here: see discovery",
+            );
+        };
+        if asked.body.len() > MAX_BODY {
+            return said(&failure(
+                hook,
+                &format!("the request is longer than {MAX_BODY} bytes"),
+            ));
+        }
+        let request: Value = match serde_json::from_slice(&asked.body) {
+            Ok(request) => request,
+            Err(error) => return said(&failure(hook, &format!("the request cannot be read: {error}"))),
+        };
+        said(&match hook {
+            Hook::CanUpdateMachine => self.can(Level::Machine, hook, &request).await,
+            Hook::CanUpdateMachineSet => self.can(Level::MachineSet, hook, &request).await,
+            Hook::UpdateMachine => self.update(&request).await,
+        })
+    }
+
+    /// May the change be made in place?
+    async fn can(&self, level: Level, hook: Hook, request: &Value) -> Value {
+        let coverage = match Coverage::begin(level, request) {
+            Ok(coverage) => coverage,
+            Err(problem) => return failure(hook, &problem.to_string()),
+        };
+        match self.fallback(level, coverage.desired()).await {
+            Ok(fallback) => verdict_response(level, &self.decided(coverage, hook, fallback).await),
+            Err(problem) => failure(hook, &problem),
+        }
+    }
+
+    /// Asks the updaters, and decides. A plan is stored before a yes.
+    async fn decided(&self, mut coverage: Coverage, hook: Hook, fallback: Fallback) -> Verdict {
+        let outcome = self.covered(&mut coverage, hook).await;
+        let (before, desired) = (coverage.before().clone(), coverage.desired().clone());
+        let decision = verdict(outcome.map(|()| coverage.end()), fallback);
+        let Verdict::InPlace { steps, digest, .. } = &decision else {
+            return decision;
+        };
+        let updaters = self.updaters.iter();
+        let decided = Decided {
+            sides: (&before, &desired),
+            steps: updaters.filter(|updater| steps.contains(&updater.name)).collect(),
+            digest,
+        };
+        match self.plans.store(&decided).await {
+            Ok(_) => decision,
+            Err(problem) => Verdict::Again(problem),
+        }
+    }
+
+    async fn covered(&self, coverage: &mut Coverage, hook: Hook) -> Result<(), Unanswered> {
+        let level = coverage.desired().level();
+        if self.updaters.is_empty() {
+            return Err(Unanswered::NoUpdaters);
+        }
+        let began = Instant::now();
+        for updater in &self.updaters {
+            if !coverage.is_open() {
+                break;
+            }
+            let left = BUDGET.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Err(Unanswered::NoTime(updater.name.clone()));
+            }
+            let request = updaters::request(hook, updater, coverage.sides(), &[]);
+            let called = self
+                .call
+                .call(updater, hook, &request, left.min(updater.timeout))
+                .await;
+            let received = called.as_ref().map(|(code, body)| (*code, &body[..]));
+            let taken = can_answer(level, received.map_err(String::as_str))
+                .map_err(|refused| refused.to_string())
+                .and_then(|answer| {
+                    coverage
+                        .take(&updater.name, &answer)
+                        .map_err(|error| error.to_string())
+                });
+            taken.map_err(|problem| Unanswered::Updater {
+                updater: updater.name.clone(),
+                problem,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What is wanted for a change that is not covered: said by an annotation of the MachineDeployment, which Cluster API copies to its
+    /// MachineSets, or of the control plane.
+    async fn fallback(&self, level: Level, desired: &Objects) -> Result<Fallback, String> {
+        let own = desired.get(Part::Own).cloned().unwrap_or_default();
+        let metadata = &own["metadata"];
+        if let Some(text) = metadata["annotations"][FALLBACK].as_str() {
+            return read(text);
+        }
+        let text = |key: &str| metadata[key].as_str().unwrap_or_default();
+        let key = Key::new(text("namespace"), text("name"));
+        match (level, self.machines.get(&key)) {
+            (
+                Level::Machine,
+                Some(MachineRow {
+                    owner: Some(owner), ..
+                }),
+            ) => self.of_owner(&key.namespace, &owner).await,
+            _ => Ok(Fallback::default()),
+        }
+    }
+
+    async fn of_owner(
+        &self,
+        namespace: &str,
+        (api_version, kind, name): &(String, String, String),
+    ) -> Result<Fallback, String> {
+        let failed = |error: kube::Error| {
+            format!(
+                "reading {kind} {namespace}/{name}, for {FALLBACK}: {}",
+                explain(&error)
+            )
+        };
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let gvk = GroupVersionKind::gvk(group, version, kind);
+        let (resource, _) = discovery::pinned_kind(&self.client, &gvk).await.map_err(failed)?;
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), namespace, &ApiResource::clone(&resource));
+        let owner = api.get_metadata(name).await.map_err(failed)?;
+        match owner.metadata.annotations.unwrap_or_default().get(FALLBACK) {
+            Some(text) => read(text),
+            None => Ok(Fallback::default()),
+        }
+    }
+
+    /// How far is the update of a Machine? From memory; what is missing is a failure, never an end.
+    async fn update(&self, request: &Value) -> Value {
+        match self.updated(request).await {
+            Ok(said) => reply(&said),
+            Err(problem) => failure(Hook::UpdateMachine, &problem),
+        }
+    }
+
+    async fn updated(&self, request: &Value) -> Result<Reply, String> {
+        let objects = request.get("desired").unwrap_or(&Value::Null);
+        let asked = Objects::read(Level::Machine, objects).map_err(|problem| format!("desired.{problem}"))?;
+        let own = asked.get(Part::Own).cloned().unwrap_or_default();
+        let text = |key: &str| own["metadata"][key].as_str().unwrap_or_default();
+        let machine = Key::new(text("namespace"), text("name"));
+        let row = self
+            .machines
+            .get(&machine)
+            .ok_or_else(|| format!("Machine {machine} is not known here yet"))?;
+        let plans = self.plans.of(&machine.namespace, &row.uid);
+        let plan = match &plans[..] {
+            [plan] => plan,
+            [] => {
+                return Err(format!(
+                    "no UpdatePlan names Machine {machine} with uid {}: nothing was decided for it",
+                    row.uid
+                ));
+            }
+            several => {
+                return Err(format!(
+                    "{} UpdatePlans name Machine {machine}: it is not clear which one counts",
+                    several.len()
+                ));
+            }
+        };
+        let desired = plans::desired(plan)
+            .map_err(|problem| format!("the UpdatePlan of Machine {machine} cannot be read: {problem}"))?;
+        let Some(changed) = deviation(&desired, &asked) else {
+            let asked = Asked {
+                machine,
+                uid: row.uid,
+                objects: asked.side(),
+            };
+            return Ok(self.work.asked(Arc::clone(plan), asked));
+        };
+        self.changed(&row.uid, plan, &asked, &changed.to_string()).await
+    }
+
+    /// Something else is desired now: what was begun is finished first, then the rest is planned from there.
+    async fn changed(
+        &self,
+        uid: &str,
+        plan: &muster_api::UpdatePlan,
+        asked: &Objects,
+        what: &str,
+    ) -> Result<Reply, String> {
+        match (self.work.pinned(plan, uid), self.work.objects(uid)) {
+            (Some(Reply::Done), Some(before)) => {
+                let request = json!({"current": before, "desired": asked.side()});
+                let coverage =
+                    Coverage::begin(Level::Machine, &request).map_err(|problem| problem.to_string())?;
+                // Replacing it, or holding it, is over: its update has begun.
+                match self
+                    .decided(coverage, Hook::CanUpdateMachine, Fallback::Replace)
+                    .await
+                {
+                    Verdict::InPlace { .. } => Ok(Reply::InProgress {
+                        after: 1,
+                        message: format!("{what}: planned anew"),
+                    }),
+                    Verdict::Replace(words) => Err(format!("{what}, and the change is not covered: {words}")),
+                    Verdict::Hold(words) | Verdict::Again(words) => Err(format!("{what}: {words}")),
+                }
+            }
+            (Some(Reply::InProgress { after, message }), _) => Ok(Reply::InProgress {
+                after,
+                message: format!("{message} ({what}: that comes after it)"),
+            }),
+            (Some(failed), _) => Ok(failed),
+            (None, _) => Err(format!(
+                "{what}, and the update that was planned had not begun: change it back, or let the Machine be replaced"
+            )),
+        }
+    }
+}
+
+fn read(text: &str) -> Result<Fallback, String> {
+    Fallback::parse(text)
+        .ok_or_else(|| format!("annotation {FALLBACK} is {text:?}: it can be Replace or Hold"))
+}
+
+/// The name of muster's handler of a hook; Cluster API wants another one for each.
+fn handler(hook: Hook) -> String {
+    hook.as_str().to_ascii_lowercase()
+}
+
+fn discovered() -> Value {
+    let listed = |hook: Hook| {
+        json!({
+            "name": handler(hook),
+            "requestHook": {"apiVersion": GROUP_VERSION, "hook": hook.as_str()},
+            "timeoutSeconds": TIMEOUT_SECONDS,
+            "failurePolicy": "Fail",
+        })
+    };
+    json!({
+        "apiVersion": GROUP_VERSION,
+        "kind": "DiscoveryResponse",
+        "status": "Success",
+        "message": "",
+        "handlers": Hook::ALL.map(listed),
+    })
+}
+
+fn said(response: &Value) -> Answer {
+    Answer {
+        status: StatusCode::OK,
+        content_type: "application/json",
+        body: response.to_string().into_bytes(),
+    }
+}

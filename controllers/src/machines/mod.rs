@@ -1,0 +1,19 @@
+//! Machines updated in place: one extension for the three hooks of Cluster API, in front of any number of updaters.
+//!
+//! ```text
+//!   Cluster API ══ https ══► hooks ─┬─ CanUpdateMachine(Set): ask the updaters in order ─► UpdatePlan stored ─► the answer
+//!                                   └─ UpdateMachine: from memory ◄── work, machine by machine ══ https ══► updaters
+//! ```
+//!
+//! What is decided is `muster-machines`'; here are the watches, the calls, and the store of plans.
+//!
+//! Invariant: a plan stands in the API server before Cluster API hears that a change can be made in place.
+//! Invariant: `UpdateMachine` is answered from memory, and only by the one plan that names the Machine's uid.
+
+pub mod config;
+pub mod hooks;
+pub mod index;
+pub mod plans;
+pub mod run;
+pub mod updaters;
+pub mod work;

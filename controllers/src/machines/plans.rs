@@ -1,0 +1,374 @@
+//! The store of plans: stored before an answer, found by the uid of a Machine.
+//!
+//! Invariant: a Machine is in one plan, the one that was stored last for it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures::Stream;
+use kube::{
+    Client, ResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
+    runtime::watcher,
+};
+use muster_api::{
+    UpdatePlan, digest,
+    update_plan::{
+        MAX_MACHINES, MAX_OBJECTS, MachineUpdate, MachineUpdateState, UpdateAcknowledgement, UpdateLevel,
+        UpdatePlanSpec, UpdatePlanStatus, UpdateStep,
+    },
+};
+use muster_machines::{Acknowledgement, Level, Malformed, Objects, Step};
+use serde_json::json;
+
+use super::{
+    config::Updater,
+    index::{MachineIndex, MachineRow},
+};
+use crate::runtime::{Api, Guard, Index, Key, call::explain, watch};
+
+/// How often a status is written anew that something else has changed meanwhile.
+const TRIES: usize = 5;
+
+/// All plans, as they were last read.
+pub type PlanIndex = Index<UpdatePlan, Arc<UpdatePlan>>;
+
+/// An index that [`watched`] fills.
+pub fn plan_index() -> PlanIndex {
+    Index::new(
+        |plan: &UpdatePlan| Some(Arc::new(plan.clone())),
+        |key, _| vec![key.clone()],
+    )
+}
+
+/// The keys of plans that changed, as the index has taken them.
+pub fn watched(client: Client, index: Arc<PlanIndex>) -> impl Stream<Item = Key> + Send + use<> {
+    let api: Api<Guard<UpdatePlan>> = Api::all(client);
+    watch::rows(
+        watch::watch_api(api, watcher::Config::default(), "UpdatePlan".to_owned()),
+        index,
+    )
+}
+
+/// What a plan is made of.
+pub struct Decided<'a> {
+    /// What the machines have, and what is desired.
+    pub sides: (&'a Objects, &'a Objects),
+    /// The updaters of the plan, in their order.
+    pub steps: Vec<&'a Updater>,
+    /// The digest of what is desired.
+    pub digest: &'a str,
+}
+
+/// The store.
+pub struct Plans {
+    client: Client,
+    index: Arc<PlanIndex>,
+    machines: Arc<MachineIndex>,
+}
+
+impl Plans {
+    /// A store over what is watched.
+    pub const fn new(client: Client, index: Arc<PlanIndex>, machines: Arc<MachineIndex>) -> Self {
+        Self {
+            client,
+            index,
+            machines,
+        }
+    }
+
+    /// The plans that name a Machine: one, unless something else wrote to them.
+    pub fn of(&self, namespace: &str, uid: &str) -> Vec<Arc<UpdatePlan>> {
+        let names = |plan: &UpdatePlan| {
+            let machines = plan.status.iter().flat_map(|status| &status.machines);
+            machines.into_iter().any(|machine| machine.uid == uid)
+        };
+        self.index.with(|rows| {
+            let here = rows.iter().filter(|(key, _)| key.namespace == namespace);
+            here.map(|(_, plan)| plan)
+                .filter(|plan| names(plan))
+                .cloned()
+                .collect()
+        })
+    }
+
+    /// Stores a plan and the Machines that it is of. After an error Cluster API may not hear a yes.
+    pub async fn store(&self, decided: &Decided<'_>) -> Result<Arc<UpdatePlan>, String> {
+        let (namespace, plan) = made(decided)?;
+        let machines = self.machines_of(&namespace, &plan.spec);
+        if machines.is_empty() {
+            return Err(format!(
+                "no Machine of {} {namespace}/{} is known here yet",
+                own_kind(decided.sides.0),
+                plan.spec.source
+            ));
+        }
+        if machines.len() > MAX_MACHINES {
+            return Err(format!(
+                "{} Machines are more than the {MAX_MACHINES} that a plan can name",
+                machines.len()
+            ));
+        }
+        let api: Api<UpdatePlan> = Api::namespaced(self.client.clone(), &namespace);
+        let name = plan.name_any();
+        let what = format!("storing UpdatePlan {namespace}/{name}");
+        let failed = |error: kube::Error| format!("{what}: {}", explain(&error));
+        match api.create(&PostParams::default(), &plan).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+                let there = api.get(&name).await.map_err(failed)?;
+                if there.spec != plan.spec {
+                    return Err(format!("{what}: another plan has this name"));
+                }
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        let stored = self.write(&namespace, &name, |entries| {
+            for (name, row) in &machines {
+                entries
+                    .entry(row.uid.clone())
+                    .or_insert_with(|| pending(name, &row.uid));
+            }
+        });
+        let stored = stored.await.map_err(|problem| format!("{what}: {problem}"))?;
+        self.release(&namespace, &name, &machines).await?;
+        self.index.apply(&stored);
+        Ok(Arc::new(stored))
+    }
+
+    /// The Machines that a plan is of: the one that was asked about, or those of the old MachineSet and those that it gets later.
+    fn machines_of(&self, namespace: &str, spec: &UpdatePlanSpec) -> Vec<(String, MachineRow)> {
+        let is_of = |key: &Key, row: &MachineRow| match spec.level {
+            UpdateLevel::Machine => key.name == spec.source,
+            UpdateLevel::MachineSet => row.machine_set() == Some(&spec.source),
+        };
+        self.machines.with(|rows| {
+            let here = rows
+                .iter()
+                .filter(|(key, row)| key.namespace == namespace && is_of(key, row));
+            here.map(|(key, row)| (key.name.clone(), row.clone())).collect()
+        })
+    }
+
+    /// Takes Machines out of all other plans: what was decided for them before is over.
+    async fn release(
+        &self,
+        namespace: &str,
+        name: &str,
+        machines: &[(String, MachineRow)],
+    ) -> Result<(), String> {
+        let names_one = |plan: &UpdatePlan| machines.iter().any(|(_, row)| has(plan, &row.uid));
+        let others: Vec<String> = self.index.with(|rows| {
+            let here = rows
+                .iter()
+                .filter(|(key, plan)| key.namespace == namespace && key.name != name && names_one(plan));
+            here.map(|(key, _)| key.name.clone()).collect()
+        });
+        for other in others {
+            let released = self.write(namespace, &other, |entries| {
+                entries.retain(|uid, _| !machines.iter().any(|(_, row)| row.uid == *uid));
+            });
+            let plan = released.await?;
+            self.index.apply(&plan);
+        }
+        Ok(())
+    }
+
+    /// Names Machines in a plan that its old MachineSet got since.
+    pub async fn refresh(&self, plan: &UpdatePlan) -> Result<(), String> {
+        let namespace = plan.namespace().unwrap_or_default();
+        let known = |uid: &str| !self.of(&namespace, uid).is_empty();
+        let mut machines = self.machines_of(&namespace, &plan.spec);
+        machines.retain(|(_, row)| !known(&row.uid));
+        if machines.is_empty() || plan.spec.level == UpdateLevel::Machine {
+            return Ok(());
+        }
+        let plan = plan.name_any();
+        let written = self.write(&namespace, &plan, |entries| {
+            for (name, row) in &machines {
+                entries
+                    .entry(row.uid.clone())
+                    .or_insert_with(|| pending(name, &row.uid));
+            }
+        });
+        self.index.apply(&written.await?);
+        Ok(())
+    }
+
+    /// Changes the entries of a plan, by uid. Nothing is sent if nothing changes.
+    pub async fn write(
+        &self,
+        namespace: &str,
+        name: &str,
+        change: impl Fn(&mut BTreeMap<String, MachineUpdate>),
+    ) -> Result<UpdatePlan, String> {
+        let api: Api<UpdatePlan> = Api::namespaced(self.client.clone(), namespace);
+        let what = format!("writing the status of UpdatePlan {namespace}/{name}");
+        for _ in 0..TRIES {
+            let plan = api
+                .get(name)
+                .await
+                .map_err(|error| format!("{what}: {}", explain(&error)))?;
+            let before = plan.status.clone().unwrap_or_default();
+            let mut entries = by_uid(&before);
+            change(&mut entries);
+            let after = status(entries);
+            if after == before {
+                return Ok(plan);
+            }
+            // An empty list stands in the patch, too: what is absent in it would stay.
+            let patch = json!({
+                "metadata": {"resourceVersion": plan.resource_version()},
+                "status": {"updated": after.updated, "machines": after.machines},
+            });
+            match api
+                .patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
+                .await
+            {
+                Ok(written) => return Ok(written),
+                Err(kube::Error::Api(status)) if status.reason == "Conflict" => {}
+                Err(error) => return Err(format!("{what}: {}", explain(&error))),
+            }
+        }
+        Err(format!(
+            "{what}: something else wrote to it {TRIES} times in a row"
+        ))
+    }
+
+    /// Whether all that is stored was read.
+    pub fn is_synced(&self) -> bool {
+        self.index.is_synced()
+    }
+
+    /// All plans.
+    pub fn all(&self) -> Vec<Arc<UpdatePlan>> {
+        self.index.all()
+    }
+}
+
+/// The steps of a plan as they are carried out.
+pub fn steps(plan: &UpdatePlan) -> Vec<Step> {
+    let step = |step: &UpdateStep| Step {
+        updater: step.updater.clone(),
+        acknowledgement: match step.acknowledgement {
+            UpdateAcknowledgement::Digest => Acknowledgement::Digest,
+            UpdateAcknowledgement::Trust => Acknowledgement::Trust,
+        },
+        deadline: step
+            .deadline
+            .to_std()
+            .try_into()
+            .unwrap_or(jiff::SignedDuration::MAX),
+    };
+    plan.spec.steps.iter().map(step).collect()
+}
+
+/// What a plan desires.
+pub fn desired(plan: &UpdatePlan) -> Result<Objects, Malformed> {
+    let level = match plan.spec.level {
+        UpdateLevel::Machine => Level::Machine,
+        UpdateLevel::MachineSet => Level::MachineSet,
+    };
+    let side =
+        serde_json::from_str(&plan.spec.desired).map_err(|error| Malformed::Json(error.to_string()))?;
+    Objects::read(level, &side)
+}
+
+fn made(decided: &Decided<'_>) -> Result<(String, UpdatePlan), String> {
+    let (current, desired) = decided.sides;
+    let (namespace, source) = own_name(current);
+    let (level, target) = match current.level() {
+        Level::Machine => (UpdateLevel::Machine, None),
+        Level::MachineSet => (UpdateLevel::MachineSet, Some(own_name(desired).1)),
+    };
+    let step = |updater: &&Updater| {
+        let deadline = updater.deadline.unsigned_abs().as_millis();
+        Ok(UpdateStep {
+            updater: updater.name.clone(),
+            acknowledgement: match updater.acknowledgement {
+                Acknowledgement::Digest => UpdateAcknowledgement::Digest,
+                Acknowledgement::Trust => UpdateAcknowledgement::Trust,
+            },
+            deadline: muster_api::Duration::from_millis(
+                u64::try_from(deadline).map_err(|error| error.to_string())?,
+            ),
+        })
+    };
+    let spec = UpdatePlanSpec {
+        level,
+        target,
+        from: current.digest(),
+        to: decided.digest.to_owned(),
+        steps: decided.steps.iter().map(step).collect::<Result<_, String>>()?,
+        current: text(current)?,
+        desired: text(desired)?,
+        source,
+    };
+    let identity = digest::canonical(&json!(spec));
+    let stem: String = spec.source.chars().take(200).collect();
+    let mut plan = UpdatePlan::new(&format!("{stem}-{}", digest::short(&[&identity])), spec);
+    plan.metadata.namespace = Some(namespace.clone());
+    Ok((namespace, plan))
+}
+
+fn text(side: &Objects) -> Result<String, String> {
+    let text = digest::canonical(&side.side());
+    match text.len() {
+        ..=MAX_OBJECTS => Ok(text),
+        length => Err(format!(
+            "the objects are {length} bytes long: a plan can keep {MAX_OBJECTS}"
+        )),
+    }
+}
+
+fn own_name(objects: &Objects) -> (String, String) {
+    let own = objects.get(muster_machines::Part::Own);
+    let text = |key: &str| {
+        own.and_then(|own| own["metadata"][key].as_str())
+            .unwrap_or_default()
+            .to_owned()
+    };
+    (text("namespace"), text("name"))
+}
+
+fn own_kind(objects: &Objects) -> &'static str {
+    match objects.level() {
+        Level::Machine => "Machine",
+        Level::MachineSet => "MachineSet",
+    }
+}
+
+fn has(plan: &UpdatePlan, uid: &str) -> bool {
+    let machines = plan.status.iter().flat_map(|status| &status.machines);
+    machines.into_iter().any(|machine| machine.uid == uid)
+}
+
+fn pending(name: &str, uid: &str) -> MachineUpdate {
+    MachineUpdate {
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        state: MachineUpdateState::Pending,
+        step: 0,
+        since: None,
+        message: None,
+    }
+}
+
+fn by_uid(status: &UpdatePlanStatus) -> BTreeMap<String, MachineUpdate> {
+    let machines = status.machines.iter();
+    machines
+        .map(|machine| (machine.uid.clone(), machine.clone()))
+        .collect()
+}
+
+fn status(entries: BTreeMap<String, MachineUpdate>) -> UpdatePlanStatus {
+    let mut machines: Vec<MachineUpdate> = entries.into_values().collect();
+    machines.sort_by(|one, other| (&one.name, &one.uid).cmp(&(&other.name, &other.uid)));
+    machines.truncate(MAX_MACHINES);
+    let updated = machines
+        .iter()
+        .filter(|machine| machine.state == MachineUpdateState::Updated);
+    UpdatePlanStatus {
+        updated: Some(format!("{}/{}", updated.count(), machines.len())),
+        machines,
+    }
+}

@@ -1,0 +1,95 @@
+//! The parts together: watches, the updates that are under way, and what answers.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use futures::StreamExt as _;
+use kube::{Client, ResourceExt as _};
+use muster_api::update_plan::UpdateLevel;
+use tracing::warn;
+
+use super::{
+    config::Updater,
+    hooks::Hooks,
+    index::{self, MachineIndex},
+    plans::{self, Plans},
+    updaters::Call,
+    work::Work,
+};
+use crate::runtime::{Clock, Key, Shutdown};
+
+/// What the process is made of.
+pub struct Setup {
+    /// The management cluster.
+    pub client: Client,
+    /// The updaters, in their order.
+    pub updaters: Vec<Updater>,
+    /// How they are called.
+    pub call: Arc<dyn Call>,
+    /// The time.
+    pub clock: Clock,
+    /// Ends it.
+    pub shutdown: Shutdown,
+}
+
+/// What answers, and what has to run for it. Until the watches have read everything, each answer is a failure: Cluster API asks again.
+pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use<>) {
+    let Setup {
+        client,
+        updaters,
+        call,
+        clock,
+        shutdown,
+    } = setup;
+    let (machines, stored) = (Arc::new(index::machine_index()), Arc::new(plans::plan_index()));
+    let plans = Arc::new(Plans::new(
+        client.clone(),
+        Arc::clone(&stored),
+        Arc::clone(&machines),
+    ));
+    let work = Arc::new(Work::new(
+        updaters.clone(),
+        Arc::clone(&call),
+        Arc::clone(&plans),
+        clock,
+    ));
+    let hooks = Arc::new(Hooks {
+        client: client.clone(),
+        updaters,
+        call,
+        machines: Arc::clone(&machines),
+        plans: Arc::clone(&plans),
+        work: Arc::clone(&work),
+    });
+    let running = async move {
+        let of_machines = index::watched(client.clone(), Arc::clone(&machines)).for_each(|key| {
+            let (machines, plans, work) = (Arc::clone(&machines), Arc::clone(&plans), Arc::clone(&work));
+            async move { changed(&key, &machines, &plans, &work).await }
+        });
+        let of_plans = plans::watched(client, stored).for_each(|_| std::future::ready(()));
+        tokio::select! {
+            () = of_machines => {}
+            () = of_plans => {}
+            () = Arc::clone(&work).run(shutdown) => {}
+        }
+    };
+    (hooks, running)
+}
+
+/// A Machine came, moved or went: one that its old MachineSet got since is in the plan, too.
+async fn changed(key: &Key, machines: &MachineIndex, plans: &Plans, work: &Work) {
+    let Some(row) = machines.get(key) else {
+        let living: BTreeSet<String> = machines.all().into_iter().map(|row| row.uid).collect();
+        work.forget(&living);
+        return;
+    };
+    let Some(set) = row.machine_set() else { return };
+    for plan in plans.all() {
+        let is_of = plan.spec.level == UpdateLevel::MachineSet && plan.spec.source == set;
+        if is_of
+            && plan.namespace().as_deref() == Some(key.namespace.as_str())
+            && let Err(error) = plans.refresh(&plan).await
+        {
+            warn!(machine = %key, error, "the plan of its MachineSet does not name it yet");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Calls of updaters: one POST, within its limits, to where the configuration says.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use async_trait::async_trait;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use bytes::{Bytes, BytesMut};
+use muster_machines::{DISCOVERY, GROUP_VERSION, Handler, Hook, MAX_BODY, handlers, url};
+use parking_lot::Mutex;
+use reqwest::{Certificate, Client, redirect};
+use serde_json::{Value, json};
+
+use super::config::Updater;
+
+/// What came back: the code and the body, or why there is neither.
+pub type Called = Result<(u16, Bytes), String>;
+
+/// How updaters are called.
+#[async_trait]
+pub trait Call: Send + Sync {
+    /// Calls a hook of an updater. It ends within `limit`.
+    async fn call(&self, updater: &Updater, hook: Hook, request: &Value, limit: Duration) -> Called;
+}
+
+/// Updaters over the network: TLS with the authorities of each, no redirect, no proxy. What an updater serves is asked once, and again when
+/// it does not know a path any more.
+#[derive(Debug, Default)]
+pub struct Web {
+    clients: Mutex<BTreeMap<String, Client>>,
+    handlers: Mutex<BTreeMap<String, Vec<Handler>>>,
+}
+
+#[async_trait]
+impl Call for Web {
+    async fn call(&self, updater: &Updater, hook: Hook, request: &Value, limit: Duration) -> Called {
+        let within = tokio::time::timeout(limit, self.posted(updater, hook, request)).await;
+        within.unwrap_or_else(|_elapsed| Err(format!("it took longer than {} s", limit.as_secs_f32())))
+    }
+}
+
+impl Web {
+    async fn posted(&self, updater: &Updater, hook: Hook, request: &Value) -> Called {
+        let client = self.client(updater)?;
+        let served = self.served(updater, &client).await?;
+        let Some(handler) = served.iter().find(|handler| handler.hook == hook.as_str()) else {
+            return Err(format!("its discovery names no handler for {}", hook.as_str()));
+        };
+        let limit = Duration::from_secs(handler.timeout_seconds.into());
+        let posted = post(updater, &client, (hook.as_str(), Some(&handler.name)), request);
+        let answer = tokio::time::timeout(limit, posted).await;
+        let (code, body) = answer
+            .unwrap_or_else(|_elapsed| Err(format!("it took longer than its {} s", limit.as_secs())))?;
+        if code == 404 {
+            self.handlers.lock().remove(&updater.name);
+        }
+        Ok((code, body))
+    }
+
+    async fn served(&self, updater: &Updater, client: &Client) -> Result<Vec<Handler>, String> {
+        if let Some(served) = self.handlers.lock().get(&updater.name) {
+            return Ok(served.clone());
+        }
+        let request = json!({"apiVersion": GROUP_VERSION, "kind": "DiscoveryRequest"});
+        let (code, body) = post(updater, client, (DISCOVERY, None), &request).await?;
+        if code != 200 {
+            return Err(format!("discovery: HTTP {code}"));
+        }
+        let answer: Value = serde_json::from_slice(&body).map_err(|error| format!("discovery: {error}"))?;
+        if answer["status"] != "Success" {
+            return Err(format!(
+                "discovery: {}",
+                answer["message"].as_str().unwrap_or("no success")
+            ));
+        }
+        // Hooks that muster does not call are no concern of it.
+        let of_ours = |handler: &Value| {
+            let hook = &handler["requestHook"];
+            hook["apiVersion"] == GROUP_VERSION
+                && Hook::ALL.iter().any(|known| hook["hook"] == known.as_str())
+        };
+        let listed = answer["handlers"].as_array().cloned().unwrap_or_default();
+        let ours: Vec<Value> = listed.into_iter().filter(of_ours).collect();
+        let known = Hook::ALL.map(|hook| (GROUP_VERSION, hook.as_str()));
+        let served = handlers(&json!({"handlers": ours}), &known).map_err(|error| error.to_string())?;
+        self.handlers.lock().insert(updater.name.clone(), served.clone());
+        Ok(served)
+    }
+
+    fn client(&self, updater: &Updater) -> Result<Client, String> {
+        if let Some(client) = self.clients.lock().get(&updater.name) {
+            return Ok(client.clone());
+        }
+        // An error means that the process has installed a provider already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder()
+            .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            .https_only(true)
+            .no_proxy();
+        if let Some(bundle) = &updater.client_config.ca_bundle {
+            let pem = BASE64_STANDARD.decode(bundle).unwrap_or_default();
+            let authorities = Certificate::from_pem_bundle(&pem).unwrap_or_default();
+            if authorities.is_empty() {
+                return Err("clientConfig.caBundle holds no PEM certificate".to_owned());
+            }
+            builder = builder.tls_certs_merge(authorities);
+        }
+        let client = builder.build().map_err(words)?;
+        self.clients.lock().insert(updater.name.clone(), client.clone());
+        Ok(client)
+    }
+}
+
+async fn post(
+    updater: &Updater,
+    client: &Client,
+    (hook, handler): (&str, Option<&str>),
+    request: &Value,
+) -> Called {
+    let address =
+        url(&updater.client_config, GROUP_VERSION, hook, handler).map_err(|error| error.to_string())?;
+    let sent = client.post(address.to_string()).body(request.to_string()).send();
+    let answer = sent.await.map_err(words)?;
+    let code = answer.status().as_u16();
+    Ok((code, body(answer).await?))
+}
+
+/// A request of a hook. What the configuration sets for an updater does not overwrite what muster sends it.
+pub fn request(hook: Hook, updater: &Updater, objects: Value, more: &[(&str, &str)]) -> Value {
+    let mut settings = updater.settings.clone();
+    settings.extend(
+        more.iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned())),
+    );
+    let mut request = objects;
+    request["apiVersion"] = json!(GROUP_VERSION);
+    request["kind"] = json!(format!("{}Request", hook.as_str()));
+    request["settings"] = json!(settings);
+    request
+}
+
+async fn body(mut answer: reqwest::Response) -> Result<Bytes, String> {
+    let mut read = BytesMut::new();
+    while let Some(chunk) = answer.chunk().await.map_err(words)? {
+        read.extend_from_slice(&chunk);
+        // One byte more than is accepted tells that it is too long.
+        if read.len() > MAX_BODY {
+            break;
+        }
+    }
+    Ok(read.freeze())
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "it is given to map_err")]
+fn words(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,308 @@
+//! The updates that are under way: updaters are called in the background, and Cluster API is answered from what is known.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use muster_api::{
+    UpdatePlan,
+    schema::MAX_MESSAGE,
+    update_plan::{MachineUpdate, MachineUpdateState},
+};
+use muster_machines::{DIGEST_SETTING, Failed, Hook, Polled, Progress, Reply, Step, polled};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::{sync::Notify, task::JoinSet};
+use tracing::warn;
+
+use super::{
+    config::Updater,
+    plans::{self, Plans},
+    updaters::{self, Call},
+};
+use crate::runtime::{Clock, Key, Shutdown};
+
+/// Calls at once: machines are updated a few at a time, so that more wait only where a fleet begins all at once.
+const CALLS: usize = 64;
+/// How often what is due is looked for while something is under way: Cluster API asks every few seconds.
+const TURN: Duration = Duration::from_secs(1);
+
+/// A machine whose update is under way.
+struct Running {
+    /// Its name, and its plan's namespace.
+    machine: Key,
+    plan: Arc<UpdatePlan>,
+    steps: Vec<Step>,
+    progress: Progress,
+    /// What its updaters are sent: the objects that Cluster API sent first, which are those of the plan.
+    objects: Value,
+    /// A call is under way.
+    called: bool,
+    /// What stands in the plan's status.
+    written: Option<MachineUpdate>,
+}
+
+/// All of them, by uid.
+pub struct Work {
+    updaters: Vec<Updater>,
+    call: Arc<dyn Call>,
+    plans: Arc<Plans>,
+    clock: Clock,
+    running: Mutex<BTreeMap<String, Running>>,
+    wake: Notify,
+}
+
+/// A Machine that Cluster API asks about.
+pub struct Asked {
+    /// Its name and namespace.
+    pub machine: Key,
+    /// Its uid.
+    pub uid: String,
+    /// The objects of the request.
+    pub objects: Value,
+}
+
+impl Work {
+    /// Nothing is under way.
+    pub fn new(updaters: Vec<Updater>, call: Arc<dyn Call>, plans: Arc<Plans>, clock: Clock) -> Self {
+        Self {
+            updaters,
+            call,
+            plans,
+            clock,
+            running: Mutex::default(),
+            wake: Notify::new(),
+        }
+    }
+
+    /// The answer for a Machine whose request is what its plan says. The update begins if it had not.
+    pub fn asked(&self, plan: Arc<UpdatePlan>, asked: Asked) -> Reply {
+        let now = self.clock.now();
+        let mut all = self.running.lock();
+        let is_of = |running: &Running| running.plan.uid() == plan.uid();
+        if !all.get(&asked.uid).is_some_and(is_of) {
+            let entry = recorded(&plan, &asked.uid);
+            let begun = begun(plan, asked.machine, asked.objects, entry);
+            all.insert(asked.uid.clone(), begun);
+            self.wake.notify_one();
+        }
+        match all.get_mut(&asked.uid) {
+            Some(running) => running.progress.reply(&running.steps, now),
+            // It was put there above.
+            None => Reply::InProgress {
+                after: 1,
+                message: String::new(),
+            },
+        }
+    }
+
+    /// The objects with which the update of a Machine began, if it is under way in this process.
+    pub fn objects(&self, uid: &str) -> Option<Value> {
+        self.running
+            .lock()
+            .get(uid)
+            .map(|running| running.objects.clone())
+    }
+
+    /// The answer for a Machine whose request is no longer what its plan says: what was begun is finished.
+    pub fn pinned(&self, plan: &UpdatePlan, uid: &str) -> Option<Reply> {
+        let now = self.clock.now();
+        let mut all = self.running.lock();
+        let running = all
+            .get_mut(uid)
+            .filter(|running| running.plan.uid() == plan.uid())?;
+        Some(running.progress.reply(&running.steps, now))
+    }
+
+    /// Calls what is due, and writes what came of it, until shutdown.
+    pub async fn run(self: Arc<Self>, shutdown: Shutdown) {
+        let mut calls = JoinSet::new();
+        loop {
+            for uid in self.due(CALLS - calls.len().min(CALLS)) {
+                let this = Arc::clone(&self);
+                calls.spawn(async move { this.called(&uid).await });
+            }
+            self.write().await;
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = self.wake.notified() => {}
+                Some(_) = calls.join_next() => {}
+                () = tokio::time::sleep(TURN), if self.is_busy() => {}
+            }
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.running.lock().is_empty()
+    }
+
+    fn due(&self, most: usize) -> Vec<String> {
+        let now = self.clock.now();
+        let mut all = self.running.lock();
+        let mut due = Vec::new();
+        for (uid, running) in all.iter_mut() {
+            if due.len() < most && !running.called && running.progress.call(&running.steps, now).is_some() {
+                running.called = true;
+                due.push(uid.clone());
+            }
+        }
+        due
+    }
+
+    async fn called(&self, uid: &str) {
+        let now = self.clock.now();
+        let Some((step, objects, plan)) = self.running.lock().get_mut(uid).and_then(|running| {
+            let (number, _) = running.progress.began()?;
+            let step = running.steps.get(number)?.clone();
+            Some((step, running.objects.clone(), Arc::clone(&running.plan)))
+        }) else {
+            return;
+        };
+        let digest = plan.spec.to.as_str();
+        let answered = match self.updaters.iter().find(|updater| updater.name == step.updater) {
+            None => Polled::Failed {
+                message: format!("updater {} is not configured any more", step.updater),
+            },
+            Some(updater) => {
+                let hook = Hook::UpdateMachine;
+                let request = updaters::request(
+                    hook,
+                    updater,
+                    json!({"desired": objects}),
+                    &[(DIGEST_SETTING, digest)],
+                );
+                let called = self.call.call(updater, hook, &request, updater.timeout).await;
+                polled(
+                    called
+                        .as_ref()
+                        .map(|(code, body)| (*code, &body[..]))
+                        .map_err(String::as_str),
+                )
+            }
+        };
+        let mut all = self.running.lock();
+        if let Some(running) = all
+            .get_mut(uid)
+            .filter(|running| running.plan.uid() == plan.uid())
+        {
+            running.called = false;
+            running
+                .progress
+                .take(&running.steps, digest, answered, self.clock.now().max(now));
+        }
+    }
+
+    /// Writes what changed into the plans: what is kept over a restart. What is over, and written, is forgotten here.
+    async fn write(&self) {
+        let now = self.clock.now();
+        let mut changed: BTreeMap<Key, Vec<(String, MachineUpdate)>> = BTreeMap::new();
+        for (uid, running) in self.running.lock().iter_mut() {
+            let entry = entry(running, uid, now);
+            if running.written.as_ref() != Some(&entry) {
+                let plan = Key::of(&*running.plan);
+                changed.entry(plan).or_default().push((uid.clone(), entry));
+            }
+        }
+        for (plan, entries) in changed {
+            let written = self.plans.write(&plan.namespace, &plan.name, |there| {
+                for (uid, entry) in &entries {
+                    // One that was released meanwhile stays out.
+                    if let Some(known) = there.get_mut(uid) {
+                        *known = entry.clone();
+                    }
+                }
+            });
+            if let Err(error) = written.await {
+                warn!(plan = %plan, error, "how far machines are is not on record");
+                continue;
+            }
+            let mut all = self.running.lock();
+            for (uid, entry) in entries {
+                if let Some(running) = all.get_mut(&uid) {
+                    running.written = Some(entry);
+                }
+            }
+        }
+    }
+
+    /// Begins the step of a Machine that failed once more.
+    pub fn retry(&self, uid: &str) {
+        if let Some(running) = self.running.lock().get_mut(uid) {
+            running.progress.retry();
+        }
+        self.wake.notify_one();
+    }
+
+    /// Forgets Machines that are gone.
+    pub fn forget(&self, living: &BTreeSet<String>) {
+        self.running.lock().retain(|uid, _| living.contains(uid));
+    }
+}
+
+fn recorded(plan: &UpdatePlan, uid: &str) -> Option<MachineUpdate> {
+    let machines = plan.status.iter().flat_map(|status| &status.machines);
+    machines.into_iter().find(|machine| machine.uid == uid).cloned()
+}
+
+/// The update as the plan's status has it: after a restart it goes on where it was.
+fn begun(plan: Arc<UpdatePlan>, machine: Key, objects: Value, entry: Option<MachineUpdate>) -> Running {
+    let steps = plans::steps(&plan);
+    let progress = entry.as_ref().map_or_else(Progress::default, |entry| {
+        let number = usize::try_from(entry.step).unwrap_or(usize::MAX);
+        let since = entry.since.as_ref().map(|since| since.0);
+        match (entry.state, since) {
+            (MachineUpdateState::Updated, _) => Progress::ended(steps.len()),
+            (MachineUpdateState::Failed, since) => Progress::failed(
+                number,
+                Failed {
+                    at: since.unwrap_or_default(),
+                    message: entry.message.clone().unwrap_or_default(),
+                },
+            ),
+            (MachineUpdateState::Updating, Some(since)) => Progress::resumed(number, since),
+            (MachineUpdateState::Pending | MachineUpdateState::Updating, _) => Progress::default(),
+        }
+    });
+    Running {
+        machine,
+        steps,
+        progress,
+        objects,
+        called: false,
+        written: entry,
+        plan,
+    }
+}
+
+/// What stands in the plan's status for a machine.
+fn entry(running: &mut Running, uid: &str, now: Timestamp) -> MachineUpdate {
+    let (state, since, message) = match running.progress.reply(&running.steps, now) {
+        Reply::Done => (MachineUpdateState::Updated, None, None),
+        Reply::Failed(failed) => (MachineUpdateState::Failed, Some(failed.at), Some(failed.message)),
+        Reply::InProgress { .. } => {
+            let (since, words) = (
+                running.progress.began().map(|(_, since)| since),
+                running.progress.words(),
+            );
+            let state = since.map_or(MachineUpdateState::Pending, |_| MachineUpdateState::Updating);
+            (
+                state,
+                since,
+                Some(words.to_owned()).filter(|words| !words.is_empty()),
+            )
+        }
+    };
+    MachineUpdate {
+        name: running.machine.name.clone(),
+        uid: uid.to_owned(),
+        state,
+        step: u32::try_from(running.progress.step()).unwrap_or(u32::MAX),
+        since: since.map(Time),
+        message: message.map(|message| message.chars().take(MAX_MESSAGE).collect()),
+    }
+}

@@ -1,0 +1,94 @@
+//! Promise: what is desired anew in the middle of an update comes after it: what was begun is finished, and the rest is planned from there.
+
+use serde_json::json;
+
+use crate::support::*;
+
+const NEWER: (&str, &str) = ("v1.35.0", "b");
+
+#[tokio::test(start_paused = true)]
+async fn what_was_begun_is_finished_first() {
+    let mut bed = Bed::new().await;
+    bed.machine("m1", "old").await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    let [first] = &bed.plans().await[..] else { panic!() };
+    let digest = first.spec.to.clone();
+    bed.answers(
+        "image",
+        &[json!({"status": "Success", "retryAfterSeconds": 5, "message": "writing"})],
+    );
+    bed.update("m1", NEW).await;
+    pass(3).await;
+    for _ in 0..5 {
+        let said = bed.update("m1", NEWER).await;
+        assert!(said["retryAfterSeconds"].as_i64().unwrap() > 0, "{said}");
+        assert!(
+            said["message"]
+                .as_str()
+                .unwrap()
+                .contains("machine/version is not what was planned"),
+            "{said}"
+        );
+        pass(5).await;
+    }
+    let sent = bed.played.calls.lock().clone();
+    assert!(
+        sent.iter().all(|(_, _, sent)| *sent == digest),
+        "only what was decided is carried out"
+    );
+    bed.answers("image", &[]);
+    bed.until_done("m1", NEWER).await;
+    let plans = bed.plans().await;
+    assert_eq!(plans.len(), 2);
+    let second = plans.iter().find(|plan| plan.spec.to != digest).unwrap();
+    assert_eq!(second.spec.source, "m1");
+    let last = bed.played.calls.lock().last().cloned().unwrap();
+    assert_eq!(
+        (last.0.as_str(), &last.2),
+        ("kubelet", &second.spec.to),
+        "only the version is left"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_covered_is_never_done() {
+    let mut bed = Bed::new().await;
+    bed.machine("m1", "old").await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    bed.until_done("m1", NEW).await;
+    bed.played.covers.lock().clear();
+    for _ in 0..5 {
+        let said = bed.update("m1", NEWER).await;
+        assert_eq!(said["status"], "Failure");
+        assert!(
+            said["message"]
+                .as_str()
+                .unwrap()
+                .contains("and the change is not covered"),
+            "{said}"
+        );
+        pass(5).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_is_in_the_plan_that_was_made_last() {
+    let mut bed = Bed::new().await;
+    let uid = bed.machine("m1", "old").await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    bed.until_done("m1", NEW).await;
+    // There and back: the Machine is no longer what the first plan says that it is.
+    bed.can(NEW, OLD, json!({})).await;
+    bed.until_done("m1", OLD).await;
+    bed.can(OLD, NEW, json!({})).await;
+    let calls = bed.calls("kubelet", "m1");
+    assert_eq!(
+        bed.entry(&uid).await.state,
+        muster_api::update_plan::MachineUpdateState::Pending
+    );
+    bed.until_done("m1", NEW).await;
+    assert_eq!(bed.calls("kubelet", "m1"), calls + 1);
+}

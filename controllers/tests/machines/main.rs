@@ -1,0 +1,14 @@
+//! What `muster machines` promises, one file each: Machines and plans in an API server, updaters that are played, and Cluster API's requests.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking"
+)]
+
+mod changed;
+mod decided;
+mod restarts;
+mod support;
+mod updated;
+mod web;

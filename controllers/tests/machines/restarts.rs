@@ -1,0 +1,57 @@
+//! Promise: killed in the middle, it goes on: what was decided stands, what was done is not forgotten, and the time of a step counts on.
+
+use muster_api::update_plan::MachineUpdateState;
+use serde_json::json;
+
+use crate::support::*;
+
+#[tokio::test(start_paused = true)]
+async fn an_update_goes_on_where_it_was() {
+    let mut bed = Bed::new().await;
+    let uid = bed.machine("m1", "old").await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    let working = json!({"status": "Success", "retryAfterSeconds": 5, "message": "writing the image"});
+    bed.answers("image", &[working]);
+    bed.update("m1", NEW).await;
+    pass(4).await;
+    let entry = bed.entry(&uid).await;
+    assert_eq!((entry.state, entry.step), (MachineUpdateState::Updating, 1));
+    bed.start().await;
+    let said = bed.update("m1", NEW).await;
+    assert!(
+        said["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("step 2 of 2, updater image"),
+        "{said}"
+    );
+    bed.answers("image", &[]);
+    bed.until_done("m1", NEW).await;
+    assert_eq!(bed.calls("kubelet", "m1"), 1, "its step was over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_failed_stays_failed() {
+    let mut bed = Bed::new().await;
+    let uid = bed.machine("m1", "old").await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    bed.answers("kubelet", &[json!({"status": "Failure", "message": "disk full"})]);
+    bed.update("m1", NEW).await;
+    pass(300).await;
+    // The first half of its time was before the restart.
+    bed.start().await;
+    bed.update("m1", NEW).await;
+    pass(303).await;
+    assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
+    bed.start().await;
+    let calls = bed.calls("kubelet", "m1");
+    let said = bed.update("m1", NEW).await;
+    assert_eq!(
+        (&said["status"], &said["message"]),
+        (&json!("Failure"), &json!("disk full"))
+    );
+    pass(60).await;
+    assert_eq!(bed.calls("kubelet", "m1"), calls);
+}

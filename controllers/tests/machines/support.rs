@@ -1,0 +1,329 @@
+//! A management cluster with Machines, and updaters that are played.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use http::Method;
+use muster_api::{UpdatePlan, update_plan::MachineUpdate};
+use muster_apiserver::ApiServer;
+use muster_controllers::{
+    admission::server::Asked,
+    machines::{
+        config::{self, Updater},
+        hooks::Hooks,
+        run::{self, Setup},
+        updaters::{Call, Called},
+    },
+    runtime::{Clock, Shutdown},
+};
+use muster_machines::{GROUP_VERSION, Hook};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+pub const NAMESPACE: &str = "fleet";
+const START: &str = "2026-11-28T12:00:00Z";
+
+/// What played updaters do and have been sent.
+#[derive(Default)]
+pub struct Played {
+    /// What each covers: object, path in its spec, and the value.
+    pub covers: Mutex<BTreeMap<String, Vec<(String, String)>>>,
+    /// The answers of each to `UpdateMachine`, the last one again and again; `{digest}` is what it was sent.
+    pub answers: Mutex<BTreeMap<String, VecDeque<Value>>>,
+    /// The digests that each was called with, by machine.
+    pub calls: Mutex<Vec<(String, String, String)>>,
+}
+
+#[async_trait]
+impl Call for Played {
+    async fn call(&self, updater: &Updater, hook: Hook, request: &Value, _: Duration) -> Called {
+        let answer = match hook {
+            Hook::UpdateMachine => self.updated(updater, request),
+            Hook::CanUpdateMachine | Hook::CanUpdateMachineSet => self.can(updater, hook, request),
+        };
+        match answer {
+            Value::String(problem) => Err(problem),
+            answer => Ok((200, Bytes::from(answer.to_string()))),
+        }
+    }
+}
+
+impl Played {
+    /// A patch of each field that the updater covers, to what is desired.
+    fn can(&self, updater: &Updater, hook: Hook, request: &Value) -> Value {
+        let mut answer = json!({"status": "Success"});
+        let covers = self.covers.lock();
+        for (object, path) in covers.get(&updater.name).into_iter().flatten() {
+            let (object, scope) = match hook {
+                Hook::CanUpdateMachineSet if object == "machine" => {
+                    ("machineSet".to_owned(), "/spec/template/spec")
+                }
+                Hook::CanUpdateMachineSet => (format!("{object}Template"), "/spec/template/spec"),
+                _ => (object.clone(), "/spec"),
+            };
+            let pointer = format!("{scope}{path}");
+            let value = request["desired"][&object]
+                .pointer(&pointer)
+                .cloned()
+                .unwrap_or_default();
+            let patch = json!([{"op": "replace", "path": pointer, "value": value}]).to_string();
+            answer[format!("{object}Patch")] =
+                json!({"patchType": "JSONPatch", "patch": BASE64_STANDARD.encode(patch)});
+        }
+        answer
+    }
+
+    fn updated(&self, updater: &Updater, request: &Value) -> Value {
+        let digest = request["settings"]["muster.dev/digest"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let machine = request["desired"]["machine"]["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        self.calls
+            .lock()
+            .push((updater.name.clone(), machine, digest.clone()));
+        let mut answers = self.answers.lock();
+        let queue = answers.entry(updater.name.clone()).or_default();
+        let answer = match queue.len() {
+            0 => json!({"status": "Success", "retryAfterSeconds": 0, "message": "digest={digest}"}),
+            1 => queue[0].clone(),
+            _ => queue.pop_front().unwrap_or_default(),
+        };
+        match answer["message"].as_str() {
+            Some(message) => {
+                let message = message.replace("{digest}", &digest);
+                let mut answer = answer.clone();
+                answer["message"] = json!(message);
+                answer
+            }
+            None => answer,
+        }
+    }
+}
+
+pub struct Bed {
+    pub api: ApiServer,
+    pub played: Arc<Played>,
+    pub clock: Clock,
+    pub config: String,
+    running: Option<(Arc<Hooks>, AbortOnDropHandle<()>)>,
+}
+
+/// Two updaters: `kubelet` covers versions, `image` the field `hello` of the infrastructure.
+const CONFIG: &str = "updaters:\n- {name: image, order: 2, clientConfig: {url: 'https://image'}}\n\
+                      - {name: kubelet, order: 1, clientConfig: {url: 'https://kubelet'}, deadline: 10m}\n";
+
+impl Bed {
+    pub async fn new() -> Self {
+        let api = ApiServer::builder()
+            .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
+            .event_log(true)
+            .in_process()
+            .unwrap();
+        let played = Played::default();
+        for (updater, object, path) in [
+            ("kubelet", "machine", "/version"),
+            ("image", "infrastructureMachine", "/hello"),
+        ] {
+            let entry = (object.to_owned(), path.to_owned());
+            played.covers.lock().insert(updater.to_owned(), vec![entry]);
+        }
+        let bed = Self {
+            api,
+            played: Arc::new(played),
+            clock: Clock::starting_at(START.parse().unwrap()),
+            config: CONFIG.to_owned(),
+            running: None,
+        };
+        let definitions = muster_api::crds::machines()
+            .into_iter()
+            .map(|one| serde_json::to_value(one).unwrap());
+        for definition in definitions.chain([machine_definition()]) {
+            bed.post(
+                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+                &definition,
+            )
+            .await;
+        }
+        bed.post("/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}}))
+            .await;
+        for path in [
+            "/apis/cluster.x-k8s.io/v1beta2/machines",
+            "/apis/fleet.muster.dev/v1alpha1/updateplans",
+        ] {
+            while bed.sent(Method::GET, path, &Value::Null).await.is_err() {
+                pass(1).await;
+            }
+        }
+        bed
+    }
+
+    /// Starts the process, anew if it runs: what it had in memory is lost.
+    pub async fn start(&mut self) {
+        self.running = None;
+        let setup = Setup {
+            client: self.api.client_as("machines"),
+            updaters: config::read(self.config.as_bytes()).unwrap(),
+            call: Arc::clone(&self.played) as Arc<dyn Call>,
+            clock: self.clock.clone(),
+            shutdown: Shutdown::new(),
+        };
+        let (hooks, running) = run::start(setup);
+        let handle = AbortOnDropHandle::new(tokio::spawn(running));
+        for _ in 0..600 {
+            if hooks.machines.is_synced() && hooks.plans.is_synced() {
+                break;
+            }
+            pass(1).await;
+        }
+        self.running = Some((hooks, handle));
+    }
+
+    pub fn hooks(&self) -> Arc<Hooks> {
+        Arc::clone(&self.running.as_ref().unwrap().0)
+    }
+
+    async fn sent(&self, method: Method, path: &str, body: &Value) -> kube::Result<Value> {
+        let request = http::Request::builder().method(method).uri(path);
+        let request = request
+            .header("content-type", "application/json")
+            .body(body.to_string().into_bytes())
+            .unwrap();
+        self.api.client_as("test").request(request).await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Value {
+        self.sent(Method::POST, path, body).await.unwrap()
+    }
+
+    /// A Machine of a MachineSet; its uid.
+    pub async fn machine(&self, name: &str, set: &str) -> String {
+        let body = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": name, "namespace": NAMESPACE,
+            "ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet", "name": set, "uid": "u", "controller": true}]},
+            "spec": {}});
+        let path = format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/machines");
+        let made = self.post(&path, &body).await;
+        pass(1).await;
+        made["metadata"]["uid"].as_str().unwrap().to_owned()
+    }
+
+    /// What Cluster API is answered.
+    pub async fn call(&self, hook: Hook, request: &Value) -> Value {
+        let name = hook.as_str().to_ascii_lowercase();
+        let asked = Asked {
+            method: Method::POST,
+            path: format!("/{GROUP_VERSION}/{name}/{name}"),
+            content_type: String::new(),
+            body: Bytes::from(request.to_string()),
+        };
+        let answer = self.hooks().answer(asked).await;
+        assert_eq!(answer.status, 200);
+        serde_json::from_slice(&answer.body).unwrap()
+    }
+
+    pub async fn can(&self, from: (&str, &str), to: (&str, &str), annotations: Value) -> Value {
+        let request =
+            json!({"current": set("old", from, &json!({})), "desired": set("new", to, &annotations)});
+        self.call(Hook::CanUpdateMachineSet, &request).await
+    }
+
+    pub async fn update(&self, machine: &str, desired: (&str, &str)) -> Value {
+        self.call(
+            Hook::UpdateMachine,
+            &json!({"desired": objects(machine, desired)}),
+        )
+        .await
+    }
+
+    /// Asks again and again, as Cluster API does, until the end.
+    pub async fn until_done(&self, machine: &str, desired: (&str, &str)) {
+        for _ in 0..100 {
+            let said = self.update(machine, desired).await;
+            if said["status"] == "Success" && said["retryAfterSeconds"] == 0 {
+                return;
+            }
+            pass(1).await;
+        }
+        panic!("{}", self.update(machine, desired).await);
+    }
+
+    pub async fn plans(&self) -> Vec<UpdatePlan> {
+        let api: kube::Api<UpdatePlan> = kube::Api::namespaced(self.api.client_as("test"), NAMESPACE);
+        api.list(&kube::api::ListParams::default()).await.unwrap().items
+    }
+
+    /// The entry of a Machine in the plan that names it.
+    pub async fn entry(&self, uid: &str) -> MachineUpdate {
+        let plans = self.plans().await;
+        let entries = plans
+            .into_iter()
+            .flat_map(|plan| plan.status.unwrap_or_default().machines);
+        let mut of_uid = entries.filter(|machine| machine.uid == uid);
+        let entry = of_uid.next().unwrap();
+        assert_eq!(of_uid.next(), None, "a Machine is in one plan");
+        entry
+    }
+
+    pub fn calls(&self, updater: &str, machine: &str) -> usize {
+        let calls = self.played.calls.lock();
+        calls
+            .iter()
+            .filter(|(by, of, _)| by == updater && of == machine)
+            .count()
+    }
+
+    pub fn answers(&self, updater: &str, answers: &[Value]) {
+        self.played
+            .answers
+            .lock()
+            .insert(updater.to_owned(), answers.iter().cloned().collect());
+    }
+}
+
+/// Lets so many seconds pass; the tasks between run.
+pub async fn pass(seconds: u64) {
+    for _ in 0..seconds {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+pub fn set(name: &str, (version, hello): (&str, &str), annotations: &Value) -> Value {
+    json!({
+        "machineSet": {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
+                       "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations},
+                       "spec": {"template": {"spec": {"version": version}}}},
+        "infrastructureMachineTemplate": {"kind": "TestMachineTemplate", "metadata": {"name": name, "namespace": NAMESPACE},
+                       "spec": {"template": {"spec": {"hello": hello}}}},
+    })
+}
+
+pub fn objects(machine: &str, (version, hello): (&str, &str)) -> Value {
+    json!({
+        "machine": {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": machine, "namespace": NAMESPACE},
+                    "spec": {"clusterName": "c1", "version": version}},
+        "infrastructureMachine": {"kind": "TestMachine", "metadata": {"name": machine, "namespace": NAMESPACE},
+                    "spec": {"hello": hello, "providerID": "test://1"}},
+    })
+}
+
+pub const OLD: (&str, &str) = ("v1.33.0", "a");
+pub const NEW: (&str, &str) = ("v1.34.0", "b");
+
+fn machine_definition() -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "machines.cluster.x-k8s.io"},
+        "spec": {"group": "cluster.x-k8s.io", "scope": "Namespaced",
+            "names": {"kind": "Machine", "listKind": "MachineList", "plural": "machines", "singular": "machine"},
+            "versions": [{"name": "v1beta2", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})
+}
