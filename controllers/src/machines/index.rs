@@ -47,8 +47,8 @@ pub fn machines() -> ApiResource {
 pub fn machine_index() -> MachineIndex {
     Index::new(
         |machine: &DynamicObject| {
-            let owners = machine.owner_references().iter();
-            let controller = owners.filter(|owner| owner.controller == Some(true)).next_back();
+            let mut owners = machine.owner_references().iter();
+            let controller = owners.find(|owner| owner.controller == Some(true));
             Some(MachineRow {
                 uid: machine.uid().unwrap_or_default(),
                 owner: controller

@@ -304,8 +304,8 @@ fn made(decided: &Decided<'_>) -> Result<(String, UpdatePlan), String> {
         source,
     };
     let identity = digest::canonical(&json!(spec));
-    let stem: String = spec.source.chars().take(200).collect();
-    let mut plan = UpdatePlan::new(&format!("{stem}-{}", digest::short(&[&identity])), spec);
+    let beginning: String = spec.source.chars().take(200).collect();
+    let mut plan = UpdatePlan::new(&format!("{beginning}-{}", digest::short(&[&identity])), spec);
     plan.metadata.namespace = Some(namespace.clone());
     Ok((namespace, plan))
 }
