@@ -83,7 +83,7 @@ pub fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<N
     let is_open = run.is_some_and(|run| run.state == RunState::Open);
     let verdict = history::verdict(memory, revision, before.verdict, before.started.is_some());
     let started = run
-        .map(|run| history::time(run.started))
+        .map(|run| Time(whole(history::time(run.started).0)))
         .or_else(|| before.started.clone());
     let finished = match &before.finished {
         _ if is_open => None,
@@ -94,7 +94,7 @@ pub fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<N
     let evidence = match memory.bad.get(&revision).or(recorded) {
         Some(bad) => vec![NodeEvidence {
             node: bad.unit.to_string(),
-            at: Some(history::time(bad.at)),
+            at: Some(Time(whole(history::time(bad.at).0))),
             message: bounded(&bad.message, MAX_MESSAGE).into_owned(),
         }],
         // It is tried again: what was observed before says nothing any more.
@@ -109,7 +109,7 @@ pub fn story(known: &RevisionFacts, memory: &Memory, now: Timestamp) -> Option<N
     })
 }
 
-/// Times of objects are whole seconds.
+/// Times of objects are whole seconds, those of the memory are finer: compared with what stands, it would be another one at each pass.
 fn whole(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }

@@ -318,8 +318,8 @@ fn a_verdict_has_its_evidence() {
     let status = world.modules["fabric"].status.as_ref().unwrap();
     let entry = status.attention.iter().find(|entry| entry.node == "n1").unwrap();
     assert_eq!(
-        (entry.reason.as_str(), entry.since.as_ref().unwrap().0),
-        ("Failed", now)
+        (entry.reason.as_str(), entry.since.as_ref().unwrap().0.as_second()),
+        ("Failed", now.as_second())
     );
     assert!(entry.message.contains("did not answer"), "{}", entry.message);
 }

@@ -68,7 +68,8 @@ pub struct World {
 impl World {
     pub fn of(nodes: &[&str]) -> Self {
         let mut world = Self {
-            now: "2026-12-01T12:00:00Z".parse().unwrap(),
+            // Objects have whole seconds, the engine is finer.
+            now: "2026-12-01T12:00:00.007Z".parse().unwrap(),
             nodes: BTreeMap::new(),
             agents: BTreeMap::new(),
             modules: BTreeMap::new(),
@@ -220,7 +221,9 @@ impl World {
     fn tidy(&mut self, name: &str, seen: &Observation, memory: &Memory) {
         for known in &seen.revisions {
             let revision = self.revisions.get_mut(&known.name).unwrap();
-            revision.status = revisions::story(known, memory, self.now);
+            // As it comes back from an API server.
+            let story = serde_json::to_value(revisions::story(known, memory, self.now)).unwrap();
+            revision.status = serde_json::from_value(story).unwrap();
         }
         for surplus in revisions::surplus(&self.modules[name], seen, memory) {
             self.revisions.remove(&surplus.name);

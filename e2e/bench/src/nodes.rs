@@ -20,12 +20,12 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{Patch, PatchParams, PostParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
     runtime::{WatchStreamExt as _, watcher},
 };
 use muster_api::{
     crds,
-    node::{NodeAssemblage, NodeModule, assemblage::NodePhase},
+    node::{NodeAssemblage, NodeModule, NodeRevision, assemblage::NodePhase},
 };
 use muster_apiserver::{ApiServer, record::Recorder};
 use muster_controllers::{
@@ -41,8 +41,8 @@ use tokio_util::task::AbortOnDropHandle;
 const TAKES: Duration = Duration::from_millis(500);
 /// How long a rollout may take.
 const PATIENCE: Duration = Duration::from_mins(20);
-/// How long it may take after the end until all is on record.
-const SETTLES: Duration = Duration::from_secs(10);
+/// How long it may take after the end until all is on record: one write of a NodeRevision came within a minute.
+const SETTLES: Duration = Duration::from_mins(1);
 /// How long nothing may be written.
 const REST: Duration = Duration::from_mins(1);
 /// How often all Leases are renewed; a real agent renews its own as often.
@@ -100,9 +100,15 @@ pub async fn run(plan: &Plan) -> anyhow::Result<()> {
     }
     // The verdict comes on record after the last status.
     tokio::time::sleep(SETTLES).await;
-    let before = writes(api.recorder())?;
+    let client = api.client_as("bench");
+    let (before, said) = (writes(api.recorder())?, revisions(&client).await?);
     tokio::time::sleep(REST).await;
     let after = writes(api.recorder())?;
+    ensure!(
+        said == revisions(&client).await?,
+        "at rest a NodeRevision changed: {said:?}, then {:?}",
+        revisions(&client).await?
+    );
     ensure!(
         before == after,
         "at rest something was written: {before:?}, then {after:?}"
@@ -275,6 +281,17 @@ fn writes(recorder: &Recorder) -> anyhow::Result<BTreeMap<String, usize>> {
             .or_default() += 1;
     }
     Ok(counts)
+}
+
+/// What is on record of each revision.
+async fn revisions(client: &Client) -> anyhow::Result<Vec<Value>> {
+    let all: Api<NodeRevision> = Api::all(client.clone());
+    let list = all.list(&ListParams::default()).await?;
+    Ok(list
+        .items
+        .iter()
+        .map(|one| json!({"name": one.name_any(), "status": one.status}))
+        .collect())
 }
 
 /// The plural of what a path is about.
