@@ -132,6 +132,17 @@ impl Objects {
         }
     }
 
+    /// Namespace and name of the Machine or MachineSet.
+    pub fn name(&self) -> (&str, &str) {
+        let text = |key: &str| self.own["metadata"][key].as_str().unwrap_or_default();
+        (text("namespace"), text("name"))
+    }
+
+    /// An annotation of it.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.own["metadata"]["annotations"][key].as_str()
+    }
+
     /// The objects as a side of a request.
     pub fn side(&self) -> Value {
         let parts = Level::PARTS.into_iter();

@@ -4,13 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use http::{Method, StatusCode};
 use kube::{
-    Client,
+    Client, ResourceExt as _,
     core::{ApiResource, DynamicObject, GroupVersionKind},
     discovery,
 };
+use muster_api::UpdatePlan;
 use muster_machines::{
-    Coverage, DISCOVERY, Fallback, GROUP_VERSION, Hook, Level, MAX_BODY, Objects, Part, Reply, Unanswered,
-    Verdict, can_answer, deviation, failure, reply, verdict, verdict_response,
+    Coverage, DISCOVERY, Fallback, GROUP_VERSION, Hook, Level, MAX_BODY, Objects, Reply, Unanswered, Verdict,
+    can_answer, deviation, failure, reply, verdict, verdict_response,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -115,8 +116,9 @@ impl Hooks {
             steps: updaters.filter(|updater| steps.contains(&updater.name)).collect(),
             digest,
         };
-        match self.plans.store(&decided).await {
-            Ok(_) => decision,
+        // Machines whose update has begun finish it first.
+        match self.plans.store(&decided, |uid| self.work.has_begun(uid)).await {
+            Ok(()) => decision,
             Err(problem) => Verdict::Again(problem),
         }
     }
@@ -140,8 +142,7 @@ impl Hooks {
                 .call
                 .call(updater, hook, &request, left.min(updater.timeout))
                 .await;
-            let received = called.as_ref().map(|(code, body)| (*code, &body[..]));
-            let taken = can_answer(level, received.map_err(String::as_str))
+            let taken = can_answer(level, updaters::received(&called))
                 .map_err(|refused| refused.to_string())
                 .and_then(|answer| {
                     coverage
@@ -159,22 +160,26 @@ impl Hooks {
     /// What is wanted for a change that is not covered: said by an annotation of the MachineDeployment, which Cluster API copies to its
     /// MachineSets, or of the control plane.
     async fn fallback(&self, level: Level, desired: &Objects) -> Result<Fallback, String> {
-        let own = desired.get(Part::Own).cloned().unwrap_or_default();
-        let metadata = &own["metadata"];
-        if let Some(text) = metadata["annotations"][FALLBACK].as_str() {
+        if let Some(text) = desired.annotation(FALLBACK) {
             return read(text);
         }
-        let text = |key: &str| metadata[key].as_str().unwrap_or_default();
-        let key = Key::new(text("namespace"), text("name"));
-        match (level, self.machines.get(&key)) {
-            (
-                Level::Machine,
-                Some(MachineRow {
-                    owner: Some(owner), ..
-                }),
-            ) => self.of_owner(&key.namespace, &owner).await,
-            _ => Ok(Fallback::default()),
+        if level == Level::MachineSet {
+            return Ok(Fallback::default());
         }
+        let (machine, row) = self.known(desired)?;
+        match &row.owner {
+            Some(owner) => self.of_owner(&machine.namespace, owner).await,
+            None => Ok(Fallback::default()),
+        }
+    }
+
+    /// The Machine that a request is about.
+    fn known(&self, objects: &Objects) -> Result<(Key, MachineRow), String> {
+        let (namespace, name) = objects.name();
+        let key = Key::new(namespace, name);
+        let row = self.machines.get(&key);
+        let row = row.ok_or_else(|| format!("Machine {key} is not known here yet"))?;
+        Ok((key, row))
     }
 
     async fn of_owner(
@@ -211,47 +216,50 @@ impl Hooks {
     async fn updated(&self, request: &Value) -> Result<Reply, String> {
         let objects = request.get("desired").unwrap_or(&Value::Null);
         let asked = Objects::read(Level::Machine, objects).map_err(|problem| format!("desired.{problem}"))?;
-        let own = asked.get(Part::Own).cloned().unwrap_or_default();
-        let text = |key: &str| own["metadata"][key].as_str().unwrap_or_default();
-        let machine = Key::new(text("namespace"), text("name"));
-        let row = self
-            .machines
-            .get(&machine)
-            .ok_or_else(|| format!("Machine {machine} is not known here yet"))?;
+        let (machine, row) = self.known(&asked)?;
         let plans = self.plans.of(&machine.namespace, &row.uid);
-        let plan = match &plans[..] {
-            [plan] => plan,
-            [] => {
-                return Err(format!(
-                    "no UpdatePlan names Machine {machine} with uid {}: nothing was decided for it",
-                    row.uid
-                ));
-            }
-            several => {
-                return Err(format!(
-                    "{} UpdatePlans name Machine {machine}: it is not clear which one counts",
-                    several.len()
-                ));
-            }
-        };
-        let desired = plans::desired(plan)
-            .map_err(|problem| format!("the UpdatePlan of Machine {machine} cannot be read: {problem}"))?;
-        let Some(changed) = deviation(&desired, &asked) else {
-            let asked = Asked {
-                machine,
-                uid: row.uid,
-                objects: asked.side(),
+        if plans.is_empty() {
+            return Err(format!(
+                "no UpdatePlan names Machine {machine} with uid {}: nothing was decided for it",
+                row.uid
+            ));
+        }
+        // What was begun is finished, whatever was decided since.
+        if let Some(plan) = plans.iter().find(|plan| self.work.is_open(plan, &row.uid)) {
+            return match deviates(plan, &asked)? {
+                None => Ok(self.work.asked(Arc::clone(plan), begins(machine, row, &asked))),
+                Some(what) => self.changed(&row.uid, plan, &asked, &what).await,
             };
-            return Ok(self.work.asked(Arc::clone(plan), asked));
-        };
-        self.changed(&row.uid, plan, &asked, &changed.to_string()).await
+        }
+        let mut deviations = Vec::new();
+        let mut fitting = Vec::new();
+        for plan in &plans {
+            match deviates(plan, &asked)? {
+                None => fitting.push(plan),
+                Some(what) => deviations.push((plan, what)),
+            }
+        }
+        match (&fitting[..], &deviations[..]) {
+            ([plan], others) => {
+                // From here on it is this one's: what others say of it is over.
+                if !others.is_empty() && self.work.is_new(plan, &row.uid) {
+                    self.plans.release_from_others(plan, &row.uid).await?;
+                }
+                Ok(self.work.asked(Arc::clone(plan), begins(machine, row, &asked)))
+            }
+            ([], [(plan, what)]) => self.changed(&row.uid, plan, &asked, what).await,
+            _ => Err(format!(
+                "{} UpdatePlans name Machine {machine}: it is not clear which one counts",
+                plans.len()
+            )),
+        }
     }
 
     /// Something else is desired now: what was begun is finished first, then the rest is planned from there.
     async fn changed(
         &self,
         uid: &str,
-        plan: &muster_api::UpdatePlan,
+        plan: &UpdatePlan,
         asked: &Objects,
         what: &str,
     ) -> Result<Reply, String> {
@@ -282,6 +290,21 @@ impl Hooks {
                 "{what}, and the update that was planned had not begun: change it back, or let the Machine be replaced"
             )),
         }
+    }
+}
+
+/// What of a request is not what the plan says.
+fn deviates(plan: &UpdatePlan, asked: &Objects) -> Result<Option<String>, String> {
+    let desired = plans::desired(plan)
+        .map_err(|problem| format!("UpdatePlan {} cannot be read: {problem}", plan.name_any()))?;
+    Ok(deviation(&desired, asked).map(|found| found.to_string()))
+}
+
+fn begins(machine: Key, row: MachineRow, asked: &Objects) -> Asked {
+    Asked {
+        machine,
+        uid: row.uid,
+        objects: asked.side(),
     }
 }
 

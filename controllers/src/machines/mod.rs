@@ -8,7 +8,7 @@
 //! What is decided is `muster-machines`'; here are the watches, the calls, and the store of plans.
 //!
 //! Invariant: a plan stands in the API server before Cluster API hears that a change can be made in place.
-//! Invariant: `UpdateMachine` is answered from memory, and only by the one plan that names the Machine's uid.
+//! Invariant: `UpdateMachine` is answered from memory, and only by a plan that names the Machine's uid; what was begun is finished first.
 
 pub mod config;
 pub mod hooks;

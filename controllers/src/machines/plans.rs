@@ -1,8 +1,11 @@
 //! The store of plans: stored before an answer, found by the uid of a Machine.
 //!
-//! Invariant: a Machine is in one plan, the one that was stored last for it.
+//! Invariant: a Machine is in one plan, the one that was stored last for it, and until its update has ended also in that by which it began.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures::Stream;
 use kube::{
@@ -23,6 +26,7 @@ use serde_json::json;
 use super::{
     config::Updater,
     index::{MachineIndex, MachineRow},
+    work::is_open,
 };
 use crate::runtime::{Api, Guard, Index, Key, call::explain, watch};
 
@@ -76,7 +80,7 @@ impl Plans {
         }
     }
 
-    /// The plans that name a Machine: one, unless something else wrote to them.
+    /// The plans that name a Machine: the last one, and that by which an update began that has not ended.
     pub fn of(&self, namespace: &str, uid: &str) -> Vec<Arc<UpdatePlan>> {
         let names = |plan: &UpdatePlan| {
             let machines = plan.status.iter().flat_map(|status| &status.machines);
@@ -92,7 +96,8 @@ impl Plans {
     }
 
     /// Stores a plan and the Machines that it is of. After an error Cluster API may not hear a yes.
-    pub async fn store(&self, decided: &Decided<'_>) -> Result<Arc<UpdatePlan>, String> {
+    /// Machines whose update has begun (`begun`, or on record) stay in the plan by which it began, too.
+    pub async fn store(&self, decided: &Decided<'_>, begun: impl Fn(&str) -> bool) -> Result<(), String> {
         let (namespace, plan) = made(decided)?;
         let machines = self.machines_of(&namespace, &plan.spec);
         if machines.is_empty() {
@@ -122,17 +127,38 @@ impl Plans {
             }
             Err(error) => return Err(failed(error)),
         }
-        let stored = self.write(&namespace, &name, |entries| {
-            for (name, row) in &machines {
+        self.named(&namespace, &name, &machines).await?;
+        let free = machines
+            .iter()
+            .map(|(_, row)| row.uid.as_str())
+            .filter(|uid| !begun(uid));
+        self.release(&namespace, &name, &free.collect(), |entry| !is_open(entry.state))
+            .await
+    }
+
+    /// Names Machines in a plan, as pending where it does not know them.
+    async fn named(
+        &self,
+        namespace: &str,
+        plan: &str,
+        machines: &[(String, MachineRow)],
+    ) -> Result<(), String> {
+        let written = self.write(namespace, plan, |entries| {
+            for (name, row) in machines {
                 entries
                     .entry(row.uid.clone())
                     .or_insert_with(|| pending(name, &row.uid));
             }
         });
-        let stored = stored.await.map_err(|problem| format!("{what}: {problem}"))?;
-        self.release(&namespace, &name, &machines).await?;
-        self.index.apply(&stored);
-        Ok(Arc::new(stored))
+        self.index.apply(&written.await?);
+        Ok(())
+    }
+
+    /// Takes a Machine out of all plans but this one.
+    pub async fn release_from_others(&self, plan: &UpdatePlan, uid: &str) -> Result<(), String> {
+        let namespace = plan.namespace().unwrap_or_default();
+        self.release(&namespace, &plan.name_any(), &BTreeSet::from([uid]), |_| true)
+            .await
     }
 
     /// The Machines that a plan is of: the one that was asked about, or those of the old MachineSet and those that it gets later.
@@ -149,14 +175,16 @@ impl Plans {
         })
     }
 
-    /// Takes Machines out of all other plans: what was decided for them before is over.
+    /// Takes Machines out of all other plans, where what was decided for them before is over.
     async fn release(
         &self,
         namespace: &str,
         name: &str,
-        machines: &[(String, MachineRow)],
+        uids: &BTreeSet<&str>,
+        is_over: impl Fn(&MachineUpdate) -> bool,
     ) -> Result<(), String> {
-        let names_one = |plan: &UpdatePlan| machines.iter().any(|(_, row)| has(plan, &row.uid));
+        let goes = |entry: &MachineUpdate| uids.contains(entry.uid.as_str()) && is_over(entry);
+        let names_one = |plan: &UpdatePlan| plan.status.iter().flat_map(|status| &status.machines).any(goes);
         let others: Vec<String> = self.index.with(|rows| {
             let here = rows
                 .iter()
@@ -165,7 +193,7 @@ impl Plans {
         });
         for other in others {
             let released = self.write(namespace, &other, |entries| {
-                entries.retain(|uid, _| !machines.iter().any(|(_, row)| row.uid == *uid));
+                entries.retain(|_, entry| !goes(entry));
             });
             let plan = released.await?;
             self.index.apply(&plan);
@@ -182,16 +210,7 @@ impl Plans {
         if machines.is_empty() || plan.spec.level == UpdateLevel::Machine {
             return Ok(());
         }
-        let plan = plan.name_any();
-        let written = self.write(&namespace, &plan, |entries| {
-            for (name, row) in &machines {
-                entries
-                    .entry(row.uid.clone())
-                    .or_insert_with(|| pending(name, &row.uid));
-            }
-        });
-        self.index.apply(&written.await?);
-        Ok(())
+        self.named(&namespace, &plan.name_any(), &machines).await
     }
 
     /// Changes the entries of a plan, by uid. Nothing is sent if nothing changes.
@@ -275,10 +294,10 @@ pub fn desired(plan: &UpdatePlan) -> Result<Objects, Malformed> {
 
 fn made(decided: &Decided<'_>) -> Result<(String, UpdatePlan), String> {
     let (current, desired) = decided.sides;
-    let (namespace, source) = own_name(current);
+    let (namespace, source) = current.name();
     let (level, target) = match current.level() {
         Level::Machine => (UpdateLevel::Machine, None),
-        Level::MachineSet => (UpdateLevel::MachineSet, Some(own_name(desired).1)),
+        Level::MachineSet => (UpdateLevel::MachineSet, Some(desired.name().1.to_owned())),
     };
     let step = |updater: &&Updater| {
         let deadline = updater.deadline.unsigned_abs().as_millis();
@@ -301,13 +320,13 @@ fn made(decided: &Decided<'_>) -> Result<(String, UpdatePlan), String> {
         steps: decided.steps.iter().map(step).collect::<Result<_, String>>()?,
         current: text(current)?,
         desired: text(desired)?,
-        source,
+        source: source.to_owned(),
     };
     let identity = digest::canonical(&json!(spec));
     let beginning: String = spec.source.chars().take(200).collect();
     let mut plan = UpdatePlan::new(&format!("{beginning}-{}", digest::short(&[&identity])), spec);
-    plan.metadata.namespace = Some(namespace.clone());
-    Ok((namespace, plan))
+    plan.metadata.namespace = Some(namespace.to_owned());
+    Ok((namespace.to_owned(), plan))
 }
 
 fn text(side: &Objects) -> Result<String, String> {
@@ -320,26 +339,11 @@ fn text(side: &Objects) -> Result<String, String> {
     }
 }
 
-fn own_name(objects: &Objects) -> (String, String) {
-    let own = objects.get(muster_machines::Part::Own);
-    let text = |key: &str| {
-        own.and_then(|own| own["metadata"][key].as_str())
-            .unwrap_or_default()
-            .to_owned()
-    };
-    (text("namespace"), text("name"))
-}
-
 fn own_kind(objects: &Objects) -> &'static str {
     match objects.level() {
         Level::Machine => "Machine",
         Level::MachineSet => "MachineSet",
     }
-}
-
-fn has(plan: &UpdatePlan, uid: &str) -> bool {
-    let machines = plan.status.iter().flat_map(|status| &status.machines);
-    machines.into_iter().any(|machine| machine.uid == uid)
 }
 
 fn pending(name: &str, uid: &str) -> MachineUpdate {

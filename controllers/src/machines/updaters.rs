@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use async_trait::async_trait;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::{Bytes, BytesMut};
-use muster_machines::{DISCOVERY, GROUP_VERSION, Handler, Hook, MAX_BODY, handlers, url};
+use muster_machines::{DISCOVERY, GROUP_VERSION, Handler, Hook, MAX_BODY, Received, handlers, url};
 use parking_lot::Mutex;
 use reqwest::{Certificate, Client, redirect};
 use serde_json::{Value, json};
@@ -14,6 +14,12 @@ use super::config::Updater;
 
 /// What came back: the code and the body, or why there is neither.
 pub type Called = Result<(u16, Bytes), String>;
+
+/// What came back, as it is read.
+pub fn received(called: &Called) -> Received<'_> {
+    let answer = called.as_ref().map(|(code, body)| (*code, &body[..]));
+    answer.map_err(String::as_str)
+}
 
 /// How updaters are called.
 #[async_trait]

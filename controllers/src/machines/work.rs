@@ -119,6 +119,29 @@ impl Work {
         Some(running.progress.reply(&running.steps, now))
     }
 
+    /// Whether the update of a Machine by this plan has begun and not ended, here or on record.
+    pub fn is_open(&self, plan: &UpdatePlan, uid: &str) -> bool {
+        match self.pinned(plan, uid) {
+            Some(reply) => reply != Reply::Done,
+            None => recorded(plan, uid).is_some_and(|entry| is_open(entry.state)),
+        }
+    }
+
+    /// Whether the update of a Machine by this plan has not begun, neither here nor on record.
+    pub fn is_new(&self, plan: &UpdatePlan, uid: &str) -> bool {
+        let entry = recorded(plan, uid);
+        self.pinned(plan, uid).is_none()
+            && entry.is_none_or(|entry| entry.state == MachineUpdateState::Pending)
+    }
+
+    /// Whether the update of a Machine has begun and not ended in this process.
+    pub fn has_begun(&self, uid: &str) -> bool {
+        let now = self.clock.now();
+        let mut all = self.running.lock();
+        let running = all.get_mut(uid);
+        running.is_some_and(|running| running.progress.reply(&running.steps, now) != Reply::Done)
+    }
+
     /// Calls what is due, and writes what came of it, until shutdown.
     pub async fn run(self: Arc<Self>, shutdown: Shutdown) {
         let mut calls = JoinSet::new();
@@ -137,8 +160,16 @@ impl Work {
         }
     }
 
+    /// Whether something is under way. What is over is kept for what may be desired next, and costs nothing.
     fn is_busy(&self) -> bool {
-        !self.running.lock().is_empty()
+        let now = self.clock.now();
+        let mut all = self.running.lock();
+        all.values_mut().any(|running| {
+            matches!(
+                running.progress.reply(&running.steps, now),
+                Reply::InProgress { .. }
+            )
+        })
     }
 
     fn due(&self, most: usize) -> Vec<String> {
@@ -177,12 +208,7 @@ impl Work {
                     &[(DIGEST_SETTING, digest)],
                 );
                 let called = self.call.call(updater, hook, &request, updater.timeout).await;
-                polled(
-                    called
-                        .as_ref()
-                        .map(|(code, body)| (*code, &body[..]))
-                        .map_err(String::as_str),
-                )
+                polled(updaters::received(&called))
             }
         };
         let mut all = self.running.lock();
@@ -197,7 +223,7 @@ impl Work {
         }
     }
 
-    /// Writes what changed into the plans: what is kept over a restart. What is over, and written, is forgotten here.
+    /// Writes what changed into the plans: what is kept over a restart.
     async fn write(&self) {
         let now = self.clock.now();
         let mut changed: BTreeMap<Key, Vec<(String, MachineUpdate)>> = BTreeMap::new();
@@ -242,6 +268,11 @@ impl Work {
     pub fn forget(&self, living: &BTreeSet<String>) {
         self.running.lock().retain(|uid, _| living.contains(uid));
     }
+}
+
+/// Begun, and not at its end: a failure waits for a retry.
+pub const fn is_open(state: MachineUpdateState) -> bool {
+    matches!(state, MachineUpdateState::Updating | MachineUpdateState::Failed)
 }
 
 fn recorded(plan: &UpdatePlan, uid: &str) -> Option<MachineUpdate> {

@@ -92,3 +92,38 @@ async fn a_machine_is_in_the_plan_that_was_made_last() {
     bed.until_done("m1", NEW).await;
     assert_eq!(bed.calls("kubelet", "m1"), calls + 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_decided_in_the_middle_of_an_update_does_not_end_it() {
+    let mut bed = Bed::new().await;
+    let uid = bed.machine("m1", "old").await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    let working = json!({"status": "Success", "retryAfterSeconds": 5, "message": "writing"});
+    bed.answers("image", &[working]);
+    bed.update("m1", NEW).await;
+    pass(3).await;
+    // The MachineDeployment changes once more: Cluster API asks for its Machines, this one included, and goes on with what it began.
+    assert_eq!(bed.can(NEW, NEWER, json!({})).await["status"], "Success");
+    for restarts in [false, true] {
+        if restarts {
+            bed.start().await;
+        }
+        let said = bed.update("m1", NEW).await;
+        assert_eq!(said["status"], "Success", "{said}");
+        assert!(said["retryAfterSeconds"].as_i64().unwrap() > 0, "{said}");
+        pass(2).await;
+    }
+    bed.answers("image", &[]);
+    bed.until_done("m1", NEW).await;
+    // The answer was lost.
+    bed.until_done("m1", NEW).await;
+    let calls = bed.calls("kubelet", "m1");
+    bed.until_done("m1", NEWER).await;
+    assert_eq!(bed.calls("kubelet", "m1"), calls + 1);
+    pass(2).await;
+    assert_eq!(
+        bed.entry(&uid).await.state,
+        muster_api::update_plan::MachineUpdateState::Updated
+    );
+}

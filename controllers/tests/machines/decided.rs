@@ -182,3 +182,40 @@ async fn discovery_names_what_is_served() {
         );
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_is_held_by_its_own_annotation() {
+    let mut bed = Bed::new().await;
+    bed.played.covers.lock().clear();
+    let group = "controlplane.cluster.x-k8s.io/v1beta2";
+    let path = format!("/apis/{group}/namespaces/{NAMESPACE}/kubeadmcontrolplanes");
+    for (name, annotations) in [
+        ("held", json!({"fleet.muster.dev/update-fallback": "Hold"})),
+        ("plain", json!({})),
+    ] {
+        let metadata = json!({"name": name, "namespace": NAMESPACE, "annotations": annotations});
+        let body = json!({"apiVersion": group, "kind": "KubeadmControlPlane", "metadata": metadata});
+        let uid = bed.post(&path, &body).await["metadata"]["uid"].clone();
+        let owner = json!({"apiVersion": group, "kind": "KubeadmControlPlane", "name": name, "uid": uid});
+        bed.machine_of(&format!("{name}-0"), owner).await;
+    }
+    let owner = json!({"apiVersion": group, "kind": "OtherControlPlane", "name": "gone", "uid": "u"});
+    bed.machine_of("orphan-0", owner).await;
+    bed.start().await;
+    for (machine, status, words) in [
+        ("held-0", "Failure", "held: "),
+        ("plain-0", "Success", "Machine cannot be updated in place"),
+        // What is not known is no decision: a Machine may be one that is to be held.
+        ("orphan-0", "Failure", "reading OtherControlPlane fleet/gone"),
+        (
+            "unknown-0",
+            "Failure",
+            "Machine fleet/unknown-0 is not known here yet",
+        ),
+    ] {
+        let request = json!({"current": objects(machine, OLD), "desired": objects(machine, NEW)});
+        let said = bed.call(Hook::CanUpdateMachine, &request).await;
+        assert_eq!(said["status"], status, "{said}");
+        assert!(said["message"].as_str().unwrap().starts_with(words), "{said}");
+    }
+}

@@ -148,7 +148,14 @@ impl Bed {
         let definitions = muster_api::crds::machines()
             .into_iter()
             .map(|one| serde_json::to_value(one).unwrap());
-        for definition in definitions.chain([machine_definition()]) {
+        for definition in definitions.chain([
+            definition("cluster.x-k8s.io", "Machine", "machines"),
+            definition(
+                "controlplane.cluster.x-k8s.io",
+                "KubeadmControlPlane",
+                "kubeadmcontrolplanes",
+            ),
+        ]) {
             bed.post(
                 "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
                 &definition,
@@ -159,6 +166,7 @@ impl Bed {
             .await;
         for path in [
             "/apis/cluster.x-k8s.io/v1beta2/machines",
+            "/apis/controlplane.cluster.x-k8s.io/v1beta2/kubeadmcontrolplanes",
             "/apis/fleet.muster.dev/v1alpha1/updateplans",
         ] {
             while bed.sent(Method::GET, path, &Value::Null).await.is_err() {
@@ -208,9 +216,16 @@ impl Bed {
 
     /// A Machine of a MachineSet; its uid.
     pub async fn machine(&self, name: &str, set: &str) -> String {
-        let body = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": name, "namespace": NAMESPACE,
-            "ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet", "name": set, "uid": "u", "controller": true}]},
-            "spec": {}});
+        let owner =
+            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet", "name": set, "uid": "u"});
+        self.machine_of(name, owner).await
+    }
+
+    /// The owner has to be there, if its kind is served: else the Machine goes with it.
+    pub async fn machine_of(&self, name: &str, mut owner: Value) -> String {
+        owner["controller"] = json!(true);
+        let body = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+            "metadata": {"name": name, "namespace": NAMESPACE, "ownerReferences": [owner]}, "spec": {}});
         let path = format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{NAMESPACE}/machines");
         let made = self.post(&path, &body).await;
         pass(1).await;
@@ -319,11 +334,11 @@ pub fn objects(machine: &str, (version, hello): (&str, &str)) -> Value {
 pub const OLD: (&str, &str) = ("v1.33.0", "a");
 pub const NEW: (&str, &str) = ("v1.34.0", "b");
 
-fn machine_definition() -> Value {
+fn definition(group: &str, kind: &str, plural: &str) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "machines.cluster.x-k8s.io"},
-        "spec": {"group": "cluster.x-k8s.io", "scope": "Namespaced",
-            "names": {"kind": "Machine", "listKind": "MachineList", "plural": "machines", "singular": "machine"},
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "scope": "Namespaced",
+            "names": {"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()},
             "versions": [{"name": "v1beta2", "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})
 }

@@ -104,10 +104,10 @@ pub async fn run(plan: &Plan) -> anyhow::Result<()> {
     let (before, said) = (writes(api.recorder())?, revisions(&client).await?);
     tokio::time::sleep(REST).await;
     let after = writes(api.recorder())?;
+    let now = revisions(&client).await?;
     ensure!(
-        said == revisions(&client).await?,
-        "at rest a NodeRevision changed: {said:?}, then {:?}",
-        revisions(&client).await?
+        said == now,
+        "at rest a NodeRevision changed: {said:?}, then {now:?}"
     );
     ensure!(
         before == after,
