@@ -98,22 +98,38 @@ pub enum Piece {
     Secret(String),
 }
 
+/// The selectors of the parts of a content, read once for many nodes.
+#[derive(Clone, Debug)]
+pub struct Selectors(Vec<Option<Matcher>>);
+
+impl Selectors {
+    /// Of a content.
+    pub fn new(content: &NodeContent) -> Result<Self, SelectorError> {
+        let of = |selector| Matcher::new(Some(selector));
+        let parts = content.parts.iter();
+        parts
+            .map(|part| part.selector.as_ref().map(of).transpose())
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// The parts whose selector matches these labels of a node, by number. A part without one is for all nodes.
+    pub fn select(&self, labels: &BTreeMap<String, String>) -> BTreeSet<u32> {
+        let matches = |selector: &Option<Matcher>| selector.as_ref().is_none_or(|one| one.matches(labels));
+        (0..)
+            .zip(&self.0)
+            .filter(|(_, selector)| matches(selector))
+            .map(|(number, _)| number)
+            .collect()
+    }
+}
+
 /// The parts whose selector matches these labels of a node, by number.
 pub fn parts(
     content: &NodeContent,
     labels: &BTreeMap<String, String>,
 ) -> Result<BTreeSet<u32>, SelectorError> {
-    let mut selected = BTreeSet::new();
-    for (number, part) in (0..).zip(&content.parts) {
-        let matches = match &part.selector {
-            None => true,
-            Some(selector) => Matcher::new(Some(selector))?.matches(labels),
-        };
-        if matches {
-            selected.insert(number);
-        }
-    }
-    Ok(selected)
+    Ok(Selectors::new(content)?.select(labels))
 }
 
 /// What is given for a node: its name, and each of its labels by key.

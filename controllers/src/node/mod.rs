@@ -19,6 +19,7 @@ pub mod facts;
 pub mod observation;
 pub mod pass;
 pub mod reading;
+pub mod rendering;
 pub mod revisions;
 pub mod run;
 pub mod said;

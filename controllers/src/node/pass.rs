@@ -30,6 +30,7 @@ use super::{
     facts::{AssemblageFacts, Definition, NodeFacts, RevisionFacts},
     observation::{Contents, NodeSeen, Observation},
     reading::{self, Surroundings},
+    rendering::Renderings,
 };
 use crate::{
     bindings::{Kinds, Known, ObjectId},
@@ -55,6 +56,8 @@ pub struct Lists<'a> {
     pub kinds: &'a Kinds,
     /// The objects that were read for them.
     pub objects: &'a Known,
+    /// What earlier passes rendered.
+    pub renderings: &'a Renderings,
     /// How long no process led since the memory was written.
     pub gap: Duration,
     /// The instant.
@@ -96,6 +99,7 @@ pub fn next(module: &NodeModule, lists: &Lists<'_>) -> Result<Next, PassError> {
             room: &room,
             kinds: lists.kinds,
             objects: lists.objects,
+            renderings: lists.renderings,
         };
         let needs = reading::read(&module.spec, &name, &mut seen, &around)?;
         if !needs.is_empty() {

@@ -1,19 +1,14 @@
 //! What is read out of what was gathered about one NodeModule: its nodes as units. Pure.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
 };
 
 use jiff::Timestamp;
 use muster_api::{
     labels::annotation,
-    node::{
-        assemblage::NodeRow,
-        content::NodeContent,
-        module::NodeModuleSpec,
-        render::{self, Values},
-    },
+    node::{assemblage::NodeRow, module::NodeModuleSpec},
     reasons::Reason,
     rollout::{OnUnreachable, Rollout, Unmatched},
     selector::{Matcher, SelectorError},
@@ -25,11 +20,12 @@ use super::{
     budget::Room,
     facts::{self, Definition, NodeFacts, Obstacle},
     observation::{NodeSeen, Observation},
+    rendering::{ByRevision, Made, Rendered, Rendering, Renderings},
     said::{Pinned, Said},
     settings,
 };
 use crate::{
-    bindings::{self, Evaluation, Kinds, Known, ObjectId},
+    bindings::{Kinds, Known, ObjectId},
     module::{
         command::{Address, command},
         reasons::precedence,
@@ -48,6 +44,8 @@ pub struct Surroundings<'a> {
     pub kinds: &'a Kinds,
     /// The objects that were read for them.
     pub objects: &'a Known,
+    /// What earlier passes rendered.
+    pub renderings: &'a Renderings,
 }
 
 /// Makes units of the nodes. Returns the objects that must be read first.
@@ -70,7 +68,7 @@ pub fn read(
         stages,
         seen,
         around,
-        made: BTreeMap::new(),
+        renderings: around.renderings.take(name),
         needs: BTreeSet::new(),
     };
     let mut units = Vec::with_capacity(reader.seen.nodes.len());
@@ -96,6 +94,9 @@ pub fn read(
         units.push(unit);
     }
     let needs = std::mem::take(&mut reader.needs);
+    let renderings = std::mem::take(&mut reader.renderings);
+    let nodes = seen.nodes.iter().map(|node| node.name.as_str()).collect();
+    around.renderings.keep(name, renderings, &nodes);
     share(&mut units, seen, module);
     (seen.units, seen.contents, seen.obstacles) = (units, contents, obstacles);
     (seen.pinned, seen.heard) = (pins, heard);
@@ -112,9 +113,6 @@ struct Read {
     said: Said,
 }
 
-/// A row that nodes with the same parts and values get, and its identity.
-type Made = Result<Option<(engine::Digest, Arc<NodeRow>)>, String>;
-
 struct Reader<'a> {
     name: &'a str,
     /// As kubectl takes it: `nodemodule/fabric`.
@@ -123,8 +121,8 @@ struct Reader<'a> {
     stages: Vec<Matcher>,
     seen: &'a Observation,
     around: &'a Surroundings<'a>,
-    /// Of nodes with the same parts and values one is rendered.
-    made: BTreeMap<(String, BTreeSet<u32>, Values), Made>,
+    /// The revisions that nodes are to have, by their hashes.
+    renderings: ByRevision,
     needs: BTreeSet<ObjectId>,
 }
 
@@ -202,56 +200,17 @@ impl Reader<'_> {
         let (Some(definition), Some(node)) = (definition, &node.node) else {
             return Ok(Ok(None));
         };
-        let content = &definition.content;
-        let parts = render::parts(content, &node.labels)?;
-        let values = match self.values(content, &parts, node) {
-            Ok(values) => values,
-            Err(message) => return Ok(Err(message)),
+        let rendering = match self.renderings.entry(definition.revision.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Rendering::new(definition.clone(), self.name)?),
         };
-        let key = (definition.revision.clone(), parts, values);
-        if let Some(made) = self.made.get(&key) {
-            return Ok(made.clone());
-        }
-        let made = self.made_row(definition, &key.1, &key.2);
-        self.made.insert(key, made.clone());
-        Ok(made)
-    }
-
-    fn made_row(&self, definition: &Definition, parts: &BTreeSet<u32>, values: &Values) -> Made {
-        let rendered = render::render(&definition.content, parts, values);
-        let digest = rendered.map_err(|error| error.to_string())?.digest();
-        let row = NodeRow {
-            name: self.name.to_owned(),
-            revision: Some(definition.revision.clone()),
-            parts: parts.clone(),
-            values: values.clone(),
-            digest: Some(digest.clone()),
-            ..NodeRow::default()
-        };
-        Ok(engine::Digest::parse(&digest).map(|digest| (digest, Arc::new(row))))
-    }
-
-    /// The values of the variables that the parts use.
-    fn values(
-        &mut self,
-        content: &NodeContent,
-        parts: &BTreeSet<u32>,
-        node: &NodeFacts,
-    ) -> Result<Values, String> {
-        let used = render::used(content, parts).map_err(|error| error.to_string())?;
-        let given = render::given(&node.name, &node.labels);
-        let around = self.around;
-        let evaluated = bindings::evaluate(&content.bindings, &given, around.kinds, around.objects);
-        let mut all = match evaluated.map_err(|error| error.to_string())? {
-            Evaluation::Values(values) => values,
-            Evaluation::Needs(objects) => {
+        Ok(match rendering.of(node, self.around.kinds, self.around.objects) {
+            Rendered::Made(made) => made,
+            Rendered::Needs(objects) => {
                 self.needs.extend(objects);
-                return Err("an object that a binding reads was not read yet".to_owned());
+                Err("an object that a binding reads was not read yet".to_owned())
             }
-        };
-        all.extend(given);
-        all.retain(|name, _| used.contains(name));
-        Ok(all)
+        })
     }
 
     /// A node that never carried anything is not evidence against a revision while it is not Ready: it may be so because it lacks this.

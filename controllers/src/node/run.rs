@@ -44,6 +44,7 @@ use super::{
     facts::{AssemblageFacts, NodeFacts, RESTORE_FAILED, RevisionFacts},
     observation::Observation,
     pass::{self, Lists, Next, PassError},
+    rendering::Renderings,
     revisions,
 };
 use crate::{
@@ -137,6 +138,7 @@ struct Shared {
     revisions: Arc<Index<NodeRevision, RevisionFacts>>,
     budgets: Arc<Index<NodeBudget, Arc<NodeBudget>>>,
     agents: Arc<Agents>,
+    renderings: Renderings,
     gaps: Gaps,
     events: Events,
     startup_taints: Vec<StartupTaint>,
@@ -192,6 +194,7 @@ pub async fn run(setup: Setup) {
         revisions: Arc::clone(&revisions),
         budgets: Arc::clone(&budgets),
         agents: Arc::clone(&agents),
+        renderings: Renderings::default(),
         gaps: Gaps::new(gap),
         events,
         startup_taints,
@@ -331,6 +334,7 @@ impl Shared {
             missing: &|node| self.agents.missing(node, now),
             kinds: self.objects.kinds(),
             objects,
+            renderings: &self.renderings,
             gap: self.gaps.before(&Key::of(module), stored),
             now,
         };

@@ -35,6 +35,10 @@ use crate::module::{
     status as shared,
 };
 
+/// What the message of a node says that waits for the NodeBudget.
+const BUDGET_FULL: &str =
+    "as many nodes as the NodeBudget allows are changing or not ready (kubectl get nodebudget nodes -o yaml)";
+
 /// The status while nothing can be decided: suspended, or a spec that cannot be acted on. Everything else stays as it was.
 pub fn idle(module: &NodeModule, seen: &Observation, now: Timestamp) -> NodeModuleStatus {
     let told = match &seen.invalid {
@@ -169,10 +173,14 @@ fn waiting(phase: engine::Phase, explained: &[Explained<'_>]) -> Option<String> 
 
 fn obstacles(module: &NodeModule, seen: &Observation) -> BTreeMap<String, String> {
     let name = module.metadata.name.as_deref().unwrap_or_default();
+    let full = Reason::BudgetFull.code();
+    let is_full =
+        |unit: &&engine::Unit| matches!(&unit.eligible, engine::Eligible::NotYet(why) if why.code == full);
     let mut all: BTreeMap<String, String> = seen
-        .nodes
+        .units
         .iter()
-        .map(|node| (node.name.clone(), "as many nodes as the NodeBudget allows are changing or not ready (kubectl get nodebudget nodes -o yaml)".to_owned()))
+        .filter(is_full)
+        .map(|unit| (unit.id.to_string(), BUDGET_FULL.to_owned()))
         .collect();
     for node in &seen.nodes {
         let other = node

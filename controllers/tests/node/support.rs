@@ -25,6 +25,7 @@ use muster_controllers::{
         facts::{AssemblageFacts, NodeFacts, RevisionFacts},
         observation::Observation,
         pass::{self, Lists, Next},
+        rendering::Renderings,
         revisions,
     },
 };
@@ -60,6 +61,7 @@ pub struct World {
     pub gap: Duration,
     /// Nodes whose agent does not renew its Lease.
     pub dead: BTreeSet<String>,
+    renderings: Renderings,
     version: u64,
     /// The most nodes that were changing at once, as the reports say.
     pub most: usize,
@@ -78,6 +80,7 @@ impl World {
             budget: NodeBudget::new(budget::NAME, NodeBudgetSpec::default()),
             gap: Duration::ZERO,
             dead: BTreeSet::new(),
+            renderings: Renderings::default(),
             version: 0,
             most: 0,
         };
@@ -174,6 +177,7 @@ impl World {
             missing: &missing,
             kinds: &Kinds::default(),
             objects: &Known::new(),
+            renderings: &self.renderings,
             gap: self.gap,
             now: self.now,
         };
