@@ -94,6 +94,14 @@ pub struct UpdatePlanStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_MACHINES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["uid"]))]
     pub machines: Vec<MachineUpdate>,
+    /// The annotation `fleet.muster.dev/retry` that was carried out last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_MESSAGE))]
+    pub last_handled_retry: Option<String>,
+    /// The annotation `fleet.muster.dev/abort` that was carried out last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_MESSAGE))]
+    pub last_handled_abort: Option<String>,
 }
 
 /// How far one machine is.
@@ -124,7 +132,7 @@ pub struct MachineUpdate {
 /// What has become of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MachineUpdateState {
-    /// Cluster API has not asked for its update yet.
+    /// Cluster API has not asked for its update yet, or a step is to begin once more.
     #[default]
     Pending,
     /// An updater is at work.

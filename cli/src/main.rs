@@ -48,6 +48,7 @@ mod large;
 mod level;
 mod lint;
 mod logs;
+mod machines;
 mod man;
 mod matrix;
 mod names;
@@ -163,6 +164,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Verb::Agent(flags) => process::agent(&cluster, flags).await,
         Verb::NodeAgent(flags) => node_agent::run(flags).await,
         Verb::Zones(flags) => zones::run(&cluster, &flags).await,
+        Verb::Machines(flags) => Box::pin(machines::run(&cluster, &flags)).await,
         Verb::Install(flags) => install::run(&cluster, &flags),
         Verb::Crds(flags) => Ok(crds::run(&flags)),
         Verb::Enroll(flags) => enroll::run(&cluster, &flags).await,

@@ -170,7 +170,7 @@ fn election(config: &Config, duration: LeaseDuration) -> anyhow::Result<Election
     })
 }
 
-async fn open(DoorAddress(address): DoorAddress) -> anyhow::Result<Option<TcpListener>> {
+pub async fn open(DoorAddress(address): DoorAddress) -> anyhow::Result<Option<TcpListener>> {
     let Some(address) = address else { return Ok(None) };
     let listener = TcpListener::bind(address)
         .await

@@ -8,6 +8,7 @@
 //! Invariant: a controller that ends by itself ends the process: a process that does only part of its work looks alive and is not.
 //! Invariant: every write of a controller, to whatever API server, is refused here once the lease is not held by the local clock.
 
+mod machines;
 mod outgoing;
 mod tasks;
 mod zones;
@@ -21,6 +22,7 @@ use thiserror::Error;
 use tokio::{net::TcpListener, task::JoinError};
 use tokio_util::task::AbortOnDropHandle;
 
+pub use self::machines::{MachinesSetup, NAME as MACHINES, machines};
 pub use self::zones::{ZonesSetup, zones};
 use self::{outgoing::Outgoing, tasks::Tasks};
 use crate::{

@@ -75,10 +75,10 @@ impl Progress {
         }
     }
 
-    /// An update whose steps are all over.
-    pub fn ended(steps: usize) -> Self {
+    /// An update whose next step is this one, which did not begin. At the number of all steps it is over.
+    pub fn at(step: usize) -> Self {
         Self {
-            step: steps,
+            step,
             ..Self::default()
         }
     }

@@ -27,6 +27,7 @@ use crate::{
     install::{self, InstallFlags},
     level::{self, HoldFlags, PinFlags, ReleaseFlags, UnpinFlags},
     lint::{self, LintFlags},
+    machines::{self, MachinesFlags},
     man::{self, ManFlags},
     matrix,
     node_agent::{self, NodeAgentFlags},
@@ -129,6 +130,9 @@ pub enum Verb {
     /// Roll and scale StatefulSets of several zones one zone at a time, in place of rollout-operator
     #[command(before_help = zones::EXAMPLES, disable_help_flag = true)]
     Zones(ZonesFlags),
+    /// Update machines in place for Cluster API, and retry or abort the update of a Machine
+    #[command(before_help = machines::EXAMPLES)]
+    Machines(MachinesFlags),
     /// Print the manifests of an installation: namespace, RBAC, Deployment, CRDs
     ///
     /// Exit codes: 0 printed, 2 usage.

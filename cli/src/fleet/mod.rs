@@ -23,7 +23,7 @@ use kube::{
     core::{ApiResource, DynamicObject, NamespaceResourceScope},
 };
 use muster_api::{
-    BootstrapModule, Module, ProxyAssemblage, RemoteAssemblage, ZoneRollout,
+    BootstrapModule, Module, ProxyAssemblage, RemoteAssemblage, UpdatePlan, ZoneRollout,
     cluster::{self, Version},
     module::ModuleKind,
     names,
@@ -258,6 +258,7 @@ enum What {
     /// The verb that takes a module as well, and what follows the module then.
     Cluster((&'static str, &'static str)),
     ZoneRollout,
+    UpdatePlan,
     Node,
 }
 
@@ -292,6 +293,17 @@ impl Address {
             return Ok(of_group);
         }
         Ok(at(name))
+    }
+
+    /// Where an UpdatePlan is found.
+    pub fn of_update_plan(client: &Client, namespace: &str, name: &str) -> Self {
+        Self::at(
+            client,
+            namespace,
+            &ApiResource::erase::<UpdatePlan>(&()),
+            name,
+            What::UpdatePlan,
+        )
     }
 
     /// For a verb that takes a module as well, and what follows the module then: offered where a module has the name of the cluster.
@@ -373,6 +385,10 @@ impl Address {
                 }
                 bail!(no_module(module, namespace, names, twin, is_cluster))
             }
+            What::UpdatePlan => bail!(
+                "there is no updateplan/{name} in namespace {namespace}{}",
+                near::offer(name, names)
+            ),
             What::ZoneRollout => bail!(
                 "there is no zonerollout/{name} in namespace {namespace}{}",
                 near::offer(name, names)

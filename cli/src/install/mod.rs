@@ -5,18 +5,26 @@
 #[cfg(test)]
 mod charts;
 mod deployment;
+mod machines;
 mod network;
 mod nodes;
 mod pane;
 mod rights;
 pub mod zones;
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
 use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use muster_api::{
     crds,
     labels::{MUSTER, SYSTEM_NAMESPACE, label},
 };
+use muster_controllers::machines::config;
 use muster_sync::build::print;
 use serde_json::{Value, json};
 
@@ -35,7 +43,8 @@ Examples:
   muster install --export --downstream --crds --context eu-1 | kubectl --context eu-1 apply --server-side -f -
   muster install --export --downstream --sync flux                        where Flux carries out
   muster install --export --nodes --crds                                  also NodeModules, and the agents of nodes (docs/nodes.md)
-  muster install --export --zones --crds -n mimir | kubectl apply --server-side -f -      StatefulSets of several zones (docs/zones.md)";
+  muster install --export --zones --crds -n mimir | kubectl apply --server-side -f -      StatefulSets of several zones (docs/zones.md)
+  muster install --export --machines --updaters updaters.yaml --crds      Cluster API's updates in place (docs/machines.md)";
 
 /// The image unless another is named.
 pub const IMAGE: &str = concat!("muster:", env!("CARGO_PKG_VERSION"));
@@ -46,7 +55,7 @@ pub struct InstallFlags {
     #[arg(long, required = true)]
     pub export: bool,
     /// For the management cluster: muster controller
-    #[arg(long, required_unless_present_any = ["downstream", "nodes", "zones"])]
+    #[arg(long, required_unless_present_any = ["downstream", "nodes", "zones", "machines"])]
     pub management: bool,
     /// For a downstream cluster: muster agent
     #[arg(long, conflicts_with = "management")]
@@ -57,11 +66,17 @@ pub struct InstallFlags {
     /// For the StatefulSets of a namespace (-n) that are rolled and scaled zone by zone: muster zones
     #[arg(long, conflicts_with_all = ["management", "downstream", "sync"])]
     pub zones: bool,
+    /// For a management cluster whose Cluster API updates machines in place: muster machines (docs/machines.md)
+    #[arg(long, requires = "updaters", conflicts_with_all = ["management", "downstream", "nodes", "zones", "sync"])]
+    pub machines: bool,
+    /// With --machines: the file with the updaters; it goes into a ConfigMap
+    #[arg(long, value_name = "FILE", requires = "machines")]
+    pub updaters: Option<PathBuf>,
     /// Also the CustomResourceDefinitions
     #[arg(long)]
     pub crds: bool,
     /// Also a minimal kind Cluster, for a management cluster without the Cluster API
-    #[arg(long, requires = "crds", conflicts_with_all = ["downstream", "nodes", "zones"])]
+    #[arg(long, requires = "crds", conflicts_with_all = ["downstream", "nodes", "zones", "machines"])]
     pub cluster_api: bool,
     /// With --zones and --crds: also ZoneAwarePodDisruptionBudget and ReplicaTemplate; false where rollout-operator's own definitions are
     #[arg(
@@ -79,7 +94,7 @@ pub struct InstallFlags {
     #[arg(long, value_enum, default_value_t = Sync::Builtin)]
     pub sync: Sync,
     /// Also the dashboard of muster controller, for these, with a Service muster-dashboard (docs/dashboard.md)
-    #[arg(long, value_enum, value_name = "AUTH", conflicts_with_all = ["downstream", "nodes", "zones"])]
+    #[arg(long, value_enum, value_name = "AUTH", conflicts_with_all = ["downstream", "nodes", "zones", "machines"])]
     pub dashboard: Option<Auth>,
     /// The image with the command muster
     #[arg(long, default_value = IMAGE)]
@@ -88,7 +103,7 @@ pub struct InstallFlags {
     #[arg(long, value_name = "PORT", value_delimiter = ',', default_values_t = EGRESS_PORTS)]
     pub egress_ports: Vec<u16>,
     /// Tell the receivers of the Secret muster-notify in muster-system of rollouts (docs/notifications.md)
-    #[arg(long, conflicts_with_all = ["downstream", "nodes", "zones"])]
+    #[arg(long, conflicts_with_all = ["downstream", "nodes", "zones", "machines"])]
     pub notify: bool,
 }
 
@@ -183,6 +198,8 @@ impl InstallFlags {
             downstream: false,
             nodes: false,
             zones: false,
+            machines: false,
+            updaters: None,
             crds: true,
             cluster_api: false,
             rollout_operator_crds: true,
@@ -231,7 +248,11 @@ pub fn run(cluster: &ClusterFlags, flags: &InstallFlags) -> anyhow::Result<u8> {
         text += "---\n";
         text += &crds::yaml(&definition);
     }
-    for object in objects(flags, asked.unwrap_or(default)) {
+    let objects = match &flags.updaters {
+        Some(file) => machines::objects(flags, &updaters(file)?),
+        None => objects(flags, asked.unwrap_or(default)),
+    };
+    for object in objects {
         text += "---\n";
         text += &print::yaml(&object);
     }
@@ -239,9 +260,20 @@ pub fn run(cluster: &ClusterFlags, flags: &InstallFlags) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
+/// The file with the updaters, if `muster machines` can read it.
+fn updaters(file: &Path) -> anyhow::Result<String> {
+    let named = || format!("--updaters {}", file.display());
+    let text = fs::read_to_string(file).with_context(named)?;
+    config::read(text.as_bytes()).with_context(named)?;
+    Ok(text)
+}
+
 fn definitions(flags: &InstallFlags) -> Vec<CustomResourceDefinition> {
     if !flags.crds {
         return Vec::new();
+    }
+    if flags.machines {
+        return crds::machines();
     }
     if flags.zones {
         let others = flags.rollout_operator_crds.then(crds::rollout_operator);

@@ -30,6 +30,8 @@ use crate::{
 
 /// How long all updaters may take together to say what they cover: Cluster API waits for 10 s.
 const BUDGET: Duration = Duration::from_secs(8);
+/// Within which time each hook is answered: before Cluster API gives up.
+pub const ANSWERED_WITHIN: Duration = Duration::from_millis(9500);
 /// What discovery says: how long Cluster API is to wait.
 const TIMEOUT_SECONDS: u8 = 10;
 /// What becomes of machines whose change is not covered: `Replace` or `Hold`.
@@ -52,6 +54,12 @@ pub struct Hooks {
 }
 
 impl Hooks {
+    /// Waits until all Machines and plans were read.
+    pub async fn read(&self) {
+        self.machines.synced().await;
+        self.plans.synced().await;
+    }
+
     /// Answers a request.
     pub async fn answer(&self, asked: server::Asked) -> Answer {
         let prefix = format!("/{GROUP_VERSION}/");

@@ -11,6 +11,8 @@
 //! Invariant: `UpdateMachine` is answered from memory, and only by a plan that names the Machine's uid; what was begun is finished first.
 
 pub mod config;
+pub mod controls;
+pub mod extension;
 pub mod hooks;
 pub mod index;
 pub mod plans;

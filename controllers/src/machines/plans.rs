@@ -8,9 +8,10 @@ use std::{
 };
 
 use futures::Stream;
+use jiff::{SignedDuration, Timestamp};
 use kube::{
     Client, ResourceExt as _,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     runtime::watcher,
 };
 use muster_api::{
@@ -22,6 +23,7 @@ use muster_api::{
 };
 use muster_machines::{Acknowledgement, Level, Malformed, Objects, Step};
 use serde_json::json;
+use tracing::{info, warn};
 
 use super::{
     config::Updater,
@@ -32,6 +34,8 @@ use crate::runtime::{Api, Guard, Index, Key, call::explain, watch};
 
 /// How often a status is written anew that something else has changed meanwhile.
 const TRIES: usize = 5;
+/// How long a plan is kept at least: Cluster API keeps the answer that it stands for for a day.
+const KEPT: SignedDuration = SignedDuration::from_hours(25);
 
 /// All plans, as they were last read.
 pub type PlanIndex = Index<UpdatePlan, Arc<UpdatePlan>>;
@@ -143,15 +147,15 @@ impl Plans {
         plan: &str,
         machines: &[(String, MachineRow)],
     ) -> Result<(), String> {
-        let written = self.write(namespace, plan, |entries| {
+        let written = self.write(namespace, plan, |record| {
             for (name, row) in machines {
-                entries
+                record
+                    .machines
                     .entry(row.uid.clone())
                     .or_insert_with(|| pending(name, &row.uid));
             }
         });
-        self.index.apply(&written.await?);
-        Ok(())
+        written.await.map(drop)
     }
 
     /// Takes a Machine out of all plans but this one.
@@ -192,11 +196,10 @@ impl Plans {
             here.map(|(key, _)| key.name.clone()).collect()
         });
         for other in others {
-            let released = self.write(namespace, &other, |entries| {
-                entries.retain(|_, entry| !goes(entry));
+            let released = self.write(namespace, &other, |record| {
+                record.machines.retain(|_, entry| !goes(entry));
             });
-            let plan = released.await?;
-            self.index.apply(&plan);
+            released.await?;
         }
         Ok(())
     }
@@ -213,37 +216,49 @@ impl Plans {
         self.named(&namespace, &plan.name_any(), &machines).await
     }
 
-    /// Changes the entries of a plan, by uid. Nothing is sent if nothing changes.
+    /// Changes what is on record of a plan, over the version that was read last, or over the present one where that was changed since.
+    /// Nothing is sent if nothing changes.
     pub async fn write(
         &self,
         namespace: &str,
         name: &str,
-        change: impl Fn(&mut BTreeMap<String, MachineUpdate>),
+        change: impl Fn(&mut Record),
     ) -> Result<UpdatePlan, String> {
         let api: Api<UpdatePlan> = Api::namespaced(self.client.clone(), namespace);
         let what = format!("writing the status of UpdatePlan {namespace}/{name}");
+        let mut known = self.index.get(&Key::new(namespace, name));
         for _ in 0..TRIES {
-            let plan = api
-                .get(name)
-                .await
-                .map_err(|error| format!("{what}: {}", explain(&error)))?;
+            let plan = match known.take() {
+                Some(plan) => plan,
+                None => api
+                    .get(name)
+                    .await
+                    .map(Arc::new)
+                    .map_err(|error| format!("{what}: {}", explain(&error)))?,
+            };
             let before = plan.status.clone().unwrap_or_default();
-            let mut entries = by_uid(&before);
-            change(&mut entries);
-            let after = status(entries);
+            let mut record = Record::of(&before);
+            change(&mut record);
+            let after = record.status();
             if after == before {
-                return Ok(plan);
+                return Ok((*plan).clone());
             }
             // An empty list stands in the patch, too: what is absent in it would stay.
             let patch = json!({
                 "metadata": {"resourceVersion": plan.resource_version()},
-                "status": {"updated": after.updated, "machines": after.machines},
+                "status": {
+                    "updated": after.updated, "machines": after.machines,
+                    "lastHandledRetry": after.last_handled_retry, "lastHandledAbort": after.last_handled_abort,
+                },
             });
             match api
                 .patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
                 .await
             {
-                Ok(written) => return Ok(written),
+                Ok(written) => {
+                    self.index.apply(&written);
+                    return Ok(written);
+                }
                 Err(kube::Error::Api(status)) if status.reason == "Conflict" => {}
                 Err(error) => return Err(format!("{what}: {}", explain(&error))),
             }
@@ -251,6 +266,47 @@ impl Plans {
         Err(format!(
             "{what}: something else wrote to it {TRIES} times in a row"
         ))
+    }
+
+    /// Deletes plans that are over: none of their Machines that live has to be updated by them, and Cluster API has asked anew since.
+    pub async fn tidy(&self, now: Timestamp) {
+        let living: BTreeSet<String> = self.machines.all().into_iter().map(|row| row.uid).collect();
+        let is_over = |plan: &UpdatePlan| {
+            let made = plan.creation_timestamp().map_or(now, |made| made.0);
+            let mut machines = plan.status.iter().flat_map(|status| &status.machines);
+            now.duration_since(made) >= KEPT
+                && machines.all(|machine| {
+                    machine.state == MachineUpdateState::Updated || !living.contains(&machine.uid)
+                })
+        };
+        for plan in self.index.all().into_iter().filter(|plan| is_over(plan)) {
+            let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
+            let parameters = DeleteParams {
+                preconditions: Some(Preconditions {
+                    uid: plan.uid(),
+                    resource_version: plan.resource_version(),
+                }),
+                ..DeleteParams::default()
+            };
+            let api: Api<UpdatePlan> = Api::namespaced(self.client.clone(), &namespace);
+            match api.delete(&name, &parameters).await {
+                Ok(()) => info!(
+                    plan = name,
+                    namespace, "its Machines are updated or gone: the plan is deleted"
+                ),
+                Err(error) => warn!(
+                    plan = name,
+                    namespace,
+                    error = explain(&error),
+                    "a plan that is over is not deleted yet"
+                ),
+            }
+        }
+    }
+
+    /// Waits until all that is stored was read.
+    pub async fn synced(&self) {
+        self.index.synced().await;
     }
 
     /// Whether all that is stored was read.
@@ -357,22 +413,41 @@ fn pending(name: &str, uid: &str) -> MachineUpdate {
     }
 }
 
-fn by_uid(status: &UpdatePlanStatus) -> BTreeMap<String, MachineUpdate> {
-    let machines = status.machines.iter();
-    machines
-        .map(|machine| (machine.uid.clone(), machine.clone()))
-        .collect()
+/// What is on record of a plan.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// How far the machines are, by uid.
+    pub machines: BTreeMap<String, MachineUpdate>,
+    /// The annotation that was carried out last.
+    pub retry: Option<String>,
+    /// Likewise.
+    pub abort: Option<String>,
 }
 
-fn status(entries: BTreeMap<String, MachineUpdate>) -> UpdatePlanStatus {
-    let mut machines: Vec<MachineUpdate> = entries.into_values().collect();
-    machines.sort_by(|one, other| (&one.name, &one.uid).cmp(&(&other.name, &other.uid)));
-    machines.truncate(MAX_MACHINES);
-    let updated = machines
-        .iter()
-        .filter(|machine| machine.state == MachineUpdateState::Updated);
-    UpdatePlanStatus {
-        updated: Some(format!("{}/{}", updated.count(), machines.len())),
-        machines,
+impl Record {
+    fn of(status: &UpdatePlanStatus) -> Self {
+        let machines = status.machines.iter();
+        Self {
+            machines: machines
+                .map(|machine| (machine.uid.clone(), machine.clone()))
+                .collect(),
+            retry: status.last_handled_retry.clone(),
+            abort: status.last_handled_abort.clone(),
+        }
+    }
+
+    fn status(self) -> UpdatePlanStatus {
+        let mut machines: Vec<MachineUpdate> = self.machines.into_values().collect();
+        machines.sort_by(|one, other| (&one.name, &one.uid).cmp(&(&other.name, &other.uid)));
+        machines.truncate(MAX_MACHINES);
+        let updated = machines
+            .iter()
+            .filter(|machine| machine.state == MachineUpdateState::Updated);
+        UpdatePlanStatus {
+            updated: Some(format!("{}/{}", updated.count(), machines.len())),
+            machines,
+            last_handled_retry: self.retry,
+            last_handled_abort: self.abort,
+        }
     }
 }

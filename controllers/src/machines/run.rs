@@ -1,6 +1,6 @@
 //! The parts together: watches, the updates that are under way, and what answers.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use kube::{Client, ResourceExt as _};
@@ -16,6 +16,9 @@ use super::{
     work::Work,
 };
 use crate::runtime::{Clock, Key, Shutdown};
+
+/// How often plans that are over are deleted.
+const TIDY: Duration = Duration::from_mins(10);
 
 /// What the process is made of.
 pub struct Setup {
@@ -50,7 +53,7 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
         updaters.clone(),
         Arc::clone(&call),
         Arc::clone(&plans),
-        clock,
+        clock.clone(),
     ));
     let hooks = Arc::new(Hooks {
         client: client.clone(),
@@ -65,10 +68,28 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
             let (machines, plans, work) = (Arc::clone(&machines), Arc::clone(&plans), Arc::clone(&work));
             async move { changed(&key, &machines, &plans, &work).await }
         });
-        let of_plans = plans::watched(client, stored).for_each(|_| std::future::ready(()));
+        let of_plans = plans::watched(client, Arc::clone(&stored)).for_each(|key| {
+            let (stored, work) = (Arc::clone(&stored), Arc::clone(&work));
+            async move {
+                if let Some(plan) = stored.get(&key)
+                    && let Err(error) = work.control(&plan).await
+                {
+                    warn!(plan = %key, error, "what its annotations ask for is not carried out");
+                }
+            }
+        });
+        let tidied = async {
+            loop {
+                tokio::time::sleep(TIDY).await;
+                if machines.is_synced() {
+                    plans.tidy(clock.now()).await;
+                }
+            }
+        };
         tokio::select! {
             () = of_machines => {}
             () = of_plans => {}
+            () = tidied => {}
             () = Arc::clone(&work).run(shutdown) => {}
         }
     };

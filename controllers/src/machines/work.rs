@@ -22,6 +22,7 @@ use tracing::warn;
 
 use super::{
     config::Updater,
+    controls::Orders,
     plans::{self, Plans},
     updaters::{self, Call},
 };
@@ -235,10 +236,10 @@ impl Work {
             }
         }
         for (plan, entries) in changed {
-            let written = self.plans.write(&plan.namespace, &plan.name, |there| {
+            let written = self.plans.write(&plan.namespace, &plan.name, |record| {
                 for (uid, entry) in &entries {
                     // One that was released meanwhile stays out.
-                    if let Some(known) = there.get_mut(uid) {
+                    if let Some(known) = record.machines.get_mut(uid) {
                         *known = entry.clone();
                     }
                 }
@@ -256,12 +257,32 @@ impl Work {
         }
     }
 
-    /// Begins the step of a Machine that failed once more.
-    pub fn retry(&self, uid: &str) {
-        if let Some(running) = self.running.lock().get_mut(uid) {
-            running.progress.retry();
+    /// Carries out what the annotations of a plan ask for.
+    pub async fn control(&self, plan: &UpdatePlan) -> Result<(), String> {
+        let now = self.clock.now();
+        let orders = Orders::of(plan, now)?;
+        if orders.is_empty() {
+            return Ok(());
+        }
+        let mut here = BTreeSet::new();
+        for (uid, running) in self.running.lock().iter_mut() {
+            if running.plan.uid() == plan.uid() {
+                orders.direct(&running.machine.name, &mut running.progress, &running.steps, now);
+                here.insert(uid.clone());
+            }
         }
         self.wake.notify_one();
+        let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
+        let (retry, abort) = orders.texts();
+        let written = self.plans.write(&namespace, &name, |record| {
+            for (_, entry) in record.machines.iter_mut().filter(|(uid, _)| !here.contains(*uid)) {
+                orders.amend(entry, now);
+            }
+            let text = |text: &str| Some(text.to_owned());
+            record.retry = retry.map_or_else(|| record.retry.take(), text);
+            record.abort = abort.map_or_else(|| record.abort.take(), text);
+        });
+        written.await.map(drop)
     }
 
     /// Forgets Machines that are gone.
@@ -287,7 +308,7 @@ fn begun(plan: Arc<UpdatePlan>, machine: Key, objects: Value, entry: Option<Mach
         let number = usize::try_from(entry.step).unwrap_or(usize::MAX);
         let since = entry.since.as_ref().map(|since| since.0);
         match (entry.state, since) {
-            (MachineUpdateState::Updated, _) => Progress::ended(steps.len()),
+            (MachineUpdateState::Updated, _) => Progress::at(steps.len()),
             (MachineUpdateState::Failed, since) => Progress::failed(
                 number,
                 Failed {
@@ -296,7 +317,7 @@ fn begun(plan: Arc<UpdatePlan>, machine: Key, objects: Value, entry: Option<Mach
                 },
             ),
             (MachineUpdateState::Updating, Some(since)) => Progress::resumed(number, since),
-            (MachineUpdateState::Pending | MachineUpdateState::Updating, _) => Progress::default(),
+            (MachineUpdateState::Pending | MachineUpdateState::Updating, _) => Progress::at(number),
         }
     });
     Running {

@@ -33,7 +33,10 @@ use muster_driver::{Holder, RowWrite, Rules};
 use muster_rollout::{Incarnation, Memory, UnitId};
 use serde_json::json;
 use thiserror::Error;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
 use tracing::{debug, info};
 
 use super::{
@@ -65,6 +68,10 @@ const PAGE: u32 = 200;
 const SHOWN: Duration = Duration::from_secs(1);
 /// How often one reconcile may read objects or claim nodes before it begins anew.
 const ROUNDS: usize = 16;
+
+/// A decision goes over all nodes: after it, for so many times as long as it took, changes are gathered for the next one, and at most so long.
+const GATHER: u32 = 3;
+const GATHER_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Why a NodeModule could not be reconciled to the end.
 #[derive(Debug, Error)]
@@ -277,9 +284,13 @@ async fn reconcile(module: Arc<NodeModule>, shared: Arc<Shared>) -> Result<Actio
     shared.check_unseen(&module).await?;
     let mut known = Known::new();
     let mut budget = shared.budget().await?;
+    let mut spent = Duration::ZERO;
     for _round in 0..ROUNDS {
         let now = shared.clock.now();
-        match shared.lists(&module, &budget, &known, now, |lists| pass::next(&module, lists))? {
+        let began = Instant::now();
+        let next = shared.lists(&module, &budget, &known, now, |lists| pass::next(&module, lists));
+        spent += began.elapsed();
+        match next? {
             Next::Read(objects) => {
                 for object in objects {
                     let value = shared.objects.get(&object).await?;
@@ -304,6 +315,7 @@ async fn reconcile(module: Arc<NodeModule>, shared: Arc<Shared>) -> Result<Actio
                 if release {
                     return Ok(Action::await_change());
                 }
+                tokio::time::sleep((spent * GATHER).min(GATHER_AT_MOST)).await;
                 return Ok(shared.next(&seen, wake_at));
             }
         }

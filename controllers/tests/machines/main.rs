@@ -7,6 +7,7 @@
 )]
 
 mod changed;
+mod controls;
 mod decided;
 mod restarts;
 mod support;

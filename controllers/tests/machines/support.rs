@@ -289,6 +289,23 @@ impl Bed {
         entry
     }
 
+    /// Annotates the one plan, as a person does; `value` is written as JSON, or as it is where it is a text.
+    pub async fn annotate(&self, key: &str, value: Value) {
+        let [plan] = &self.plans().await[..] else { panic!() };
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let patch = json!({"metadata": {"annotations": {key: text}}});
+        let api: kube::Api<UpdatePlan> = kube::Api::namespaced(self.api.client_as("test"), NAMESPACE);
+        let name = plan.metadata.name.as_deref().unwrap();
+        api.patch(
+            name,
+            &kube::api::PatchParams::default(),
+            &kube::api::Patch::Merge(patch),
+        )
+        .await
+        .unwrap();
+        pass(2).await;
+    }
+
     pub fn calls(&self, updater: &str, machine: &str) -> usize {
         let calls = self.played.calls.lock();
         calls

@@ -73,7 +73,11 @@ async fn an_end_without_the_digest_is_none_and_the_deadline_ends_it() {
     pass(600).await;
     assert_eq!(bed.calls("kubelet", "m1"), calls, "only a retry goes on");
     bed.answers("kubelet", &[]);
-    bed.hooks().work.retry(&uid);
+    bed.annotate(
+        "fleet.muster.dev/retry",
+        json!({"for": "m1", "at": "2026-11-28T12:21:00Z"}),
+    )
+    .await;
     bed.until_done("m1", NEW).await;
 }
 

@@ -1,0 +1,147 @@
+//! `muster machines`: the hooks of Cluster API, answered by the process that holds the lease: an update that is under way is in its memory.
+//!
+//! ```text
+//!   certificate ─► caBundle of the ExtensionConfig
+//!   lease ─► watches of Machines and UpdatePlans ─► ready ─► hooks, calls of updaters
+//! ```
+
+use std::sync::Arc;
+
+use kube::Client;
+use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::error;
+
+use super::{Outgoing, ProcessError, Tasks, to_the_end};
+use crate::{
+    admission::{
+        keeper::{Keeper, Storage},
+        server::{Answers, Server},
+    },
+    health::Health,
+    lease::{Candidate, Election, Term},
+    machines::{
+        config::Updater,
+        extension,
+        hooks::{ANSWERED_WITHIN, Hooks},
+        run::{self, Setup},
+        updaters::Call,
+    },
+    metrics::{Metrics, Target},
+    runtime::{Clock, Jitter, Shutdown},
+};
+
+/// The name of the Lease, and of the ExtensionConfig.
+pub const NAME: &str = "muster-machines";
+
+/// What the process is made of; the command and the tests differ in nothing else.
+pub struct MachinesSetup {
+    /// The management cluster.
+    pub client: Client,
+    /// The namespace of the Lease.
+    pub namespace: String,
+    /// The updaters, in their order.
+    pub updaters: Vec<Updater>,
+    /// How they are called.
+    pub call: Arc<dyn Call>,
+    /// Where the certificate is kept.
+    pub storage: Storage,
+    /// Where the hooks are called.
+    pub hooks: TcpListener,
+    /// The only source of `now`.
+    pub clock: Clock,
+    /// The only source of randomness.
+    pub jitter: Jitter,
+    /// Which of several replicas this is: the name of its pod.
+    pub instance: String,
+    /// Without it this process acts at once, and must be the only one.
+    pub lease: Option<Election>,
+    /// Where metrics and probes are asked for, if anywhere.
+    pub door: Option<TcpListener>,
+    /// Where this process counts.
+    pub metrics: Metrics,
+    /// Cancelled when the process is to end.
+    pub shutdown: Shutdown,
+}
+
+/// Runs until shutdown. Dropping the future ends everything at once, as a crash does.
+pub async fn machines(setup: MachinesSetup) -> Result<(), ProcessError> {
+    let MachinesSetup {
+        client,
+        namespace,
+        updaters,
+        call,
+        storage,
+        hooks: listener,
+        clock,
+        jitter,
+        instance,
+        lease,
+        door,
+        metrics,
+        shutdown,
+    } = setup;
+    let health = Health::new(metrics.clone()).ready_when_synced();
+    let mut tasks = Tasks::new(shutdown.clone(), metrics.clone());
+    // Known from here on, as not synced: without the lease no hook is answered, so that none is sent here.
+    let read = metrics.controller("machines");
+    let _door = door.map(|door| AbortOnDropHandle::new(tokio::spawn(health.clone().serve(door))));
+    let outgoing = Outgoing::before_the_lease(metrics);
+    let guarded = outgoing.client(client.clone(), Target::Own);
+    let (keeper, shown, authorities) = Keeper::new(client.clone(), clock.clone(), storage);
+    tasks.spawn("certificate", keeper.run(shutdown.clone()));
+    let term = match lease {
+        None => None,
+        Some(election) => {
+            let candidate = Candidate::new(election, &namespace, NAME, &instance, clock.clone(), jitter);
+            tokio::select! {
+                term = candidate.stand() => Some(term),
+                ended = tasks.finish() => return ended,
+            }
+        }
+    };
+    let leadership = term.as_ref().map(Term::leadership);
+    outgoing.lead(leadership.clone());
+    health.acts(leadership);
+    let (hooks, running) = run::start(Setup {
+        client: guarded.clone(),
+        updaters,
+        call,
+        clock,
+        shutdown: shutdown.clone(),
+    });
+    tasks.spawn("updates", running);
+    tasks.spawn(
+        "bundle",
+        extension::keep(guarded, NAME, authorities, shutdown.clone()),
+    );
+    let server = Server {
+        listener,
+        shown: shown.clone(),
+        answers: answers(Arc::clone(&hooks)),
+        deadline: ANSWERED_WITHIN,
+        shutdown,
+    };
+    tasks.spawn("hooks", async move {
+        tokio::join!(
+            async {
+                shown.known().await;
+                hooks.read().await;
+                read.synced();
+            },
+            async {
+                if let Err(error) = server.run().await {
+                    error!(%error, "TLS cannot be prepared");
+                }
+            }
+        );
+    });
+    to_the_end(tasks, term).await
+}
+
+fn answers(hooks: Arc<Hooks>) -> Answers {
+    Arc::new(move |asked| {
+        let hooks = Arc::clone(&hooks);
+        Box::pin(async move { hooks.answer(asked).await })
+    })
+}
