@@ -69,7 +69,7 @@ async fn abort_ends_an_update_with_the_way_out_and_retry_goes_on_with_its_step()
 async fn a_control_is_carried_out_once() {
     let (mut bed, uid) = working().await;
     bed.annotate(RETRY, json!("m1")).await;
-    pass(700).await;
+    pass(1900).await;
     for restarts in [false, true] {
         if restarts {
             bed.start().await;

@@ -9,6 +9,7 @@
 mod changed;
 mod controls;
 mod decided;
+mod process;
 mod restarts;
 mod support;
 mod updated;

@@ -201,7 +201,7 @@ impl Bed {
         Arc::clone(&self.running.as_ref().unwrap().0)
     }
 
-    async fn sent(&self, method: Method, path: &str, body: &Value) -> kube::Result<Value> {
+    pub async fn sent(&self, method: Method, path: &str, body: &Value) -> kube::Result<Value> {
         let request = http::Request::builder().method(method).uri(path);
         let request = request
             .header("content-type", "application/json")
@@ -351,7 +351,7 @@ pub fn objects(machine: &str, (version, hello): (&str, &str)) -> Value {
 pub const OLD: (&str, &str) = ("v1.33.0", "a");
 pub const NEW: (&str, &str) = ("v1.34.0", "b");
 
-fn definition(group: &str, kind: &str, plural: &str) -> Value {
+pub fn definition(group: &str, kind: &str, plural: &str) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{plural}.{group}")},
         "spec": {"group": group, "scope": "Namespaced",
