@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use kube::{Client, ResourceExt as _, api::ListParams};
 use muster_api::{
@@ -124,6 +124,11 @@ pub struct MachineFlags {
 /// Why there is no update to be changed.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum MachineError {
+    /// The definition is not there.
+    #[error(
+        "this cluster has no UpdatePlans: muster machines is not installed here (docs/machines.md); next: muster install --export --machines --crds"
+    )]
+    NotServed,
     /// No plan names the Machine.
     #[error(
         "no UpdatePlan in namespace {namespace} names Machine {machine}{near}; next: kubectl get updateplans -n {namespace}"
@@ -226,11 +231,7 @@ async fn serve(cluster: &ClusterFlags, flags: &ServeFlags) -> anyhow::Result<u8>
 async fn said(cluster: &ClusterFlags, flags: &MachineFlags, key: &'static str) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let api: Api<UpdatePlan> = Api::namespaced(client.clone(), &namespace);
-    let plans = api
-        .list(&ListParams::default())
-        .await
-        .context("listing UpdatePlans")?
-        .items;
+    let plans = listed(&api).await?;
     let named = meant(&plans, &namespace, &flags.machine, key)?;
     let control = Control {
         what: flags.machine.clone(),
@@ -259,6 +260,14 @@ async fn said(cluster: &ClusterFlags, flags: &MachineFlags, key: &'static str) -
         }
     }
     Ok(DONE)
+}
+
+async fn listed(api: &Api<UpdatePlan>) -> anyhow::Result<Vec<UpdatePlan>> {
+    match api.list(&ListParams::default()).await {
+        Ok(list) => Ok(list.items),
+        Err(kube::Error::Api(status)) if status.code == 404 => bail!(MachineError::NotServed),
+        Err(error) => Err(error).context("listing UpdatePlans"),
+    }
 }
 
 /// The plans that are meant: those in which the update of the Machine can be retried or aborted.
@@ -306,4 +315,46 @@ fn meant(
         },
         _ => MachineError::Complete { machine },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(name: &str, machine: &str, state: &str) -> UpdatePlan {
+        let spec = json!({"level": "MachineSet", "source": "old", "from": "a", "to": "b", "steps": [], "current": "{}", "desired": "{}"});
+        let status = json!({"machines": [{"name": machine, "uid": "u", "state": state}]});
+        serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec, "status": status})).unwrap()
+    }
+
+    fn said(plans: &[UpdatePlan], machine: &str, key: &str) -> Result<Vec<String>, String> {
+        meant(plans, "fleet", machine, key).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_retry_is_of_what_failed_and_an_abort_of_what_is_not_complete() {
+        let plans = [
+            plan("p1", "m1", "Updated"),
+            plan("p2", "m1", "Failed"),
+            plan("p3", "m2", "Updating"),
+            plan("p4", "m3", "Updated"),
+        ];
+        assert_eq!(said(&plans, "m1", annotation::RETRY), Ok(vec!["p2".to_owned()]));
+        assert_eq!(said(&plans, "m2", annotation::ABORT), Ok(vec!["p3".to_owned()]));
+        let refused = said(&plans, "m2", annotation::RETRY).unwrap_err();
+        assert!(
+            refused.starts_with("the update of Machine m2 has not failed: it is Updating"),
+            "{refused}"
+        );
+        let refused = said(&plans, "m3", annotation::ABORT).unwrap_err();
+        assert_eq!(
+            refused,
+            "the update of Machine m3 is complete: there is nothing to abort"
+        );
+        let refused = said(&plans, "m4", annotation::RETRY).unwrap_err();
+        assert!(
+            refused.starts_with("no UpdatePlan in namespace fleet names Machine m4"),
+            "{refused}"
+        );
+    }
 }

@@ -208,7 +208,15 @@ const BY_HAND: &[&[&str]] = &[
 
 /// Verbs that go on until they are ended: the demo that all this is typed at, and the tests of the processes and of the dashboard, see to
 /// these.
-const PROCESSES: &[&str] = &["demo", "controller", "agent", "zones", "dashboard", "node-agent"];
+const PROCESSES: &[&str] = &[
+    "demo",
+    "controller",
+    "agent",
+    "zones",
+    "dashboard",
+    "node-agent",
+    "machines",
+];
 
 /// Lines on record of what is printed at length.
 const RECORDED: usize = 60;

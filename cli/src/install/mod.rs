@@ -532,6 +532,16 @@ mod tests {
     }
 
     #[test]
+    fn machines_of_cluster_api() {
+        let updaters = include_str!("../../../examples/machines/updaters.yaml");
+        config::read(updaters.as_bytes()).unwrap();
+        insta::assert_snapshot!(text(&machines::objects(
+            &InstallFlags::of("muster:1", Sync::Builtin),
+            updaters
+        )));
+    }
+
+    #[test]
     fn definitions_of_rollout_operator_are_left_out_where_its_own_are() {
         let names = |flags: &InstallFlags| -> Vec<String> {
             let definitions = definitions(flags).into_iter();
