@@ -25,7 +25,10 @@ pub fn objects(flags: &InstallFlags, updaters: &str) -> Vec<Value> {
     });
     let file =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(), "data": {FILE: updaters}});
-    let mut objects = vec![json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata()})];
+    let mut objects = vec![
+        super::namespace(SYSTEM_NAMESPACE),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata()}),
+    ];
     objects.extend(rights());
     objects.extend([
         file,
