@@ -115,7 +115,7 @@ pub fn refusal(missing: &BTreeSet<&'static str>, agent: Option<&Agent>) -> Strin
             )
         }
         None => format!(
-            "its agent has not reported what it can: {missing}; nothing is assigned until it does; next: {upgrade}"
+            "its agent has not reported what it can: {missing}; nothing is assigned until it does; next, if that lasts: {upgrade}"
         ),
     }
 }
