@@ -12,6 +12,8 @@ use muster_sync::yaml::{self, YamlError};
 use serde::Deserialize;
 use thiserror::Error;
 
+use super::updaters::authorities;
+
 /// How long an updater may take with one machine if the file does not say it.
 const DEADLINE: SignedDuration = SignedDuration::from_mins(30);
 /// How long one question to an updater may take: of the 8 s that there are for all.
@@ -119,6 +121,9 @@ pub fn read(text: &[u8]) -> Result<Vec<Updater>, ConfigError> {
             None,
         )
         .map_err(|error: UrlError| refuse(error.to_string()))?;
+        if let Some(bundle) = &entry.client_config.ca_bundle {
+            authorities(bundle).map_err(refuse)?;
+        }
         let deadline = match entry.deadline {
             None => DEADLINE,
             Some(deadline) => {

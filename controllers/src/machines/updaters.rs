@@ -104,16 +104,22 @@ impl Web {
             .https_only(true)
             .no_proxy();
         if let Some(bundle) = &updater.client_config.ca_bundle {
-            let pem = BASE64_STANDARD.decode(bundle).unwrap_or_default();
-            let authorities = Certificate::from_pem_bundle(&pem).unwrap_or_default();
-            if authorities.is_empty() {
-                return Err("clientConfig.caBundle holds no PEM certificate".to_owned());
-            }
-            builder = builder.tls_certs_merge(authorities);
+            builder = builder.tls_certs_merge(authorities(bundle)?);
         }
         let client = builder.build().map_err(words)?;
         self.clients.lock().insert(updater.name.clone(), client.clone());
         Ok(client)
+    }
+}
+
+/// The certificates of a `caBundle`.
+pub fn authorities(bundle: &str) -> Result<Vec<Certificate>, String> {
+    let pem = BASE64_STANDARD
+        .decode(bundle)
+        .map_err(|error| format!("clientConfig.caBundle is not base64: {error}"))?;
+    match Certificate::from_pem_bundle(&pem) {
+        Ok(authorities) if !authorities.is_empty() => Ok(authorities),
+        _ => Err("clientConfig.caBundle holds no PEM certificate".to_owned()),
     }
 }
 
