@@ -8,9 +8,10 @@ use muster_api::{
     UpdatePlan,
     conditions::bounded,
     control::Control,
+    digest,
     labels::annotation,
     schema::MAX_MESSAGE,
-    update_plan::{MachineUpdate, MachineUpdateState},
+    update_plan::{MachineUpdate, MachineUpdateState, UpdatePlanStatus},
 };
 use muster_machines::{Progress, Reply, Step};
 
@@ -18,52 +19,65 @@ use muster_machines::{Progress, Reply, Step};
 #[derive(Debug, Default)]
 pub struct Orders {
     namespace: String,
-    retry: Option<Order>,
-    abort: Option<Order>,
+    retry: Option<Control>,
+    abort: Option<Control>,
+    /// What the status says once they are carried out, of the annotations that are there: one that was taken away can be said again.
+    pub handled: Handled,
+    is_news: bool,
 }
 
-#[derive(Debug)]
-struct Order {
-    /// The annotation, as far as the status keeps it.
-    text: String,
-    control: Control,
+/// The annotations that were carried out, as the status keeps them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Handled {
+    /// `fleet.muster.dev/retry`.
+    pub retry: Option<String>,
+    /// `fleet.muster.dev/abort`.
+    pub abort: Option<String>,
+}
+
+impl Handled {
+    /// Of a status.
+    pub fn of(status: &UpdatePlanStatus) -> Self {
+        Self {
+            retry: status.last_handled_retry.clone(),
+            abort: status.last_handled_abort.clone(),
+        }
+    }
 }
 
 impl Orders {
     /// The annotations of a plan that were not carried out yet. An error: one of them cannot be read, and neither is carried out.
     pub fn of(plan: &UpdatePlan, now: Timestamp) -> Result<Self, String> {
-        let status = plan.status.as_ref();
-        let order = |key: &str, handled: Option<&String>| -> Result<Option<Order>, String> {
+        let before = plan.status.as_ref().map(Handled::of).unwrap_or_default();
+        let said = |key: &str| -> Result<Option<(String, Control)>, String> {
             let Some(text) = plan.annotations().get(key) else {
                 return Ok(None);
             };
             let control = Control::parse(text).map_err(|error| format!("{key}: {error}"))?;
-            let text = bounded(text, MAX_MESSAGE).into_owned();
-            let is_new = handled != Some(&text) && control.holds(now);
-            Ok(is_new.then_some(Order { text, control }))
+            Ok(control.holds(now).then(|| (kept(text), control)))
+        };
+        let new = |said: Option<(String, Control)>, handled: &Option<String>| {
+            let said = said.filter(|(text, _)| handled.as_ref() != Some(text));
+            said.map(|(_, control)| control)
+        };
+        let (retry, abort) = (said(annotation::RETRY)?, said(annotation::ABORT)?);
+        let text = |said: &Option<(String, Control)>| said.as_ref().map(|(text, _)| text.clone());
+        let handled = Handled {
+            retry: text(&retry),
+            abort: text(&abort),
         };
         Ok(Self {
             namespace: plan.namespace().unwrap_or_default(),
-            retry: order(
-                annotation::RETRY,
-                status.and_then(|status| status.last_handled_retry.as_ref()),
-            )?,
-            abort: order(
-                annotation::ABORT,
-                status.and_then(|status| status.last_handled_abort.as_ref()),
-            )?,
+            retry: new(retry, &before.retry),
+            abort: new(abort, &before.abort),
+            is_news: handled != before,
+            handled,
         })
     }
 
-    /// There is nothing to carry out.
-    pub const fn is_empty(&self) -> bool {
-        self.retry.is_none() && self.abort.is_none()
-    }
-
-    /// What the status of the plan says once it is carried out: of retry, and of abort.
-    pub fn texts(&self) -> (Option<&str>, Option<&str>) {
-        let text = Order::text;
-        (self.retry.as_ref().map(text), self.abort.as_ref().map(text))
+    /// Something is to be carried out, or what was carried out is said no more.
+    pub const fn is_news(&self) -> bool {
+        self.is_news
     }
 
     /// Carries it out on an update that is under way. What is complete stays so.
@@ -96,27 +110,30 @@ impl Orders {
     }
 
     fn retries(&self, machine: &str) -> bool {
-        self.retry.as_ref().is_some_and(|order| order.names(machine))
+        self.retry.as_ref().is_some_and(|control| names(control, machine))
     }
 
     /// The message of a Machine whose update is aborted.
     fn aborted(&self, machine: &str) -> Option<String> {
-        let order = self.abort.as_ref().filter(|order| order.names(machine))?;
+        let control = self.abort.as_ref().filter(|control| names(control, machine))?;
         let namespace = &self.namespace;
         Some(format!(
             "aborted{}; to go on: muster machines retry {machine} -n {namespace}; to replace it: kubectl delete machine {machine} -n {namespace}",
-            order.control.told()
+            control.told()
         ))
     }
 }
 
-impl Order {
-    fn text(&self) -> &str {
-        &self.text
-    }
+fn names(control: &Control, machine: &str) -> bool {
+    let mut named = control.what.split(',').map(str::trim);
+    named.any(|name| name == "true" || name == machine)
+}
 
-    fn names(&self, machine: &str) -> bool {
-        let mut named = self.control.what.split(',').map(str::trim);
-        named.any(|name| name == "true" || name == machine)
+/// The text of an annotation, or what tells it from others where it is too long for the status.
+fn kept(text: &str) -> String {
+    if text.len() <= MAX_MESSAGE {
+        text.to_owned()
+    } else {
+        digest::short(&[text])
     }
 }

@@ -27,6 +27,7 @@ use tracing::{info, warn};
 
 use super::{
     config::Updater,
+    controls::Handled,
     index::{MachineIndex, MachineRow},
     work::is_open,
 };
@@ -268,7 +269,7 @@ impl Plans {
         ))
     }
 
-    /// Deletes plans that are over: none of their Machines that live has to be updated by them, and Cluster API has asked anew since.
+    /// Deletes plans that are over: none of their Machines that live has to be updated by them, and Cluster API has to ask anew before it begins another one.
     pub async fn tidy(&self, now: Timestamp) {
         let living: BTreeSet<String> = self.machines.all().into_iter().map(|row| row.uid).collect();
         let is_over = |plan: &UpdatePlan| {
@@ -418,10 +419,8 @@ fn pending(name: &str, uid: &str) -> MachineUpdate {
 pub struct Record {
     /// How far the machines are, by uid.
     pub machines: BTreeMap<String, MachineUpdate>,
-    /// The annotation that was carried out last.
-    pub retry: Option<String>,
-    /// Likewise.
-    pub abort: Option<String>,
+    /// The annotations that were carried out.
+    pub handled: Handled,
 }
 
 impl Record {
@@ -431,8 +430,7 @@ impl Record {
             machines: machines
                 .map(|machine| (machine.uid.clone(), machine.clone()))
                 .collect(),
-            retry: status.last_handled_retry.clone(),
-            abort: status.last_handled_abort.clone(),
+            handled: Handled::of(status),
         }
     }
 
@@ -446,8 +444,8 @@ impl Record {
         UpdatePlanStatus {
             updated: Some(format!("{}/{}", updated.count(), machines.len())),
             machines,
-            last_handled_retry: self.retry,
-            last_handled_abort: self.abort,
+            last_handled_retry: self.handled.retry,
+            last_handled_abort: self.handled.abort,
         }
     }
 }

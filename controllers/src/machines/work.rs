@@ -261,7 +261,7 @@ impl Work {
     pub async fn control(&self, plan: &UpdatePlan) -> Result<(), String> {
         let now = self.clock.now();
         let orders = Orders::of(plan, now)?;
-        if orders.is_empty() {
+        if !orders.is_news() {
             return Ok(());
         }
         let mut here = BTreeSet::new();
@@ -273,14 +273,11 @@ impl Work {
         }
         self.wake.notify_one();
         let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
-        let (retry, abort) = orders.texts();
         let written = self.plans.write(&namespace, &name, |record| {
             for (_, entry) in record.machines.iter_mut().filter(|(uid, _)| !here.contains(*uid)) {
                 orders.amend(entry, now);
             }
-            let text = |text: &str| Some(text.to_owned());
-            record.retry = retry.map_or_else(|| record.retry.take(), text);
-            record.abort = abort.map_or_else(|| record.abort.take(), text);
+            record.handled = orders.handled.clone();
         });
         written.await.map(drop)
     }

@@ -95,8 +95,7 @@ pub fn read(
     }
     let needs = std::mem::take(&mut reader.needs);
     let renderings = std::mem::take(&mut reader.renderings);
-    let nodes = seen.nodes.iter().map(|node| node.name.as_str()).collect();
-    around.renderings.keep(name, renderings, &nodes);
+    around.renderings.keep(name, renderings, &seen.nodes);
     share(&mut units, seen, module);
     (seen.units, seen.contents, seen.obstacles) = (units, contents, obstacles);
     (seen.pinned, seen.heard) = (pins, heard);

@@ -15,7 +15,10 @@ use muster_api::{
 use muster_rollout::Digest;
 use parking_lot::Mutex;
 
-use super::facts::{Definition, NodeFacts};
+use super::{
+    facts::{Definition, NodeFacts},
+    observation::NodeSeen,
+};
 use crate::bindings::{self, Evaluation, Kinds, Known, ObjectId};
 
 /// A row without its token and its identity; none: the digest cannot be read. Or why there is none, for people.
@@ -44,8 +47,8 @@ impl Renderings {
         self.0.lock().remove(module).unwrap_or_default()
     }
 
-    /// Keeps those of a NodeModule that this pass over `nodes` used.
-    pub fn keep(&self, module: &str, mut all: ByRevision, nodes: &BTreeSet<&str>) {
+    /// Keeps those of a NodeModule that this pass over `nodes` used; they are in the order of their names.
+    pub fn keep(&self, module: &str, mut all: ByRevision, nodes: &[NodeSeen]) {
         all.retain(|_, rendering| std::mem::take(&mut rendering.is_used));
         for rendering in all.values_mut() {
             rendering.forget_others(nodes);
@@ -109,9 +112,14 @@ impl Rendering {
     }
 
     /// Drops what is of nodes that are none of these, and of values that no node has had for long.
-    fn forget_others(&mut self, nodes: &BTreeSet<&str>) {
+    fn forget_others(&mut self, nodes: &[NodeSeen]) {
         if self.of_nodes.len() > nodes.len() {
-            self.of_nodes.retain(|node, _| nodes.contains(node.as_str()));
+            let is_one = |name: &str| {
+                nodes
+                    .binary_search_by(|node| node.name.as_str().cmp(name))
+                    .is_ok()
+            };
+            self.of_nodes.retain(|name, _| is_one(name));
         }
         if self.made.len() > 2 * nodes.len() {
             self.made.clear();

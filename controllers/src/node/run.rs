@@ -278,7 +278,7 @@ async fn reconcile(module: Arc<NodeModule>, shared: Arc<Shared>) -> Result<Actio
     let name = module.name_any();
     let ours = module.finalizers().iter().any(|held| held == finalizer::MODULE);
     if module.metadata.deletion_timestamp.is_some() && !ours {
-        shared.gaps.forget(&Key::of(&*module));
+        shared.forget(&module);
         return Ok(Action::await_change());
     }
     shared.check_unseen(&module).await?;
@@ -351,6 +351,12 @@ impl Shared {
             now,
         };
         read(&lists)
+    }
+
+    /// Forgets a NodeModule that goes.
+    fn forget(&self, module: &NodeModule) {
+        self.gaps.forget(&Key::of(module));
+        drop(self.renderings.take(&module.name_any()));
     }
 
     fn api<K>(&self) -> Api<K>
@@ -611,7 +617,7 @@ impl Shared {
     }
 
     async fn release(&self, module: &NodeModule) -> Result<(), Error> {
-        self.gaps.forget(&Key::of(module));
+        self.forget(module);
         let left: Vec<String> = module
             .finalizers()
             .iter()

@@ -84,6 +84,22 @@ async fn a_control_is_carried_out_once() {
         MachineUpdateState::Failed,
         "another Machine is named"
     );
+    // What is longer than the status keeps is told apart by its end, too.
+    let others = vec!["m2"; 600].join(",");
+    bed.annotate(RETRY, json!(format!("{others},m3"))).await;
+    assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
+    bed.annotate(RETRY, json!(format!("{others},m1"))).await;
+    assert_ne!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
+    // What was taken away can be said again.
+    pass(1900).await;
+    bed.annotate(RETRY, json!("m1")).await;
+    assert_ne!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
+    pass(1900).await;
+    bed.annotate(RETRY, json!(null)).await;
+    assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
+    bed.annotate(RETRY, json!("m1")).await;
+    assert_ne!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
+    pass(1900).await;
     // What cannot be read changes nothing.
     bed.annotate(RETRY, json!("{\"for\": 1}")).await;
     assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Failed);

@@ -289,10 +289,13 @@ impl Bed {
         entry
     }
 
-    /// Annotates the one plan, as a person does; `value` is written as JSON, or as it is where it is a text.
+    /// Annotates the one plan, as a person does; `value` is written as JSON, or as it is where it is a text; null takes it away.
     pub async fn annotate(&self, key: &str, value: Value) {
         let [plan] = &self.plans().await[..] else { panic!() };
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let text = match &value {
+            Value::String(_) | Value::Null => value.clone(),
+            control => json!(control.to_string()),
+        };
         let patch = json!({"metadata": {"annotations": {key: text}}});
         let api: kube::Api<UpdatePlan> = kube::Api::namespaced(self.api.client_as("test"), NAMESPACE);
         let name = plan.metadata.name.as_deref().unwrap();
