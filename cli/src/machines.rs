@@ -16,7 +16,7 @@ use muster_controllers::{
     lease::{Election, LeaseDuration},
     machines::{config, updaters::Web},
     metrics::Metrics,
-    process::{self, MACHINES, MachinesSetup},
+    process::{self, MACHINES, MachinesSetup, until_signalled},
     runtime::{Api, Clock, Jitter, sendable},
 };
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ use crate::{
     control::{self, DryRun, DryRunFlag},
     fleet::Address,
     logs, near,
-    process::{DoorAddress, door_address, ended, open, until_signalled},
+    process::{DoorAddress, door_address, ended, open},
 };
 
 pub const EXAMPLES: &str = "\

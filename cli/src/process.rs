@@ -11,15 +11,12 @@ use muster_controllers::{
     metrics::Metrics,
     node::configured::StartupTaint,
     notify,
-    process::{self, ProcessError, Setup},
+    process::{self, ProcessError, Setup, until_signalled},
     registry,
-    runtime::{BindingKind, Clock, Jitter, Options, Shutdown, SyncMode, call::explain, sendable},
+    runtime::{BindingKind, Clock, Jitter, Options, SyncMode, call::explain, sendable},
 };
 use muster_sync::source::{self, GitOptions, GitSource};
-use tokio::{
-    net::TcpListener,
-    signal::unix::{Signal, SignalKind, signal},
-};
+use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
@@ -192,28 +189,6 @@ fn binding_kind(text: &str) -> anyhow::Result<BindingKind> {
 pub fn startup_taint(text: &str) -> Result<StartupTaint, String> {
     let taint = StartupTaint::parse(text);
     taint.ok_or_else(|| "write KEY or KEY=VALUE:EFFECT, such as node.example.com/unconfigured".to_owned())
-}
-
-/// Cancelled by SIGTERM or Ctrl-C; the second signal ends the process at once, whatever is in flight.
-pub fn until_signalled() -> anyhow::Result<Shutdown> {
-    let shutdown = Shutdown::new();
-    let mut terminated = signal(SignalKind::terminate()).context("SIGTERM cannot be listened to")?;
-    let mut interrupted = signal(SignalKind::interrupt()).context("SIGINT cannot be listened to")?;
-    let order = shutdown.clone();
-    tokio::spawn(async move {
-        either(&mut terminated, &mut interrupted).await;
-        order.cancel();
-        either(&mut terminated, &mut interrupted).await;
-        std::process::exit(FAILED.into());
-    });
-    Ok(shutdown)
-}
-
-async fn either(first: &mut Signal, second: &mut Signal) {
-    tokio::select! {
-        _ = first.recv() => {}
-        _ = second.recv() => {}
-    }
 }
 
 /// Where `/metrics` and its companions are answered, if anywhere.

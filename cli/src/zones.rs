@@ -11,7 +11,7 @@ use kube::{
 use muster_controllers::{
     lease::{Election, LeaseDuration},
     metrics::Metrics,
-    process::{self, ZonesSetup},
+    process::{self, ZonesSetup, until_signalled},
     runtime::{Clock, Jitter, sendable},
     zones::{metrics::ZoneMetrics, pods::Network},
 };
@@ -23,7 +23,7 @@ use crate::{
     DONE, UNKNOWN,
     args::{ClusterFlags, LogFormat},
     connect, logs,
-    process::{ended, until_signalled},
+    process::ended,
 };
 
 pub const EXAMPLES: &str = "\

@@ -10,6 +10,7 @@
 
 mod machines;
 mod outgoing;
+mod signals;
 mod tasks;
 mod zones;
 
@@ -23,6 +24,7 @@ use tokio::{net::TcpListener, task::JoinError};
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::machines::{MachinesSetup, NAME as MACHINES, machines};
+pub use self::signals::until_signalled;
 pub use self::zones::{ZonesSetup, zones};
 use self::{outgoing::Outgoing, tasks::Tasks};
 use crate::{

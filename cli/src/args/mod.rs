@@ -12,6 +12,7 @@ use clap::{
 };
 use muster_api::{module::ModuleKind, path};
 use muster_dashboard::{Kind, ModuleRef};
+use muster_node_agent::command::{self as node_agent, NodeAgentFlags};
 
 use crate::{
     bundle::{self, BundleFlags},
@@ -30,7 +31,6 @@ use crate::{
     machines::{self, MachinesFlags},
     man::{self, ManFlags},
     matrix,
-    node_agent::{self, NodeAgentFlags},
     nodes::{self, NodesFlags},
     once::{self, RetryFlags, RevisionFlags, StageFlags, WithdrawFlags},
     pause::{self, PauseFlags, ResumeFlags},

@@ -7,6 +7,7 @@ use std::{net::SocketAddr, sync::Arc};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use kube::Client;
+use muster_controllers::process::until_signalled;
 use muster_dashboard::server::{self, Hosts, Limits, Setup};
 use tokio::net::TcpListener;
 
@@ -50,7 +51,7 @@ pub async fn run(cluster: &ClusterFlags, flags: DashboardFlags) -> anyhow::Resul
     let DashboardFlags { addr, host_allowed } = flags;
     // Whatever is wrong for good is said now, and not on a page.
     let extent = fleet::extent(&client, &namespace).await?;
-    let shutdown = process::until_signalled()?;
+    let shutdown = until_signalled()?;
     let hosts = Hosts::Loopback(host_allowed);
     let local = Local::open(addr, &client, &namespace, hosts, extent).await?;
     match extent {

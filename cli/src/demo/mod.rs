@@ -25,7 +25,10 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use muster_apiserver::record;
-use muster_controllers::runtime::{Clock, Jitter};
+use muster_controllers::{
+    process::until_signalled,
+    runtime::{Clock, Jitter},
+};
 use muster_dashboard::server::Hosts;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -34,7 +37,7 @@ use crate::{
     args::{DemoFlags, LogFormat},
     dashboard::Local,
     fleet::Extent,
-    logs, output, process,
+    logs, output,
 };
 use cluster::{Cluster, Name};
 use folder::Folder;
@@ -65,7 +68,7 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
     if std::env::var_os("RUST_LOG").is_some() {
         logs::start(LogFormat::Text);
     }
-    let shutdown = process::until_signalled()?;
+    let shutdown = until_signalled()?;
     let folder = Folder::make(dir, keep)?;
     let jitter = seed.map_or_else(Jitter::from_system, Jitter::seeded);
     let ground = Ground {

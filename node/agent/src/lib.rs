@@ -9,6 +9,7 @@
 //! Invariant: no credential but the token that is bound to this node is used.
 
 pub mod beat;
+pub mod command;
 pub mod config_file;
 pub mod connection;
 mod files;
