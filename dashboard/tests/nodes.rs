@@ -314,6 +314,109 @@ async fn the_matrix_has_each_node_with_filters_and_folds() {
     assert_eq!(unfolded.matches(" id=\"cell:").count(), 200);
 }
 
+/// The number of the first of many nodes: all names are equally long.
+const FIRST: usize = 10_000;
+
+/// This many nodes, of which three failed far apart, one is changing, and the last tenth waits; the others are up to date.
+fn thousands(nodes: usize) -> NodeObjects {
+    let name = |number: usize| format!("m{}", FIRST + number);
+    let failed = [nodes / 7, nodes / 3, nodes / 2];
+    let tail = nodes - nodes / 10;
+    let range = |from: usize, to: usize| format!("m{{{}..{}}}", FIRST + from, FIRST + to - 1);
+    let said = |number: usize| match number {
+        number if failed.contains(&number) => "Failed",
+        number if number == tail - 1 => "Updating",
+        number if number >= tail => "WaitingTurn",
+        _ => "UpToDate",
+    };
+    let good = [
+        range(0, failed[0]),
+        range(failed[0] + 1, failed[1]),
+        range(failed[1] + 1, failed[2]),
+        range(failed[2] + 1, tail - 1),
+    ]
+    .join(",");
+    let bad: Vec<String> = failed.iter().map(|number| name(*number)).collect();
+    let mut groups = vec![
+        ("Updating".to_owned(), 1, name(tail - 1), ""),
+        ("WaitingTurn".to_owned(), nodes / 10, range(tail, nodes), ""),
+        ("UpToDate".to_owned(), tail - 4, good, ""),
+    ];
+    groups.extend(
+        bad.iter()
+            .map(|node| ("Failed".to_owned(), 1, node.clone(), "no answer")),
+    );
+    let mut module = serde_json::to_value(module("fabric", &[])).unwrap();
+    module["status"]["reasons"] = groups
+        .into_iter()
+        .map(|(reason, count, nodes, message)| json!({"reason": reason, "count": count, "nodes": nodes, "message": message}))
+        .collect();
+    module["status"]["attention"] = bad
+        .iter()
+        .map(|node| json!({"node": node, "reason": "Failed", "since": "2026-01-03T03:02:00Z", "message": "no answer"}))
+        .collect();
+    let reported = |number: usize| {
+        let (revision, state) = match said(number) {
+            "Failed" => (
+                NOW,
+                json!({"state": "failed", "class": "Revision", "terminal": true, "reason": "Failed", "message": "no answer"}),
+            ),
+            "Updating" => (NOW, json!({"state": "updating"})),
+            "WaitingTurn" => (BEFORE, json!({"state": "confirmed"})),
+            _ => (NOW, json!({"state": "confirmed"})),
+        };
+        object(assemblage(&name(number), revision, 7, &state))
+    };
+    NodeObjects {
+        modules: vec![object(module)],
+        assemblages: (0..nodes).map(reported).collect(),
+        nodes: (0..nodes).map(|number| object(node(&name(number)))).collect(),
+        ..NodeObjects::default()
+    }
+}
+
+/// What a page shows does not grow with the nodes that are as they should be.
+#[tokio::test]
+async fn thousands_of_nodes_fit_on_a_page() {
+    let mut sizes = Vec::new();
+    for nodes in [2_500, 5_000] {
+        let served = fixture::served(Objects {
+            nodes: thousands(nodes),
+            ..Objects::default()
+        });
+        let mut bytes = Vec::new();
+        for path in ["/", "/nodes", "/nodemodule/fabric", "/node/m10071"] {
+            let page = served.text(path).await;
+            bytes.push((path, page.len()));
+        }
+        let page = served.text("/nodes").await;
+        for failed in [nodes / 7, nodes / 3, nodes / 2] {
+            let cell = element(
+                &page,
+                &format!("cell:NodeModule:fabric:m{}", FIRST + failed),
+                "</td>",
+            );
+            shows(cell, &[Shape::Failed.word()]);
+        }
+        shows(
+            &page,
+            &[&format!(
+                "m{{{}..{}}} ({})",
+                FIRST + nodes - nodes / 10,
+                FIRST + nodes - 1,
+                nodes / 10
+            )],
+        );
+        sizes.push(bytes);
+    }
+    for ((path, small), (_, large)) in sizes[0].iter().zip(&sizes[1]) {
+        assert!(
+            large * 20 < small * 21,
+            "{path}: {small} bytes for 2,500 nodes, {large} for 5,000"
+        );
+    }
+}
+
 #[tokio::test]
 async fn the_page_of_a_node_module() {
     let page = served(both()).text("/nodemodule/fabric").await;

@@ -1,15 +1,11 @@
 // Promise: the dashboard in a real browser says what the command says, at once, without a script too, and can only be looked at.
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
-import { Fleet, Proxy, browser, cells } from "./fleet.mjs";
+import { Fleet, Proxy, accessible, browser, cells, narrow, printed } from "./fleet.mjs";
 
-const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const SHOTS = process.env.SHOTS;
-const GLYPHS = { ready: "●", updating: "◐", waiting: "○", waitsForYou: "◆", failed: "✗", held: "" /* drawn */, unreachable: "?", notSelected: "·" };
 
 let fleet, chrome, context, page;
 const asked = [];
@@ -32,25 +28,9 @@ const shot = async (page, name) => {
   if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}.png`, fullPage: !name.startsWith("activity") });
 };
 
-const accessible = async (page, what) => {
-  await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-  const serious = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
-  const told = serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
-  assert.deepEqual(told, [], what);
-};
-
 test("the matrix is the command's", async () => {
   await page.goto(fleet.url);
-  const { rows, columns } = JSON.parse(await fleet.muster("matrix", "-o", "json"));
-  const expected = {};
-  for (const row of rows) {
-    row.cells.forEach((cell) => {
-      expected[`${row.module} ${cell.cluster}`] = { glyph: GLYPHS[cell.shape], version: cell.version ?? null };
-    });
-  }
-  assert.equal(Object.keys(expected).length, rows.length * columns.length);
-  assert.deepEqual(await cells(page), expected);
+  assert.deepEqual(await cells(page), await printed(fleet));
 });
 
 test("a rollout flips a cell without a reload, within two seconds of the cluster's word", async () => {
@@ -163,14 +143,7 @@ for (const scheme of ["light", "dark"]) {
 }
 
 test("a narrow window does not scroll sideways", async () => {
-  const context = await chrome.newContext({ viewport: { width: 320, height: 640 } });
-  const page = await context.newPage();
-  for (const place of ["", "module/podinfo", "cluster/dev-1", "activity"]) {
-    await page.goto(new URL(place, fleet.url).href);
-    const [wide, there] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
-    assert.ok(wide <= there, `${place}: ${wide} of ${there}`);
-  }
-  await context.close();
+  await narrow(chrome, fleet.url, ["", "module/podinfo", "cluster/dev-1", "activity"]);
 });
 
 test("without a script everything is there", async () => {

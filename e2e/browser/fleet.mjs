@@ -1,8 +1,10 @@
 // A demo fleet, the dashboard beside it, and a browser: what the tests stand on.
 
+import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import http from "node:http";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
@@ -11,6 +13,8 @@ import { chromium } from "playwright-core";
 
 const MUSTER = process.env.MUSTER;
 const run = promisify(execFile);
+const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const GLYPHS = { ready: "●", updating: "◐", waiting: "○", waitsForYou: "◆", failed: "✗", held: "" /* drawn */, unreachable: "?", notSelected: "·" };
 
 /** Starts a process and waits until it prints a line that fits; its first group, or the line. */
 export function started(program, args, options, line) {
@@ -37,14 +41,16 @@ export async function end(child) {
 
 /** A management plane with clusters, and the dashboard of whoever has its kubeconfig. */
 export class Fleet {
-  static async start() {
+  /** With flags of the demo, what is waited for on its management cluster, and the cluster whose pages are shown. */
+  static async start({ flags = [], ready = ["modules/podinfo", "modules/backup", "bootstrapmodules/base"], shown = "management.kubeconfig" } = {}) {
     const fleet = new Fleet();
     fleet.folder = await mkdtemp(path.join(tmpdir(), "muster-browser-"));
-    const demo = started(MUSTER, ["demo", "--seed", "1", "--dir", fleet.folder], {}, /^ready$/m);
+    const demo = started(MUSTER, ["demo", "--seed", "1", "--dir", fleet.folder, ...flags], {}, /^ready$/m);
     fleet.demo = demo.child;
     await demo.found;
     fleet.env = { ...process.env, KUBECONFIG: path.join(fleet.folder, "management.kubeconfig") };
-    await fleet.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "modules/podinfo", "modules/backup", "bootstrapmodules/base");
+    await fleet.kubectl("wait", "--for=condition=Ready", "--timeout=120s", ...ready);
+    fleet.env.KUBECONFIG = path.join(fleet.folder, shown);
     const dashboard = started(MUSTER, ["dashboard", "--addr", "127.0.0.1:0"], { env: fleet.env }, /(http:\/\/[0-9.:]+\/)/);
     fleet.dashboard = dashboard.child;
     fleet.url = await dashboard.found;
@@ -138,4 +144,32 @@ export function cells(page) {
       return [`${module} ${cluster}`, { glyph: cell.textContent.trim()[0], version: cell.querySelector(".version")?.textContent ?? null }];
     })),
   );
+}
+
+/** The cells of the matrix as the command prints them. */
+export async function printed(fleet, ...flags) {
+  const { rows, columns } = JSON.parse(await fleet.muster("matrix", ...flags, "-o", "json"));
+  const all = rows.flatMap((row) => row.cells.map((cell) => [`${row.module} ${cell.cluster}`, { glyph: GLYPHS[cell.shape], version: cell.version ?? null }]));
+  assert.equal(new Set(all.map(([name]) => name)).size, rows.length * columns.length);
+  return Object.fromEntries(all);
+}
+
+/** Fails where something serious is in the way of a person on this page. */
+export async function accessible(page, what) {
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const serious = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+  assert.deepEqual(serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`), [], what);
+}
+
+/** Fails where a page is wider than a narrow window. */
+export async function narrow(chrome, url, paths) {
+  const context = await chrome.newContext({ viewport: { width: 320, height: 640 } });
+  const page = await context.newPage();
+  for (const path of paths) {
+    await page.goto(new URL(path, url).href);
+    const [wide, there] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+    assert.ok(wide <= there, `${path}: ${wide} of ${there}`);
+  }
+  await context.close();
 }

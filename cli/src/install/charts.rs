@@ -310,6 +310,11 @@ fn the_container_file_fits() {
         format!("ARG RUST={version}"),
         format!("USER {user}:{user}"),
         "ENTRYPOINT [\"/usr/bin/muster\"]".to_owned(),
+        // What the DaemonSet of the agents of nodes starts.
+        format!(
+            "COPY --from=build /src/target/release/muster /src/target/release/{} /usr/bin/",
+            super::nodes::PROGRAM.trim_start_matches("/usr/bin/")
+        ),
     ] {
         assert!(
             file.lines().any(|there| there == line),

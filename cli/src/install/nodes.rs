@@ -9,6 +9,8 @@ use super::{InstallFlags, Role, labels_of};
 
 /// The ServiceAccount of the agents, their DaemonSet and their rights.
 const NAME: &str = "muster-node-agent";
+/// The program that hosts get, in the image: smaller than muster, with the verb node-agent alone.
+pub const PROGRAM: &str = "/usr/bin/muster-node-agent";
 /// The rights of the controller of NodeModules.
 const CONTROLLER: &str = "muster-agent-nodes";
 /// Where the token and the authority are in the container.
@@ -208,6 +210,7 @@ fn install_container(flags: &InstallFlags) -> Value {
     json!({
         "name": "install",
         "image": flags.image,
+        "command": [PROGRAM],
         "args": ["node-agent", "install", "--enter-host"],
         "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
         "securityContext": {"privileged": true, "runAsUser": 0, "runAsGroup": 0},
@@ -219,6 +222,7 @@ fn token_container(flags: &InstallFlags) -> Value {
     json!({
         "name": "token",
         "image": flags.image,
+        "command": [PROGRAM],
         "args": ["node-agent", "token", format!("--from={TOKENS}"), format!("--to={HOST}")],
         "resources": {"requests": {"cpu": "1m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
         "securityContext": {

@@ -48,7 +48,7 @@ pub use self::{
     monitoring::Monitoring,
     objects::{Kind, Objects, kinds, name as name_of},
     observer::{Moment, Workload},
-    process::{muster, open_log, print_logs},
+    process::{muster, node_agent, open_log, print_logs},
     real::keep_uses,
     requests::Asked,
     world::{Changes, World, differences, unlike},

@@ -302,8 +302,17 @@ pub fn kubeconfig_of(api: &ApiServer, user: &str) -> String {
 
 /// The binary, beside the tests.
 pub fn muster() -> PathBuf {
+    beside_the_tests("muster")
+}
+
+/// The binary that hosts get, beside the tests.
+pub fn node_agent() -> PathBuf {
+    beside_the_tests("muster-node-agent")
+}
+
+fn beside_the_tests(name: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
-    let binary = tests.ancestors().nth(2).unwrap().join("muster");
+    let binary = tests.ancestors().nth(2).unwrap().join(name);
     assert!(
         binary.is_file(),
         "run cargo build -p muster first: {} is not there",

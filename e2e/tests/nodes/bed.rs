@@ -17,7 +17,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use muster_api::node::{NodeAssemblage, NodeModule, NodeRevision};
-use muster_e2e::bed::{muster, open_log, print_logs};
+use muster_e2e::bed::{muster, node_agent, open_log, print_logs};
 use muster_node::journal::{self, Reading, Step};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -187,7 +187,7 @@ impl Machine {
             ])
             .arg("mount --bind $0/boot_id /proc/sys/kernel/random/boot_id; exec \"$@\"")
             .arg(&self.view)
-            .arg(muster())
+            .arg(node_agent())
             .arg("node-agent")
             .args(arguments)
             .arg("--config")

@@ -102,7 +102,7 @@ fn the_agent_is_installed_out_of_another_mount_namespace() {
             "-ec",
             include_str!("host.sh"),
         ])
-        .arg(muster_e2e::bed::muster())
+        .arg(muster_e2e::bed::node_agent())
         .env("PATH", path)
         .output()
         .unwrap();

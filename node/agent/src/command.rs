@@ -299,7 +299,7 @@ async fn restore(node: Node, flags: &RestoreFlags, program: &dyn Program) -> Res
 }
 
 fn install(flags: &InstallFlags, program: &dyn Program) -> Result<u8, CommandError> {
-    let binary = install::program_for_hosts()?;
+    let binary = install::this_program()?;
     if flags.enter_host {
         install::enter_host()?;
     }

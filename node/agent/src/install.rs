@@ -170,7 +170,7 @@ impl Install<'_> {
             files::replace(&file, binary, 0o755).map_err(failed)?;
         }
         let program = format!("{FOLDER}/bin/{name}");
-        let ran = self.programs.run(&program, &["version", "--client"]);
+        let ran = self.programs.run(&program, &["--version"]);
         ran.map_err(InstallError::DoesNotRun)
     }
 
@@ -264,23 +264,13 @@ impl Programs for HostPrograms {
     }
 }
 
-/// The program that hosts get, beside this one in the image.
-const FOR_HOSTS: &str = "muster-node-agent";
-
-/// The program that hosts get: the smaller one beside this one, or this one where there is no other.
-pub fn program_for_hosts() -> Result<Vec<u8>, InstallError> {
-    let read = |file: &Path| {
-        fs::read(file).map_err(|error| InstallError::Io {
-            file: file.to_owned(),
-            error,
-        })
-    };
-    let this = Path::new("/proc/self/exe");
-    let smaller = fs::read_link(this).map(|program| program.with_file_name(FOR_HOSTS));
-    match smaller {
-        Ok(program) if program.is_file() => read(&program),
-        _ => read(this),
-    }
+/// The bytes of this very program, as they were started.
+pub fn this_program() -> Result<Vec<u8>, InstallError> {
+    let file = Path::new("/proc/self/exe");
+    fs::read(file).map_err(|error| InstallError::Io {
+        file: file.to_owned(),
+        error,
+    })
 }
 
 /// Enters the mount namespace of process 1, which is the host's in a pod with `hostPID`. Only a process with one thread can.
