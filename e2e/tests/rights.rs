@@ -53,6 +53,35 @@ const UNUSED: &[(&str, &str, &str, &str)] = &[
     (CONTROLLER, "delete", "remoteassemblages", ADMISSION),
     (CONTROLLER, "delete", "configmaps", ADMISSION),
 ];
+/// The same for nodes.
+const UNUSED_BY_NODES: &[(&str, &str, &str, &str)] = &[
+    (
+        AGENT,
+        "get",
+        "nodes",
+        "a Node that is being changed, and that the watch does not show",
+    ),
+    (AGENT, "patch", "nodes", "startup taints"),
+    (
+        AGENT,
+        "get",
+        "nodemodules",
+        "the finalizer of one that is being deleted",
+    ),
+    (
+        AGENT,
+        "delete",
+        "noderevisions",
+        "a NodeModule's history is kept short",
+    ),
+    (AGENT, "update", "nodemodules/finalizers", ADMISSION),
+    (
+        "muster-node-agent",
+        "create",
+        "leases",
+        "asked for by the API server, without a request, where an apply makes the Lease",
+    ),
+];
 const AGENT: &str = "muster-agent";
 const CONTROLLER: &str = "muster-controller";
 const TEN_MINUTES: &str = "a source goes ten minutes after its last use, which is longer than a scenario";
@@ -73,10 +102,26 @@ fn nothing_is_denied() {
 #[test]
 #[ignore = "real: cargo xtask real run"]
 fn nothing_is_granted_in_vain() {
+    let mut granted = granted(&["--management", "--notify", "--dashboard", "token"]);
+    granted.extend(granted_by(include_str!(
+        "../../examples/enrol/enrol-account.yaml"
+    )));
+    granted.extend(self::granted(&["--downstream"]));
+    is_used(&granted, UNUSED);
+}
+
+#[test]
+#[ignore = "real: cargo xtask real run nodes"]
+fn nothing_is_granted_for_nodes_in_vain() {
+    let without = granted(&["--downstream"]);
+    let with = granted(&["--nodes"]);
+    is_used(&with.difference(&without).cloned().collect(), UNUSED_BY_NODES);
+}
+
+fn is_used(granted: &BTreeSet<Right>, unused: &[(&str, &str, &str, &str)]) {
     let used: BTreeSet<Right> = used().into_iter().map(right).collect();
-    let granted = granted();
     let excused = |(account, verb, _, resource): &Right| {
-        UNUSED
+        unused
             .iter()
             .any(|(a, v, r, _)| a == account && v == verb && r == resource)
     };
@@ -85,7 +130,7 @@ fn nothing_is_granted_in_vain() {
         .filter(|right| !used.contains(right) && !excused(right))
         .collect();
     assert_eq!(vain, Vec::<&Right>::new());
-    let wrongly_excused: Vec<_> = UNUSED
+    let wrongly_excused: Vec<_> = unused
         .iter()
         .filter(|(account, verb, resource, _)| {
             used.iter()
@@ -111,24 +156,19 @@ fn right(used: Use) -> Right {
     (used.account, used.verb, used.group, used.resource)
 }
 
-/// All that the manifests grant by name.
-fn granted() -> BTreeSet<Right> {
-    let mut texts = vec![include_str!("../../examples/enrol/enrol-account.yaml").to_owned()];
-    for side in [
-        &["--management", "--notify", "--dashboard", "token"][..],
-        &["--downstream"],
-    ] {
-        let output = Command::new(muster())
-            .args(["install", "--export"])
-            .args(side)
-            .output()
-            .unwrap();
-        texts.push(String::from_utf8(output.stdout).unwrap());
-    }
-    let documents = texts.iter().flat_map(|text| {
-        let documents = muster_sync::yaml::documents("manifests", text.as_bytes()).unwrap();
-        documents.into_iter().map(|document| document.value().unwrap())
-    });
+/// All that the manifests of these sides grant by name.
+fn granted(side: &[&str]) -> BTreeSet<Right> {
+    let output = Command::new(muster())
+        .args(["install", "--export"])
+        .args(side)
+        .output()
+        .unwrap();
+    granted_by(&String::from_utf8(output.stdout).unwrap())
+}
+
+fn granted_by(manifests: &str) -> BTreeSet<Right> {
+    let documents = muster_sync::yaml::documents("manifests", manifests.as_bytes()).unwrap();
+    let documents = documents.into_iter().map(|document| document.value().unwrap());
     let roles = documents.filter(|object| {
         let kind = object["kind"].as_str().unwrap_or_default();
         ["Role", "ClusterRole"].contains(&kind)
@@ -146,6 +186,8 @@ fn rights_of(role: &Value) -> Vec<Right> {
     let account = match role["metadata"]["name"].as_str().unwrap() {
         // What the dashboard needs besides is the controller's.
         "muster-dashboard" => CONTROLLER,
+        // What the agent needs besides for NodeModules.
+        "muster-agent-nodes" => AGENT,
         name => name,
     };
     let mut rights = Vec::new();

@@ -87,7 +87,8 @@ fn rights_of_agents() -> Vec<Value> {
             "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole",
             "metadata": {"name": NAME, "labels": labels()},
             "rules": [
-                rule(OURS, &["nodeassemblages", "noderevisions"], &["get", "list", "watch"]),
+                rule(OURS, &["nodeassemblages"], &["list", "watch"]),
+                rule(OURS, &["noderevisions"], &["get"]),
                 rule(OURS, &["nodeassemblages/status"], &["patch"]),
             ],
         }),
@@ -114,8 +115,8 @@ fn rights_of_controller() -> Vec<Value> {
                 rule("", &["nodes/status"], &["patch"]),
                 rule(OURS, &["nodemodules"], &["get", "list", "watch", "patch"]),
                 rule(OURS, &["noderevisions"], &["get", "list", "watch", "create", "delete"]),
-                rule(OURS, &["nodeassemblages"], &["get", "list", "watch", "create", "patch"]),
-                rule(OURS, &["nodebudgets"], &["get", "list", "watch", "create"]),
+                rule(OURS, &["nodeassemblages"], &["list", "watch", "create", "patch"]),
+                rule(OURS, &["nodebudgets"], &["list", "watch", "create"]),
                 rule(
                     OURS,
                     &["nodemodules/status", "noderevisions/status", "nodebudgets/status"],
