@@ -40,6 +40,8 @@ pub mod label {
 
 /// Annotations that muster writes or reads.
 pub mod annotation {
+    /// On a Cluster: its version is changed by ClusterUpgrades, if this is muster.
+    pub const UPGRADES: &str = "fleet.muster.dev/upgrades";
     /// Control of a module: nothing new is started.
     pub const PAUSED: &str = "fleet.muster.dev/paused";
     /// Control of a module or Cluster: it is not touched.
@@ -127,6 +129,8 @@ pub mod manager {
     pub const SYNC_COMPARE: &str = "muster-sync-compare";
     /// What Flux's kustomize-controller applies from git.
     pub const FLUX_SYNC: &str = "kustomize-controller";
+    /// The version of a Cluster, by a ClusterUpgrade.
+    pub const UPGRADES: &str = "muster-upgrades";
     /// What receivers of notifications were told.
     pub const NOTIFY: &str = "muster-notify";
     /// Controls of people; Flux leaves fields of this manager alone, unlike those of `kubectl*`.

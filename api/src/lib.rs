@@ -18,6 +18,7 @@ pub mod age;
 pub mod amount;
 pub mod assemblage;
 pub mod cluster;
+pub mod cluster_upgrade;
 pub mod conditions;
 pub mod control;
 pub mod control_status;
@@ -50,6 +51,7 @@ pub mod zonerollout;
 
 pub use amount::Amount;
 pub use assemblage::{Assemblage, ProxyAssemblage, RemoteAssemblage};
+pub use cluster_upgrade::ClusterUpgrade;
 pub use duration::Duration;
 pub use module::{BootstrapModule, Module};
 pub use revision::ModuleRevision;

@@ -75,6 +75,12 @@ words! {
         KindMissing,
         /// Its agent does not report that it can do what the row asks for.
         SyncUnsupported,
+        /// More than one minor version at once, and no ClusterClass that plans the steps; or an older version.
+        VersionSkew,
+        /// Another manager applies the field of the version.
+        ManagedElsewhere,
+        /// An older ClusterUpgrade selects the Cluster.
+        Conflict,
         /// The node vanished after it had begun its change: it keeps its slot.
         LostInChange,
         /// The Node is not Ready, or is being deleted.
@@ -135,6 +141,14 @@ words! {
         BusyWith,
         /// As many nodes as the NodeBudget allows are changing or not ready.
         BudgetFull,
+        /// A Machine of the Cluster is being remediated.
+        Remediating,
+        /// What an upgrade must know first cannot be read.
+        PreflightUnknown,
+        /// A PodDisruptionBudget there allows no disruption: a drain would not end.
+        DisruptionsBlocked,
+        /// A webhook there that must answer has no endpoint.
+        WebhookUnavailable,
         /// The source cannot be read.
         SourceNotReady,
         /// The stage waits for an approval.
@@ -149,6 +163,8 @@ words! {
         WaitingBatch,
         /// As many clusters as allowed are changing.
         WaitingTurn,
+        /// It has a newer version than the target: there is nothing to do.
+        AlreadyNewer,
         /// It is confirmed at the target.
         UpToDate,
         /// No stage selects it.
@@ -335,6 +351,14 @@ const CODES: &[Reason] = &[
     Reason::HeldLocally,
     Reason::BusyWith,
     Reason::BudgetFull,
+    Reason::VersionSkew,
+    Reason::ManagedElsewhere,
+    Reason::Conflict,
+    Reason::Remediating,
+    Reason::PreflightUnknown,
+    Reason::DisruptionsBlocked,
+    Reason::WebhookUnavailable,
+    Reason::AlreadyNewer,
 ];
 
 impl Reason {
@@ -371,6 +395,9 @@ impl Reason {
             | Self::CredentialsRejected
             | Self::KindMissing
             | Self::SyncUnsupported
+            | Self::VersionSkew
+            | Self::ManagedElsewhere
+            | Self::Conflict
             | Self::LostInChange
             | Self::NodeNotReady
             | Self::NodeUnsupported
@@ -393,6 +420,10 @@ impl Reason {
             | Self::DependencyBehind
             | Self::BusyWith
             | Self::BudgetFull
+            | Self::Remediating
+            | Self::PreflightUnknown
+            | Self::DisruptionsBlocked
+            | Self::WebhookUnavailable
             | Self::SourceNotReady
             | Self::WaitingApproval
             | Self::WaitingGate
@@ -400,7 +431,7 @@ impl Reason {
             | Self::WaitingDomain
             | Self::WaitingBatch
             | Self::WaitingTurn => Bucket::Waiting,
-            Self::UpToDate => Bucket::Updated,
+            Self::AlreadyNewer | Self::UpToDate => Bucket::Updated,
             Self::Excluded => Bucket::Excluded,
         }
     }

@@ -36,4 +36,5 @@ pub mod remoteassemblage;
 pub mod rolloutwindow;
 pub mod runtime;
 mod targeted;
+pub mod upgrade;
 pub mod zones;

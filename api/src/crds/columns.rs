@@ -75,6 +75,50 @@ pub fn assemblage() -> Vec<CustomResourceColumnDefinition> {
         .collect()
 }
 
+/// Of ClusterUpgrade.
+pub fn cluster_upgrade() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column(
+            "Version",
+            "string",
+            ".spec.target.kubernetes",
+            "The targeted version.",
+        ),
+        column(
+            "Updated",
+            "string",
+            ".status.summary.clusters",
+            "Clusters that are confirmed at the target, of all selected ones.",
+        ),
+        column(
+            "Failed",
+            "integer",
+            ".status.summary.failed",
+            "Clusters that failed.",
+        ),
+        column(
+            "Status",
+            "string",
+            ".status.state",
+            "The reason of Ready; and Paused or Held while that is so.",
+        ),
+        age(),
+        wide(
+            "Updating",
+            "integer",
+            ".status.summary.updating",
+            "Clusters that are changing.",
+        ),
+        wide(
+            "Skipped",
+            "integer",
+            ".status.summary.skipped",
+            "Clusters that cannot be changed now.",
+        ),
+        wide("Message", "string", READY_MESSAGE, "The message of Ready."),
+    ]
+}
+
 /// Of UpdatePlan.
 pub fn update_plan() -> Vec<CustomResourceColumnDefinition> {
     vec![

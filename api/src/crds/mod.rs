@@ -21,6 +21,7 @@ use schemars::JsonSchema;
 
 use crate::{
     assemblage::{Assemblage, ProxyAssemblage, RemoteAssemblage},
+    cluster_upgrade::ClusterUpgrade,
     flux::{GitRepository, Kustomization},
     kind::{GROUP, VERSION},
     labels,
@@ -79,6 +80,12 @@ pub fn nodes() -> Vec<CustomResourceDefinition> {
             NodeBudget::crd(),
         ]
     });
+    MADE.clone()
+}
+
+/// The kinds of muster in a management cluster whose Clusters it upgrades.
+pub fn upgrades() -> Vec<CustomResourceDefinition> {
+    static MADE: Made = LazyLock::new(|| vec![ClusterUpgrade::crd()]);
     MADE.clone()
 }
 

@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
-    evidence::Progress,
     module::{ModuleObject, ModuleStatus, ReasonGroup},
     reasons::{ObjectReason, Reason},
     revision::ModuleRevision,
@@ -323,13 +322,13 @@ pub(super) fn background<'a, K: ModuleObject>(
 }
 
 /// How far clusters are whose objects report it.
-fn progress(seen: &Observation) -> BTreeMap<&str, &Progress> {
+fn progress(seen: &Observation) -> BTreeMap<&str, String> {
     let progress = seen.clusters().iter().filter_map(|cluster| {
         let row = cluster.row.as_deref()?;
         let echo = row.echo.as_ref()?;
         let progress = echo.progress.as_ref()?;
         let is_of_row = echo.token == row.token && echo.digest == row.digest;
-        is_of_row.then_some((cluster.name.as_str(), progress))
+        is_of_row.then(|| (cluster.name.as_str(), progress.to_string()))
     });
     progress.collect()
 }

@@ -60,7 +60,7 @@ mod succession;
 pub(crate) mod unit;
 pub(crate) mod units;
 mod unseen;
-mod windows;
+pub(crate) mod windows;
 mod writers;
 
 use std::{sync::Arc, time::Duration};

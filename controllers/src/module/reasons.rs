@@ -5,7 +5,6 @@ use std::{borrow::Borrow, collections::BTreeMap, fmt};
 use jiff::Timestamp;
 use muster_api::{
     cluster::NotReady,
-    evidence::Progress,
     labels::annotation,
     reasons::{EventReason, ObjectReason, Reason},
     rollout::{OnUnreachable, Rollout},
@@ -109,6 +108,17 @@ impl Words {
         failed: EventReason::ClusterFailed,
         withdrawn: EventReason::ClusterWithdrawn,
     };
+    /// The Clusters of a ClusterUpgrade.
+    pub const UPGRADES: Self = Self {
+        module: "ClusterUpgrade",
+        modules: "ClusterUpgrades",
+        revisions: "clusterupgrades",
+        resource: "clusterupgrades",
+        removing: "nothing is removed",
+        agent: "is Cluster API running in the management cluster?",
+        fix: "repair the Cluster, or choose another version",
+        ..Self::CLUSTERS
+    };
     /// The nodes of a NodeModule.
     pub const NODES: Self = Self {
         module: "NodeModule",
@@ -145,8 +155,8 @@ pub struct Background<'a> {
     pub pause: Option<Pause>,
     /// Why a cluster cannot be touched.
     pub obstacles: &'a BTreeMap<String, String>,
-    /// How far a cluster is, if its objects report it.
-    pub progress: BTreeMap<&'a str, &'a Progress>,
+    /// How far a cluster is, if its objects report it: what follows "applying VERSION: ".
+    pub progress: BTreeMap<&'a str, String>,
     /// What a cluster is pinned to, by whom, and what ends it.
     pub pins: BTreeMap<String, String>,
     /// Why the source could not be read, if so.
@@ -198,7 +208,11 @@ pub fn explain<'a>(unit: &'a UnitId, why: &'a Why, background: &'a Background<'a
 impl Explained<'_> {
     /// The rest, for people.
     pub fn message(&self) -> String {
-        message(self.cluster, self.why, self.background)
+        let newer = self.background.progress.get(self.cluster);
+        match newer.filter(|_| self.reason == Reason::AlreadyNewer) {
+            Some(newer) => newer.clone(),
+            None => message(self.cluster, self.why, self.background),
+        }
     }
 
     /// Whether its row has been refused for longer than a row may take to be picked up.
@@ -209,6 +223,7 @@ impl Explained<'_> {
     /// Whether both have one message.
     pub fn says_the_same(&self, other: &Self) -> bool {
         match self.why {
+            _ if self.reason == Reason::AlreadyNewer => self.message() == other.message(),
             Why::Ineligible { .. } | Why::NotYet { .. } | Why::Closed { .. } | Why::Pinned { .. } => {
                 self.message() == other.message()
             }
@@ -261,15 +276,24 @@ pub fn precedence(reason: Reason) -> u8 {
     match reason {
         Reason::WriteFailed => Reason::Failed.code(),
         Reason::SyncUnsupported
+        | Reason::VersionSkew
+        | Reason::ManagedElsewhere
+        | Reason::Conflict
         | Reason::LostInChange
         | Reason::NodeNotReady
         | Reason::NodeUnsupported
         | Reason::AgentMissing
         | Reason::AgentTooOld => Reason::KindMissing.code(),
         Reason::HeldLocally => Reason::Held.code(),
-        Reason::WindowInvalid | Reason::WindowClosed | Reason::BusyWith | Reason::BudgetFull => {
-            Reason::DependencyBehind.code()
-        }
+        Reason::WindowInvalid
+        | Reason::WindowClosed
+        | Reason::BusyWith
+        | Reason::BudgetFull
+        | Reason::Remediating
+        | Reason::PreflightUnknown
+        | Reason::DisruptionsBlocked
+        | Reason::WebhookUnavailable => Reason::DependencyBehind.code(),
+        Reason::AlreadyNewer => Reason::UpToDate.code(),
         known => known.code(),
     }
 }

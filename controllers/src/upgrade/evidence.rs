@@ -1,0 +1,228 @@
+//! Whether a Cluster has a version, and what it waits for if not. Pure.
+
+use muster_api::cluster_upgrade::UpgradePart;
+use muster_rollout::{Progress, State};
+
+use super::{
+    capi::{CONTROL_PLANE, Carrier, ClusterFacts, Fact, Machines, TOPOLOGY},
+    version::Version,
+};
+
+/// What was read of a Cluster beside itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// The Cluster itself, read after the objects below: what it says is not older than they are.
+    pub cluster: ClusterFacts,
+    /// The objects with a field of the version, in the order in which they are changed.
+    pub carriers: Vec<Carrier>,
+    /// The object of the control plane, where its field is Cluster API's own: a topology.
+    pub control_plane: Option<Carrier>,
+    /// The ClusterClass plans more than one minor version, one after the other.
+    pub is_chained: bool,
+    /// What its own API server says of its version.
+    pub served: Served,
+}
+
+/// What an API server says of its version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// It was not asked: nothing was changed there yet.
+    NotAsked,
+    /// This version.
+    Version(Version),
+    /// It does not serve /version.
+    Nothing,
+    /// It could not be asked.
+    Unknown(String),
+}
+
+impl Reading {
+    /// The oldest version that is wanted somewhere. `None`: an object names none.
+    pub fn oldest(&self) -> Option<Version> {
+        let all: Option<Vec<Version>> = self.carriers.iter().map(|carrier| carrier.wanted).collect();
+        all?.into_iter().min()
+    }
+
+    /// The carriers that are to be changed now. What comes later waits until what comes first is done.
+    pub fn to_write(&self, target: Version) -> Vec<&Carrier> {
+        let behind = |carrier: &&Carrier| carrier.wanted.is_some_and(|wanted| wanted < target);
+        let first = self
+            .carriers
+            .iter()
+            .filter(|carrier| carrier.path == CONTROL_PLANE);
+        if let Some(control_plane) = first.clone().next()
+            && (behind(&control_plane) || unfinished(control_plane, target).is_some())
+        {
+            return first.filter(behind).collect();
+        }
+        self.carriers.iter().filter(behind).collect()
+    }
+
+    /// The first write of a change has been made: what comes after it follows from it.
+    pub fn has_begun(&self, target: Version) -> bool {
+        self.carriers
+            .first()
+            .is_some_and(|first| first.wanted.is_some_and(|wanted| wanted >= target))
+    }
+}
+
+/// How a Cluster stands at a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// For the engine.
+    pub state: State,
+    /// What it waits for; how it was confirmed, where that rests on less than it should.
+    pub message: String,
+}
+
+/// How a Cluster stands that is to have this version. `None`: Cluster API has not observed it yet.
+pub fn standing(reading: &Reading, what: &[UpgradePart], target: Version) -> Option<Standing> {
+    let cluster = &reading.cluster;
+    let observed = cluster.is_observed && reading.carriers.first().is_none_or(|first| first.is_observed);
+    if !observed {
+        return None;
+    }
+    let done = done(cluster, reading);
+    let Some(message) = waits_for(cluster, reading, what, target) else {
+        let assumed = reading.served == Served::Nothing && what.contains(&UpgradePart::ControlPlane);
+        let message = if assumed {
+            "assumed: its API server does not serve /version"
+        } else {
+            ""
+        };
+        return Some(Standing {
+            state: State::Succeeded,
+            message: message.to_owned(),
+        });
+    };
+    Some(Standing {
+        state: State::Progressing(Progress { done, waiting: false }),
+        message,
+    })
+}
+
+/// Machines that are up to date: while they become more the deadline starts anew.
+fn done(cluster: &ClusterFacts, reading: &Reading) -> u32 {
+    let of_cluster = [cluster.control_plane_machines, cluster.workers];
+    let of_carriers = reading.carriers.iter().filter(|carrier| carrier.path != TOPOLOGY);
+    if cluster.topology.is_some() {
+        of_cluster.iter().flatten().map(Machines::up_to_date).sum()
+    } else {
+        // A part that does not have the version yet has no machine with it.
+        of_carriers.map(|carrier| carrier.machines.up_to_date()).sum()
+    }
+}
+
+/// What a Cluster waits for before it has the version.
+fn waits_for(
+    cluster: &ClusterFacts,
+    reading: &Reading,
+    what: &[UpgradePart],
+    target: Version,
+) -> Option<String> {
+    let carriers = reading.carriers.iter().chain(&reading.control_plane);
+    of_cluster(cluster)
+        .or_else(|| {
+            carriers
+                .into_iter()
+                .find_map(|carrier| unfinished(carrier, target))
+        })
+        .or_else(|| machines(cluster, target))
+        .or_else(|| {
+            let asks = what.contains(&UpgradePart::ControlPlane);
+            asks.then(|| served(&reading.served, target)).flatten()
+        })
+}
+
+fn of_cluster(cluster: &ClusterFacts) -> Option<String> {
+    let says = |type_: &str, fact: &Fact| {
+        let message = fact.message.lines().next().unwrap_or_default();
+        let message = message.trim_start_matches(['*', ' ']);
+        if message.is_empty() {
+            format!("the Cluster says {type_} {}", fact.status)
+        } else {
+            format!("the Cluster says {type_} {}: {message}", fact.status)
+        }
+    };
+    let must = |type_: &str, status: &str, absent: Option<String>| match cluster.conditions.get(type_) {
+        Some(fact) if fact.status == status => None,
+        Some(fact) => Some(says(type_, fact)),
+        None => absent,
+    };
+    let reconciled = cluster.topology.as_ref().and_then(|_| {
+        let absent = "the Cluster does not say whether its topology is reconciled (TopologyReconciled)";
+        must("TopologyReconciled", "True", Some(absent.to_owned()))
+    });
+    reconciled
+        .or_else(|| must("Remediating", "False", None))
+        .or_else(|| must("ControlPlaneMachinesUpToDate", "True", None))
+        .or_else(|| must("WorkerMachinesUpToDate", "True", None))
+        .or_else(|| must("RollingOut", "False", None))
+}
+
+/// What the Cluster says of its machines in numbers.
+fn machines(cluster: &ClusterFacts, target: Version) -> Option<String> {
+    let all = [
+        ("the control plane", cluster.control_plane_machines),
+        ("the workers", cluster.workers),
+    ];
+    all.into_iter().find_map(|(what, machines)| {
+        let machines = machines.filter(|machines| !machines.is_done())?;
+        Some(format!(
+            "waits for {what}: {} of {} machines at {target}",
+            machines.up_to_date(),
+            machines.total()
+        ))
+    })
+}
+
+/// What an object with a version waits for.
+fn unfinished(carrier: &Carrier, target: Version) -> Option<String> {
+    // The Cluster itself has conditions for it.
+    if carrier.path == TOPOLOGY {
+        let behind = carrier.wanted.is_none_or(|wanted| wanted < target);
+        return behind.then(|| format!("{} is not told to have {target} yet", carrier.told()));
+    }
+    let name = carrier.told();
+    if carrier.wanted.is_none_or(|wanted| wanted < target) {
+        return Some(format!("{name} is not told to have {target} yet"));
+    }
+    if !carrier.is_observed {
+        return Some(format!(
+            "waits for {name}: its controller has not observed {target} yet"
+        ));
+    }
+    let machines = carrier.machines;
+    if !machines.is_done() {
+        return Some(format!(
+            "waits for {name}: {} of {} machines at {target}",
+            machines.up_to_date(),
+            machines.total()
+        ));
+    }
+    match carrier.reported {
+        Some(reported) if reported < target => {
+            return Some(format!("waits for {name}: it reports {reported}"));
+        }
+        None if carrier.path == CONTROL_PLANE => {
+            return Some(format!("waits for {name}: it reports no version"));
+        }
+        _ => {}
+    }
+    if carrier.is_remediating {
+        return Some(format!("waits for {name}: a Machine of it is being remediated"));
+    }
+    carrier
+        .is_rolling_out
+        .then(|| format!("waits for {name}: it is rolling out"))
+}
+
+fn served(served: &Served, target: Version) -> Option<String> {
+    match served {
+        Served::Version(version) if *version >= target => None,
+        Served::Version(version) => Some(format!("its API server reports {version}")),
+        Served::Nothing => None,
+        Served::NotAsked => Some("its API server was not asked for its version yet".to_owned()),
+        Served::Unknown(error) => Some(format!("its API server does not tell its version: {error}")),
+    }
+}

@@ -1,0 +1,21 @@
+//! ClusterUpgrades: a Kubernetes version, rolled over Clusters of Cluster API by the engine that rolls modules.
+//!
+//! ```text
+//!   Clusters, rows of the registry ───────────────┐
+//!   objects with a version, /version of a cluster ─┼─► pass (pure) ─► status with memory, then one field of each Cluster
+//!   budgets and webhooks of clusters that begin ───┘
+//! ```
+//!
+//! Invariant: one field of a Cluster is written, by server-side apply, once the memory names the change (W2); never an older version.
+//! Invariant: a Cluster is confirmed by its conditions and by what its own API server reports; what could not be read is not good.
+
+pub mod capi;
+pub mod evidence;
+pub mod pass;
+pub mod preflight;
+pub mod reading;
+pub mod run;
+pub mod status;
+pub mod version;
+
+pub use run::{Setup, run};

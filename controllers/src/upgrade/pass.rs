@@ -1,0 +1,712 @@
+//! One pass over a ClusterUpgrade, from what was read: what is to be read, or written, next. Pure; the controller and tests run it.
+//!
+//! ```text
+//!   Clusters, rows of the registry ─┐
+//!   readings of their objects ──────┼─► units ─► decision ─┬─► Next::Read        objects of Clusters; then again
+//!   preflights, windows ────────────┘                      ├─► Next::Preflight   clusters that would begin; then again
+//!                                                          └─► Next::Write       status with memory, then one field of each Cluster
+//! ```
+//!
+//! A Cluster has no row with a token: the token of a change is the charge's from the moment at which the field stands.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use muster_api::{
+    cluster_upgrade::{ClusterUpgrade, Preflight},
+    control_status::ControlStatus,
+    digest,
+    module::ModuleKind,
+    reasons::{ObjectReason, Reason},
+    rollout::{Rollout, Unmatched},
+    selector::{Matcher, SelectorError},
+};
+use muster_driver::{Change, Decided, Facts, Planned, Rules, Then};
+use muster_rollout::{self as engine, Memory, UnitId};
+
+use super::{
+    capi::{Carrier, ClusterFacts},
+    evidence::{self, Reading, Served},
+    preflight::Hindrance,
+    version::Version,
+};
+use crate::{
+    module::{
+        command::Address,
+        controls::Controls,
+        facts::Invalid,
+        heard, holds,
+        instants::millis,
+        memory::{self, Recalled},
+        reasons::{Words, ineligible, not_ready},
+        unit::Unit as Named,
+        units, windows,
+    },
+    registry::{ClusterRow, ClusterState},
+    rolloutwindow::Windows,
+};
+
+/// What was read.
+#[derive(Clone, Copy)]
+pub struct Lists<'a> {
+    /// All ClusterUpgrades of the namespace.
+    pub upgrades: &'a [Arc<ClusterUpgrade>],
+    /// Its Clusters, by name.
+    pub clusters: &'a [Arc<ClusterFacts>],
+    /// A Cluster as the registry has it.
+    pub row: &'a dyn Fn(&str) -> Option<Arc<ClusterRow>>,
+    /// What was read of the objects of Clusters, or why that could not be.
+    pub readings: &'a BTreeMap<String, Result<Arc<Reading>, String>>,
+    /// What was found in clusters that would begin, or why they could not be read.
+    pub preflights: &'a BTreeMap<String, Result<Option<Hindrance>, String>>,
+    /// When changes may begin.
+    pub windows: &'a Windows,
+    /// How long no process led since the memory was written.
+    pub gap: Duration,
+    /// The instant.
+    pub now: Timestamp,
+}
+
+/// What is next.
+#[derive(Clone, Debug)]
+pub enum Next {
+    /// The objects of these Clusters are to be read first.
+    Read(BTreeSet<String>),
+    /// These clusters are to be looked into first: they would begin.
+    Preflight(BTreeSet<String>),
+    /// This is to be written.
+    Write(Box<Observation>, Option<Box<Decided>>),
+}
+
+/// Everything that a decision rests on.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// Why nothing can be decided at all.
+    pub invalid: Option<Invalid>,
+    /// The annotations of the ClusterUpgrade.
+    pub controls: Controls,
+    /// The version. None: it cannot be read.
+    pub target: Option<Version>,
+    /// What the engine remembers.
+    pub memory: Recalled,
+    /// How long no process led since that was written.
+    pub gap: Duration,
+    /// The Clusters that are selected, or being changed; by name.
+    pub clusters: Vec<Seen>,
+    /// They as units, in the same order.
+    pub units: Vec<engine::Unit>,
+    /// Why Clusters cannot be changed now, for people.
+    pub obstacles: BTreeMap<String, String>,
+    /// What Clusters wait for that are changing; how they were confirmed.
+    pub progress: BTreeMap<String, String>,
+    /// Clusters that have a newer version than the target.
+    pub newer: BTreeSet<String>,
+    /// What became of what people say about Clusters.
+    pub heard: BTreeMap<String, Vec<ControlStatus>>,
+    /// When a hold of a Cluster ends by itself, or a window opens or closes.
+    pub until: Option<Timestamp>,
+}
+
+/// A Cluster of a ClusterUpgrade.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// As it was read.
+    pub facts: Arc<ClusterFacts>,
+    /// The objects that carry its version. None: they could not be read.
+    pub reading: Option<Arc<Reading>>,
+    /// It is selected.
+    pub selected: bool,
+}
+
+/// The hash by which a version is known to the engine.
+pub fn revision(version: Version) -> String {
+    digest::sha256_hex(&["kubernetes", &version.to_string()])
+}
+
+fn hashes(version: Version) -> Option<(engine::Revision, engine::Digest)> {
+    let text = revision(version);
+    engine::Revision::parse(&text).zip(engine::Digest::parse(&text))
+}
+
+/// What is next for a ClusterUpgrade.
+pub fn next(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Next, SelectorError> {
+    let mut seen = observation(upgrade, lists)?;
+    let Some(target) = seen
+        .target
+        .filter(|_| seen.invalid.is_none() && !upgrade.spec.suspend)
+    else {
+        return Ok(Next::Write(Box::new(seen), None));
+    };
+    let unread: BTreeSet<String> = seen
+        .clusters
+        .iter()
+        .map(|cluster| cluster.facts.name.clone())
+        .filter(|name| !lists.readings.contains_key(name))
+        .collect();
+    if !unread.is_empty() {
+        return Ok(Next::Read(unread));
+    }
+    read(upgrade, target, &mut seen, lists)?;
+    let decided = decide(upgrade, &seen, lists.now);
+    let begins: BTreeSet<String> = begins(&seen, &decided)
+        .filter(|name| !lists.preflights.contains_key(*name))
+        .map(str::to_owned)
+        .collect();
+    if !begins.is_empty() {
+        return Ok(Next::Preflight(begins));
+    }
+    Ok(Next::Write(Box::new(seen), Some(Box::new(decided))))
+}
+
+fn decide(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> Decided {
+    let rollout = Rollout::from(&upgrade.spec.rollout);
+    let wishes = units::wishes(&rollout);
+    let spec = engine::Spec {
+        target: seen.target.and_then(|target| Some(hashes(target)?.0)),
+        controls: seen.once(now),
+        paused: wishes.paused || seen.controls.paused(now).is_some(),
+        ..wishes
+    };
+    let memory = seen.remembered(now);
+    let facts = Facts {
+        spec: &spec,
+        memory: &memory,
+        units: &seen.units,
+        now: millis(now),
+    };
+    muster_driver::decide(facts, &Rules::shipped())
+}
+
+/// The Clusters that the decision would begin to change.
+fn begins<'a>(seen: &'a Observation, decided: &'a Decided) -> impl Iterator<Item = &'a str> {
+    let steps = decided.decision().steps.iter().filter_map(Change::of);
+    steps.filter_map(|(unit, change)| {
+        let new = !seen.memory.memory.charges.contains_key(unit);
+        (new && matches!(change.then, Then::Assigned { .. })).then(|| unit.as_str())
+    })
+}
+
+impl Observation {
+    /// A Cluster by its name.
+    pub fn cluster(&self, name: &str) -> Option<&Seen> {
+        let at = self
+            .clusters
+            .binary_search_by(|seen| seen.facts.name.as_str().cmp(name))
+            .ok()?; // not one of these
+        self.clusters.get(at)
+    }
+
+    fn once(&self, now: Timestamp) -> Vec<engine::Control> {
+        let target = self.target.and_then(|target| Some(hashes(target)?.0));
+        let known: BTreeSet<engine::Revision> =
+            self.memory.memory.bad.keys().copied().chain(target).collect();
+        self.controls.once(now).map(|once| once.engine(&known)).collect()
+    }
+
+    fn remembered(&self, now: Timestamp) -> Memory {
+        let recalled = if self.memory.lost {
+            muster_driver::Recalled::Lost(muster_driver::Verdicts::default())
+        } else {
+            muster_driver::Recalled::Kept {
+                memory: &self.memory.memory,
+                gap: self.gap.into(),
+            }
+        };
+        recalled.believed(&self.units, millis(now)).into_owned()
+    }
+}
+
+/// All but the units.
+fn observation(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Observation, SelectorError> {
+    let stored = upgrade.status.as_ref().and_then(|status| status.rollout.as_ref());
+    let memory = memory::recall(stored, upgrade.metadata.uid.as_deref());
+    let (controls, unreadable) = match Controls::read(&upgrade.metadata, &Words::UPGRADES) {
+        Ok(controls) => (controls, None),
+        Err(invalid) => (Controls::default(), Some(invalid)),
+    };
+    let target = Version::parse(&upgrade.spec.target.kubernetes);
+    let invalid = unreadable
+        .or_else(|| controls.too_long(lists.now, &Words::UPGRADES))
+        .or_else(|| {
+            let message = format!(
+                "spec.target.kubernetes: {} is no version such as v1.34.2",
+                upgrade.spec.target.kubernetes
+            );
+            target.is_none().then_some(Invalid {
+                reason: ObjectReason::InvalidSpec,
+                message,
+            })
+        });
+    let selector = Matcher::new(upgrade.spec.selector.as_ref())?;
+    let clusters = lists.clusters.iter().filter_map(|facts| {
+        let selected = facts.asks && selector.matches(&facts.labels);
+        // What has begun is brought to its end, whatever is selected now.
+        let charged = memory.memory.charges.contains_key(facts.name.as_str());
+        let reading = lists.readings.get(&facts.name);
+        (selected || charged).then(|| Seen {
+            facts: Arc::clone(facts),
+            reading: reading.and_then(|reading| reading.clone().ok()), // why not is its obstacle
+            selected,
+        })
+    });
+    Ok(Observation {
+        invalid,
+        controls,
+        target,
+        clusters: clusters.collect(),
+        memory,
+        gap: lists.gap,
+        units: Vec::new(),
+        obstacles: BTreeMap::new(),
+        progress: BTreeMap::new(),
+        newer: BTreeSet::new(),
+        heard: BTreeMap::new(),
+        until: None,
+    })
+}
+
+/// Makes units of the Clusters.
+fn read(
+    upgrade: &ClusterUpgrade,
+    target: Version,
+    seen: &mut Observation,
+    lists: &Lists<'_>,
+) -> Result<(), SelectorError> {
+    let rollout = Rollout::from(&upgrade.spec.rollout);
+    let stages = rollout
+        .stages
+        .iter()
+        .map(|stage| Matcher::new(Some(&stage.selector)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let name = upgrade.name_any();
+    let address = format!("clusterupgrade/{name}");
+    let reader = Reader {
+        upgrade,
+        address: &address,
+        rollout: &rollout,
+        stages,
+        older: older(upgrade, lists.upgrades),
+        target,
+        lists,
+    };
+    let mut units = Vec::with_capacity(seen.clusters.len());
+    let (mut obstacles, mut progress) = (BTreeMap::new(), BTreeMap::new());
+    let (mut newer, mut all_heard, mut ends) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+    for cluster in &seen.clusters {
+        let name = &cluster.facts.name;
+        let made = reader.made_of(cluster, seen);
+        obstacles.extend(made.obstacle.map(|message| (name.clone(), message)));
+        progress.extend(made.progress.map(|message| (name.clone(), message)));
+        if made.is_newer {
+            newer.insert(name.clone());
+        }
+        ends.extend(made.until);
+        all_heard.insert(name.clone(), made.heard);
+        units.push(made.unit);
+    }
+    share(&mut units, seen, &rollout);
+    seen.units = units;
+    (seen.obstacles, seen.progress, seen.newer) = (obstacles, progress, newer);
+    (seen.heard, seen.until) = (all_heard, ends.into_iter().min());
+    Ok(())
+}
+
+/// The ClusterUpgrades that come before this one, with what they select.
+fn older<'a>(upgrade: &ClusterUpgrade, all: &'a [Arc<ClusterUpgrade>]) -> Vec<(&'a ClusterUpgrade, Matcher)> {
+    let age = |upgrade: &ClusterUpgrade| {
+        let created = upgrade.metadata.creation_timestamp.as_ref().map(|at| at.0);
+        (created, upgrade.name_any())
+    };
+    let own = age(upgrade);
+    let before = all
+        .iter()
+        .filter(|other| other.metadata.deletion_timestamp.is_none() && age(other) < own);
+    // A selector of another one that cannot be read selects nothing.
+    before
+        .filter_map(|other| Some((&**other, Matcher::new(other.spec.selector.as_ref()).ok()?)))
+        .collect()
+}
+
+/// What was made of a Cluster.
+struct Made {
+    unit: engine::Unit,
+    obstacle: Option<String>,
+    progress: Option<String>,
+    is_newer: bool,
+    heard: Vec<ControlStatus>,
+    until: Option<Timestamp>,
+}
+
+struct Reader<'a> {
+    upgrade: &'a ClusterUpgrade,
+    address: &'a str,
+    rollout: &'a Rollout,
+    stages: Vec<Matcher>,
+    older: Vec<(&'a ClusterUpgrade, Matcher)>,
+    target: Version,
+    lists: &'a Lists<'a>,
+}
+
+/// What a Cluster is shown to have.
+#[derive(Clone, Copy)]
+struct Shown {
+    version: Version,
+    token: engine::Token,
+}
+
+/// What stands in the way of a Cluster.
+enum Way {
+    Free,
+    /// Not before something changes that is not the Cluster's own.
+    NotYet(Reason, String),
+    /// Not before something of the Cluster itself changes.
+    No(Reason, String),
+}
+
+impl Reader<'_> {
+    fn made_of(&self, cluster: &Seen, seen: &Observation) -> Made {
+        let facts = &cluster.facts;
+        let charge = seen.memory.memory.charges.get(facts.name.as_str());
+        let reading = cluster.reading.as_deref();
+        let shown = reading.and_then(|reading| self.shown(reading, charge));
+        let is_newer = reading
+            .and_then(Reading::oldest)
+            .is_some_and(|oldest| oldest > self.target);
+        let standing = shown
+            .zip(reading)
+            .and_then(|(shown, reading)| self.standing(reading, shown));
+        let (revision, digest) = hashes(self.target).unzip();
+        let assigned = shown.and_then(|shown| {
+            let (revision, digest) = hashes(shown.version)?;
+            Some(engine::Row {
+                token: shown.token,
+                content: engine::Content::Carries {
+                    revision: Some(revision),
+                    digest,
+                },
+            })
+        });
+        let observed = shown.zip(standing.as_ref()).and_then(|(shown, standing)| {
+            Some(engine::Echo {
+                digest: Some(hashes(shown.version)?.1),
+                token: shown.token,
+                state: standing.state.clone(),
+            })
+        });
+        let named = Named {
+            words: &Words::UPGRADES,
+            name: &facts.name,
+            annotations: &facts.annotations,
+        };
+        let now = self.lists.now;
+        let namespace = self.upgrade.namespace().unwrap_or_default();
+        let address = Address {
+            namespace: &namespace,
+            module: self.address,
+        };
+        let hold = holds::of(&named, &address, &seen.controls, now);
+        let moves = charge.is_some() || shown.is_some_and(|shown| shown.version == self.target);
+        let way = self.way(cluster, hold.as_ref(), moves);
+        let row = (self.lists.row)(&facts.name);
+        let (closed, opens) = row.map_or((None, None), |row| self.window(&row));
+        let eligible = match &way {
+            Way::No(reason, _) => engine::Eligible::No(ineligible(*reason, self.rollout)),
+            Way::NotYet(reason, _) => engine::Eligible::NotYet(ineligible(*reason, self.rollout)),
+            Way::Free => closed.as_ref().map_or(engine::Eligible::Yes, |closed| {
+                windows::closed(closed, false, self.rollout)
+            }),
+        };
+        let obstacle = match way {
+            Way::No(_, message) | Way::NotYet(_, message) => Some(message),
+            Way::Free => closed.map(|closed| closed.to_string()),
+        };
+        let desired = match (revision, digest) {
+            (Some(revision), Some(digest)) => engine::Desired::Content {
+                revision,
+                digest,
+                last_good: None,
+            },
+            _ => engine::Desired::Unresolved,
+        };
+        Made {
+            unit: engine::Unit {
+                id: facts.name.as_str().into(),
+                incarnation: engine::Incarnation::of(&facts.uid),
+                desired,
+                assigned,
+                observed,
+                eligible,
+                place: self.place(facts),
+                domain: None,
+                available: true,
+                pinned: false,
+            },
+            obstacle,
+            progress: standing
+                .map(|standing| standing.message)
+                .filter(|message| !message.is_empty()),
+            is_newer,
+            until: hold
+                .as_ref()
+                .and_then(|hold| hold.until)
+                .into_iter()
+                .chain(opens)
+                .min(),
+            heard: heard::of_unit(&named, None, hold.as_ref(), None, now),
+        }
+    }
+
+    /// What a Cluster has, as the engine sees it: the version that a change brings from the first field on, else the oldest one. One that
+    /// is newer than the target is as good as that.
+    fn shown(&self, reading: &Reading, charge: Option<&engine::Charge>) -> Option<Shown> {
+        let oldest = reading.oldest()?;
+        let first = reading.carriers.first()?.wanted?;
+        let of = |version: Version| version.min(self.target).max(oldest.min(self.target));
+        let Some(charge) = charge else {
+            return Some(Shown {
+                version: of(oldest),
+                token: engine::Token(1),
+            });
+        };
+        let (first, oldest) = (of(first), of(oldest));
+        Some(match charge.digest {
+            Some(digest) if hashes(first).is_some_and(|(_, known)| known == digest) => Shown {
+                version: first,
+                token: charge.token,
+            },
+            // A fence has nothing to write: it stands once it is remembered.
+            None => Shown {
+                version: oldest,
+                token: charge.token,
+            },
+            Some(_) => Shown {
+                version: oldest,
+                token: engine::Token(1),
+            },
+        })
+    }
+
+    fn standing(&self, reading: &Reading, shown: Shown) -> Option<evidence::Standing> {
+        if let Some(newer) = reading.oldest().filter(|oldest| *oldest > self.target) {
+            return Some(evidence::Standing {
+                state: engine::State::Succeeded,
+                message: format!("it has {newer}"),
+            });
+        }
+        // What a Cluster has that nothing was changed of is its own API server's to say only once it matters.
+        let is_target = shown.version == self.target;
+        let what = if is_target {
+            &self.upgrade.spec.what[..]
+        } else {
+            &[]
+        };
+        evidence::standing(reading, what, shown.version)
+    }
+
+    /// What stands in the way of a Cluster; `moves`: it was told to have the target, or needs not be told.
+    fn way(&self, cluster: &Seen, hold: Option<&holds::Hold>, moves: bool) -> Way {
+        let facts = &cluster.facts;
+        let Some(row) = (self.lists.row)(&facts.name).filter(|row| row.uid == facts.uid) else {
+            let message = format!("Cluster {} was not read by the registry yet", facts.name);
+            return Way::No(Reason::Deleting, message);
+        };
+        if let ClusterState::NotReady { reason, message } = row.bootstrap_state() {
+            return Way::No(not_ready(reason), message);
+        }
+        if let Some((other, _)) = self
+            .older
+            .iter()
+            .find(|(_, selector)| selector.matches(&facts.labels))
+            && cluster.selected
+        {
+            let message = format!(
+                "ClusterUpgrade {} selects it, too, and is older; next: narrow one of the selectors, or delete that one",
+                other.name_any()
+            );
+            return Way::No(Reason::Conflict, message);
+        }
+        if let Some(hold) = hold {
+            return Way::No(hold.reason, hold.message.clone());
+        }
+        let reading = match self.lists.readings.get(&facts.name) {
+            Some(Ok(reading)) => reading,
+            Some(Err(error)) => return Way::NotYet(Reason::PreflightUnknown, error.clone()),
+            None => return Way::NotYet(Reason::PreflightUnknown, "it was not read yet".to_owned()),
+        };
+        if moves {
+            return Way::Free;
+        }
+        self.first_change(reading)
+    }
+
+    /// What stands in the way of the first change of a Cluster.
+    fn first_change(&self, reading: &Reading) -> Way {
+        let target = self.target;
+        let nameless = reading.carriers.iter().find(|carrier| carrier.wanted.is_none());
+        if let Some(carrier) = nameless {
+            let message = format!(
+                "{} names no version in {}",
+                carrier.told(),
+                carrier.path.join(".")
+            );
+            return Way::NotYet(Reason::PreflightUnknown, message);
+        }
+        let Some(oldest) = reading.oldest() else {
+            let message = "it has no object with a version: no topology, and no control plane or workers as spec.what says";
+            return Way::NotYet(Reason::PreflightUnknown, message.to_owned());
+        };
+        let behind = |carrier: &&Carrier| carrier.wanted.is_some_and(|wanted| wanted < target);
+        let managed = reading.carriers.iter().filter(behind);
+        let managed = managed.filter_map(|carrier| Some((carrier, carrier.applied_by.as_ref()?)));
+        if let Some((carrier, manager)) = managed.into_iter().next() {
+            let message = format!(
+                "{} of {} is applied by {manager}; next: change the version there, or let {manager} give the field up",
+                carrier.path.join("."),
+                carrier.told()
+            );
+            return Way::No(Reason::ManagedElsewhere, message);
+        }
+        if !reading.is_chained
+            && let Some(step) = oldest.first_step_to(target)
+        {
+            let message = format!(
+                "it is at {oldest}, and {target} is more than one minor version away; next: upgrade it to {step} first"
+            );
+            return Way::No(Reason::VersionSkew, message);
+        }
+        let remediating = reading.cluster.is("Remediating")
+            || reading.carriers.iter().any(|carrier| carrier.is_remediating);
+        if remediating {
+            let message = "a Machine of it is being remediated: it takes its turn when that is over";
+            return Way::NotYet(Reason::Remediating, message.to_owned());
+        }
+        match self.lists.preflights.get(&reading.cluster.name) {
+            Some(Ok(Some((reason, message)))) => Way::NotYet(*reason, message.clone()),
+            Some(Err(error)) if self.upgrade.spec.preflight == Preflight::Strict => {
+                Way::NotYet(Reason::PreflightUnknown, error.clone())
+            }
+            Some(Ok(None) | Err(_)) | None => Way::Free,
+        }
+    }
+
+    /// Why no change may begin in a cluster now, and when that changes. No bypass is of a ClusterUpgrade.
+    fn window(&self, row: &ClusterRow) -> (Option<Box<muster_windows::Closed>>, Option<Timestamp>) {
+        if self.lists.windows.all().is_empty() {
+            return (None, None);
+        }
+        let cluster = muster_windows::Cluster {
+            labels: &row.labels,
+            annotations: &row.annotations,
+        };
+        let module = muster_windows::Module {
+            kind: ModuleKind::Module,
+            name: self.address,
+            labels: self.upgrade.labels(),
+        };
+        let answer = muster_windows::evaluate(self.lists.windows.all(), &cluster, &module, self.lists.now);
+        let closed = match answer.state {
+            muster_windows::State::Open { .. } => None,
+            muster_windows::State::Closed(closed) => Some(Box::new(closed)),
+        };
+        (closed, answer.next_change)
+    }
+
+    fn place(&self, facts: &ClusterFacts) -> engine::Place {
+        let stage = self.stages.iter().position(|stage| stage.matches(&facts.labels));
+        match (stage.map(u8::try_from), self.rollout.unmatched) {
+            (Some(Ok(stage)), _) => engine::Place::Stage(stage),
+            (_, Unmatched::Exclude) if !self.stages.is_empty() => engine::Place::Excluded,
+            (_, Unmatched::Exclude | Unmatched::Last) => engine::Place::Last,
+        }
+    }
+}
+
+/// The domains, which are numbers among those of all Clusters.
+fn share(units: &mut [engine::Unit], seen: &Observation, rollout: &Rollout) {
+    let Some(key) = &rollout.exclusive else { return };
+    let value = |seen: &Seen| seen.facts.labels.get(key).cloned();
+    let values: Vec<Option<String>> = seen.clusters.iter().map(value).collect();
+    let numbers: BTreeMap<&String, usize> = values
+        .iter()
+        .flatten()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .zip(0..)
+        .collect();
+    for (unit, value) in units.iter_mut().zip(&values) {
+        let number = value.as_ref().and_then(|value| numbers.get(value));
+        unit.domain = number.and_then(|number| engine::Domain::nth(*number));
+    }
+}
+
+/// The first fields of Clusters, for the driver.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a> {
+    /// What was observed.
+    pub seen: &'a Observation,
+}
+
+impl muster_driver::Rows for Fields<'_> {
+    type Write = Vec<Carrier>;
+
+    fn token(&self, unit: &UnitId) -> Option<engine::Token> {
+        let at = self
+            .seen
+            .units
+            .binary_search_by(|known| known.id.cmp(unit))
+            .ok()?; // not one of these
+        Some(self.seen.units.get(at)?.assigned?.token)
+    }
+
+    /// An older version than the target is never written: neither a withdrawal nor a way back is known.
+    fn knows(&self, _unit: &UnitId, change: Change) -> bool {
+        let target = self.seen.target.and_then(hashes);
+        matches!(change.then, Then::Assigned { digest, .. } if target.is_some_and(|(_, known)| known == digest))
+    }
+
+    fn write(&self, planned: &Planned) -> Option<Vec<Carrier>> {
+        planned.change?;
+        let reading = self.seen.cluster(planned.unit.as_str())?.reading.as_ref()?;
+        let fields = reading.to_write(self.seen.target?);
+        (!fields.is_empty()).then(|| fields.into_iter().cloned().collect())
+    }
+}
+
+/// What comes after the first field of a Cluster that is being changed: it is part of the change that the memory names.
+pub fn following(seen: &Observation, memory: &Memory) -> Vec<(String, Vec<Carrier>)> {
+    let Some(target) = seen.target else {
+        return Vec::new();
+    };
+    let digest = hashes(target).map(|(_, digest)| digest);
+    let charged = seen.clusters.iter().filter(|cluster| {
+        let charge = memory.charges.get(cluster.facts.name.as_str());
+        charge.is_some_and(|charge| charge.digest == digest)
+    });
+    charged
+        .filter_map(|cluster| {
+            let reading = cluster
+                .reading
+                .as_ref()
+                .filter(|reading| reading.has_begun(target))?;
+            let fields = reading.to_write(target).into_iter();
+            let ours = fields.filter(|carrier| carrier.applied_by.is_none());
+            let fields: Vec<Carrier> = ours.cloned().collect();
+            (!fields.is_empty()).then(|| (cluster.facts.name.clone(), fields))
+        })
+        .collect()
+}
+
+/// Whether the objects of a Cluster are read again soon: it is being changed, or not confirmed where it should be.
+pub fn is_moving(seen: &Observation, memory: &Memory, name: &str) -> bool {
+    memory.charges.contains_key(name) || seen.progress.contains_key(name) && !seen.newer.contains(name)
+}
+
+/// Nothing was asked yet of an API server whose Cluster was told to have the target.
+pub fn asks_server(reading: &Reading, target: Version) -> bool {
+    reading.served == Served::NotAsked && reading.has_begun(target)
+}

@@ -1,0 +1,471 @@
+//! The controller of ClusterUpgrades: watches, reads, passes, and what a pass asks to be written.
+//!
+//! Invariant: no field is written before the memory names the change (W2), and each only on the version of the object that was read (W3).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+    core::DynamicObject,
+    runtime::{reflector::Store, watcher},
+};
+use muster_api::{
+    cluster_upgrade::{ClusterUpgrade, UpgradePart},
+    labels::manager,
+    selector::SelectorError,
+};
+use muster_driver::{Decided, Rules};
+use muster_rollout::{Incarnation, Memory, UnitId};
+use parking_lot::Mutex;
+use serde_json::json;
+use thiserror::Error;
+use tokio::time::Instant;
+use tracing::info;
+
+use super::{
+    capi::{Carrier, Cluster, ClusterFacts},
+    evidence::Reading,
+    pass::{self, Fields, Lists, Next, Observation},
+    preflight::{self, Hindrance},
+    reading::Reader,
+    status,
+    version::Version,
+};
+use crate::{
+    module::{
+        instants::timestamp,
+        memory::{self, Gaps},
+    },
+    registry::Registry,
+    rolloutwindow::{WatchedWindows, Windows},
+    runtime::{
+        Action, Api, CallError, Clock, Context, Index, Key, Retry, Retryable, Runner, call,
+        call::explain,
+        status::{StatusError, patch_if_changed},
+        watch as watching,
+    },
+};
+
+/// How often one reconcile may read before it begins anew.
+const ROUNDS: usize = 16;
+/// Clusters that are read at the same time.
+const AT_ONCE: usize = 16;
+/// After so long the objects of a Cluster that is being changed are read again, and what could not be read is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
+/// After so long a cluster that would begin is looked into again.
+const PREFLIGHT_AGAIN: Duration = Duration::from_secs(30);
+/// What was just read is read again by no round of the same reconcile, though the watch shows another version.
+const JUST_READ: Duration = Duration::from_secs(1);
+/// A decision goes over all Clusters: after it, for so many times as long as it took, changes are gathered for the next one, and at most so
+/// long.
+const GATHER: u32 = 3;
+const GATHER_AT_MOST: Duration = Duration::from_secs(1);
+
+/// Why a ClusterUpgrade could not be reconciled to the end.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A selector cannot be read.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    /// The memory cannot be put as JSON: a defect of muster.
+    #[error("the memory of the rollout cannot be put as JSON")]
+    Encode(#[from] serde_json::Error),
+    /// A call to the API server failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The status could not be written.
+    #[error(transparent)]
+    Status(#[from] StatusError),
+    /// Something else wrote what was read: read again.
+    #[error("{0} was written by another")]
+    Overtaken(String),
+    /// The watch is behind what is there: nothing is decided before it shows it.
+    #[error("Cluster {0} is not as the watch shows it: nothing is decided before that has caught up")]
+    Behind(String),
+    /// A pass asks for more and more.
+    #[error("ClusterUpgrade {0}: a pass did not end after {ROUNDS} rounds")]
+    Restless(String),
+}
+
+impl Retryable for Error {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Selector(_) | Self::Encode(_) => Retry::AwaitChange,
+            Self::Call(error) => error.retry(),
+            Self::Status(_) | Self::Overtaken(_) | Self::Behind(_) | Self::Restless(_) => Retry::Soon,
+        }
+    }
+}
+
+/// What the controller is made of.
+pub struct Setup {
+    /// What every controller of the process has.
+    pub context: Context,
+    /// When changes may begin.
+    pub windows: Arc<WatchedWindows>,
+}
+
+/// What was read, and when.
+#[derive(Clone)]
+struct Known<T> {
+    /// The version of the Cluster at that time.
+    of: String,
+    at: Instant,
+    value: T,
+}
+
+type Read = Result<Arc<Reading>, String>;
+type LookedInto = Result<Option<Hindrance>, String>;
+
+/// What reconciles share.
+struct Shared {
+    context: Context,
+    windows: Arc<WatchedWindows>,
+    upgrades: Store<ClusterUpgrade>,
+    clusters: Arc<Index<Cluster, Arc<ClusterFacts>>>,
+    reader: Reader,
+    /// By the ClusterUpgrade, which says what is read, and by Cluster.
+    readings: Mutex<BTreeMap<(Key, String), Known<Read>>>,
+    preflights: Mutex<BTreeMap<String, Known<LookedInto>>>,
+    gaps: Gaps,
+}
+
+/// Runs the controller until shutdown.
+pub async fn run(setup: Setup) {
+    let Setup { context, windows } = setup;
+    let runner = Runner::<ClusterUpgrade>::new("clusterupgrade", &context);
+    let store = runner.store();
+    // Which ClusterUpgrades select a Cluster is known only with the Cluster: each change of one concerns all of them.
+    let all = {
+        let store = store.clone();
+        move || {
+            let all = store.state();
+            stream::iter(
+                all.iter()
+                    .map(|upgrade| Key::of(&**upgrade))
+                    .collect::<Vec<Key>>(),
+            )
+        }
+    };
+    let clusters = Arc::new(Index::new(
+        |cluster: &Cluster| Some(Arc::new(ClusterFacts::of(cluster))),
+        |key: &Key, _: &Arc<ClusterFacts>| vec![key.clone()],
+    ));
+    let events = watching::watch::<Cluster>(
+        context.client.clone(),
+        &context.namespace,
+        watcher::Config::default(),
+    );
+    let changed = watching::rows(events, Arc::clone(&clusters));
+    let (of_clusters, of_rows, of_windows) = (all.clone(), all.clone(), all);
+    let rows = context.registry.subscribe();
+    let opened = windows.changes();
+    let (gate, registry) = (Arc::clone(&clusters), Arc::clone(&context.registry));
+    let shared = Arc::new(Shared {
+        reader: Reader::new(context.client.clone(), &context.namespace),
+        gaps: Gaps::new(context.gap),
+        upgrades: store,
+        clusters,
+        windows,
+        readings: Mutex::default(),
+        preflights: Mutex::default(),
+        context,
+    });
+    runner
+        .on(changed.flat_map(move |_| of_clusters()))
+        .on(rows.flat_map(move |_| of_rows()))
+        .on(opened.flat_map(move |()| of_windows()))
+        .after(async move { gate.synced().await })
+        .after(async move { registry.synced().await })
+        .run(shared, reconcile)
+        .await;
+}
+
+async fn reconcile(upgrade: Arc<ClusterUpgrade>, shared: Arc<Shared>) -> Result<Action, Error> {
+    if upgrade.metadata.deletion_timestamp.is_some() {
+        shared.forget(&upgrade);
+        return Ok(Action::await_change());
+    }
+    let Some(windows) = shared.windows.current() else {
+        return Ok(Action::requeue(JUST_READ));
+    };
+    shared.check_unseen(&upgrade).await?;
+    let mut spent = Duration::ZERO;
+    for _round in 0..ROUNDS {
+        let began = Instant::now();
+        let next = shared.pass(&upgrade, &windows);
+        spent += began.elapsed();
+        match next? {
+            Next::Read(clusters) => shared.read(&upgrade, clusters).await,
+            Next::Preflight(clusters) => shared.look_into(clusters).await,
+            Next::Write(seen, decided) => {
+                let action = shared.act(&upgrade, &seen, decided).await?;
+                tokio::time::sleep((spent * GATHER).min(GATHER_AT_MOST)).await;
+                return Ok(action);
+            }
+        }
+    }
+    Err(Error::Restless(upgrade.name_any()))
+}
+
+impl Shared {
+    fn clock(&self) -> &Clock {
+        &self.context.clock
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.context.registry
+    }
+
+    /// What is next, from what is fresh enough of what was read.
+    fn pass(&self, upgrade: &ClusterUpgrade, windows: &Windows) -> Result<Next, SelectorError> {
+        let key = Key::of(upgrade);
+        let stored = upgrade.status.as_ref().and_then(|status| status.rollout.as_ref());
+        let memory = memory::recall(stored, upgrade.metadata.uid.as_deref()).memory;
+        let clusters = self.clusters.all();
+        let (readings, preflights) = (
+            self.fresh_readings(&key, &clusters, &memory),
+            self.fresh_preflights(),
+        );
+        let lists = Lists {
+            upgrades: &self.upgrades.state(),
+            clusters: &clusters,
+            row: &|name| self.registry().get(name),
+            readings: &readings,
+            preflights: &preflights,
+            windows,
+            gap: self.gaps.before(&key, stored),
+            now: self.clock().now(),
+        };
+        pass::next(upgrade, &lists)
+    }
+
+    /// What was read of Clusters and is still so, as far as the watch says: of one that moves also what the watch does not show.
+    fn fresh_readings(
+        &self,
+        upgrade: &Key,
+        clusters: &[Arc<ClusterFacts>],
+        memory: &Memory,
+    ) -> BTreeMap<String, Read> {
+        let known = self.readings.lock();
+        let fresh = clusters.iter().filter_map(|facts| {
+            let known = known.get(&(upgrade.clone(), facts.name.clone()))?;
+            let age = known.at.elapsed();
+            let moves = memory.charges.contains_key(facts.name.as_str()) || !is_settled(&known.value);
+            let same = known.of == facts.resource_version && (!moves || age < AGAIN);
+            (same || age < JUST_READ).then(|| (facts.name.clone(), known.value.clone()))
+        });
+        fresh.collect()
+    }
+
+    fn fresh_preflights(&self) -> BTreeMap<String, LookedInto> {
+        let known = self.preflights.lock();
+        let fresh = known
+            .iter()
+            .filter(|(_, known)| known.at.elapsed() < PREFLIGHT_AGAIN);
+        fresh
+            .map(|(cluster, known)| (cluster.clone(), known.value.clone()))
+            .collect()
+    }
+
+    /// Reads the objects of Clusters, several at a time.
+    async fn read(&self, upgrade: &ClusterUpgrade, clusters: BTreeSet<String>) {
+        let Some(target) = Version::parse(&upgrade.spec.target.kubernetes) else {
+            return;
+        };
+        let what: &[UpgradePart] = &upgrade.spec.what;
+        let read = stream::iter(clusters).map(|cluster| async move {
+            let read = self.reader.read(&cluster, what, target, self.registry()).await;
+            (cluster, read.map(Arc::new).map_err(|error| explain(&error)))
+        });
+        let mut read = read.buffer_unordered(AT_ONCE);
+        while let Some((cluster, value)) = read.next().await {
+            let shown = self.clusters.get(&Key::new(&self.context.namespace, &cluster));
+            let of = match &value {
+                Ok(reading) => reading.cluster.resource_version.clone(),
+                Err(_) => shown
+                    .map(|facts| facts.resource_version.clone())
+                    .unwrap_or_default(),
+            };
+            let known = Known {
+                of,
+                at: Instant::now(),
+                value,
+            };
+            self.readings.lock().insert((Key::of(upgrade), cluster), known);
+        }
+    }
+
+    /// Looks into clusters that would begin, several at a time.
+    async fn look_into(&self, clusters: BTreeSet<String>) {
+        let found = stream::iter(clusters).map(|cluster| async move {
+            let found = match self.registry().client(&cluster) {
+                Ok(client) => preflight::read(&client).await.map_err(|error| explain(&error)),
+                Err(error) => Err(error.to_string()),
+            };
+            (cluster, found.map(|found| preflight::judge(&found)))
+        });
+        let mut found = found.buffer_unordered(AT_ONCE);
+        while let Some((cluster, value)) = found.next().await {
+            let known = Known {
+                of: String::new(),
+                at: Instant::now(),
+                value,
+            };
+            self.preflights.lock().insert(cluster, known);
+        }
+    }
+
+    /// Fails if a Cluster is there that is being changed, and the watch does not show it (W1).
+    async fn check_unseen(&self, upgrade: &ClusterUpgrade) -> Result<(), Error> {
+        let stored = upgrade.status.as_ref().and_then(|status| status.rollout.as_ref());
+        let recalled = memory::recall(stored, upgrade.metadata.uid.as_deref());
+        let known = (!recalled.lost).then_some(&recalled.memory);
+        let read = |unit: &UnitId| {
+            let facts = self
+                .clusters
+                .get(&Key::new(&self.context.namespace, unit.as_str()))?;
+            Some(Incarnation::of(&facts.uid))
+        };
+        let missing = muster_driver::missing(known, Vec::new(), read, &Rules::shipped());
+        for holder in missing {
+            let uid = self.registry().read_uid(holder.unit.as_str()).await?;
+            if uid.is_some_and(|uid| holder.is(Incarnation::of(&uid))) {
+                return Err(Error::Behind(holder.unit.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries a decision out: first the memory, then one field of each Cluster that is to change.
+    async fn act(
+        &self,
+        upgrade: &ClusterUpgrade,
+        seen: &Observation,
+        decided: Option<Box<Decided>>,
+    ) -> Result<Action, Error> {
+        let now = self.clock().now();
+        let (status, events) = match &decided {
+            None => (status::idle(upgrade, seen, now), Vec::new()),
+            Some(decided) => status::rolling(upgrade, seen, decided.decision(), now)?,
+        };
+        let upgrades: Api<ClusterUpgrade> =
+            Api::namespaced(self.context.client.clone(), &self.context.namespace);
+        let before = upgrade.status.as_ref();
+        let written = patch_if_changed(&upgrades, upgrade, before, &status, manager::CONTROLLER).await;
+        let Some(decided) = decided else {
+            written?;
+            return Ok(Action::await_change());
+        };
+        let remembered = decided.written(written)?;
+        let memory = &remembered.decision().memory;
+        let mut writes: Vec<(String, Vec<Carrier>)> = remembered
+            .writes(&Fields { seen })
+            .into_iter()
+            .map(|write| (write.planned().unit.to_string(), write.write().clone()))
+            .collect();
+        writes.extend(pass::following(seen, memory));
+        // All are tried: one Cluster that cannot be written holds up no other.
+        let mut outcome = Ok(());
+        for (cluster, fields) in &writes {
+            for field in fields {
+                outcome = outcome.and(self.write(upgrade, cluster, field).await);
+            }
+            self.readings.lock().retain(|(_, name), _| name != cluster);
+        }
+        for event in events {
+            info!(
+                upgrade = upgrade.name_any(),
+                reason = event.reason,
+                "{}",
+                event.note
+            );
+            self.context.events.publish(upgrade, event).await;
+        }
+        outcome?;
+        Ok(self.next(seen, memory, remembered.decision().wake_at.map(timestamp)))
+    }
+
+    /// Writes the version into one field, on the version of the object that was read. A field that another manager updates is taken over; one
+    /// that another manager applies is not touched.
+    async fn write(&self, upgrade: &ClusterUpgrade, cluster: &str, field: &Carrier) -> Result<(), Error> {
+        let version = &upgrade.spec.target.kubernetes;
+        let mut body = field
+            .path
+            .iter()
+            .rev()
+            .fold(json!(version), |value, name| json!({*name: value}));
+        body["apiVersion"] = json!(field.resource.api_version);
+        body["kind"] = json!(field.resource.kind);
+        body["metadata"] = json!({
+            "name": field.name, "namespace": self.context.namespace, "uid": field.uid,
+            "resourceVersion": field.resource_version,
+        });
+        let api: Api<DynamicObject> = Api::namespaced_with(
+            self.context.client.clone(),
+            &self.context.namespace,
+            &field.resource,
+        );
+        let by = PatchParams {
+            field_manager: Some(manager::UPGRADES.to_owned()),
+            force: field.is_updated_by_another,
+            ..PatchParams::default()
+        };
+        let name = field.told();
+        let what = format!("writing {} of {name}", field.path.join("."));
+        match call(what, api.patch(&field.name, &by, &Patch::Apply(body))).await {
+            Ok(_) => {
+                info!(
+                    upgrade = upgrade.name_any(),
+                    cluster, "{name} is told to have {version}"
+                );
+                Ok(())
+            }
+            Err(error) if error.is_conflict() => Err(Error::Overtaken(name)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// When time alone brings something: a deadline of the engine, a hold or a window that ends, or objects that are to be read again.
+    fn next(&self, seen: &Observation, memory: &Memory, wake_at: Option<Timestamp>) -> Action {
+        let moving = seen
+            .clusters
+            .iter()
+            .any(|cluster| pass::is_moving(seen, memory, &cluster.facts.name));
+        let hindered = self
+            .preflights
+            .lock()
+            .values()
+            .any(|known| !matches!(known.value, Ok(None)));
+        let unread = seen.clusters.iter().any(|cluster| cluster.reading.is_none());
+        let now = self.clock().now();
+        let at = wake_at.into_iter().chain(seen.until).min();
+        let at = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        let again = (moving || unread).then_some(AGAIN);
+        let look = hindered.then_some(PREFLIGHT_AGAIN);
+        match at.into_iter().chain(again).chain(look).min() {
+            Some(wait) => Action::requeue(wait.max(Duration::from_millis(1))),
+            None => Action::await_change(),
+        }
+    }
+
+    fn forget(&self, upgrade: &ClusterUpgrade) {
+        let key = Key::of(upgrade);
+        self.gaps.forget(&key);
+        self.readings.lock().retain(|(of, _), _| *of != key);
+    }
+}
+
+/// What was read may stay as it is for as long as the watch shows no change.
+fn is_settled(value: &Read) -> bool {
+    value
+        .as_ref()
+        .is_ok_and(|reading| !matches!(reading.served, super::evidence::Served::Unknown(_)))
+}

@@ -1,0 +1,181 @@
+//! A ClusterUpgrade's status: what was observed and decided, for people, for tools, and as the engine's memory. Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
+use muster_api::{
+    cluster_upgrade::{ClusterUpgrade, ClusterUpgradeStatus},
+    conditions::{self, Conditions, Status},
+    control::Control,
+    labels::annotation,
+    reasons::{ObjectReason, Reason},
+};
+use muster_rollout as engine;
+
+use super::pass::{self, Observation};
+use crate::{
+    module::{
+        command::{Address, command},
+        events::{self, Scene},
+        gates::{Answers, Gates},
+        groups::groups,
+        heard::{self, Heard},
+        memory,
+        reasons::{self, Background, Explained, Pause, Words},
+        status as shared,
+    },
+    runtime::Event,
+};
+
+/// The status while nothing can be decided: suspended, or a spec that cannot be acted on. Everything else stays as it was.
+pub fn idle(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> ClusterUpgradeStatus {
+    let said = match &seen.invalid {
+        Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message)
+            .stalled(invalid.reason, &*invalid.message),
+        None => Conditions::ready(
+            Status::False,
+            ObjectReason::Suspended,
+            "spec.suspend is true: no Cluster is told to change; those that were told go on",
+        ),
+    };
+    let before = upgrade.status.clone().unwrap_or_default();
+    let conditions = merged(upgrade, &said, &before.conditions, now);
+    ClusterUpgradeStatus {
+        observed_generation: upgrade.metadata.generation,
+        state: shared::state(&conditions, &[]),
+        conditions,
+        ..before
+    }
+}
+
+/// The status of a ClusterUpgrade that rolls, or rests, and what happened.
+pub fn rolling(
+    upgrade: &ClusterUpgrade,
+    seen: &Observation,
+    decision: &engine::Decision,
+    now: Timestamp,
+) -> Result<(ClusterUpgradeStatus, Vec<Event>), serde_json::Error> {
+    let before = upgrade.status.clone().unwrap_or_default();
+    let answers = Answers::new();
+    let revision = seen.target.map(pass::revision).unwrap_or_default();
+    let background = background(upgrade, seen, &revision, &answers, now);
+    let reasons = decision.reasons.iter();
+    let explained: Vec<Explained<'_>> = reasons
+        .map(|(unit, why)| {
+            let mut explained = reasons::explain(unit, why, &background);
+            if explained.reason == Reason::UpToDate && seen.newer.contains(explained.cluster) {
+                explained.reason = Reason::AlreadyNewer;
+            }
+            explained
+        })
+        .collect();
+    let summary = shared::summary(&seen.units, decision, &explained);
+    let attention = shared::attention(&explained, &before.attention, now);
+    let phase = decision.summary.phase;
+    let mut all = shared::standing(
+        &Words::UPGRADES,
+        &background.version,
+        phase,
+        &explained,
+        None,
+        &summary,
+    );
+    if let Some(halt) = shared::halt(decision, &explained) {
+        all = all.with(conditions::HALTED, Status::True, halt.reason, halt.message());
+    }
+    if let Some(pause) = &background.pause {
+        let message = format!("the rollout is paused{pause}; no new updates start, those in progress finish");
+        all = all.with(conditions::PAUSED, Status::True, Reason::Paused, message);
+    }
+    let conditions = merged(upgrade, &all, &before.conditions, now);
+    let units = seen.clusters.iter().map(|cluster| Heard {
+        name: &cluster.facts.name,
+        selected: cluster.selected,
+        said: seen.heard.get(&cluster.facts.name).map_or(&[][..], Vec::as_slice),
+    });
+    let controls = heard::all(&Words::UPGRADES, &seen.controls, units, now);
+    let scene = Scene {
+        words: &Words::UPGRADES,
+        version: &background.version,
+        summary: &summary,
+        attention: &before.attention,
+        aborted: &background.aborted,
+    };
+    let mut happened = events::between(&seen.memory.memory, decision, &explained, &scene);
+    happened.extend(events::conditions(&conditions, &before.conditions));
+    let status = ClusterUpgradeStatus {
+        observed_generation: upgrade.metadata.generation,
+        state: shared::state(&conditions, &explained),
+        conditions,
+        revision: Some(revision.clone()),
+        reasons: groups(&explained),
+        attention,
+        controls,
+        rollout: Some(memory::store(&decision.memory, upgrade.metadata.uid.as_deref())?),
+        summary: Some(summary.clone()),
+    };
+    Ok((status, happened))
+}
+
+fn background<'a>(
+    upgrade: &'a ClusterUpgrade,
+    seen: &'a Observation,
+    revision: &'a str,
+    answers: &'a Answers,
+    now: Timestamp,
+) -> Background<'a> {
+    let progress = seen.progress.iter();
+    Background {
+        words: &Words::UPGRADES,
+        namespace: upgrade.namespace().unwrap_or_default(),
+        module: address(upgrade),
+        pause: pause(upgrade, seen, now),
+        obstacles: &seen.obstacles,
+        progress: progress
+            .map(|(cluster, message)| (cluster.as_str(), message.clone()))
+            .collect(),
+        pins: std::collections::BTreeMap::new(),
+        source: None,
+        version: upgrade.spec.target.kubernetes.clone(),
+        revision,
+        aborted: seen.controls.aborted(revision),
+        stuck: false,
+        gates: Gates { stages: &[], answers },
+    }
+}
+
+/// The kind and name, as kubectl takes them.
+fn address(upgrade: &ClusterUpgrade) -> String {
+    format!("clusterupgrade/{}", upgrade.name_any())
+}
+
+fn pause(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> Option<Pause> {
+    let control = seen.controls.paused(now);
+    let lift = control.map(|_| {
+        let namespace = upgrade.namespace().unwrap_or_default();
+        let address = Address {
+            namespace: &namespace,
+            module: &address(upgrade),
+        };
+        command(&address, annotation::PAUSED, None)
+    });
+    let in_spec = upgrade
+        .spec
+        .rollout
+        .paused
+        .then(|| "set spec.rollout.paused to false".to_owned());
+    let ways: Vec<String> = in_spec.into_iter().chain(lift).collect();
+    (!ways.is_empty()).then(|| Pause {
+        told: control.map_or_else(String::new, Control::told),
+        resume: format!("; to resume: {}", ways.join(" and ")),
+    })
+}
+
+fn merged(
+    upgrade: &ClusterUpgrade,
+    all: &Conditions,
+    before: &[Condition],
+    now: Timestamp,
+) -> Vec<Condition> {
+    all.merge(before, upgrade.metadata.generation.unwrap_or_default(), now)
+}
