@@ -239,6 +239,10 @@ pub struct ClusterUpgradeStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ATTENTION), extend("x-kubernetes-list-type" = "atomic"))]
     pub controls: Vec<ControlStatus>,
+    /// Clusters, by folded names, that are confirmed without a word of their own API server: it does not serve /version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::MAX_MESSAGE))]
+    pub assumed: Option<String>,
     /// What the rollout engine remembers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,

@@ -143,6 +143,8 @@ words! {
         BudgetFull,
         /// A Machine of the Cluster is being remediated.
         Remediating,
+        /// Cluster API is changing Machines of the Cluster already.
+        RollingOut,
         /// What an upgrade must know first cannot be read.
         PreflightUnknown,
         /// A PodDisruptionBudget there allows no disruption: a drain would not end.
@@ -359,6 +361,7 @@ const CODES: &[Reason] = &[
     Reason::DisruptionsBlocked,
     Reason::WebhookUnavailable,
     Reason::AlreadyNewer,
+    Reason::RollingOut,
 ];
 
 impl Reason {
@@ -421,6 +424,7 @@ impl Reason {
             | Self::BusyWith
             | Self::BudgetFull
             | Self::Remediating
+            | Self::RollingOut
             | Self::PreflightUnknown
             | Self::DisruptionsBlocked
             | Self::WebhookUnavailable

@@ -290,6 +290,7 @@ pub fn precedence(reason: Reason) -> u8 {
         | Reason::BusyWith
         | Reason::BudgetFull
         | Reason::Remediating
+        | Reason::RollingOut
         | Reason::PreflightUnknown
         | Reason::DisruptionsBlocked
         | Reason::WebhookUnavailable => Reason::DependencyBehind.code(),

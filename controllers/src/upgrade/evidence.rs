@@ -15,8 +15,8 @@ pub struct Reading {
     pub cluster: ClusterFacts,
     /// The objects with a field of the version, in the order in which they are changed.
     pub carriers: Vec<Carrier>,
-    /// The object of the control plane, where its field is Cluster API's own: a topology.
-    pub control_plane: Option<Carrier>,
+    /// The control plane and the workers of a Cluster with a topology, whose fields are Cluster API's own; read once it was told.
+    pub parts: Vec<Carrier>,
     /// The ClusterClass plans more than one minor version, one after the other.
     pub is_chained: bool,
     /// What its own API server says of its version.
@@ -120,8 +120,11 @@ fn waits_for(
     what: &[UpgradePart],
     target: Version,
 ) -> Option<String> {
-    let carriers = reading.carriers.iter().chain(&reading.control_plane);
-    of_cluster(cluster)
+    let mut carriers = reading.carriers.iter().chain(&reading.parts);
+    carriers
+        .find_map(|carrier| unfinished(carrier, target))
+        .or_else(|| machines(cluster, target))
+        .or_else(|| of_cluster(cluster))
         .or_else(|| {
             carriers
                 .into_iter()

@@ -106,6 +106,8 @@ pub struct Observation {
     pub progress: BTreeMap<String, String>,
     /// Clusters that have a newer version than the target.
     pub newer: BTreeSet<String>,
+    /// Clusters whose own API server does not say its version.
+    pub assumed: BTreeSet<String>,
     /// What became of what people say about Clusters.
     pub heard: BTreeMap<String, Vec<ControlStatus>>,
     /// When a hold of a Cluster ends by itself, or a window opens or closes.
@@ -217,7 +219,14 @@ impl Observation {
                 gap: self.gap.into(),
             }
         };
-        recalled.believed(&self.units, millis(now)).into_owned()
+        // Only the target can have been written by a ClusterUpgrade: what Clusters had before says nothing of what this one did.
+        let told = self.target.and_then(hashes).map(|(_, digest)| digest);
+        let is_told = |unit: &&engine::Unit| match unit.assigned.map(|row| row.content) {
+            Some(engine::Content::Carries { digest, .. }) => Some(digest) == told,
+            _ => false,
+        };
+        let units: Vec<engine::Unit> = self.units.iter().filter(is_told).cloned().collect();
+        recalled.believed(&units, millis(now)).into_owned()
     }
 }
 
@@ -265,6 +274,7 @@ fn observation(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Observatio
         obstacles: BTreeMap::new(),
         progress: BTreeMap::new(),
         newer: BTreeSet::new(),
+        assumed: BTreeSet::new(),
         heard: BTreeMap::new(),
         until: None,
     })
@@ -312,6 +322,11 @@ fn read(
     share(&mut units, seen, &rollout);
     seen.units = units;
     (seen.obstacles, seen.progress, seen.newer) = (obstacles, progress, newer);
+    let assumed = seen.clusters.iter().filter(|cluster| {
+        let reading = cluster.reading.as_ref();
+        reading.is_some_and(|reading| reading.served == Served::Nothing)
+    });
+    seen.assumed = assumed.map(|cluster| cluster.facts.name.clone()).collect();
     (seen.heard, seen.until) = (all_heard, ends.into_iter().min());
     Ok(())
 }
@@ -379,7 +394,7 @@ impl Reader<'_> {
             .is_some_and(|oldest| oldest > self.target);
         let standing = shown
             .zip(reading)
-            .and_then(|(shown, reading)| self.standing(reading, shown));
+            .and_then(|(shown, reading)| self.standing(reading, shown, charge.is_some()));
         let (revision, digest) = hashes(self.target).unzip();
         let assigned = shown.and_then(|shown| {
             let (revision, digest) = hashes(shown.version)?;
@@ -491,21 +506,28 @@ impl Reader<'_> {
         })
     }
 
-    fn standing(&self, reading: &Reading, shown: Shown) -> Option<evidence::Standing> {
+    /// `is_charged`: the memory names a change of it.
+    fn standing(&self, reading: &Reading, shown: Shown, is_charged: bool) -> Option<evidence::Standing> {
         if let Some(newer) = reading.oldest().filter(|oldest| *oldest > self.target) {
             return Some(evidence::Standing {
                 state: engine::State::Succeeded,
                 message: format!("it has {newer}"),
             });
         }
-        // What a Cluster has that nothing was changed of is its own API server's to say only once it matters.
         let is_target = shown.version == self.target;
-        let what = if is_target {
-            &self.upgrade.spec.what[..]
-        } else {
-            &[]
-        };
-        evidence::standing(reading, what, shown.version)
+        if is_target || is_charged {
+            let what = if is_target {
+                &self.upgrade.spec.what[..]
+            } else {
+                &[]
+            };
+            return evidence::standing(reading, what, shown.version);
+        }
+        // What a Cluster does of which nothing was changed is no change of ours, and takes no slot.
+        Some(evidence::Standing {
+            state: engine::State::Succeeded,
+            message: String::new(),
+        })
     }
 
     /// What stands in the way of a Cluster; `moves`: it was told to have the target, or needs not be told.
@@ -585,11 +607,26 @@ impl Reader<'_> {
             let message = "a Machine of it is being remediated: it takes its turn when that is over";
             return Way::NotYet(Reason::Remediating, message.to_owned());
         }
+        let settled = evidence::standing(reading, &[], oldest);
+        let strict = self.upgrade.spec.preflight == Preflight::Strict;
+        match settled {
+            Some(standing) if standing.state == engine::State::Succeeded => {}
+            _ if !strict => {}
+            Some(standing) => {
+                let message = format!(
+                    "it takes its turn when what it does now is done: {}",
+                    standing.message
+                );
+                return Way::NotYet(Reason::RollingOut, message);
+            }
+            None => {
+                let message = "it takes its turn when Cluster API has observed it as it is";
+                return Way::NotYet(Reason::RollingOut, message.to_owned());
+            }
+        }
         match self.lists.preflights.get(&reading.cluster.name) {
             Some(Ok(Some((reason, message)))) => Way::NotYet(*reason, message.clone()),
-            Some(Err(error)) if self.upgrade.spec.preflight == Preflight::Strict => {
-                Way::NotYet(Reason::PreflightUnknown, error.clone())
-            }
+            Some(Err(error)) if strict => Way::NotYet(Reason::PreflightUnknown, error.clone()),
             Some(Ok(None) | Err(_)) | None => Way::Free,
         }
     }
@@ -704,9 +741,4 @@ pub fn following(seen: &Observation, memory: &Memory) -> Vec<(String, Vec<Carrie
 /// Whether the objects of a Cluster are read again soon: it is being changed, or not confirmed where it should be.
 pub fn is_moving(seen: &Observation, memory: &Memory, name: &str) -> bool {
     memory.charges.contains_key(name) || seen.progress.contains_key(name) && !seen.newer.contains(name)
-}
-
-/// Nothing was asked yet of an API server whose Cluster was told to have the target.
-pub fn asks_server(reading: &Reading, target: Version) -> bool {
-    reading.served == Served::NotAsked && reading.has_begun(target)
 }

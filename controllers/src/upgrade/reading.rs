@@ -86,7 +86,7 @@ impl Reader {
         let resource = cluster::Version::V1Beta2.api_resource();
         let facts = self.cluster(name).await?.1;
         let mut carriers = Vec::new();
-        let mut control_plane = None;
+        let mut parts = Vec::new();
         if facts.topology.is_none() {
             if what.contains(&UpgradePart::ControlPlane)
                 && let Some(reference) = &facts.control_plane
@@ -96,10 +96,11 @@ impl Reader {
             if what.contains(&UpgradePart::Workers) {
                 carriers.extend(self.workers(name).await?);
             }
-        } else if told(&facts, target)
-            && let Some(reference) = &facts.control_plane
-        {
-            control_plane = Some(self.control_plane(reference).await?);
+        } else if told(&facts, target) {
+            if let Some(reference) = &facts.control_plane {
+                parts.push(self.control_plane(reference).await?);
+            }
+            parts.extend(self.workers(name).await?);
         }
         // Last: what the Cluster says of its objects is not older than what they say themselves.
         let (object, facts) = self.cluster(name).await?;
@@ -109,7 +110,7 @@ impl Reader {
         let mut reading = Reading {
             cluster: facts,
             carriers,
-            control_plane,
+            parts,
             is_chained: false,
             served: Served::NotAsked,
         };

@@ -449,8 +449,14 @@ impl Shared {
         let at = wake_at.into_iter().chain(seen.until).min();
         let at = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
         let again = (moving || unread).then_some(AGAIN);
+        // The watch shows another version than was just read.
+        let behind = seen.clusters.iter().any(|cluster| {
+            let read = cluster.reading.as_ref();
+            read.is_some_and(|read| read.cluster.resource_version != cluster.facts.resource_version)
+        });
+        let behind = behind.then_some(JUST_READ);
         let look = hindered.then_some(PREFLIGHT_AGAIN);
-        match at.into_iter().chain(again).chain(look).min() {
+        match at.into_iter().chain(again).chain(look).chain(behind).min() {
             Some(wait) => Action::requeue(wait.max(Duration::from_millis(1))),
             None => Action::await_change(),
         }

@@ -5,10 +5,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use muster_api::{
     cluster_upgrade::{ClusterUpgrade, ClusterUpgradeStatus},
-    conditions::{self, Conditions, Status},
+    conditions::{self, Conditions, Status, bounded},
     control::Control,
     labels::annotation,
+    ranges,
     reasons::{ObjectReason, Reason},
+    schema::MAX_MESSAGE,
 };
 use muster_rollout as engine;
 
@@ -111,10 +113,22 @@ pub fn rolling(
         reasons: groups(&explained),
         attention,
         controls,
+        assumed: assumed(seen, &explained),
         rollout: Some(memory::store(&decision.memory, upgrade.metadata.uid.as_deref())?),
         summary: Some(summary.clone()),
     };
     Ok((status, happened))
+}
+
+/// Those that are confirmed without a word of their own API server.
+fn assumed(seen: &Observation, explained: &[Explained<'_>]) -> Option<String> {
+    let confirmed = explained.iter().filter(|told| told.reason == Reason::UpToDate);
+    let names: Vec<&str> = confirmed
+        .map(|told| told.cluster)
+        .filter(|name| seen.assumed.contains(*name))
+        .collect();
+    let folded = ranges::fold(names.iter().copied());
+    (!names.is_empty()).then(|| bounded(&folded, MAX_MESSAGE).into_owned())
 }
 
 fn background<'a>(

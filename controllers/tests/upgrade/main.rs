@@ -1,0 +1,14 @@
+//! ClusterUpgrades on API servers of this process, on paused time, with a Cluster API that is played: which Cluster changes next, what confirms
+//! it, what stops it, and that one field of a Cluster is written and nothing else.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a test ends at the first thing that is not as it must be"
+)]
+
+mod bed;
+mod evidence;
+mod hindered;
+mod rolled;
