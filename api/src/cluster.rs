@@ -1,4 +1,5 @@
-//! Cluster API's Cluster, as far as muster reads it: v1beta2 and v1beta1. muster never writes one here, and never needs a whole one.
+//! Cluster API's Cluster, as far as muster reads it: v1beta2 and v1beta1. Nothing is written to one here, and a whole one is
+//! never needed; the version of a Cluster is written by a ClusterUpgrade alone.
 
 use std::{collections::BTreeMap, fmt};
 

@@ -38,9 +38,14 @@ Examples:
 
 /// Runs the process of the management cluster until SIGTERM or Ctrl-C.
 pub async fn controller(cluster: &ClusterFlags, flags: ControllerFlags) -> anyhow::Result<u8> {
-    let ControllerFlags { process, dashboard } = flags;
+    let ControllerFlags {
+        process,
+        upgrades,
+        dashboard,
+    } = flags;
     logs::start(process.log_format);
-    let setup = setup(cluster, process).await?;
+    let mut setup = setup(cluster, process).await?;
+    setup.options.upgrades = upgrades;
     // Beside the controllers, and not one of them: it needs no lease, and its end would not be theirs.
     let _beside = dashboard::beside(cluster, dashboard)
         .await?
@@ -127,6 +132,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
             binding_kinds: kinds?,
             record_decisions,
             nodes: None,
+            upgrades: false,
         },
         clock,
         jitter: Jitter::from_system(),

@@ -42,6 +42,7 @@ use crate::{
     remoteassemblage,
     rolloutwindow::{self, WatchedWindows},
     runtime::{Base, Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
+    upgrade,
     zones::PreflightError,
 };
 
@@ -115,6 +116,13 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
             let windows = Arc::<WatchedWindows>::default();
             tasks.spawn("windows", Arc::clone(&windows).run(context.clone()));
             tasks.control("rolloutwindow", rolloutwindow::run(context.clone()));
+            if context.options.upgrades {
+                let setup = upgrade::Setup {
+                    context: context.clone(),
+                    windows: Arc::clone(&windows),
+                };
+                tasks.control("clusterupgrade", upgrade::run(setup));
+            }
             tasks.control(
                 "module",
                 module::run::<muster_api::Module>(

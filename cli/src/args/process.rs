@@ -17,6 +17,9 @@ use crate::{
 pub struct ControllerFlags {
     #[command(flatten)]
     pub process: ProcessFlags,
+    /// Also roll the versions of ClusterUpgrades over Clusters that ask for it (docs/upgrades.md)
+    #[arg(long, env = "MUSTER_UPGRADES")]
+    pub upgrades: bool,
     #[command(flatten)]
     pub dashboard: BesideFlags,
 }

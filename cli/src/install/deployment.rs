@@ -52,6 +52,9 @@ pub fn deployment(role: Role, works_in: &str, flags: &InstallFlags) -> Value {
     if flags.nodes {
         arguments.push("--nodes".to_owned());
     }
+    if flags.upgrades {
+        arguments.push("--upgrades".to_owned());
+    }
     let mut ports = vec![json!({"name": "metrics", "containerPort": PORT})];
     if let Some(auth) = flags.dashboard {
         arguments.extend(pane::arguments(auth));

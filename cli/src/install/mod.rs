@@ -10,6 +10,7 @@ mod network;
 mod nodes;
 mod pane;
 mod rights;
+mod upgrades;
 pub mod zones;
 
 use std::{
@@ -44,6 +45,7 @@ Examples:
   muster install --export --downstream --sync flux                        where Flux carries out
   muster install --export --nodes --crds                                  also NodeModules, and the agents of nodes (docs/nodes.md)
   muster install --export --zones --crds -n mimir | kubectl apply --server-side -f -      StatefulSets of several zones (docs/zones.md)
+  muster install --export --management --upgrades --crds                  also ClusterUpgrades (docs/upgrades.md)
   muster install --export --machines --updaters updaters.yaml --crds      Cluster API's updates in place (docs/machines.md)";
 
 /// The image unless another is named.
@@ -57,6 +59,9 @@ pub struct InstallFlags {
     /// For the management cluster: muster controller
     #[arg(long, required_unless_present_any = ["downstream", "nodes", "zones", "machines"])]
     pub management: bool,
+    /// With --management: also ClusterUpgrades, and the right to write the versions of Clusters (docs/upgrades.md)
+    #[arg(long, requires = "management")]
+    pub upgrades: bool,
     /// For a downstream cluster: muster agent
     #[arg(long, conflicts_with = "management")]
     pub downstream: bool,
@@ -180,6 +185,7 @@ pub fn management(image: &str, sync: Sync, namespace: &str, cluster_api: bool) -
 pub fn everything(namespace: &str) -> Vec<Value> {
     let flags = InstallFlags {
         management: true,
+        upgrades: true,
         dashboard: Some(Auth::Token),
         notify: true,
         ..InstallFlags::of(IMAGE, Sync::Builtin)
@@ -195,6 +201,7 @@ impl InstallFlags {
         Self {
             export: true,
             management: false,
+            upgrades: false,
             downstream: false,
             nodes: false,
             zones: false,
@@ -296,6 +303,9 @@ fn definitions(flags: &InstallFlags) -> Vec<CustomResourceDefinition> {
     if flags.nodes {
         definitions.extend(crds::nodes());
     }
+    if flags.upgrades {
+        definitions.extend(crds::upgrades());
+    }
     definitions.extend(flags.cluster_api.then(crds::cluster_api));
     definitions
 }
@@ -321,6 +331,9 @@ fn objects(flags: &InstallFlags, works_in: &str) -> Vec<Value> {
     objects.extend(rights::objects(role, works_in, flags.sync, flags.notify));
     if let Some(auth) = flags.dashboard {
         objects.extend(pane::objects(works_in, auth));
+    }
+    if flags.upgrades {
+        objects.extend(upgrades::objects(works_in));
     }
     objects.push(network::policy(role, flags));
     if flags.nodes {

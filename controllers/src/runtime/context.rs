@@ -53,6 +53,8 @@ pub struct Options {
     pub record_decisions: Option<PathBuf>,
     /// An agent rolls NodeModules over the nodes of its cluster; taints that go once a node is configured for the first time.
     pub nodes: Option<Vec<StartupTaint>>,
+    /// A controller rolls the versions of ClusterUpgrades over Clusters.
+    pub upgrades: bool,
 }
 
 impl Default for Options {
@@ -63,6 +65,7 @@ impl Default for Options {
             binding_kinds: BTreeSet::new(),
             record_decisions: None,
             nodes: None,
+            upgrades: false,
         }
     }
 }
