@@ -151,6 +151,7 @@ pub fn generated() -> Vec<(String, String)> {
         .chain(zones())
         .chain(nodes())
         .chain(machines())
+        .chain(upgrades())
         .chain(flux())
         .chain(rollout_operator())
         .chain([cluster_api()]);

@@ -36,6 +36,7 @@ fn columns_of_each_kind() {
     NodeAssemblage: READY STATUS AGENT AGE (MESSAGE)
     NodeBudget: CONTROL-PLANE WORKERS CHANGING AGE
     UpdatePlan: SOURCE UPDATED AGE (TARGET) (TO)
+    ClusterUpgrade: VERSION UPDATED FAILED STATUS AGE (UPDATING) (SKIPPED) (MESSAGE)
     ");
 }
 

@@ -105,6 +105,7 @@ fn every_kind_is_found_by_its_names_and_the_category() {
     NodeAssemblage nodeassemblages nasm
     NodeBudget nodebudgets nbud
     UpdatePlan updateplans uplan
+    ClusterUpgrade clusterupgrades cup
     ");
 }
 

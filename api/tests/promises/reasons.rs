@@ -6,11 +6,11 @@ use muster_api::reasons::{Bucket, EventReason, ObjectReason, Reason};
 
 /// Copied from the contract; `|` separates its groups.
 const PAGE: &str = "Deleting ClusterPaused ControlPlaneNotReady NoKubeconfig KubeconfigRejected Unreachable \
-    CredentialsRejected KindMissing SyncUnsupported LostInChange NodeNotReady NodeUnsupported AgentMissing AgentTooOld HeldLocally Held Pinned NameConflict BindingFailed | WithdrawalHeld Withdrawing | \
+    CredentialsRejected KindMissing SyncUnsupported VersionSkew ManagedElsewhere Conflict LostInChange NodeNotReady NodeUnsupported AgentMissing AgentTooOld HeldLocally Held Pinned NameConflict BindingFailed | WithdrawalHeld Withdrawing | \
     WriteFailed Failed \
     Overdue NotPickedUp AlreadyUnready Relapsed Updating Soaking Reverting | KnownBad Halted Aborted Paused \
-    WindowInvalid WindowClosed DependencyBehind BusyWith BudgetFull SourceNotReady WaitingApproval WaitingGate WaitingStage WaitingDomain WaitingBatch WaitingTurn | \
-    UpToDate Excluded";
+    WindowInvalid WindowClosed DependencyBehind BusyWith BudgetFull Remediating RollingOut PreflightUnknown DisruptionsBlocked WebhookUnavailable SourceNotReady WaitingApproval WaitingGate WaitingStage WaitingDomain WaitingBatch WaitingTurn | \
+    AlreadyNewer UpToDate Excluded";
 
 fn groups() -> Vec<Vec<&'static str>> {
     PAGE.split('|')

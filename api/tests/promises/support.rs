@@ -13,6 +13,7 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
         crds::downstream(),
         crds::nodes(),
         crds::machines(),
+        crds::upgrades(),
     ];
     all.into_iter().flatten().collect()
 }
