@@ -84,7 +84,16 @@ fn all() -> Vec<Why> {
     let unread = Why::Closed {
         reason: carried(Reason::WindowInvalid),
     };
-    let behind = [Reason::BusyWith, Reason::BudgetFull].map(|reason| Why::NotYet {
+    let behind = [
+        Reason::BusyWith,
+        Reason::BudgetFull,
+        Reason::Remediating,
+        Reason::RollingOut,
+        Reason::PreflightUnknown,
+        Reason::DisruptionsBlocked,
+        Reason::WebhookUnavailable,
+    ];
+    let behind = behind.map(|reason| Why::NotYet {
         reason: carried(reason),
     });
     each_variant()
@@ -101,15 +110,17 @@ fn the_engine_and_the_public_table_order_every_reason_alike() {
     ranks.sort_unstable();
     ranks.dedup();
     let reasons: Vec<Reason> = ranks.iter().map(|(reason, _)| *reason).collect();
-    assert_eq!(
-        reasons,
-        Reason::ALL,
-        "every public reason has one rank in the engine"
-    );
+    // To the engine a Cluster with a newer version is one that has the target.
+    let known = Reason::ALL.iter().copied();
+    let known: Vec<Reason> = known.filter(|reason| *reason != Reason::AlreadyNewer).collect();
+    assert_eq!(reasons, known, "every public reason has one rank in the engine");
     // No unit has both of these, or the caller gives the first that holds, so that it does not matter which wins.
     let shared = BTreeSet::from([
         (Reason::KindMissing, Reason::SyncUnsupported),
-        (Reason::SyncUnsupported, Reason::LostInChange),
+        (Reason::SyncUnsupported, Reason::VersionSkew),
+        (Reason::VersionSkew, Reason::ManagedElsewhere),
+        (Reason::ManagedElsewhere, Reason::Conflict),
+        (Reason::Conflict, Reason::LostInChange),
         (Reason::LostInChange, Reason::NodeNotReady),
         (Reason::NodeNotReady, Reason::NodeUnsupported),
         (Reason::NodeUnsupported, Reason::AgentMissing),
@@ -117,6 +128,11 @@ fn the_engine_and_the_public_table_order_every_reason_alike() {
         (Reason::HeldLocally, Reason::Held),
         (Reason::DependencyBehind, Reason::BusyWith),
         (Reason::BusyWith, Reason::BudgetFull),
+        (Reason::BudgetFull, Reason::Remediating),
+        (Reason::Remediating, Reason::RollingOut),
+        (Reason::RollingOut, Reason::PreflightUnknown),
+        (Reason::PreflightUnknown, Reason::DisruptionsBlocked),
+        (Reason::DisruptionsBlocked, Reason::WebhookUnavailable),
         (Reason::WriteFailed, Reason::Failed),
         (Reason::WindowInvalid, Reason::WindowClosed),
         (Reason::WindowClosed, Reason::DependencyBehind),
