@@ -45,6 +45,7 @@ pub mod schema;
 pub mod selector;
 pub mod sync;
 pub mod template;
+pub mod text;
 pub mod update_plan;
 pub mod validate;
 pub mod zonerollout;

@@ -3,7 +3,6 @@
 //! Invariant: what objects say cannot steer the terminal: control characters, and turns of the direction of writing, are shown as U+FFFD.
 
 use std::{
-    borrow::Cow,
     fmt::{self, Write as _},
     io::{self, ErrorKind, IsTerminal as _, Write as _},
     process,
@@ -19,6 +18,7 @@ use crossterm::{
 };
 use jiff::Timestamp;
 use muster_api::age;
+pub use muster_api::text::safe;
 use muster_dashboard::Shape;
 
 /// The exit code of a command whose reader went away, as a shell gives it for SIGPIPE (128 and 13): what was to be told or followed is not
@@ -86,19 +86,6 @@ pub fn line(text: &str) {
 /// Prints a line to standard error; if that is closed, there is nobody to tell.
 pub fn complaint(text: &str) {
     let _ = writeln!(anstream::stderr(), "{}", safe(text));
-}
-
-/// The text without what a terminal would obey.
-pub fn safe(text: &str) -> Cow<'_, str> {
-    let steers = |character: char| {
-        (character.is_control() && character != '\n' && character != '\t')
-            || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if text.contains(steers) {
-        Cow::Owned(text.replace(steers, "\u{fffd}"))
-    } else {
-        Cow::Borrowed(text)
-    }
 }
 
 /// The text with its shapes in colour; a shape that is a sign of writing as well stays as it is.

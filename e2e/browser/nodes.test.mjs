@@ -75,7 +75,7 @@ test("words of a hold are words, not markup", async () => {
 });
 
 for (const colorScheme of ["light", "dark"]) {
-  test(`the pages of nodes can be read by everybody: ${colorScheme}`, async () => {
+  test(`the pages of nodes are accessible: ${colorScheme}`, async () => {
     const context = await chrome.newContext({ colorScheme, viewport: { width: 1280, height: 900 } });
     const page = await context.newPage();
     for (const path of PAGES) {

@@ -7,6 +7,8 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
+use muster_api::text::safe;
+use muster_controllers::runtime::call::explain;
 use muster_node_agent::command::{self, LogFormat, NodeAgentFlags, Program};
 use rustls::crypto::ring;
 use tokio::runtime::Builder;
@@ -35,11 +37,11 @@ struct Standard;
 impl Program for Standard {
     fn print(&self, text: &str) {
         // A closed standard output needs no text.
-        let _ = writeln!(io::stdout(), "{}", without_control(text));
+        let _ = writeln!(io::stdout(), "{}", safe(text));
     }
 
     fn complain(&self, text: &str) {
-        let _ = writeln!(io::stderr(), "{}", without_control(text));
+        let _ = writeln!(io::stderr(), "{}", safe(text));
     }
 
     fn log(&self, format: LogFormat, filter: &str) {
@@ -54,13 +56,6 @@ impl Program for Standard {
             LogFormat::Json => lines.json().init(),
         }
     }
-}
-
-fn without_control(text: &str) -> String {
-    text.replace(
-        |character: char| character.is_control() && character != '\n' && character != '\t',
-        "\u{fffd}",
-    )
 }
 
 // One thread: the agent waits most of its time, and only a process with one can enter the namespace of a host.
@@ -81,7 +76,7 @@ fn main() -> ExitCode {
     runtime.shutdown_background();
     ended.map_or_else(
         |error| {
-            Standard.complain(&format!("error: {error}"));
+            Standard.complain(&format!("error: {}", explain(&error)));
             ExitCode::from(UNKNOWN)
         },
         ExitCode::from,

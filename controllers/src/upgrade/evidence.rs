@@ -43,15 +43,18 @@ impl Reading {
         all?.into_iter().min()
     }
 
-    /// The carriers that are to be changed now. What comes later waits until what comes first is done.
+    /// The carriers that are to be changed now. What comes later waits until what comes first is done, and what another manager applies is
+    /// left to that.
     pub fn to_write(&self, target: Version) -> Vec<&Carrier> {
-        let behind = |carrier: &&Carrier| carrier.wanted.is_some_and(|wanted| wanted < target);
+        let behind = |carrier: &&Carrier| {
+            carrier.applied_by.is_none() && carrier.wanted.is_some_and(|wanted| wanted < target)
+        };
         let first = self
             .carriers
             .iter()
             .filter(|carrier| carrier.path == CONTROL_PLANE);
         if let Some(control_plane) = first.clone().next()
-            && (behind(&control_plane) || unfinished(control_plane, target).is_some())
+            && unfinished(control_plane, target).is_some()
         {
             return first.filter(behind).collect();
         }
@@ -71,7 +74,7 @@ impl Reading {
 pub struct Standing {
     /// For the engine.
     pub state: State,
-    /// What it waits for; how it was confirmed, where that rests on less than it should.
+    /// What it waits for; empty if it is confirmed.
     pub message: String,
 }
 
@@ -83,22 +86,17 @@ pub fn standing(reading: &Reading, what: &[UpgradePart], target: Version) -> Opt
         return None;
     }
     let done = done(cluster, reading);
-    let Some(message) = waits_for(cluster, reading, what, target) else {
-        let assumed = reading.served == Served::Nothing && what.contains(&UpgradePart::ControlPlane);
-        let message = if assumed {
-            "assumed: its API server does not serve /version"
-        } else {
-            ""
-        };
-        return Some(Standing {
+    let standing = match waits_for(cluster, reading, what, target) {
+        None => Standing {
             state: State::Succeeded,
-            message: message.to_owned(),
-        });
+            message: String::new(),
+        },
+        Some(message) => Standing {
+            state: State::Progressing(Progress { done, waiting: false }),
+            message,
+        },
     };
-    Some(Standing {
-        state: State::Progressing(Progress { done, waiting: false }),
-        message,
-    })
+    Some(standing)
 }
 
 /// Machines that are up to date: while they become more the deadline starts anew.
@@ -125,12 +123,6 @@ fn waits_for(
         .find_map(|carrier| unfinished(carrier, target))
         .or_else(|| machines(cluster, target))
         .or_else(|| of_cluster(cluster))
-        .or_else(|| {
-            carriers
-                .into_iter()
-                .find_map(|carrier| unfinished(carrier, target))
-        })
-        .or_else(|| machines(cluster, target))
         .or_else(|| {
             let asks = what.contains(&UpgradePart::ControlPlane);
             asks.then(|| served(&reading.served, target)).flatten()
@@ -181,14 +173,16 @@ fn machines(cluster: &ClusterFacts, target: Version) -> Option<String> {
 
 /// What an object with a version waits for.
 fn unfinished(carrier: &Carrier, target: Version) -> Option<String> {
-    // The Cluster itself has conditions for it.
-    if carrier.path == TOPOLOGY {
-        let behind = carrier.wanted.is_none_or(|wanted| wanted < target);
-        return behind.then(|| format!("{} is not told to have {target} yet", carrier.told()));
-    }
     let name = carrier.told();
     if carrier.wanted.is_none_or(|wanted| wanted < target) {
-        return Some(format!("{name} is not told to have {target} yet"));
+        return Some(match &carrier.applied_by {
+            Some(manager) => format!("{} of {name} is applied by {manager}", carrier.path.join(".")),
+            None => format!("{name} is not told to have {target} yet"),
+        });
+    }
+    // The Cluster itself has conditions for the rest.
+    if carrier.path == TOPOLOGY {
+        return None;
     }
     if !carrier.is_observed {
         return Some(format!(

@@ -720,22 +720,36 @@ pub fn following(seen: &Observation, memory: &Memory) -> Vec<(String, Vec<Carrie
         return Vec::new();
     };
     let digest = hashes(target).map(|(_, digest)| digest);
-    let charged = seen.clusters.iter().filter(|cluster| {
+    // One that is held, or cannot be touched, is told nothing more.
+    let free = seen.clusters.iter().zip(&seen.units).filter(|(cluster, unit)| {
         let charge = memory.charges.get(cluster.facts.name.as_str());
-        charge.is_some_and(|charge| charge.digest == digest)
+        let is_free = !matches!(unit.eligible, engine::Eligible::No(_));
+        is_free && charge.is_some_and(|charge| charge.digest == digest)
     });
-    charged
-        .filter_map(|cluster| {
-            let reading = cluster
-                .reading
-                .as_ref()
-                .filter(|reading| reading.has_begun(target))?;
-            let fields = reading.to_write(target).into_iter();
-            let ours = fields.filter(|carrier| carrier.applied_by.is_none());
-            let fields: Vec<Carrier> = ours.cloned().collect();
-            (!fields.is_empty()).then(|| (cluster.facts.name.clone(), fields))
-        })
-        .collect()
+    free.filter_map(|(cluster, _)| {
+        let reading = cluster
+            .reading
+            .as_ref()
+            .filter(|reading| reading.has_begun(target))?;
+        let fields: Vec<Carrier> = reading.to_write(target).into_iter().cloned().collect();
+        (!fields.is_empty()).then(|| (cluster.facts.name.clone(), fields))
+    })
+    .collect()
+}
+
+/// Whether what keeps a Cluster from its turn was read beside the Cluster itself, whose watch says nothing of it.
+pub fn rests_on_objects(unit: &engine::Unit) -> bool {
+    let (engine::Eligible::No(why) | engine::Eligible::NotYet(why)) = unit.eligible else {
+        return false;
+    };
+    let of_objects = [
+        Reason::VersionSkew,
+        Reason::ManagedElsewhere,
+        Reason::Remediating,
+        Reason::RollingOut,
+        Reason::PreflightUnknown,
+    ];
+    Reason::of_code(why.code).is_some_and(|reason| of_objects.contains(&reason))
 }
 
 /// Whether the objects of a Cluster are read again soon: it is being changed, or not confirmed where it should be.

@@ -84,7 +84,7 @@ impl Reader {
         registry: &Registry,
     ) -> Result<Reading, ReadError> {
         let resource = cluster::Version::V1Beta2.api_resource();
-        let facts = self.cluster(name).await?.1;
+        let (object, facts) = self.cluster(name).await?;
         let mut carriers = Vec::new();
         let mut parts = Vec::new();
         if facts.topology.is_none() {
@@ -103,7 +103,11 @@ impl Reader {
             parts.extend(self.workers(name).await?);
         }
         // Last: what the Cluster says of its objects is not older than what they say themselves.
-        let (object, facts) = self.cluster(name).await?;
+        let (object, facts) = if carriers.is_empty() && parts.is_empty() {
+            (object, facts)
+        } else {
+            self.cluster(name).await?
+        };
         if facts.topology.is_some() {
             carriers = vec![Carrier::of(&resource, &object, TOPOLOGY)];
         }

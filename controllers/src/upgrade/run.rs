@@ -59,7 +59,7 @@ const ROUNDS: usize = 16;
 const AT_ONCE: usize = 16;
 /// After so long the objects of a Cluster that is being changed are read again, and what could not be read is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
-/// After so long a cluster that would begin is looked into again.
+/// After so long a cluster that would begin is looked into again, and the objects are read again that keep a Cluster from its turn.
 const PREFLIGHT_AGAIN: Duration = Duration::from_secs(30);
 /// What was just read is read again by no round of the same reconcile, though the watch shows another version.
 const JUST_READ: Duration = Duration::from_secs(1);
@@ -115,14 +115,24 @@ pub struct Setup {
 /// What was read, and when.
 #[derive(Clone)]
 struct Known<T> {
-    /// The version of the Cluster at that time.
-    of: String,
     at: Instant,
     value: T,
 }
 
 type Read = Result<Arc<Reading>, String>;
 type LookedInto = Result<Option<Hindrance>, String>;
+
+/// What was read of a Cluster for a ClusterUpgrade.
+#[derive(Clone)]
+struct OfCluster {
+    /// The version of the Cluster at that time.
+    version: String,
+    /// The generation of the ClusterUpgrade, which says what is read.
+    generation: Option<i64>,
+    /// It keeps the Cluster from its turn.
+    hinders: bool,
+    read: Read,
+}
 
 /// What reconciles share.
 struct Shared {
@@ -131,8 +141,8 @@ struct Shared {
     upgrades: Store<ClusterUpgrade>,
     clusters: Arc<Index<Cluster, Arc<ClusterFacts>>>,
     reader: Reader,
-    /// By the ClusterUpgrade, which says what is read, and by Cluster.
-    readings: Mutex<BTreeMap<(Key, String), Known<Read>>>,
+    /// By ClusterUpgrade and Cluster.
+    readings: Mutex<BTreeMap<(Key, String), Known<OfCluster>>>,
     preflights: Mutex<BTreeMap<String, Known<LookedInto>>>,
     gaps: Gaps,
 }
@@ -231,7 +241,7 @@ impl Shared {
         let memory = memory::recall(stored, upgrade.metadata.uid.as_deref()).memory;
         let clusters = self.clusters.all();
         let (readings, preflights) = (
-            self.fresh_readings(&key, &clusters, &memory),
+            self.fresh_readings(upgrade, &clusters, &memory),
             self.fresh_preflights(),
         );
         let lists = Lists {
@@ -250,26 +260,38 @@ impl Shared {
     /// What was read of Clusters and is still so, as far as the watch says: of one that moves also what the watch does not show.
     fn fresh_readings(
         &self,
-        upgrade: &Key,
+        upgrade: &ClusterUpgrade,
         clusters: &[Arc<ClusterFacts>],
         memory: &Memory,
     ) -> BTreeMap<String, Read> {
-        let known = self.readings.lock();
-        let fresh = clusters.iter().filter_map(|facts| {
-            let known = known.get(&(upgrade.clone(), facts.name.clone()))?;
+        let key = Key::of(upgrade);
+        let facts: BTreeMap<&str, &Arc<ClusterFacts>> =
+            clusters.iter().map(|of| (of.name.as_str(), of)).collect();
+        let mut known = self.readings.lock();
+        known.retain(|(_, cluster), _| facts.contains_key(cluster.as_str()));
+        let own = known.iter().filter(|((of, _), _)| *of == key);
+        let fresh = own.filter_map(|((_, cluster), known)| {
+            let OfCluster {
+                version,
+                generation,
+                hinders,
+                read,
+            } = &known.value;
             let age = known.at.elapsed();
-            let moves = memory.charges.contains_key(facts.name.as_str()) || !is_settled(&known.value);
-            let same = known.of == facts.resource_version && (!moves || age < AGAIN);
-            (same || age < JUST_READ).then(|| (facts.name.clone(), known.value.clone()))
+            let moves = memory.charges.contains_key(cluster.as_str()) || !is_settled(read);
+            let is_old = moves && age >= AGAIN || *hinders && age >= PREFLIGHT_AGAIN;
+            let shown = facts.get(cluster.as_str()).map(|facts| &facts.resource_version);
+            let same = shown == Some(version) && !is_old;
+            let is_fresh = *generation == upgrade.metadata.generation && (same || age < JUST_READ);
+            is_fresh.then(|| (cluster.clone(), read.clone()))
         });
         fresh.collect()
     }
 
     fn fresh_preflights(&self) -> BTreeMap<String, LookedInto> {
-        let known = self.preflights.lock();
-        let fresh = known
-            .iter()
-            .filter(|(_, known)| known.at.elapsed() < PREFLIGHT_AGAIN);
+        let mut known = self.preflights.lock();
+        known.retain(|_, known| known.at.elapsed() < PREFLIGHT_AGAIN);
+        let fresh = known.iter();
         fresh
             .map(|(cluster, known)| (cluster.clone(), known.value.clone()))
             .collect()
@@ -286,18 +308,22 @@ impl Shared {
             (cluster, read.map(Arc::new).map_err(|error| explain(&error)))
         });
         let mut read = read.buffer_unordered(AT_ONCE);
-        while let Some((cluster, value)) = read.next().await {
+        while let Some((cluster, read)) = read.next().await {
             let shown = self.clusters.get(&Key::new(&self.context.namespace, &cluster));
-            let of = match &value {
+            let version = match &read {
                 Ok(reading) => reading.cluster.resource_version.clone(),
                 Err(_) => shown
                     .map(|facts| facts.resource_version.clone())
                     .unwrap_or_default(),
             };
             let known = Known {
-                of,
                 at: Instant::now(),
-                value,
+                value: OfCluster {
+                    version,
+                    generation: upgrade.metadata.generation,
+                    hinders: false,
+                    read,
+                },
             };
             self.readings.lock().insert((Key::of(upgrade), cluster), known);
         }
@@ -315,7 +341,6 @@ impl Shared {
         let mut found = found.buffer_unordered(AT_ONCE);
         while let Some((cluster, value)) = found.next().await {
             let known = Known {
-                of: String::new(),
                 at: Instant::now(),
                 value,
             };
@@ -344,6 +369,16 @@ impl Shared {
         Ok(())
     }
 
+    /// Notes which readings keep their Clusters from their turn: these are made again after a while, whatever the watch says.
+    fn note_hindering(&self, upgrade: &ClusterUpgrade, seen: &Observation) {
+        let mut known = self.readings.lock();
+        for unit in &seen.units {
+            if let Some(known) = known.get_mut(&(Key::of(upgrade), unit.id.to_string())) {
+                known.value.hinders = pass::rests_on_objects(unit);
+            }
+        }
+    }
+
     /// Carries a decision out: first the memory, then one field of each Cluster that is to change.
     async fn act(
         &self,
@@ -356,6 +391,7 @@ impl Shared {
             None => (status::idle(upgrade, seen, now), Vec::new()),
             Some(decided) => status::rolling(upgrade, seen, decided.decision(), now)?,
         };
+        self.note_hindering(upgrade, seen);
         let upgrades: Api<ClusterUpgrade> =
             Api::namespaced(self.context.client.clone(), &self.context.namespace);
         let before = upgrade.status.as_ref();
@@ -455,6 +491,7 @@ impl Shared {
             read.is_some_and(|read| read.cluster.resource_version != cluster.facts.resource_version)
         });
         let behind = behind.then_some(JUST_READ);
+        let hindered = hindered || seen.units.iter().any(pass::rests_on_objects);
         let look = hindered.then_some(PREFLIGHT_AGAIN);
         match at.into_iter().chain(again).chain(look).chain(behind).min() {
             Some(wait) => Action::requeue(wait.max(Duration::from_millis(1))),

@@ -215,6 +215,32 @@ async fn without_a_topology_the_workers_follow_the_control_plane() {
     );
 }
 
+/// A hold that is set between the control plane and the workers keeps the workers as they are, until it is released.
+#[tokio::test(start_paused = true)]
+async fn a_hold_in_the_middle_of_a_change_is_kept() {
+    let mut bed = Bed::without_controller(&["c-1"], "v1.33.4").await;
+    bed.without_topology("c-1", "v1.33.4").await;
+    bed.start();
+    bed.upgrade("next", "v1.34.2", json!({})).await;
+    bed.until("the control plane is told", || async {
+        (bed.parts("c-1").await == ["v1.34.2", "v1.33.4"]).then_some(())
+    })
+    .await;
+    let clusters = muster_api::cluster::Version::V1Beta2.api_resource();
+    let hold = |hold: Value| json!({"metadata": {"annotations": {"fleet.muster.dev/hold": hold}}});
+    bed.patch(
+        &clusters,
+        "c-1",
+        hold(json!(r#"{"by":"ann","reason":"a look at it"}"#)),
+    )
+    .await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert_eq!(bed.parts("c-1").await, ["v1.34.2", "v1.33.4"]);
+    bed.patch(&clusters, "c-1", hold(Value::Null)).await;
+    bed.until_state("next", "Succeeded").await;
+    assert_eq!(bed.parts("c-1").await, ["v1.34.2", "v1.34.2"]);
+}
+
 /// A crash between the memory and the field loses nothing and writes nothing twice.
 #[tokio::test(start_paused = true)]
 async fn the_controller_may_crash_at_any_time() {
