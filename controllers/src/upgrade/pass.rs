@@ -219,14 +219,7 @@ impl Observation {
                 gap: self.gap.into(),
             }
         };
-        // Only the target can have been written by a ClusterUpgrade: what Clusters had before says nothing of what this one did.
-        let told = self.target.and_then(hashes).map(|(_, digest)| digest);
-        let is_told = |unit: &&engine::Unit| match unit.assigned.map(|row| row.content) {
-            Some(engine::Content::Carries { digest, .. }) => Some(digest) == told,
-            _ => false,
-        };
-        let units: Vec<engine::Unit> = self.units.iter().filter(is_told).cloned().collect();
-        recalled.believed(&units, millis(now)).into_owned()
+        recalled.believed(&self.units, millis(now)).into_owned()
     }
 }
 

@@ -210,3 +210,21 @@ async fn a_freeze_stops_what_has_not_begun() {
         .unwrap();
     bed.until_state("next", "Succeeded").await;
 }
+
+/// Of a Cluster of which Cluster API has said nothing yet, or that is changing for another reason, nothing is known that a change could rest
+/// on: it takes its turn afterwards, and no slot before.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_not_settled_waits() {
+    let mut bed = Bed::without_controller(&NAMES, "v1.33.4").await;
+    bed.stuck.lock().extend(NAMES.map(str::to_owned));
+    bed.start();
+    bed.upgrade("next", "v1.34.2", json!({})).await;
+    tokio::time::sleep(std::time::Duration::from_mins(3)).await;
+    assert_eq!(bed.topologies().await, ["v1.33.4"; 3]);
+    bed.until_why("next", "c-1", "RollingOut").await;
+    // The others are settled, and take their turns.
+    bed.stuck.lock().retain(|name| name == "c-1");
+    only_the_first_waits(&bed, "RollingOut").await;
+    bed.stuck.lock().clear();
+    bed.until_state("next", "Succeeded").await;
+}

@@ -197,7 +197,9 @@ async fn without_a_topology_the_workers_follow_the_control_plane() {
                 .as_str()
                 .unwrap()
                 .to_owned();
-            let done = event.object()["status"]["upToDateReplicas"] == 3;
+            let object = event.object();
+            let observed = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+            let done = observed && object["status"]["upToDateReplicas"] == 3;
             order.push((
                 format!(
                     "{:08} {resource} {version} {done}",
