@@ -2,6 +2,7 @@
 //! them what otherwise runs on the embedded API server.
 
 use std::{
+    collections::BTreeSet,
     path::PathBuf,
     process::{Command, ExitCode},
     time::Instant,
@@ -31,7 +32,7 @@ pub struct Real {
 enum What {
     /// Build the programs that are not built yet (needs Go)
     Build {
-        /// Programs by name; all if none is named
+        /// Programs, or all of a Go module (`cluster-api`), by name; all if none is named
         programs: Vec<String>,
     },
     /// Start a management cluster and others beside it; they run until `down`
@@ -109,14 +110,22 @@ impl Real {
 }
 
 fn build(names: &[String]) -> anyhow::Result<ExitCode> {
+    let is_named = |program: &Program, name: &String| program.name == *name || program.module == *name;
     let unknown = names
         .iter()
-        .find(|name| PROGRAMS.iter().all(|program| program.name != **name));
+        .find(|name| PROGRAMS.iter().all(|program| !is_named(program, name)));
     if let Some(unknown) = unknown {
-        let known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
-        bail!("there is no program {unknown:?}: there are {}", known.join(", "));
+        let known: BTreeSet<&str> = PROGRAMS
+            .iter()
+            .flat_map(|program| [program.module, program.name])
+            .collect();
+        let known: Vec<&str> = known.into_iter().collect();
+        bail!(
+            "there is no program or Go module {unknown:?}: there are {}",
+            known.join(", ")
+        );
     }
-    let wanted = |program: &&Program| names.is_empty() || names.iter().any(|name| name == program.name);
+    let wanted = |program: &&Program| names.is_empty() || names.iter().any(|name| is_named(program, name));
     let (cache, began) = (Cache::open()?, Instant::now());
     for program in PROGRAMS.iter().filter(wanted) {
         match cache.build(program)? {
@@ -124,7 +133,13 @@ fn build(names: &[String]) -> anyhow::Result<ExitCode> {
             Built::Now(took) => println!("{:<24} built in {:.0} s", program.name, took.as_secs_f64()),
         }
     }
-    cache.take_files()?;
+    cache.take_files(
+        &PROGRAMS
+            .iter()
+            .filter(wanted)
+            .map(|program| program.module)
+            .collect(),
+    )?;
     println!(
         "{:<24} {:.0} s, in {}",
         "all of it",

@@ -73,6 +73,23 @@ impl Api {
         Ok(())
     }
 
+    /// Merges fields into an object, as JSON.
+    pub(crate) fn merge(&self, path: &str, patch: &str) -> anyhow::Result<()> {
+        let answer = self
+            .client
+            .patch(format!("{}{path}", self.url))
+            .header(CONTENT_TYPE, "application/merge-patch+json")
+            .body(patch.to_owned())
+            .send()
+            .with_context(|| format!("patching {path}"))?;
+        ensure!(
+            answer.status().is_success(),
+            "patching {path}: {}",
+            answer.status()
+        );
+        Ok(())
+    }
+
     /// Applies a definition from a file that has its name, as generators name them: `<group>_<plural>.yaml`. Its path.
     pub(crate) fn apply_definition(&self, file: &Path) -> anyhow::Result<String> {
         let stem = file

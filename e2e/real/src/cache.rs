@@ -1,6 +1,7 @@
 //! The programs and files that control planes are made of: built by Go from `go/`, kept outside the tree.
 
 use std::{
+    collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -23,13 +24,13 @@ pub struct Program {
     /// Its name, and that of its file.
     pub name: &'static str,
     /// The folder of its Go module in `go/`.
-    module: &'static str,
+    pub module: &'static str,
     /// What is built.
     package: &'static str,
 }
 
 /// All of them. Those that are needed first come first.
-pub const PROGRAMS: [Program; 7] = [
+pub const PROGRAMS: [Program; 11] = [
     program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
     program(
         "kube-apiserver",
@@ -57,6 +58,22 @@ pub const PROGRAMS: [Program; 7] = [
         "flux-kwok",
         "github.com/fluxcd/kustomize-controller",
     ),
+    program("capi-core", "cluster-api", "sigs.k8s.io/cluster-api/core"),
+    program(
+        "capi-bootstrap",
+        "cluster-api",
+        "sigs.k8s.io/cluster-api/bootstrap/kubeadm",
+    ),
+    program(
+        "capi-control-plane",
+        "cluster-api",
+        "sigs.k8s.io/cluster-api/controlplane/kubeadm",
+    ),
+    program(
+        "capi-dev",
+        "cluster-api",
+        "sigs.k8s.io/cluster-api/test/infrastructure/docker",
+    ),
 ];
 
 const fn program(name: &'static str, module: &'static str, package: &'static str) -> Program {
@@ -79,7 +96,7 @@ struct Files {
     path: &'static str,
 }
 
-const FILES: [Files; 5] = [
+const FILES: [Files; 12] = [
     files(
         "flux",
         "flux-kwok",
@@ -105,10 +122,52 @@ const FILES: [Files; 5] = [
         "kustomize/stage/node/fast",
     ),
     files(
-        "cluster-api",
+        "capi-core",
         "cluster-api",
         "sigs.k8s.io/cluster-api",
-        "core/config/crd/bases/cluster.x-k8s.io_clusters.yaml",
+        "core/config/crd/bases",
+    ),
+    files(
+        "capi-core",
+        "cluster-api",
+        "sigs.k8s.io/cluster-api",
+        "core/config/webhook/manifests.yaml",
+    ),
+    files(
+        "capi-bootstrap",
+        "cluster-api",
+        "sigs.k8s.io/cluster-api",
+        "bootstrap/kubeadm/config/crd/bases",
+    ),
+    files(
+        "capi-bootstrap",
+        "cluster-api",
+        "sigs.k8s.io/cluster-api",
+        "bootstrap/kubeadm/config/webhook/manifests.yaml",
+    ),
+    files(
+        "capi-control-plane",
+        "cluster-api",
+        "sigs.k8s.io/cluster-api",
+        "controlplane/kubeadm/config/crd/bases",
+    ),
+    files(
+        "capi-control-plane",
+        "cluster-api",
+        "sigs.k8s.io/cluster-api",
+        "controlplane/kubeadm/config/webhook/manifests.yaml",
+    ),
+    files(
+        "capi-dev",
+        "cluster-api",
+        "sigs.k8s.io/cluster-api/test",
+        "infrastructure/docker/config/crd/bases",
+    ),
+    files(
+        "capi-dev",
+        "cluster-api",
+        "sigs.k8s.io/cluster-api/test",
+        "infrastructure/docker/config/webhook/manifests.yaml",
     ),
 ];
 
@@ -197,9 +256,9 @@ impl Cache {
         Ok(Built::Now(began.elapsed()))
     }
 
-    /// Takes the files out of the modules that are no programs: definitions of Flux and of Cluster API, stages of kwok.
-    pub fn take_files(&self) -> anyhow::Result<()> {
-        for files in FILES {
+    /// Takes the files out of these modules that are no programs: definitions of Flux and of Cluster API, stages of kwok.
+    pub fn take_files(&self, modules: &BTreeSet<&str>) -> anyhow::Result<()> {
+        for files in FILES.iter().filter(|files| modules.contains(files.module)) {
             let to = self.folder.join("share").join(files.place);
             fs::create_dir_all(&to)?;
             let from = module_folder(files.module, files.dependency)?.join(files.path);
@@ -238,6 +297,17 @@ impl Cache {
     /// A program that was built.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.folder.join("bin").join(name)
+    }
+
+    /// A file that was taken out of a module.
+    pub fn file(&self, place: &str, name: &str) -> anyhow::Result<PathBuf> {
+        let file = self.folder.join("share").join(place).join(name);
+        ensure!(
+            file.is_file(),
+            "{} is not there; run `cargo xtask real build`",
+            file.display()
+        );
+        Ok(file)
     }
 
     /// Files that were taken out of modules, by name.

@@ -15,7 +15,7 @@ use anyhow::{Context, ensure};
 use crate::{
     api::{Api, is},
     cache::Cache,
-    flux,
+    cluster_api, flux,
     pki::Authority,
     plane::{Certificate, Etcd, Plane, Ports, text},
     processes::{Launch, Processes},
@@ -165,6 +165,14 @@ impl Fleet {
         let found = self.planes.iter().find(|found| found.name == plane);
         let plane = found.with_context(|| format!("there is no control plane {plane}"))?;
         flux::start(plane, &self.folder, &self.cache, &mut self.processes, gates)
+    }
+
+    /// Installs Cluster API in a control plane, and starts its controllers with an infrastructure of machines that are played in memory.
+    pub fn start_cluster_api(&mut self, plane: &str) -> anyhow::Result<()> {
+        self.cache.require(&cluster_api::PROGRAMS)?;
+        let found = self.planes.iter().find(|found| found.name == plane);
+        let plane = found.with_context(|| format!("there is no control plane {plane}"))?;
+        cluster_api::start(plane, &self.folder, &self.cache, &mut self.processes)
     }
 
     /// Ends Flux in a control plane; its definitions and objects stay.

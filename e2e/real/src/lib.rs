@@ -12,6 +12,7 @@
 
 mod api;
 mod cache;
+mod cluster_api;
 mod fleet;
 mod flux;
 mod pki;

@@ -8,10 +8,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
+
 use crate::{
     api::Api,
     cache::{Cache, here},
-    pki::{Authority, Login, kubeconfig, token_keys},
+    cluster_api,
+    pki::{Authority, Identity, Login, kubeconfig, token_keys},
     processes::Launch,
 };
 
@@ -91,6 +94,7 @@ impl Plane {
             ("system:kube-scheduler", &[]),
             ("kwok", &[MASTERS]),
             ("flux", &[MASTERS]),
+            (cluster_api::USER, &[MASTERS]),
         ] {
             let text = plane.kubeconfig_of(user, groups)?;
             write_secret(&plane.config(user), &text)?;
@@ -149,6 +153,16 @@ impl Plane {
     /// The name of one of its processes.
     pub(crate) fn process(&self, program: &str) -> String {
         format!("{}-{program}", self.name)
+    }
+
+    /// A certificate for a server on loopback that the control plane calls.
+    pub(crate) fn serving(&self, name: &str) -> anyhow::Result<Identity> {
+        self.authority.server(name)
+    }
+
+    /// The certificate of the authority, PEM in base64, as `caBundle` and kubeconfigs have it.
+    pub(crate) fn authority_base64(&self) -> String {
+        STANDARD.encode(self.authority.certificate())
     }
 
     pub(crate) fn config(&self, user: &str) -> PathBuf {

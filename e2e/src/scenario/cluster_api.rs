@@ -203,9 +203,9 @@ async fn life(ground: Ground, versions: Versions) {
 
 /// The definition as the release has it. None: it is not there, and an embedded bed can do without.
 fn definition(ground: Ground) -> Option<Value> {
-    let file = Cache::open().and_then(|cache| cache.files("cluster-api"));
+    let file = Cache::open().and_then(|cache| cache.file("capi-core", "cluster.x-k8s.io_clusters.yaml"));
     match file {
-        Ok(files) => Some(yaml::to_json(fs::read(&files[0]).unwrap()).unwrap()),
+        Ok(file) => Some(yaml::to_json(fs::read(file).unwrap()).unwrap()),
         Err(error) if ground.is_real() => panic!("{error:?}"),
         Err(error) => {
             println!("skipped, Cluster API's definition is not there: {error:#}");
