@@ -54,6 +54,12 @@ const UNUSED: &[(&str, &str, &str, &str)] = &[
     (CONTROLLER, "delete", "configmaps", ADMISSION),
 ];
 /// The same for nodes.
+const UNUSED_BY_UPGRADES: &[(&str, &str, &str, &str)] = &[(
+    CONTROLLER,
+    "patch",
+    "machinepools",
+    "workers of a provider that has pools",
+)];
 const UNUSED_BY_NODES: &[(&str, &str, &str, &str)] = &[
     (
         AGENT,
@@ -116,6 +122,14 @@ fn nothing_is_granted_for_nodes_in_vain() {
     let without = granted(&["--downstream"]);
     let with = granted(&["--nodes"]);
     is_used(&with.difference(&without).cloned().collect(), UNUSED_BY_NODES);
+}
+
+#[test]
+#[ignore = "real: cargo xtask real run cluster-api"]
+fn nothing_is_granted_for_upgrades_in_vain() {
+    let without = granted(&["--management"]);
+    let with = granted(&["--management", "--upgrades"]);
+    is_used(&with.difference(&without).cloned().collect(), UNUSED_BY_UPGRADES);
 }
 
 fn is_used(granted: &BTreeSet<Right>, unused: &[(&str, &str, &str, &str)]) {

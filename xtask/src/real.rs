@@ -58,7 +58,7 @@ enum What {
     },
     /// Start what a suite needs, run it, and end everything
     Run {
-        /// `contract`, `kubectl`, `nodes`, `scenarios`, or what a scenario's name contains (`rollout::`)
+        /// `contract`, `kubectl`, `nodes`, `cluster-api`, `scenarios`, or what a scenario's name contains (`rollout::`)
         #[arg(required = true, value_name = "SUITE")]
         suites: Vec<Suite>,
     },
@@ -75,6 +75,8 @@ enum Suite {
     Kubectl,
     /// Nodes in network namespaces, of `e2e/tests/nodes`.
     Nodes,
+    /// ClusterUpgrades with Cluster API's own controllers, of `e2e/tests/capi`; those whose names contain this.
+    ClusterApi(String),
     /// The scenarios of `e2e/tests/real.rs`: those whose names contain this.
     Scenarios(String),
 }
@@ -85,8 +87,12 @@ impl From<&str> for Suite {
             "contract" => Self::Contract,
             "kubectl" => Self::Kubectl,
             "nodes" => Self::Nodes,
+            "cluster-api" => Self::ClusterApi(String::new()),
             "scenarios" => Self::Scenarios(String::new()),
-            other => Self::Scenarios(other.to_owned()),
+            other => match other.strip_prefix("cluster-api::") {
+                Some(filter) => Self::ClusterApi(filter.to_owned()),
+                None => Self::Scenarios(other.to_owned()),
+            },
         }
     }
 }
@@ -104,7 +110,7 @@ impl Real {
             } => up(clusters, kwok, flux, dir),
             What::Down { dir } => end(dir),
             What::Run { suites } => run(&suites),
-            What::All => run(&["contract", "kubectl", "nodes", "scenarios"].map(Suite::from)),
+            What::All => run(&["contract", "kubectl", "nodes", "cluster-api", "scenarios"].map(Suite::from)),
         }
     }
 }
@@ -212,6 +218,7 @@ impl Suite {
                 Cache::open()?.require(&Plan::default().programs())?;
                 scenarios("nodes", "kubernetes")
             }
+            Self::ClusterApi(filter) => scenarios("capi", filter),
             Self::Scenarios(filter) => scenarios("real", filter),
         }
     }
@@ -257,6 +264,7 @@ fn scenarios(binary: &str, filter: &str) -> anyhow::Result<bool> {
     // Only all scenarios together use every right; those of nodes have one scenario.
     let promises: &[&str] = match (binary, filter) {
         ("nodes", _) => &["nothing_is_denied", "nothing_is_granted_for_nodes_in_vain"],
+        ("capi", _) => &["nothing_is_denied", "nothing_is_granted_for_upgrades_in_vain"],
         (_, "") => &["nothing_is_denied", "nothing_is_granted_in_vain"],
         _ => &["nothing_is_denied"],
     };

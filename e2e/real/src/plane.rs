@@ -22,7 +22,7 @@ use crate::{
 const SERVER: &str = "kube-apiserver";
 /// Whom nobody refuses.
 const MASTERS: &str = "system:masters";
-/// Every request, by whom, with what answer; not its content. Not those of the control plane itself, which are many.
+/// Every request, by whom, with what answer; what was written only of Clusters, their control planes and Machines. Not those of the control plane itself, which are many.
 const AUDIT: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -31,6 +31,11 @@ rules:
   userGroups: [system:nodes, system:serviceaccounts:kube-system]
 - level: None
   users: [system:kube-controller-manager, system:kube-scheduler, system:apiserver, kwok]
+- level: RequestResponse
+  verbs: [create, update, patch]
+  resources:
+  - {group: cluster.x-k8s.io, resources: [clusters, machines]}
+  - {group: controlplane.cluster.x-k8s.io, resources: [kubeadmcontrolplanes]}
 - level: Metadata
 ";
 

@@ -1,0 +1,336 @@
+//! A management cluster with Cluster API's own controllers and muster with the rights that are installed.
+
+use std::{collections::BTreeMap, fs, future::Future, process::Stdio, time::Duration};
+
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+    core::{ApiResource, GroupVersionKind},
+    discovery::pinned_kind,
+};
+use muster_api::{ClusterUpgrade, crds};
+use muster_e2e::bed::{
+    install::{established, export, kubectl_apply, token},
+    keep_uses, muster,
+};
+use muster_real::{Fleet, Plan};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    process::{Child, Command},
+    task::spawn_blocking,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    NEW,
+    door::Door,
+    objects::{NS, apart, class, cluster},
+};
+
+const PLANE: &str = "management";
+/// The name of a Cluster without a topology.
+pub const APART: &str = "apart";
+/// The ServiceAccount of the controller.
+const CONTROLLER: (&str, &str) = ("muster-system", "muster-controller");
+/// Longer than anything here takes on two busy cores.
+const LIMIT: Duration = Duration::from_mins(4);
+/// The same of what Cluster API takes to serve a kind and its webhooks.
+const READY: Duration = Duration::from_secs(20);
+/// The pause between two readings.
+const PAUSE: Duration = Duration::from_millis(250);
+
+pub struct Bed {
+    pub fleet: Fleet,
+    pub client: Client,
+    pub kubeconfig: std::path::PathBuf,
+    doors: BTreeMap<String, Door>,
+    controller: Option<Child>,
+    folder: TempDir,
+}
+
+pub fn of(group: &str, kind: &str) -> GroupVersionKind {
+    GroupVersionKind::gvk(group, "v1beta2", kind)
+}
+
+impl Bed {
+    /// Clusters at a version, ready, each with a door; no controller of muster runs yet.
+    pub async fn new(names: &[&str], version: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let within = folder.path().join("fleet");
+        let fleet = spawn_blocking(move || {
+            let mut fleet = Fleet::start(&within, Plan::default())?;
+            fleet.add(&[PLANE.to_owned()])?;
+            fleet.start_cluster_api(PLANE)?;
+            anyhow::Ok(fleet)
+        });
+        let fleet = fleet.await.unwrap().unwrap();
+        let kubeconfig = fleet.plane(PLANE).unwrap().kubeconfig();
+        let options = KubeConfigOptions::default();
+        let config =
+            kube::Config::from_custom_kubeconfig(Kubeconfig::read_from(&kubeconfig).unwrap(), &options);
+        let client = Client::try_from(config.await.unwrap()).unwrap();
+        let mut bed = Self {
+            fleet,
+            client,
+            kubeconfig,
+            doors: BTreeMap::new(),
+            controller: None,
+            folder,
+        };
+        let flags = ["--management", "--upgrades", "--crds"];
+        kubectl_apply(&bed.kubeconfig, &export(&flags, None).await).await;
+        established(
+            bed.client.clone(),
+            &[crds::management(), crds::upgrades()].concat(),
+        )
+        .await;
+        for object in class() {
+            bed.apply(object).await;
+        }
+        for name in names {
+            let objects = if *name == APART {
+                apart(name, version)
+            } else {
+                vec![cluster(name, version)]
+            };
+            for object in objects {
+                bed.create(object).await;
+            }
+        }
+        for name in names {
+            bed.put_a_door_before(name).await;
+        }
+        for name in names {
+            bed.until(&format!("{name} is available"), async || {
+                let found = bed.get(of("cluster.x-k8s.io", "Cluster"), name).await?;
+                is(&found, "Available").then_some(())
+            })
+            .await;
+        }
+        bed
+    }
+
+    /// As `kubectl apply --server-side`.
+    pub async fn apply(&self, object: Value) {
+        let by = PatchParams::apply("person").force();
+        self.write(object, async |api, name, object| {
+            api.patch(name, &by, &Patch::Apply(object)).await.err()
+        })
+        .await;
+    }
+
+    /// As `kubectl create`: of what was applied, muster would leave the version to its manager.
+    async fn create(&self, object: Value) {
+        self.write(object, async |api, _, object| {
+            api.create(&PostParams::default(), object).await.err()
+        })
+        .await;
+    }
+
+    async fn write(
+        &self,
+        object: Value,
+        write: impl AsyncFn(&Api<DynamicObject>, &str, &DynamicObject) -> Option<kube::Error>,
+    ) {
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let types = object.types.clone().unwrap();
+        let gvk = GroupVersionKind::try_from(&types).unwrap();
+        let name = object.metadata.name.clone().unwrap();
+        let api = self.objects(gvk).await;
+        let until = Instant::now() + READY;
+        while let Some(error) = write(&api, &name, &object).await {
+            assert!(Instant::now() < until, "{} {name}: {error}", types.kind);
+            sleep(PAUSE).await;
+        }
+    }
+
+    pub async fn objects(&self, gvk: GroupVersionKind) -> Api<DynamicObject> {
+        let resource: ApiResource = self
+            .until(&format!("{} is served", gvk.kind), async || {
+                pinned_kind(&self.client, &gvk).await.ok().map(|(found, _)| found)
+            })
+            .await;
+        Api::namespaced_with(self.client.clone(), NS, &resource)
+    }
+
+    pub async fn get(&self, gvk: GroupVersionKind, name: &str) -> Option<Value> {
+        let found = self.objects(gvk).await.get_opt(name).await.unwrap();
+        found.map(|object| serde_json::to_value(object).unwrap())
+    }
+
+    pub async fn merge(&self, gvk: GroupVersionKind, name: &str, patch: Value) {
+        let api = self.objects(gvk).await;
+        let by = PatchParams::default();
+        api.patch(name, &by, &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// The Secret that muster and Cluster API read leads through the door from now on.
+    async fn put_a_door_before(&mut self, name: &str) {
+        let secrets: Api<k8s_openapi::api::core::v1::Secret> = Api::namespaced(self.client.clone(), NS);
+        let secret = format!("{name}-kubeconfig");
+        let found = self
+            .until(&format!("Secret {secret}"), async || {
+                secrets.get_opt(&secret).await.unwrap()
+            })
+            .await;
+        let text = found.data.unwrap().remove("value").unwrap().0;
+        let mut kubeconfig: Value = muster_sync::yaml::to_json(&String::from_utf8(text).unwrap()).unwrap();
+        let door = Door::before(&kubeconfig).await;
+        let server = &mut kubeconfig["clusters"][0]["cluster"];
+        server["server"] = json!(door.url);
+        server["certificate-authority-data"] = json!(base64::Engine::encode(
+            &base64::engine::general_purpose::STANDARD,
+            &door.authority
+        ));
+        let patch = json!({"stringData": {"value": kubeconfig.to_string()}});
+        let by = PatchParams::default();
+        secrets.patch(&secret, &by, &Patch::Merge(patch)).await.unwrap();
+        self.doors.insert(name.to_owned(), door);
+    }
+
+    /// `muster controller --upgrades`, as its ServiceAccount.
+    pub async fn start_controller(&mut self) {
+        let token = token(self.client.clone(), CONTROLLER.0, CONTROLLER.1).await;
+        let plane = self.fleet.plane(PLANE).unwrap();
+        let kubeconfig = self.folder.path().join("controller.kubeconfig");
+        fs::write(&kubeconfig, plane.kubeconfig_by_token(CONTROLLER.1, &token)).unwrap();
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log())
+            .unwrap();
+        let child = Command::new(muster())
+            .arg("controller")
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .args(["--namespace", NS, "--upgrades", "--metrics-addr=127.0.0.1:0"])
+            .arg("--data-dir")
+            .arg(self.folder.path().join("data"))
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        self.controller = Some(child);
+    }
+
+    /// Without a warning.
+    pub async fn kill_controller(&mut self) {
+        self.controller.take().unwrap().kill().await.unwrap();
+    }
+
+    fn log(&self) -> std::path::PathBuf {
+        self.folder.path().join("controller.log")
+    }
+
+    /// ClusterUpgrade `next` for all Clusters.
+    pub async fn upgrade(&self, rollout: Value) {
+        self.apply(json!({
+            "apiVersion": "fleet.muster.dev/v1alpha1",
+            "kind": "ClusterUpgrade",
+            "metadata": {"name": "next", "namespace": NS},
+            "spec": {"selector": {}, "target": {"kubernetes": NEW}, "rollout": rollout},
+        }))
+        .await;
+    }
+
+    /// The only one of a Cluster.
+    pub async fn machine_of_the_control_plane(&self, cluster: &str) -> String {
+        let labels = format!("cluster.x-k8s.io/cluster-name={cluster},cluster.x-k8s.io/control-plane");
+        let machines = self.objects(of("cluster.x-k8s.io", "Machine")).await;
+        let found = machines
+            .list(&ListParams::default().labels(&labels))
+            .await
+            .unwrap();
+        found.items[0].metadata.name.clone().unwrap()
+    }
+
+    /// Runs the kubectl command that a message of muster ends with.
+    pub async fn run_command_of(&self, message: &str) {
+        let command = &message[message.find("kubectl ").expect(message)..];
+        let ran = Command::new("sh")
+            .args(["-ec", command])
+            .env("KUBECONFIG", &self.kubeconfig)
+            .output()
+            .await
+            .unwrap();
+        assert!(ran.status.success(), "{command}: {ran:?}");
+    }
+
+    /// Waits until `next` explains a Cluster by this reason, and returns the message.
+    pub async fn until_why(&self, cluster: &str, reason: &str) -> String {
+        self.until(&format!("{cluster}: {reason}"), async || {
+            let (found, message) = self.why(cluster).await?;
+            (found == reason).then_some(message)
+        })
+        .await
+    }
+
+    pub fn upgrades(&self) -> Api<ClusterUpgrade> {
+        Api::namespaced(self.client.clone(), NS)
+    }
+
+    /// The reason and message by which `next` explains a Cluster.
+    async fn why(&self, cluster: &str) -> Option<(String, String)> {
+        let status = self.upgrades().get("next").await.unwrap().status?;
+        let group = status.reasons.into_iter().find(|group| {
+            let names = group
+                .clusters
+                .split(',')
+                .flat_map(|part| muster_api::ranges::expand(part, 100).unwrap());
+            names.into_iter().any(|name| name == cluster)
+        })?;
+        let own = status
+            .attention
+            .into_iter()
+            .find(|entry| entry.cluster == cluster);
+        let message = own.map(|entry| entry.message).or(group.message);
+        Some((group.reason, message.unwrap_or_default()))
+    }
+
+    pub async fn version(&self, cluster: &str) -> String {
+        let found = self
+            .get(of("cluster.x-k8s.io", "Cluster"), cluster)
+            .await
+            .unwrap();
+        found["spec"]["topology"]["version"].as_str().unwrap().to_owned()
+    }
+
+    /// What becomes true; the log of the controller and the status of all ClusterUpgrades where it does not.
+    pub async fn until<T, F: Future<Output = Option<T>>>(&self, what: &str, found: impl Fn() -> F) -> T {
+        let until = Instant::now() + LIMIT;
+        loop {
+            if let Some(found) = found().await {
+                return found;
+            }
+            if Instant::now() > until {
+                let log = fs::read_to_string(self.log()).unwrap_or_default();
+                let tail: Vec<&str> = log.lines().rev().take(30).collect();
+                let all = self.upgrades().list(&ListParams::default()).await;
+                let all = all.map(|all| all.items.into_iter().map(|one| one.status).collect::<Vec<_>>());
+                panic!("never: {what}\n{all:#?}\n{}", tail.join("\n"));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// For the test of rights, what was used so far.
+    pub fn keep_uses(&self) {
+        keep_uses(&self.fleet, PLANE);
+    }
+
+    /// What the API server noted of its requests.
+    pub fn audit_log(&self) -> String {
+        fs::read_to_string(self.fleet.plane(PLANE).unwrap().audit_log()).unwrap()
+    }
+}
+
+/// Whether an object has a condition that is true.
+pub fn is(object: &Value, condition: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|found| found["type"] == condition && found["status"] == "True")
+}

@@ -1,0 +1,165 @@
+//! A ClusterClass of machines that are played in memory, and Clusters of it.
+
+use serde_json::{Value, json};
+
+pub const NS: &str = "default";
+pub const CLASS: &str = "in-memory";
+
+/// What providers are for.
+const GROUPS: [&str; 3] = ["infrastructure", "bootstrap", "controlplane"];
+/// Every part of a machine is there after this.
+const SOON: &str = "1s";
+
+fn templated(kind: &str, group: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": format!("{group}/v1beta2"),
+        "kind": kind,
+        "metadata": {"name": name, "namespace": NS},
+        "spec": {"template": {"spec": spec}},
+    })
+}
+
+fn reference(kind: &str, group: &str, name: &str) -> Value {
+    json!({"templateRef": {"apiVersion": format!("{group}/v1beta2"), "kind": kind, "name": name}})
+}
+
+/// A configuration of kubeadm that leaves nothing open.
+fn joining() -> Value {
+    json!({"nodeRegistration": {"criSocket": "unix:///run/containerd/containerd.sock"}})
+}
+
+/// The class and its templates, in the order in which they are made.
+pub fn class() -> Vec<Value> {
+    let [infrastructure, bootstrap, control_plane] =
+        ["infrastructure", "bootstrap", "controlplane"].map(|group| format!("{group}.cluster.x-k8s.io"));
+    let part = json!({"provisioning": {"startupDuration": SOON, "startupJitter": "0"}});
+    let machine =
+        json!({"backend": {"inMemory": {"vm": part, "node": part, "apiServer": part, "etcd": part}}});
+    let joining = joining();
+    let machines = reference("DevMachineTemplate", &infrastructure, "machine");
+    let mut control = reference("KubeadmControlPlaneTemplate", &control_plane, "control-plane");
+    control["machineInfrastructure"] = machines.clone();
+    vec![
+        templated(
+            "DevClusterTemplate",
+            &infrastructure,
+            "cluster",
+            &json!({"backend": {"inMemory": {}}}),
+        ),
+        templated("DevMachineTemplate", &infrastructure, "machine", &machine),
+        templated(
+            "KubeadmControlPlaneTemplate",
+            &control_plane,
+            "control-plane",
+            &json!({"kubeadmConfigSpec": {"initConfiguration": joining, "joinConfiguration": joining}}),
+        ),
+        templated(
+            "KubeadmConfigTemplate",
+            &bootstrap,
+            "worker",
+            &json!({"joinConfiguration": joining}),
+        ),
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2",
+            "kind": "ClusterClass",
+            "metadata": {"name": CLASS, "namespace": NS},
+            "spec": {
+                "infrastructure": reference("DevClusterTemplate", &infrastructure, "cluster"),
+                "controlPlane": control,
+                "workers": {"machineDeployments": [{
+                    "class": "worker",
+                    "bootstrap": reference("KubeadmConfigTemplate", &bootstrap, "worker"),
+                    "infrastructure": machines,
+                }]},
+            },
+        }),
+    ]
+}
+
+/// A Cluster with one machine of the control plane and one worker, that lets muster write its version.
+pub fn cluster(name: &str, version: &str) -> Value {
+    let topology = json!({
+        "classRef": {"name": CLASS},
+        "version": version,
+        "controlPlane": {"replicas": 1},
+        "workers": {"machineDeployments": [{"class": "worker", "name": "md-0", "replicas": 1}]},
+    });
+    with(name, json!({"topology": topology}))
+}
+
+/// The same without a topology, in the order in which the objects are made: muster writes the version of the control plane, then that of
+/// the workers.
+pub fn apart(name: &str, version: &str) -> Vec<Value> {
+    let [infrastructure, bootstrap, control_plane] = GROUPS.map(|group| format!("{group}.cluster.x-k8s.io"));
+    let reference =
+        |kind: &str, group: &str, name: &str| json!({"apiGroup": group, "kind": kind, "name": name});
+    let machine = reference("DevMachineTemplate", &infrastructure, "machine");
+    let object = |kind: &str, group: &str, spec: Value| {
+        json!({
+            "apiVersion": format!("{group}/v1beta2"),
+            "kind": kind,
+            // The provider writes into annotations, and panics where there are none.
+            "metadata": {
+                "name": name,
+                "namespace": NS,
+                "labels": {"cluster.x-k8s.io/cluster-name": name},
+                "annotations": {"test": "apart"},
+            },
+            "spec": spec,
+        })
+    };
+    let joining = joining();
+    let cluster = json!({
+        "controlPlaneRef": reference("KubeadmControlPlane", &control_plane, name),
+        "infrastructureRef": reference("DevCluster", &infrastructure, name),
+    });
+    let control = json!({
+        "replicas": 1,
+        "version": version,
+        "machineTemplate": {"spec": {"infrastructureRef": machine}},
+        "kubeadmConfigSpec": {"initConfiguration": joining, "joinConfiguration": joining},
+    });
+    let workers = json!({
+        "clusterName": name,
+        "replicas": 1,
+        "template": {"spec": {
+            "clusterName": name,
+            "version": version,
+            "bootstrap": {"configRef": reference("KubeadmConfigTemplate", &bootstrap, "worker")},
+            "infrastructureRef": machine,
+        }},
+    });
+    vec![
+        object(
+            "DevCluster",
+            &infrastructure,
+            json!({"backend": {"inMemory": {}}}),
+        ),
+        object("KubeadmControlPlane", &control_plane, control),
+        with(name, cluster),
+        object("MachineDeployment", "cluster.x-k8s.io", workers),
+    ]
+}
+
+fn with(name: &str, spec: Value) -> Value {
+    let mut cluster = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "Cluster",
+        "metadata": {
+            "name": name,
+            "namespace": NS,
+            "labels": {"name": name},
+            "annotations": {"fleet.muster.dev/upgrades": "muster"},
+        },
+        "spec": {
+            "clusterNetwork": {
+                "pods": {"cidrBlocks": ["192.168.0.0/16"]},
+                "services": {"cidrBlocks": ["10.128.0.0/12"]},
+                "serviceDomain": "cluster.local",
+            },
+        },
+    });
+    let all = cluster["spec"].as_object_mut().unwrap();
+    all.extend(spec.as_object().unwrap().clone());
+    cluster
+}
