@@ -53,13 +53,22 @@ const UNUSED: &[(&str, &str, &str, &str)] = &[
     (CONTROLLER, "delete", "remoteassemblages", ADMISSION),
     (CONTROLLER, "delete", "configmaps", ADMISSION),
 ];
+/// The same for ClusterUpgrades.
+const UNUSED_BY_UPGRADES: &[(&str, &str, &str, &str)] = &[
+    (
+        CONTROLLER,
+        "get",
+        "clusterclasses",
+        "a version more than one minor ahead",
+    ),
+    (
+        CONTROLLER,
+        "patch",
+        "machinepools",
+        "workers of a provider that has pools",
+    ),
+];
 /// The same for nodes.
-const UNUSED_BY_UPGRADES: &[(&str, &str, &str, &str)] = &[(
-    CONTROLLER,
-    "patch",
-    "machinepools",
-    "workers of a provider that has pools",
-)];
 const UNUSED_BY_NODES: &[(&str, &str, &str, &str)] = &[
     (
         AGENT,
@@ -139,9 +148,18 @@ fn is_used(granted: &BTreeSet<Right>, unused: &[(&str, &str, &str, &str)]) {
             .iter()
             .any(|(a, v, r, _)| a == account && v == verb && r == resource)
     };
+    // A rule for all kinds of a group is used by any of them.
+    let is_used = |right: &Right| {
+        let (account, verb, group, resource) = right;
+        used.contains(right)
+            || resource == "*"
+                && used
+                    .iter()
+                    .any(|(a, v, g, _)| (a, v, g) == (account, verb, group))
+    };
     let vain: Vec<&Right> = granted
         .iter()
-        .filter(|right| !used.contains(right) && !excused(right))
+        .filter(|right| !is_used(right) && !excused(right))
         .collect();
     assert_eq!(vain, Vec::<&Right>::new());
     let wrongly_excused: Vec<_> = unused
@@ -202,6 +220,7 @@ fn rights_of(role: &Value) -> Vec<Right> {
         "muster-dashboard" => CONTROLLER,
         // What the agent needs besides for NodeModules.
         "muster-agent-nodes" => AGENT,
+        "muster-controller-upgrades" => CONTROLLER,
         name => name,
     };
     let mut rights = Vec::new();

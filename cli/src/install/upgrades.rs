@@ -45,7 +45,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 fn in_namespace() -> [Value; 5] {
     let ours = "fleet.muster.dev";
     [
-        rule(ours, &["clusterupgrades"], &["get", "list", "watch"]),
+        rule(ours, &["clusterupgrades"], &["list", "watch"]),
         rule(ours, &["clusterupgrades/status"], &["patch"]),
         rule("cluster.x-k8s.io", &["clusters"], &["patch"]),
         rule(

@@ -78,6 +78,8 @@ pub struct Words {
     pub server: &'static str,
     /// What follows a version that failed.
     pub fix: &'static str,
+    /// Whether its units can be repaired instead, so that a retry is what follows then.
+    pub retried: bool,
     /// The event of a unit that was confirmed.
     pub updated: EventReason,
     /// The event of a unit on which a version failed.
@@ -104,6 +106,7 @@ impl Words {
         agent: "is muster agent running in the cluster?",
         server: "the API server of the management cluster",
         fix: "commit a fixed version under a new tag",
+        retried: false,
         updated: EventReason::ClusterUpdated,
         failed: EventReason::ClusterFailed,
         withdrawn: EventReason::ClusterWithdrawn,
@@ -116,7 +119,8 @@ impl Words {
         resource: "clusterupgrades",
         removing: "nothing is removed",
         agent: "is Cluster API running in the management cluster?",
-        fix: "repair the Cluster, or choose another version",
+        fix: "choose another version, or repair the Cluster and run",
+        retried: true,
         ..Self::CLUSTERS
     };
     /// The nodes of a NodeModule.
@@ -136,6 +140,7 @@ impl Words {
         agent: "is muster-node running on the node?",
         server: "the API server",
         fix: "apply a fixed NodeModule",
+        retried: false,
         updated: EventReason::NodeUpdated,
         failed: EventReason::NodeFailed,
         withdrawn: EventReason::NodeWithdrawn,
@@ -362,9 +367,10 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             until,
             ..
         } => failed(words, *class, message, *until),
-        Why::Overdue { .. } => {
-            format!("{version} was picked up but did not become ready within rollout.deadlines.progress")
-        }
+        Why::Overdue { .. } => format!(
+            "{version} was picked up but did not become ready within rollout.deadlines.progress{}",
+            tail(progress.get(cluster).map(String::as_str))
+        ),
         Why::NotPickedUp { .. } => {
             format!(
                 "{version} was not picked up within rollout.deadlines.pickup; {}",
@@ -495,6 +501,11 @@ fn bad(what: &str, background: &Background<'_>, revision: Revision, evidence: &E
     } else {
         ""
     };
+    let words = background.words;
+    let retry = words.retried.then(|| {
+        let command = command(&background.address(), annotation::RETRY, Some(&revision));
+        format!(": {command}")
+    });
     let revision = format!("revision {revision}");
     let version = if background.version == revision {
         revision
@@ -502,8 +513,10 @@ fn bad(what: &str, background: &Background<'_>, revision: Revision, evidence: &E
         format!("{} ({revision})", background.version)
     };
     format!(
-        "{version} {what}: {}{stuck}; next: {}",
-        evidence.message, background.words.fix
+        "{version} {what}: {}{stuck}; next: {}{}",
+        evidence.message,
+        words.fix,
+        retry.unwrap_or_default()
     )
 }
 

@@ -39,6 +39,7 @@ fn a_path_of_two_node_modules_is_written_by_neither() {
     );
 }
 
+/// DX13.
 #[test]
 fn a_node_that_cannot_be_rendered_is_its_own_failure() {
     let mut world = World::of(&[]);

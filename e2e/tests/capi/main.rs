@@ -74,9 +74,10 @@ async fn six_clusters_of_which_the_first_hangs_and_is_approved() {
     bed.upgrade(json!({"maxUnreadyClusters": 2, "stages": [first], "deadlines": deadlines}))
         .await;
 
-    let message = bed.until_why("c-1", "RolloutFailed").await;
+    let message = bed.until_why("c-1", "Overdue").await;
     assert!(message.contains("KubeadmControlPlane c-1-"), "{message}");
     assert!(message.contains("1 of 2 machines at v1.34.2"), "{message}");
+    let halted = bed.until_why("c-6", "Halted").await;
     for name in &names[1..] {
         assert_eq!(bed.version(name).await, OLD, "{name}");
     }
@@ -84,6 +85,7 @@ async fn six_clusters_of_which_the_first_hangs_and_is_approved() {
 
     bed.merge(of("cluster.x-k8s.io", "Machine"), &machine, held(Value::Null))
         .await;
+    bed.run_command_of(&halted).await;
     let message = bed.until_why("c-6", "WaitingApproval").await;
     assert_eq!(observed(&bed.audit_log(), NEW, MACHINES), all(&names[..1], 1));
     bed.run_command_of(&message).await;

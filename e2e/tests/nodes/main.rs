@@ -122,6 +122,7 @@ fn the_agent_is_installed_out_of_another_mount_namespace() {
     );
 }
 
+/// DX10.
 #[test]
 fn a_configuration_that_takes_the_link_down_is_taken_back_by_its_node() {
     inside("link_down");

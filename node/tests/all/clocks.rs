@@ -10,6 +10,7 @@ use crate::support::world::{World, assign, file, path, reason, row};
 const HOUR: i64 = 3600;
 const TEN_YEARS: i64 = 10 * 365 * 24 * HOUR;
 
+/// DX8.
 #[test]
 fn a_change_takes_as_long_whatever_the_wall_clock_does() {
     let mut taken = Vec::new();

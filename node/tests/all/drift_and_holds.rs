@@ -107,6 +107,7 @@ fn but_not_files_that_were_edited_and_not_while_held() {
     }
 }
 
+/// DX19.
 #[test]
 fn what_fails_then_is_noted() {
     let mut world = confirmed();

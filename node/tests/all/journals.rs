@@ -47,6 +47,7 @@ fn steps(bytes: &[u8]) -> Vec<Step> {
         .collect()
 }
 
+/// DX18.
 #[test]
 fn a_torn_slot_falls_back_to_the_other() {
     let world = interrupted();

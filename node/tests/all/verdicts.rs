@@ -159,6 +159,7 @@ fn an_outage_condemns_nothing_and_the_change_is_tried_again_after_it() {
     assert_eq!(world.read(&path("a")).unwrap(), "good");
 }
 
+/// DX11.
 #[test]
 fn a_restore_whose_reload_fails_is_reported_and_blocks_the_node() {
     let world = node();
