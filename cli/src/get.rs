@@ -11,7 +11,7 @@ use kube::{
     runtime::{WatchStreamExt as _, watcher},
 };
 use muster_api::{
-    BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, ZoneRollout,
+    BootstrapModule, ClusterUpgrade, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, ZoneRollout,
     node::{NodeAssemblage, NodeModule, NodeRevision},
     path,
 };
@@ -173,6 +173,8 @@ pub async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResourc
         What::Revisions => revisions.into(),
         // Only clusters whose zones are rolled serve it.
         What::ZoneRollouts => vec![ApiResource::erase::<ZoneRollout>(&())],
+        // Only where a controller upgrades Clusters.
+        What::ClusterUpgrades => vec![ApiResource::erase::<ClusterUpgrade>(&())],
         // Only clusters whose nodes are configured serve these.
         What::NodeModules => vec![ApiResource::erase::<NodeModule>(&())],
         What::NodeAssemblages => vec![ApiResource::erase::<NodeAssemblage>(&())],

@@ -21,6 +21,7 @@ use serde_json::Value;
 use crate::{
     DONE,
     args::{ModuleName, Output},
+    fleet,
     fleet::{Address, nodes},
     histories,
     output::{self, Age},
@@ -93,6 +94,11 @@ pub async fn read(client: &Client, namespace: &str, module: &ModuleName) -> anyh
 
 /// The revisions of something that rolls.
 pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<History> {
+    if module.kind == Kind::ClusterUpgrade {
+        let objects = fleet::objects(client, namespace).await?;
+        let history = History::of_module(&objects, &module.reference());
+        return history.with_context(|| fleet::missing(&Fleet::of(&objects), module, namespace));
+    }
     if !module.is_of_nodes() {
         return Ok(read(client, namespace, module).await?.history);
     }

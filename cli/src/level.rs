@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     DONE, FAILED,
-    args::{ClusterFlags, ModuleName},
+    args::{ClusterFlags, ModuleName, with_content},
     connect,
     control::{self, DryRun, DryRunFlag, Term, Wish, wish},
     fleet::{
@@ -101,7 +101,7 @@ pub struct PinFlags {
     #[arg(long, conflicts_with = "cluster")]
     pub node: Option<String>,
     /// The module: NAME, module/NAME, bootstrapmodule/NAME or nodemodule/NAME
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = with_content)]
     pub module: ModuleName,
     /// What the cluster gets and keeps: a version that was rolled out, or a revision by at least 8 digits of its hash
     #[arg(long)]
@@ -119,7 +119,7 @@ pub struct UnpinFlags {
     #[arg(long, conflicts_with = "cluster")]
     pub node: Option<String>,
     /// The module: NAME, module/NAME, bootstrapmodule/NAME or nodemodule/NAME; may be left out where the cluster or node has one pin
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = with_content)]
     pub module: Option<ModuleName>,
     #[command(flatten)]
     pub dry_run: DryRunFlag,
@@ -211,7 +211,7 @@ impl Held {
 const fn flag(module: &ModuleName) -> &'static str {
     match module.kind {
         Kind::NodeModule => "--node",
-        Kind::Module | Kind::BootstrapModule => "--clusters",
+        Kind::Module | Kind::BootstrapModule | Kind::ClusterUpgrade => "--clusters",
     }
 }
 

@@ -136,8 +136,9 @@ impl Typed {
         }
         if let Names::Modules | Names::Tops | Names::Held = names {
             let of_nodes = get::kinds(&client, What::NodeModules).await?;
+            let upgrades = get::kinds(&client, What::ClusterUpgrades).await?;
             let modules = get::kinds(&client, What::Modules).await?;
-            for kind in modules.into_iter().chain(of_nodes) {
+            for kind in modules.into_iter().chain(upgrades).chain(of_nodes) {
                 let kind_word = kind.kind.to_lowercase();
                 // A cluster serves some of them: a downstream one the last.
                 let modules = named_objects(&client, &namespace, &kind).await;
@@ -147,7 +148,12 @@ impl Typed {
         }
         if let Names::Rollouts = names {
             // A cluster serves the one or the other.
-            for what in [What::Modules, What::ZoneRollouts, What::NodeModules] {
+            for what in [
+                What::Modules,
+                What::ClusterUpgrades,
+                What::ZoneRollouts,
+                What::NodeModules,
+            ] {
                 for kind in get::kinds(&client, what).await? {
                     let kind_word = kind.kind.to_lowercase();
                     let there = named_objects(&client, &namespace, &kind)

@@ -51,7 +51,7 @@ const NOT_OBSERVED: &str = "the controller has not seen this change of the modul
 
 #[derive(Args, Debug)]
 pub struct StageFlags {
-    /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
     /// The stage; may be left out where only one asks for approval
     #[arg(long)]
@@ -62,7 +62,7 @@ pub struct StageFlags {
 
 #[derive(Args, Debug)]
 pub struct RevisionFlags {
-    /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
     /// The revision, or at least 8 digits of it; otherwise what the module asks for now
     #[arg(long)]
@@ -73,7 +73,7 @@ pub struct RevisionFlags {
 
 #[derive(Args, Debug)]
 pub struct RetryFlags {
-    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or zonerollout/NAME
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     /// The revision, or at least 8 digits of it; otherwise what is asked for now
     #[arg(long)]
@@ -84,7 +84,7 @@ pub struct RetryFlags {
 
 #[derive(Args, Debug)]
 pub struct WithdrawFlags {
-    /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
     /// Remove the module from these clusters; otherwise they are only shown
     #[arg(long)]

@@ -27,7 +27,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct PauseFlags {
-    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or zonerollout/NAME
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     #[command(flatten)]
     pub term: Term,
@@ -35,7 +35,7 @@ pub struct PauseFlags {
 
 #[derive(Args, Debug)]
 pub struct ResumeFlags {
-    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or zonerollout/NAME
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     #[command(flatten)]
     pub dry_run: DryRunFlag,

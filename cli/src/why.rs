@@ -19,6 +19,7 @@ Examples:
   muster why podinfo --cluster eu-1   of one cluster
   muster why bootstrapmodule/base -w  as it changes
   muster why nodemodule/fabric --node n1 --context eu-1      of one node of that cluster
+  muster why clusterupgrade/next --cluster eu-1             of one Cluster that gets a Kubernetes version
   muster why podinfo -o json | jq -r .command
   muster why zonerollout/ingester -n mimir            zones of a cluster: the one to look at is that of --context";
 

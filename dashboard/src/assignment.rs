@@ -108,6 +108,7 @@ impl Assignment {
         let assemblage = match module.kind {
             Kind::Module => "ProxyAssemblage",
             Kind::BootstrapModule => "RemoteAssemblage",
+            Kind::ClusterUpgrade => "Cluster",
             Kind::NodeModule => "NodeAssemblage",
         };
         let name = &module.name;

@@ -1,5 +1,6 @@
 //! What it takes for a unit to have what a module wants, in order: the chain that `why` walks, up to what is in the way.
 
+use kube::ResourceExt as _;
 use muster_api::{
     conditions::{self, REACHABLE},
     reasons::{Bucket, Reason},
@@ -11,6 +12,7 @@ use crate::{
     Cell, Fleet, Kind, Member, ModuleRef, ModuleView, Objects, Shape,
     fleet::{Carries, Rolling, Row},
     nodes::Placed,
+    upgrades::Upgradable,
     why::without_next,
     words,
 };
@@ -67,6 +69,7 @@ impl Link {
             (Self::Assigned, _) => "assigned",
             (Self::PickedUp, _) => "picked up",
             (Self::Healthy, Kind::NodeModule) => "checks",
+            (Self::Healthy, Kind::ClusterUpgrade) => "machines",
             (Self::Healthy, _) => "healthy",
             (Self::Confirmed, _) => "confirmed",
         }
@@ -115,6 +118,22 @@ pub fn of(objects: &Objects, fleet: &Fleet, module: &ModuleView, cell: &Cell) ->
     };
     match module.kind {
         Kind::Module | Kind::BootstrapModule => seen.chain(&of_cluster(objects, &name, &cell.cluster)),
+        Kind::ClusterUpgrade => {
+            let mut clusters = objects.clusters.iter();
+            let cluster = clusters.find(|cluster| cluster.name_any() == cell.cluster);
+            let mut upgrades = objects.upgrades.iter();
+            let upgrade = upgrades.find(|upgrade| upgrade.name_any() == module.name);
+            let row = cluster
+                .zip(upgrade)
+                .and_then(|(cluster, upgrade)| Upgradable::of(cluster, upgrade));
+            let ground = of_cluster(objects, &name, &cell.cluster);
+            seen.chain(&Ground {
+                row,
+                unit: ground.unit,
+                agent: None,
+                after: String::new(),
+            })
+        }
         Kind::NodeModule => seen.chain::<Placed<'_>>(&objects.nodes.ground(&module.name, &cell.cluster)),
     }
 }
@@ -239,6 +258,8 @@ impl Seen<'_> {
                 row?.succeeded()?;
                 match kind {
                     Kind::NodeModule => "the agent reports about this very row".to_owned(),
+                    // What Cluster API says of a version it says by machines.
+                    Kind::ClusterUpgrade => return None,
                     _ => "the cluster answers about this very assignment".to_owned(),
                 }
             }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta};
 use kube::{ResourceExt, core::DynamicObject};
 use muster_api::{
-    ModuleRevision, ZoneRollout,
+    ClusterUpgrade, ModuleRevision, ZoneRollout,
     assemblage::{
         AssemblageStatus, ProxyAssemblage, RemoteAssemblage, SyncPhase, SyncRow, SyncState,
         TargetedAssemblageSpec,
@@ -26,6 +26,7 @@ use crate::{
     group::natural,
     reasons::{Known, Reasons, Says},
     recall,
+    upgrades::Upgradable,
     verbs::with_verbs,
     words::one_line,
 };
@@ -40,6 +41,8 @@ pub struct Objects {
     pub modules: Vec<Arc<Module>>,
     /// BootstrapModules.
     pub bootstrap_modules: Vec<Arc<BootstrapModule>>,
+    /// ClusterUpgrades, where they are served.
+    pub upgrades: Vec<Arc<ClusterUpgrade>>,
     /// ProxyAssemblages.
     pub proxies: Vec<Arc<ProxyAssemblage>>,
     /// RemoteAssemblages.
@@ -69,6 +72,11 @@ impl Objects {
         match module.kind {
             Kind::Module => find(&self.modules, &module.name),
             Kind::BootstrapModule => find(&self.bootstrap_modules, &module.name),
+            Kind::ClusterUpgrade => {
+                let mut all = self.upgrades.iter();
+                let found = all.find(|upgrade| upgrade.name_any() == module.name)?;
+                Some(Rolling::of_upgrade(found))
+            }
             Kind::NodeModule => self.nodes.module(&module.name).map(Rolling::of_nodes),
         }
     }
@@ -86,7 +94,7 @@ impl Objects {
                 let found = all.find(|remote| remote.name_any() == cluster)?;
                 Some((&found.spec, found.status.as_ref()))
             }
-            Kind::NodeModule => None,
+            Kind::ClusterUpgrade | Kind::NodeModule => None,
         }
     }
 }
@@ -228,6 +236,7 @@ impl Fleet {
         let Objects {
             modules,
             bootstrap_modules,
+            upgrades,
             proxies,
             remotes,
             clusters,
@@ -260,6 +269,18 @@ impl Fleet {
                 .iter()
                 .map(|module| module_view(&**module, &members, &remote)),
         );
+        if !upgrades.is_empty() {
+            let by_name: BTreeMap<String, &DynamicObject> = clusters
+                .iter()
+                .map(|cluster| (cluster.name_any(), &**cluster))
+                .collect();
+            views.extend(upgrades.iter().map(|upgrade| {
+                let rows = members
+                    .iter()
+                    .map(|member| Upgradable::of(by_name.get(&member.name)?, upgrade));
+                Rolling::of_upgrade(upgrade).view(&members, rows.collect())
+            }));
+        }
         views.sort_by(|a, b| (a.kind, natural(&a.name)).cmp(&(b.kind, natural(&b.name))));
         Self {
             kind: Kind::Module,
@@ -443,9 +464,12 @@ impl<'a> Rolling<'a> {
         let observed =
             status.observed_generation.is_some() && status.observed_generation == self.meta.generation;
         let known = members.iter().zip(&rows).map(|(member, row)| {
-            let selected = matcher
-                .as_ref()
-                .is_some_and(|matcher| matcher.matches(&member.labels));
+            // A Cluster that does not ask for ClusterUpgrades is none of theirs, whatever its labels.
+            let is_left_out = self.kind == Kind::ClusterUpgrade && row.is_none();
+            let selected = !is_left_out
+                && matcher
+                    .as_ref()
+                    .is_some_and(|matcher| matcher.matches(&member.labels));
             let known = Known {
                 is_concerned: selected || row.as_ref().is_some_and(R::is_concerned),
                 is_confirmed: row

@@ -14,6 +14,8 @@ pub enum Kind {
     Module,
     /// Over clusters, applied from the management cluster.
     BootstrapModule,
+    /// A Kubernetes version, over Clusters.
+    ClusterUpgrade,
     /// Over the nodes of a cluster.
     NodeModule,
 }
@@ -24,16 +26,17 @@ impl Kind {
         match self {
             Self::Module => ModuleKind::Module.as_str(),
             Self::BootstrapModule => ModuleKind::BootstrapModule.as_str(),
+            Self::ClusterUpgrade => "ClusterUpgrade",
             Self::NodeModule => "NodeModule",
         }
     }
 
-    /// The kind of modules that it is; none: it rolls over nodes.
+    /// The kind of modules that it is; none: it is none.
     pub const fn of_modules(self) -> Option<ModuleKind> {
         match self {
             Self::Module => Some(ModuleKind::Module),
             Self::BootstrapModule => Some(ModuleKind::BootstrapModule),
-            Self::NodeModule => None,
+            Self::ClusterUpgrade | Self::NodeModule => None,
         }
     }
 
@@ -47,14 +50,16 @@ impl Kind {
         match self {
             Self::NodeModule => String::new(),
             _ if namespace.is_empty() => String::new(),
-            Self::Module | Self::BootstrapModule => format!(" -n {}", shell_word(namespace)),
+            Self::Module | Self::BootstrapModule | Self::ClusterUpgrade => {
+                format!(" -n {}", shell_word(namespace))
+            }
         }
     }
 
     /// The kind of what it rolls over.
     pub const fn unit_kind(self) -> &'static str {
         match self {
-            Self::Module | Self::BootstrapModule => "Cluster",
+            Self::Module | Self::BootstrapModule | Self::ClusterUpgrade => "Cluster",
             Self::NodeModule => "Node",
         }
     }
@@ -62,7 +67,7 @@ impl Kind {
     /// What it rolls over, in a sentence.
     pub const fn unit(self) -> &'static str {
         match self {
-            Self::Module | Self::BootstrapModule => "cluster",
+            Self::Module | Self::BootstrapModule | Self::ClusterUpgrade => "cluster",
             Self::NodeModule => "node",
         }
     }
@@ -71,6 +76,7 @@ impl Kind {
     pub const fn words(self) -> &'static str {
         match self {
             Self::Module | Self::BootstrapModule => "Modules",
+            Self::ClusterUpgrade => "ClusterUpgrades",
             Self::NodeModule => "NodeModules",
         }
     }
@@ -79,6 +85,7 @@ impl Kind {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Module | Self::BootstrapModule => "Module",
+            Self::ClusterUpgrade => "ClusterUpgrade",
             Self::NodeModule => "NodeModule",
         }
     }
@@ -87,6 +94,7 @@ impl Kind {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Module | Self::BootstrapModule => "module",
+            Self::ClusterUpgrade => "ClusterUpgrade",
             Self::NodeModule => "NodeModule",
         }
     }

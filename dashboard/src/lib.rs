@@ -38,6 +38,7 @@ mod shape;
 mod snapshot;
 mod timeline;
 mod tree;
+mod upgrades;
 mod verbs;
 mod why;
 mod withdrawal;

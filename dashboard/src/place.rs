@@ -75,7 +75,7 @@ impl Place {
     /// A cluster, or a node: what modules of a kind roll over.
     pub fn unit(kind: Kind, name: String) -> Self {
         match kind {
-            Kind::Module | Kind::BootstrapModule => Self::Cluster(name),
+            Kind::Module | Kind::BootstrapModule | Kind::ClusterUpgrade => Self::Cluster(name),
             Kind::NodeModule => Self::Node(name),
         }
     }
@@ -135,6 +135,7 @@ fn module(kind: &str, name: &str) -> Option<ModuleRef> {
     let kind = match kind {
         "module" => Kind::Module,
         "bootstrapmodule" => Kind::BootstrapModule,
+        "clusterupgrade" => Kind::ClusterUpgrade,
         "nodemodule" => Kind::NodeModule,
         _ => return None,
     };

@@ -60,9 +60,9 @@ impl Happened {
     /// Whether it is about a cluster, or a node: it, what was assigned to it, or what became of a module there. The last begins with names.
     pub fn is_about_unit(&self, kind: Kind, name: &str) -> bool {
         let (own, rolls): (&[&str], &[Kind]) = match kind {
-            Kind::Module | Kind::BootstrapModule => (
+            Kind::Module | Kind::BootstrapModule | Kind::ClusterUpgrade => (
                 &["Cluster", "ProxyAssemblage", "RemoteAssemblage"],
-                &[Kind::Module, Kind::BootstrapModule],
+                &[Kind::Module, Kind::BootstrapModule, Kind::ClusterUpgrade],
             ),
             Kind::NodeModule => (&["Node", "NodeAssemblage"], &[Kind::NodeModule]),
         };
@@ -109,7 +109,7 @@ impl Snapshot {
     /// The fleet that modules of a kind roll over: clusters, or the nodes of this cluster. Computed when it is first asked for.
     pub fn fleet_of(&self, kind: Kind) -> &Fleet {
         match kind {
-            Kind::Module | Kind::BootstrapModule => self.fleet(),
+            Kind::Module | Kind::BootstrapModule | Kind::ClusterUpgrade => self.fleet(),
             Kind::NodeModule => self.nodes.get_or_init(|| Fleet::of_nodes(&self.objects.nodes)),
         }
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::{
     Cell, Choice, Fleet, HeldWithdrawal, ModuleRef, ModuleView, Objects, Shape, assignment,
     chain::{self, Check},
-    listed, nodes, withdrawal,
+    listed, nodes, upgrades, withdrawal,
     words::{counted, shell_word},
 };
 
@@ -349,6 +349,9 @@ fn window(message: &str) -> &str {
 
 /// What to do about it, and the command for that; none if there is nothing to be done.
 pub fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
+    if let Some(of_upgrades) = upgrades::next(module, cell) {
+        return Some(of_upgrades);
+    }
     if let Some(of_nodes) = nodes::next(module, cell) {
         return Some(of_nodes);
     }

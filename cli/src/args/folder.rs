@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
 use clap::{Args, ValueEnum};
 use muster_sync::substitute::Variables;
 
-use super::ModuleName;
+use super::{ModuleName, with_content};
 use crate::plan::versions::Clone as SourceClone;
 
 pub const BUILD_EXAMPLES: &str = "\
@@ -123,11 +123,14 @@ impl DiffFlags {
                 | "bootstrapmodule"
                 | "bootstrapmodules"
                 | "bmod"
+                | "clusterupgrade"
+                | "clusterupgrades"
+                | "cup"
                 | "nodemodule"
                 | "nodemodules"
                 | "nmod"
         );
-        is_module.then(|| text.parse().map_err(anyhow::Error::msg))
+        is_module.then(|| with_content(text).map_err(anyhow::Error::msg))
     }
 }
 

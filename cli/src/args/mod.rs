@@ -515,6 +515,9 @@ pub enum What {
     /// ZoneRollouts
     #[value(name = "zonerollouts", alias = "zonerollout", alias = "zr")]
     ZoneRollouts,
+    /// ClusterUpgrades
+    #[value(name = "clusterupgrades", alias = "clusterupgrade", alias = "cup")]
+    ClusterUpgrades,
     /// NodeModules of this cluster
     #[value(name = "nodemodules", alias = "nodemodule", alias = "nmod")]
     NodeModules,
@@ -524,7 +527,7 @@ pub enum What {
     /// Revisions of NodeModules
     #[value(name = "noderevisions", alias = "noderevision", alias = "nrev")]
     NodeRevisions,
-    /// All but ZoneRollouts and what is of nodes
+    /// All but ClusterUpgrades, ZoneRollouts and what is of nodes
     All,
 }
 
@@ -577,7 +580,7 @@ pub struct MatrixFlags {
 
 #[derive(Args, Debug)]
 pub struct WhyFlags {
-    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or zonerollout/NAME
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     /// Only this cluster
     #[arg(short, long)]
@@ -704,7 +707,7 @@ pub enum RolloutVerb {
 
 #[derive(Args, Debug)]
 pub struct StatusFlags {
-    /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
     /// Say where it stands now, and do not follow it
     #[arg(long)]
@@ -758,12 +761,12 @@ impl ModuleName {
         }
     }
 
-    /// The module of the other kind that has the same name; a NodeModule has none.
+    /// The module of the other kind that has the same name; what is no module has none.
     pub fn twin(&self) -> Option<Self> {
         let kind = match self.kind {
             Kind::Module => Kind::BootstrapModule,
             Kind::BootstrapModule => Kind::Module,
-            Kind::NodeModule => return None,
+            Kind::ClusterUpgrade | Kind::NodeModule => return None,
         };
         Some(Self {
             kind,
@@ -790,6 +793,7 @@ impl FromStr for ModuleName {
         let kind = match kind {
             "module" | "modules" | "mmod" => Kind::Module,
             "bootstrapmodule" | "bootstrapmodules" | "bmod" => Kind::BootstrapModule,
+            "clusterupgrade" | "clusterupgrades" | "cup" => Kind::ClusterUpgrade,
             "nodemodule" | "nodemodules" | "nmod" => Kind::NodeModule,
             "cluster" | "clusters" => {
                 return Err(format!(
@@ -798,7 +802,7 @@ impl FromStr for ModuleName {
             }
             other => {
                 return Err(format!(
-                    "{other:?} is no kind of module: write module/{name}, bootstrapmodule/{name} or nodemodule/{name}"
+                    "{other:?} is no kind of module: write module/{name}, bootstrapmodule/{name}, nodemodule/{name} or clusterupgrade/{name}"
                 ));
             }
         };
@@ -819,9 +823,20 @@ impl fmt::Display for ModuleName {
     }
 }
 
+/// Something with content, which can be compared and gone back to.
+pub fn with_content(text: &str) -> Result<ModuleName, String> {
+    let module: ModuleName = text.parse()?;
+    if module.kind == Kind::ClusterUpgrade {
+        return Err(format!(
+            "{module} has no content: a Kubernetes version is never taken back; to have it explained: muster why {module}"
+        ));
+    }
+    Ok(module)
+}
+
 /// A module, for a verb that is about clusters alone.
 pub fn over_clusters(text: &str) -> Result<ModuleName, String> {
-    let module: ModuleName = text.parse()?;
+    let module = with_content(text)?;
     if module.is_of_nodes() {
         return Err(format!(
             "a module is asked for here, and {module} rolls over nodes: write module/NAME; to have it explained: muster why {module}"

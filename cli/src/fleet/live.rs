@@ -14,7 +14,8 @@ use kube::{
     runtime::{watcher, watcher::Event},
 };
 use muster_api::{
-    BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, ZoneRollout, cluster::Version,
+    BootstrapModule, ClusterUpgrade, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, ZoneRollout,
+    cluster::Version,
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{
@@ -42,8 +43,10 @@ const GATHER: Duration = Duration::from_millis(100);
 const LOOK_FOR_CLUSTERS: Duration = Duration::from_mins(1);
 /// Where Kubernetes keeps the events of what has no namespace, such as NodeModules.
 const OF_NO_NAMESPACE: &str = "default";
-/// How often is asked whether ZoneRollouts are served.
-const LOOK_FOR_ZONES: Duration = Duration::from_mins(1);
+/// The codes of a list of a kind that is not served, or may not be read.
+pub const NOT_THERE: [u16; 2] = [403, 404];
+/// How often is asked whether ZoneRollouts, or ClusterUpgrades, are served.
+const SERVED_AGAIN: Duration = Duration::from_mins(1);
 /// How often is asked which version of Cluster is served, while none is served, or nobody answers.
 const LOOK_FOR_CLUSTERS_SOON: Duration = Duration::from_secs(5);
 
@@ -93,6 +96,7 @@ pub fn follow(client: &Client, namespace: &str, extent: Extent) -> watch::Receiv
 enum Told {
     Module(Event<Guard<Module>>),
     BootstrapModule(Event<Guard<BootstrapModule>>),
+    Upgrade(Event<Guard<ClusterUpgrade>>),
     Proxy(Event<Guard<ProxyAssemblage>>),
     Remote(Event<Guard<RemoteAssemblage>>),
     Revision(Event<Guard<ModuleRevision>>),
@@ -104,6 +108,8 @@ enum Told {
     Failed(Kind, String),
     /// No Clusters are served.
     NoClusters,
+    /// No ClusterUpgrades are served, or may be read.
+    NoUpgrades,
 }
 
 /// Which watch.
@@ -111,6 +117,7 @@ enum Told {
 enum Kind {
     Modules,
     BootstrapModules,
+    Upgrades,
     Proxies,
     Remotes,
     Revisions,
@@ -126,6 +133,8 @@ struct Live {
     clock: Clock,
     modules: Held<Module>,
     bootstrap_modules: Held<BootstrapModule>,
+    upgrades: Held<ClusterUpgrade>,
+    are_upgrades_served: bool,
     proxies: Held<ProxyAssemblage>,
     remotes: Held<RemoteAssemblage>,
     revisions: Held<ModuleRevision>,
@@ -145,6 +154,8 @@ impl Live {
             clock: Clock::system(),
             modules: Held::new("modules"),
             bootstrap_modules: Held::new("bootstrapmodules"),
+            upgrades: Held::new("clusterupgrades"),
+            are_upgrades_served: true,
             proxies: Held::new("proxyassemblages"),
             remotes: Held::new("remoteassemblages"),
             revisions: Held::new("modulerevisions"),
@@ -190,6 +201,7 @@ impl Live {
                 self.watch(Kind::Proxies, Told::Proxy),
                 self.watch(Kind::Remotes, Told::Remote),
                 clusters(self.client.clone(), self.namespace.clone()).boxed(),
+                upgrades(self.client.clone(), &self.namespace),
             ]);
         }
         if matches!(self.extent, Extent::Whole | Extent::WithNodes) {
@@ -231,6 +243,11 @@ impl Live {
         match told {
             Told::Module(event) => self.modules.event(event, now),
             Told::BootstrapModule(event) => self.bootstrap_modules.event(event, now),
+            Told::Upgrade(event) => {
+                self.are_upgrades_served = true;
+                self.upgrades.event(event, now)
+            }
+            Told::NoUpgrades => std::mem::replace(&mut self.are_upgrades_served, false),
             Told::Proxy(event) => self.proxies.event(event, now),
             Told::Remote(event) => self.remotes.event(event, now),
             Told::Revision(event) => self.revisions.event(event, now),
@@ -250,6 +267,7 @@ impl Live {
             Told::Failed(kind, why) => match kind {
                 Kind::Modules => self.modules.failed(why, now),
                 Kind::BootstrapModules => self.bootstrap_modules.failed(why, now),
+                Kind::Upgrades => self.upgrades.failed(why, now),
                 Kind::Proxies => self.proxies.failed(why, now),
                 Kind::Remotes => self.remotes.failed(why, now),
                 Kind::Revisions => self.revisions.failed(why, now),
@@ -264,6 +282,7 @@ impl Live {
         let objects = Objects {
             modules: self.modules.all(),
             bootstrap_modules: self.bootstrap_modules.all(),
+            upgrades: self.upgrades.all(),
             proxies: self.proxies.all(),
             remotes: self.remotes.all(),
             clusters: self.clusters.all(),
@@ -274,6 +293,7 @@ impl Live {
         };
         let are_modules_read = self.modules.is_read()
             && self.bootstrap_modules.is_read()
+            && (self.upgrades.is_read() || !self.are_upgrades_served)
             && self.proxies.is_read()
             && self.remotes.is_read()
             && (self.clusters.is_read() || !self.are_clusters_served);
@@ -286,6 +306,7 @@ impl Live {
             .modules
             .troubles()
             .chain(self.bootstrap_modules.troubles())
+            .chain(self.upgrades.troubles())
             .chain(self.proxies.troubles())
             .chain(self.remotes.troubles())
             .chain(self.clusters.troubles())
@@ -336,12 +357,32 @@ where
     stream::select(events.map(tell), failures).boxed()
 }
 
+/// The ClusterUpgrades, from when they are served and may be read: only a controller that runs with --upgrades has them.
+fn upgrades(client: Client, namespace: &str) -> BoxStream<'static, Told> {
+    let api: Api<Guard<ClusterUpgrade>> = Api::namespaced(client, namespace);
+    let served = async move {
+        if !is_refused(&api, &NOT_THERE).await {
+            return told(api, failed(Kind::Upgrades), Told::Upgrade);
+        }
+        let later = async move {
+            while is_refused(&api, &NOT_THERE).await {
+                tokio::time::sleep(SERVED_AGAIN).await;
+            }
+            told(api, failed(Kind::Upgrades), Told::Upgrade)
+        };
+        stream::iter([Told::NoUpgrades])
+            .chain(stream::once(later).flatten())
+            .boxed()
+    };
+    stream::once(served).flatten().boxed()
+}
+
 /// The ZoneRollouts, from when they are served: few clusters of a fleet have them, and the management cluster seldom.
 fn zones(client: Client, namespace: String) -> BoxStream<'static, Told> {
     let served = async move {
         let api: Api<Guard<ZoneRollout>> = Api::namespaced(client.clone(), &namespace);
         while is_refused(&api, &[404]).await {
-            tokio::time::sleep(LOOK_FOR_ZONES).await;
+            tokio::time::sleep(SERVED_AGAIN).await;
         }
         told(api, failed(Kind::Zones), Told::Zones)
     };

@@ -23,7 +23,7 @@ use kube::{
     core::{ApiResource, DynamicObject, NamespaceResourceScope},
 };
 use muster_api::{
-    BootstrapModule, Module, ProxyAssemblage, RemoteAssemblage, UpdatePlan, ZoneRollout,
+    BootstrapModule, ClusterUpgrade, Module, ProxyAssemblage, RemoteAssemblage, UpdatePlan, ZoneRollout,
     cluster::{self, Version},
     module::ModuleKind,
     names,
@@ -64,9 +64,10 @@ pub async fn extent(client: &Client, namespace: &str) -> anyhow::Result<Extent> 
 
 /// Reads everything that a view of the fleet needs.
 pub async fn objects(client: &Client, namespace: &str) -> anyhow::Result<Objects> {
-    let (modules, bootstrap_modules, proxies, remotes, clusters) = tokio::try_join!(
+    let (modules, bootstrap_modules, upgrades, proxies, remotes, clusters) = tokio::try_join!(
         all::<Module>(client, namespace),
         all::<BootstrapModule>(client, namespace),
+        upgrades(client, namespace),
         all::<ProxyAssemblage>(client, namespace),
         all::<RemoteAssemblage>(client, namespace),
         async { clusters(client, namespace, served(client).await?).await },
@@ -74,11 +75,21 @@ pub async fn objects(client: &Client, namespace: &str) -> anyhow::Result<Objects
     Ok(Objects {
         modules: shared(modules),
         bootstrap_modules: shared(bootstrap_modules),
+        upgrades: shared(upgrades),
         proxies: shared(proxies),
         remotes: shared(remotes),
         clusters: shared(clusters),
         ..Objects::default()
     })
+}
+
+/// The ClusterUpgrades; none where they are not served, or may not be read.
+async fn upgrades(client: &Client, namespace: &str) -> anyhow::Result<Vec<ClusterUpgrade>> {
+    let api: Api<ClusterUpgrade> = Api::namespaced(client.clone(), namespace);
+    match api.list(&ListParams::default()).await {
+        Err(kube::Error::Api(status)) if live::NOT_THERE.contains(&status.code) => Ok(Vec::new()),
+        list => Ok(list.context("listing clusterupgrades")?.items),
+    }
 }
 
 /// What to say if there is no module of this name in a fleet.
@@ -127,8 +138,13 @@ fn no_module<'a>(
         );
     }
     let near = near::offer(name, names);
+    let kinds = if module.kind == Kind::ClusterUpgrade {
+        "clusterupgrades"
+    } else {
+        "modules"
+    };
     format!(
-        "there is no {module} in namespace {namespace}: see muster get modules -n {namespace}, or name another with -n{near}"
+        "there is no {module} in namespace {namespace}: see muster get {kinds} -n {namespace}, or name another with -n{near}"
     )
 }
 
@@ -235,6 +251,7 @@ fn resource(kind: Kind) -> ApiResource {
     match kind {
         Kind::Module => ApiResource::erase::<Module>(&()),
         Kind::BootstrapModule => ApiResource::erase::<BootstrapModule>(&()),
+        Kind::ClusterUpgrade => ApiResource::erase::<ClusterUpgrade>(&()),
         Kind::NodeModule => ApiResource::erase::<NodeModule>(&()),
     }
 }

@@ -20,7 +20,7 @@ use thiserror::Error;
 
 use crate::{
     DONE, FAILED, UNKNOWN,
-    args::ModuleName,
+    args::{ModuleName, with_content},
     history::{self, Read},
     nodes, output,
 };
@@ -38,6 +38,7 @@ const CONTEXT: usize = 3;
 #[derive(Args, Debug)]
 pub struct UndoFlags {
     /// module/NAME or bootstrapmodule/NAME; of nodemodule/NAME the manifest is printed with the content of that revision
+    #[arg(value_parser = with_content)]
     pub module: ModuleName,
     /// The revision to go back to, by at least 8 digits of its hash; otherwise the last one that was good with another version
     #[arg(long, value_name = "REVISION")]

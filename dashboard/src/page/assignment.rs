@@ -117,11 +117,16 @@ fn fact(what: &str, value: Option<&str>) -> Markup {
 fn commands(view: &Assignment, module: &ModuleRef, url: Option<&str>, namespace: &str) -> Part {
     let (said, at) = (shell_word(&module.said()), module.within(namespace));
     let (one, several) = match module.kind {
-        Kind::Module | Kind::BootstrapModule => ("--cluster", "--clusters"),
+        Kind::Module | Kind::BootstrapModule | Kind::ClusterUpgrade => ("--cluster", "--clusters"),
         Kind::NodeModule => ("--node", "--node"),
     };
     let cluster = shell_word(&view.cell.cluster);
-    let assemblage = format!("{}s.fleet.muster.dev", view.assemblage.to_lowercase());
+    let group = if module.kind == Kind::ClusterUpgrade {
+        muster_api::cluster::GROUP
+    } else {
+        "fleet.muster.dev"
+    };
+    let assemblage = format!("{}s.{group}", view.assemblage.to_lowercase());
     let markup = html! {
         section #commands aria-labelledby="commands-title" {
             h2 #commands-title { "As commands" }

@@ -340,7 +340,7 @@ fn commands(namespace: &str, kind: Kind) -> Part {
                 "kubectl get nodemodules,nodeassemblages,noderevisions".to_owned(),
             ),
         ],
-        Kind::Module | Kind::BootstrapModule => [
+        Kind::Module | Kind::BootstrapModule | Kind::ClusterUpgrade => [
             ("the matrix", format!("muster matrix -w {at}")),
             ("what needs attention", format!("muster tree {at}")),
             (

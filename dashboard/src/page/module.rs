@@ -106,6 +106,7 @@ fn facts(
     let selector = words::selector(rolling.selector, module.kind);
     let title = match module.kind {
         Kind::Module | Kind::BootstrapModule => "Source and selector",
+        Kind::ClusterUpgrade => "Version and selector",
         Kind::NodeModule => "Revision and selector",
     };
     let target = history.revisions.iter().find(|past| past.is_target);
@@ -288,7 +289,7 @@ pub fn over_time(title: &str, timeline: Option<&Timeline>, kind: Kind) -> Part {
 
 fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
     // What has no commit is called by its hash.
-    let is_of_git = module.kind != Kind::NodeModule;
+    let is_of_git = module.kind.of_modules().is_some();
     let units = format!("{}s", module.kind.unit_kind());
     let (now, at_end) = (format!("{units} now"), format!("{units} at its end"));
     let markup = html! {
@@ -369,18 +370,23 @@ fn commands(snapshot: &Snapshot, view: &ModuleView, module: &ModuleRef, rolling:
         ));
     }
     if is(Reason::Halted) || is(Reason::KnownBad) || is(Reason::Aborted) {
-        let back = match rolling.url() {
-            Some(_) => "go back, in git",
-            None => "the content of the last good one",
+        let back = match rolling.kind {
+            Kind::Module | Kind::BootstrapModule => Some("go back, in git"),
+            Kind::NodeModule => Some("the content of the last good one"),
+            // A version is never taken back.
+            Kind::ClusterUpgrade => None,
         };
-        all.push((back, format!("muster rollout undo {said}{at}")));
+        all.extend(back.map(|back| (back, format!("muster rollout undo {said}{at}"))));
         all.push(("try again", format!("muster rollout retry {said}{at}")));
     }
-    if rolling.selector.is_some() {
-        let compare = match module.kind {
-            Kind::Module | Kind::BootstrapModule => "compare with the clusters",
-            Kind::NodeModule => "compare with the nodes",
-        };
+    let compare = match module.kind {
+        Kind::Module | Kind::BootstrapModule => Some("compare with the clusters"),
+        Kind::NodeModule => Some("compare with the nodes"),
+        Kind::ClusterUpgrade => None,
+    };
+    if rolling.selector.is_some()
+        && let Some(compare) = compare
+    {
         all.push((
             compare,
             diff_command(&said, &at, rolling.url().unwrap_or_default()),

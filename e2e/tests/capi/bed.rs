@@ -260,6 +260,20 @@ impl Bed {
         assert!(ran.status.success(), "{command}: {ran:?}");
     }
 
+    /// What a verb of muster prints.
+    pub async fn muster(&self, arguments: &[&str]) -> String {
+        let ran = Command::new(muster())
+            .args(arguments)
+            .args(["--namespace", NS])
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .output()
+            .await
+            .unwrap();
+        assert!(ran.status.success(), "{arguments:?}: {ran:?}");
+        String::from_utf8(ran.stdout).unwrap()
+    }
+
     /// Waits until `next` explains a Cluster by this reason, and returns the message.
     pub async fn until_why(&self, cluster: &str, reason: &str) -> String {
         self.until(&format!("{cluster}: {reason}"), async || {

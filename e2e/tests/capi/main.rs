@@ -85,11 +85,24 @@ async fn six_clusters_of_which_the_first_hangs_and_is_approved() {
 
     bed.merge(of("cluster.x-k8s.io", "Machine"), &machine, held(Value::Null))
         .await;
+    let why = bed
+        .muster(&["why", "clusterupgrade/next", "--cluster", "c-1", "-o", "json"])
+        .await;
+    let why: Value = serde_json::from_str(&why).unwrap();
+    assert_eq!(
+        why["command"],
+        "muster rollout retry clusterupgrade/next -n default"
+    );
     bed.run_command_of(&halted).await;
-    let message = bed.until_why("c-6", "WaitingApproval").await;
+    bed.until_why("c-6", "WaitingApproval").await;
     assert_eq!(observed(&bed.audit_log(), NEW, MACHINES), all(&names[..1], 1));
-    bed.run_command_of(&message).await;
+    let approve = ["rollout", "approve", "clusterupgrade/next", "--stage", "first"];
+    bed.muster(&approve).await;
     bed.until("all are confirmed", async || is_confirmed(&bed, 6).await)
         .await;
     assert_eq!(observed(&bed.audit_log(), NEW, MACHINES), all(&names, 2));
+    let matrix = bed.muster(&["matrix"]).await;
+    assert!(matrix.contains("next") && matrix.contains(NEW), "{matrix}");
+    bed.muster(&["rollout", "status", "clusterupgrade/next", "--no-watch"])
+        .await;
 }

@@ -1,0 +1,148 @@
+//! ClusterUpgrades in the words of modules: they roll over the same Clusters.
+
+use std::borrow::Cow;
+
+use kube::{ResourceExt as _, core::DynamicObject};
+use muster_api::{
+    ClusterUpgrade,
+    cluster_upgrade::ClusterUpgradeStatus,
+    labels::{MUSTER, annotation},
+    module::ModuleStatus,
+    reasons::Reason,
+};
+
+use crate::{
+    Cell, Kind, ModuleView, Shape,
+    fleet::{Carries, Rolling},
+    words,
+};
+
+impl<'a> Rolling<'a> {
+    /// A ClusterUpgrade.
+    pub fn of_upgrade(upgrade: &'a ClusterUpgrade) -> Self {
+        Self {
+            kind: Kind::ClusterUpgrade,
+            meta: &upgrade.metadata,
+            version: upgrade.spec.target.kubernetes.clone(),
+            selector: upgrade.spec.selector.as_ref(),
+            rollout: Cow::Owned((&upgrade.spec.rollout).into()),
+            spec: None,
+            status: Cow::Owned(upgrade.status.clone().map(of_modules).unwrap_or_default()),
+        }
+    }
+}
+
+fn of_modules(status: ClusterUpgradeStatus) -> ModuleStatus {
+    let ClusterUpgradeStatus {
+        observed_generation,
+        conditions,
+        state,
+        revision,
+        summary,
+        reasons,
+        attention,
+        controls,
+        assumed: _,
+        rollout,
+    } = status;
+    ModuleStatus {
+        observed_generation,
+        conditions,
+        state,
+        revision,
+        summary,
+        reasons,
+        attention,
+        controls,
+        rollout,
+        ..ModuleStatus::default()
+    }
+}
+
+/// A Cluster that a ClusterUpgrade may change.
+#[derive(Clone, Copy)]
+pub struct Upgradable<'a> {
+    cluster: &'a DynamicObject,
+    upgrade: &'a ClusterUpgrade,
+}
+
+impl<'a> Upgradable<'a> {
+    /// None: the Cluster does not ask for it, so that no ClusterUpgrade concerns it.
+    pub fn of(cluster: &'a DynamicObject, upgrade: &'a ClusterUpgrade) -> Option<Self> {
+        let asked = cluster.annotations().get(annotation::UPGRADES);
+        asked
+            .is_some_and(|manager| manager == MUSTER)
+            .then_some(Self { cluster, upgrade })
+    }
+
+    /// The version that its topology asks for.
+    fn asks_for(&self) -> Option<&'a str> {
+        self.cluster.data.pointer("/spec/topology/version")?.as_str()
+    }
+}
+
+impl Carries for Upgradable<'_> {
+    fn version(&self) -> Option<String> {
+        self.asks_for().map(str::to_owned)
+    }
+
+    fn is_concerned(&self) -> bool {
+        false
+    }
+
+    /// That of the ClusterUpgrade once its version was written. Without a topology no object that is read here says so.
+    fn revision(&self) -> Option<&str> {
+        let target = self.upgrade.spec.target.kubernetes.as_str();
+        let is_given = self.asks_for().is_none_or(|version| version == target);
+        let status = self.upgrade.status.as_ref().filter(|_| is_given);
+        status?.revision.as_deref()
+    }
+
+    /// Never true: that a version is confirmed only the status of the ClusterUpgrade says.
+    fn succeeded(&self) -> Option<bool> {
+        Some(false)
+    }
+
+    fn note(&self) -> Option<String> {
+        None
+    }
+}
+
+/// What to do about a Cluster, and the command for that, where it is not what is done for a module.
+pub fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
+    if module.kind != Kind::ClusterUpgrade {
+        return None;
+    }
+    let (within, cluster) = (module.within(), words::shell_word(&cell.cluster));
+    let describe = format!("kubectl describe cluster {cluster}{within}");
+    let with = |what: &str, command: String| Some((what.to_owned(), Some(command)));
+    let reason: Option<Reason> = cell.reason.parse().ok(); // a word of a newer controller: nothing is known to be done
+    match (cell.shape, reason) {
+        (Shape::Failed, _) | (_, Some(Reason::Halted | Reason::KnownBad | Reason::Aborted)) => with(
+            "repair the Cluster, or choose another version; after a repair",
+            format!("muster rollout retry {}{within}", module.address()),
+        ),
+        (
+            _,
+            Some(
+                Reason::ManagedElsewhere
+                | Reason::VersionSkew
+                | Reason::Conflict
+                | Reason::DisruptionsBlocked
+                | Reason::WebhookUnavailable,
+            ),
+        ) => Some((words::one_line(advice(&cell.message)?), None)),
+        (_, Some(Reason::Remediating | Reason::RollingOut | Reason::PreflightUnknown | Reason::Updating)) => {
+            with("nothing to do: it goes on by itself; to see its machines", {
+                format!("kubectl get machines -l cluster.x-k8s.io/cluster-name={cluster}{within}")
+            })
+        }
+        (_, Some(Reason::Unreachable)) => with("see why its API server does not answer", describe),
+        _ => None,
+    }
+}
+
+/// What a message says is to be done next.
+fn advice(message: &str) -> Option<&str> {
+    message.rsplit_once("next: ").map(|(_, advice)| advice)
+}
