@@ -7,7 +7,7 @@ use kube::core::{ApiResource, DynamicObject};
 use serde_json::Value;
 
 use crate::{
-    labels::{KUBECONFIG_SUFFIX, annotation},
+    labels::{KUBECONFIG_SUFFIX, MUSTER, annotation},
     reasons::Reason,
     rolloutwindow::MAX_TIME_ZONE,
 };
@@ -139,6 +139,8 @@ pub struct Facts {
     pub paused: bool,
     /// The control plane is there, by the field of the version read.
     pub control_plane: bool,
+    /// It asks for ClusterUpgrades, and its machines are being replaced: condition `RollingOut`.
+    pub upgrading: bool,
 }
 
 impl Facts {
@@ -154,12 +156,24 @@ impl Facts {
             deleting: object.metadata.deletion_timestamp.is_some(),
             paused: is_true("/spec/paused") || annotations.contains_key(annotation::CAPI_PAUSED),
             control_plane: is_true(version.control_plane_field()),
+            upgrading: annotations.get(annotation::UPGRADES).map(String::as_str) == Some(MUSTER)
+                && is_rolling_out(version, object),
             annotations: annotations
                 .into_iter()
                 .filter(|(key, value)| key.starts_with(OUR_PREFIX) || value.len() <= MAX_TIME_ZONE)
                 .collect(),
         }
     }
+}
+
+fn is_rolling_out(version: Version, object: &DynamicObject) -> bool {
+    let conditions = match version {
+        Version::V1Beta2 => "/status/conditions",
+        Version::V1Beta1 => "/status/v1beta2/conditions",
+    };
+    let conditions = object.data.pointer(conditions).and_then(Value::as_array);
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "RollingOut" && condition["status"] == "True")
 }
 
 /// What the Cluster object alone says; `None` for a Cluster that is gone. First reason that applies.

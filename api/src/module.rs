@@ -104,6 +104,10 @@ pub struct ModuleSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind", "name"]))]
     pub depends_on: Vec<Dependency>,
+    /// What keeps this module from beginning a change in a cluster; one that is in flight goes on. Absent: ClusterUpgrade. Empty ([]): nothing, for what an upgrade needs itself, such as a CNI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4), extend("x-kubernetes-list-type" = "set"))]
+    pub avoid: Option<Vec<Avoided>>,
     /// How the revision rolls over the clusters.
     #[serde(default)]
     #[schemars(extend("default" = {}))]
@@ -114,6 +118,20 @@ pub struct ModuleSpec {
     /// Do nothing at all with this module: no assignment, no withdrawal. Clusters keep what they have.
     #[serde(default)]
     pub suspend: bool,
+}
+
+impl ModuleSpec {
+    /// Whether this keeps the module from beginning a change.
+    pub fn avoids(&self, what: Avoided) -> bool {
+        self.avoid.as_ref().is_none_or(|avoided| avoided.contains(&what))
+    }
+}
+
+/// What a module keeps out of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Avoided {
+    /// Machines of a Cluster that asks for ClusterUpgrades (annotation fleet.muster.dev/upgrades=muster) are being replaced: its condition RollingOut is true.
+    ClusterUpgrade,
 }
 
 /// A module that another one needs.

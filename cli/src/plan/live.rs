@@ -147,6 +147,7 @@ impl Live {
                 since: now,
                 last_contact: None,
                 identity: None,
+                upgrading: facts.upgrading,
                 leads_elsewhere: false,
             })
         });

@@ -270,7 +270,11 @@ pub fn seen<K: Rolled>(
         selected,
         closed,
         window_change,
-        not_yet: seen.ties.not_yet(&cluster.name, &cluster.labels, selected),
+        not_yet: seen
+            .ties
+            .not_yet(&cluster.name, &cluster.labels, selected)
+            .map(|message| (Reason::DependencyBehind, message))
+            .or_else(|| upgrading(&cluster, seen.avoids_upgrades)),
         moves: seen.ties.moves(&cluster.labels),
         held_until: ends.into_iter().flatten().min(),
         heard,
@@ -292,6 +296,18 @@ pub fn seen<K: Rolled>(
         last_good_values,
         pinned,
     }
+}
+
+/// That the machines of a cluster are being replaced, for a module that keeps out of that.
+fn upgrading(cluster: &ClusterRow, avoids: bool) -> Option<(Reason, String)> {
+    (avoids && cluster.upgrading).then(|| {
+        let name = &cluster.name;
+        let message = format!(
+            "machines of Cluster {name} are being replaced: it takes its turn when condition RollingOut of the Cluster is over; \
+             next: nothing; to let this module in all the same, set spec.avoid to []"
+        );
+        (Reason::RollingOut, message)
+    })
 }
 
 /// Why the registry says that a cluster cannot be touched.

@@ -126,8 +126,8 @@ pub struct ClusterSeen {
     pub domain: Option<String>,
     /// Why it cannot be touched.
     pub obstacle: Option<(Reason, String)>,
-    /// Why its turn has not come yet, where that is for another module's sake.
-    pub not_yet: Option<String>,
+    /// Why its turn has not come yet, where that is for the sake of another module, or of an upgrade.
+    pub not_yet: Option<(Reason, String)>,
     /// Why no change may begin in it now: its change windows are closed.
     pub closed: Option<Box<Closed>>,
     /// When what its change windows say is to be read again.

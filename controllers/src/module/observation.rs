@@ -32,6 +32,8 @@ pub struct Observation {
     pub target: Target,
     /// The last good revision that the memory names, in full.
     pub last_good: Option<Definition>,
+    /// It keeps out of a cluster whose machines are being replaced.
+    pub avoids_upgrades: bool,
     /// What it needs, and who needs it.
     pub ties: Ties,
     /// What the engine remembers.

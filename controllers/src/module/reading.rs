@@ -15,7 +15,7 @@ use std::{
 use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
-    module::ModuleObject,
+    module::{Avoided, ModuleObject},
     reasons::ObjectReason,
     rollout::Rollout,
     selector::{Matcher, SelectorError},
@@ -96,6 +96,7 @@ pub fn observation<K: ModuleObject>(
         controls,
         target: Target::Nothing,
         last_good: None,
+        avoids_upgrades: module.spec().avoids(Avoided::ClusterUpgrade),
         ties,
         memory: memory::recall(status::stored(module), module.meta().uid.as_deref()),
         gap: Duration::ZERO,

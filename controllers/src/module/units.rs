@@ -402,9 +402,9 @@ fn eligible(
         return windows::closed(closed, cluster.not_yet.is_some(), rollout);
     }
     match &cluster.not_yet {
-        Some(message) => {
+        Some((reason, message)) => {
             obstacles.insert(cluster.name.clone(), message.clone());
-            engine::Eligible::NotYet(ineligible(Reason::DependencyBehind, rollout))
+            engine::Eligible::NotYet(ineligible(*reason, rollout))
         }
         None => engine::Eligible::Yes,
     }
@@ -440,13 +440,12 @@ pub fn apply_windows(sight: &mut Sight, memory: &engine::Memory, rollout: &api::
         let Some(window) = windows::closing(cluster, unit) else {
             continue;
         };
-        let is_behind = cluster.not_yet.is_some();
         unit.eligible = if window.while_closed == ClosedClusters::Skip && memory.may_skip(unit) {
             engine::Eligible::No(ineligible(window.reason(), rollout))
-        } else if is_behind && is_in_flight(unit, memory) {
-            engine::Eligible::NotYet(ineligible(Reason::DependencyBehind, rollout))
+        } else if let Some((reason, _)) = cluster.not_yet.as_ref().filter(|_| is_in_flight(unit, memory)) {
+            engine::Eligible::NotYet(ineligible(*reason, rollout))
         } else {
-            windows::closed(window, is_behind, rollout)
+            windows::closed(window, cluster.not_yet.is_some(), rollout)
         };
     }
 }

@@ -303,6 +303,7 @@ impl Entry {
             since,
             last_contact: self.last_contact,
             identity: self.recognized.clone(),
+            upgrading: self.facts.upgrading,
             leads_elsewhere: matches!(self.identity, Identity::Refused(_)),
         }
     }

@@ -62,6 +62,8 @@ pub struct ClusterRow {
     pub last_contact: Option<Timestamp>,
     /// The uid of its namespace `kube-system`: which cluster it really is.
     pub identity: Option<String>,
+    /// Its machines are being replaced, as [`muster_api::cluster::Facts`] has it.
+    pub upgrading: bool,
     /// Its Secret leads to another cluster than at first contact, or that cannot be excluded: whoever else uses it must stop, too.
     pub leads_elsewhere: bool,
 }
