@@ -424,7 +424,9 @@ mod tests {
         check("cluster/", Err("the name is missing: write cluster/NAME"));
         check(
             "node/a",
-            Err("\"node\" is no kind of module: write module/a, bootstrapmodule/a or nodemodule/a"),
+            Err(
+                "\"node\" is no kind of module: write module/a, bootstrapmodule/a, nodemodule/a or clusterupgrade/a",
+            ),
         );
     }
 }
