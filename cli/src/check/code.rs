@@ -96,6 +96,10 @@ codes! {
     PreDefinitions = 1502,
     /// The kind Cluster is served, or can be brought along.
     PreCluster = 1503,
+    /// What Cluster API does of itself, and what runs in a cluster, would let a version begin.
+    UpgradeWay = 1601,
+    /// Each Cluster asks for ClusterUpgrades.
+    UpgradeAsked = 1602,
 }
 
 impl Code {

@@ -35,13 +35,6 @@ const VERBS: [&str; 4] = ["list", "watch", "create", "update"];
 pub async fn look(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Vec<Finding>> {
     let cluster = Address::of_cluster(client, namespace, name).await?.get().await?;
     let secret = kubeconfig_secret(name);
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let read = call_within(
-        DEADLINE,
-        format!("reading Secret {namespace}/{secret}"),
-        secrets.get_opt(&secret),
-    )
-    .await;
     let unknown = |why: &str| {
         vec![Finding::unknown(
             Code::DeepAnswers,
@@ -49,17 +42,11 @@ pub async fn look(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
             why,
         )]
     };
-    let read = match read {
-        Ok(Some(secret)) => secret,
-        Ok(None) => return Ok(unknown(&format!("Secret {namespace}/{secret} is not there"))),
-        Err(error) => return Ok(unknown(&explain(&error))),
+    let text = match text_of(client, namespace, &secret).await {
+        Ok(text) => text,
+        Err(why) => return Ok(unknown(&why)),
     };
-    let text = read
-        .data
-        .unwrap_or_default()
-        .remove(KUBECONFIG_KEY)
-        .unwrap_or_default();
-    let access = match kubeconfig::parse(&text.0) {
+    let access = match kubeconfig::parse(&text) {
         Ok(access) => access,
         Err(error) => return Ok(vec![rejected(namespace, &secret, name, &explain(&error))]),
     };
@@ -81,6 +68,30 @@ pub async fn look(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
     findings.push(rights(&there).await);
     findings.push(assemblage(&there, name).await);
     Ok(findings)
+}
+
+/// The kubeconfig in a Secret, or why it cannot be had.
+async fn text_of(client: &Client, namespace: &str, secret: &str) -> Result<Vec<u8>, String> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let read = call_within(
+        DEADLINE,
+        format!("reading Secret {namespace}/{secret}"),
+        secrets.get_opt(secret),
+    )
+    .await;
+    let secret = match read {
+        Ok(found) => found.ok_or_else(|| format!("Secret {namespace}/{secret} is not there"))?,
+        Err(error) => return Err(explain(&error)),
+    };
+    let text = secret.data.unwrap_or_default().remove(KUBECONFIG_KEY);
+    Ok(text.unwrap_or_default().0)
+}
+
+/// A client for a cluster by the kubeconfig that the controller uses, or why there is none.
+pub async fn reach(client: &Client, namespace: &str, cluster: &str) -> Result<Client, String> {
+    let text = text_of(client, namespace, &kubeconfig_secret(cluster)).await?;
+    let access = kubeconfig::parse(&text).map_err(|error| explain(&error))?;
+    connect_over_network(&access).map_err(|error| explain(&error))
 }
 
 /// The controller does not use it either.

@@ -43,6 +43,8 @@ pub enum Group {
     Modules,
     /// One cluster, deep.
     Cluster,
+    /// Before a ClusterUpgrade.
+    Upgrade,
     /// Before an installation.
     Installation,
 }
@@ -56,6 +58,7 @@ impl Group {
             Self::Clusters => "clusters",
             Self::Modules => "modules",
             Self::Cluster => "the cluster",
+            Self::Upgrade => "before an upgrade",
             Self::Installation => "before an installation",
         }
     }
@@ -152,6 +155,7 @@ const fn group(code: Code) -> Group {
         1200..1300 => Group::Clusters,
         1300..1400 => Group::Modules,
         1400..1500 => Group::Cluster,
+        1600..1700 => Group::Upgrade,
         _ => Group::Installation,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   world (reads) ─► judge (pure) ─► findings ─► report ─► text, JSON
-//!   --pre: before an installation      --cluster: one cluster, from here
+//!   --pre: before an installation      --cluster: one cluster, from here      --upgrade: before a ClusterUpgrade
 //! ```
 //!
 //! Invariant: nothing is written; no value of a Secret is shown.
@@ -15,10 +15,12 @@ mod judge;
 mod pre;
 mod rights;
 mod text;
+mod upgrade;
 mod world;
 
 use clap::Args;
 use kube::Client;
+use muster_controllers::upgrade::version::Version;
 
 pub use self::finding::Report;
 use crate::{
@@ -30,6 +32,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   muster check                        the installation, the clusters, the modules
   muster check --cluster eu-1         one cluster, from here
+  muster check --upgrade v1.34        before a ClusterUpgrade: which Clusters could begin now?
   muster check --pre                  before an installation: would it be taken?
   muster check -o json                schema check/v1";
 
@@ -41,6 +44,9 @@ pub struct CheckFlags {
     /// One cluster, deep: from here, with the kubeconfig that the controller uses
     #[arg(id = "one_cluster", long = "cluster", value_name = "NAME")]
     pub one_cluster: Option<String>,
+    /// Before a ClusterUpgrade: what would keep each Cluster that asks for one from this version now
+    #[arg(long, value_name = "VERSION", value_parser = upgrade::version, conflicts_with_all = ["one_cluster", "pre"])]
+    pub upgrade: Option<Version>,
     /// How it is printed: table or json
     #[arg(short, long, value_enum, default_value_t = View::Table)]
     pub output: View,
@@ -51,6 +57,8 @@ pub async fn run(cluster: &ClusterFlags, flags: &CheckFlags) -> anyhow::Result<u
     let (client, namespace) = connect::client(cluster).await?;
     let report = if flags.pre {
         Report::new(&namespace, pre::look(&client, &namespace).await?)
+    } else if let Some(target) = flags.upgrade {
+        Report::new(&namespace, upgrade::look(&client, &namespace, target).await?)
     } else if let Some(name) = &flags.one_cluster {
         Report::new(&namespace, deep::look(&client, &namespace, name).await?)
     } else {

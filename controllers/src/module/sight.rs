@@ -263,6 +263,7 @@ mod tests {
             since: Timestamp::UNIX_EPOCH,
             last_contact: None,
             identity: None,
+            upgrading: false,
             leads_elsewhere: false,
         })
     }

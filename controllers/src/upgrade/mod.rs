@@ -11,6 +11,7 @@
 
 pub mod capi;
 pub mod evidence;
+pub mod first;
 pub mod pass;
 pub mod preflight;
 pub mod reading;

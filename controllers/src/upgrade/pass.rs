@@ -32,6 +32,7 @@ use muster_rollout::{self as engine, Memory, UnitId};
 use super::{
     capi::{Carrier, ClusterFacts},
     evidence::{self, Reading, Served},
+    first::{self, Way},
     preflight::Hindrance,
     version::Version,
 };
@@ -367,15 +368,6 @@ struct Shown {
     token: engine::Token,
 }
 
-/// What stands in the way of a Cluster.
-enum Way {
-    Free,
-    /// Not before something changes that is not the Cluster's own.
-    NotYet(Reason, String),
-    /// Not before something of the Cluster itself changes.
-    No(Reason, String),
-}
-
 impl Reader<'_> {
     fn made_of(&self, cluster: &Seen, seen: &Observation) -> Made {
         let facts = &cluster.facts;
@@ -556,72 +548,9 @@ impl Reader<'_> {
         if moves {
             return Way::Free;
         }
-        self.first_change(reading)
-    }
-
-    /// What stands in the way of the first change of a Cluster.
-    fn first_change(&self, reading: &Reading) -> Way {
-        let target = self.target;
-        let nameless = reading.carriers.iter().find(|carrier| carrier.wanted.is_none());
-        if let Some(carrier) = nameless {
-            let message = format!(
-                "{} names no version in {}",
-                carrier.told(),
-                carrier.path.join(".")
-            );
-            return Way::NotYet(Reason::PreflightUnknown, message);
-        }
-        let Some(oldest) = reading.oldest() else {
-            let message = "it has no object with a version: no topology, and no control plane or workers as spec.what says";
-            return Way::NotYet(Reason::PreflightUnknown, message.to_owned());
-        };
-        let behind = |carrier: &&Carrier| carrier.wanted.is_some_and(|wanted| wanted < target);
-        let managed = reading.carriers.iter().filter(behind);
-        let managed = managed.filter_map(|carrier| Some((carrier, carrier.applied_by.as_ref()?)));
-        if let Some((carrier, manager)) = managed.into_iter().next() {
-            let message = format!(
-                "{} of {} is applied by {manager}; next: change the version there, or let {manager} give the field up",
-                carrier.path.join("."),
-                carrier.told()
-            );
-            return Way::No(Reason::ManagedElsewhere, message);
-        }
-        if !reading.is_chained
-            && let Some(step) = oldest.first_step_to(target)
-        {
-            let message = format!(
-                "it is at {oldest}, and {target} is more than one minor version away; next: upgrade it to {step} first"
-            );
-            return Way::No(Reason::VersionSkew, message);
-        }
-        let remediating = reading.cluster.is("Remediating")
-            || reading.carriers.iter().any(|carrier| carrier.is_remediating);
-        if remediating {
-            let message = "a Machine of it is being remediated: it takes its turn when that is over";
-            return Way::NotYet(Reason::Remediating, message.to_owned());
-        }
-        let settled = evidence::standing(reading, &[], oldest);
         let strict = self.upgrade.spec.preflight == Preflight::Strict;
-        match settled {
-            Some(standing) if standing.state == engine::State::Succeeded => {}
-            _ if !strict => {}
-            Some(standing) => {
-                let message = format!(
-                    "it takes its turn when what it does now is done: {}",
-                    standing.message
-                );
-                return Way::NotYet(Reason::RollingOut, message);
-            }
-            None => {
-                let message = "it takes its turn when Cluster API has observed it as it is";
-                return Way::NotYet(Reason::RollingOut, message.to_owned());
-            }
-        }
-        match self.lists.preflights.get(&reading.cluster.name) {
-            Some(Ok(Some((reason, message)))) => Way::NotYet(*reason, message.clone()),
-            Some(Err(error)) if strict => Way::NotYet(Reason::PreflightUnknown, error.clone()),
-            Some(Ok(None) | Err(_)) | None => Way::Free,
-        }
+        let preflight = self.lists.preflights.get(&reading.cluster.name);
+        first::change(reading, self.target, strict, preflight)
     }
 
     /// Why no change may begin in a cluster now, and when that changes. No bypass is of a ClusterUpgrade.

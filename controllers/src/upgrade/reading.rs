@@ -75,13 +75,14 @@ impl Reader {
         }
     }
 
-    /// Reads a Cluster that is to have this version: no more than the decision about it needs.
+    /// Reads a Cluster that is to have this version: no more than the decision about it needs. Without the registry its own API server is
+    /// not asked.
     pub async fn read(
         &self,
         name: &str,
         what: &[UpgradePart],
         target: Version,
-        registry: &Registry,
+        registry: Option<&Registry>,
     ) -> Result<Reading, ReadError> {
         let resource = cluster::Version::V1Beta2.api_resource();
         let (object, facts) = self.cluster(name).await?;
@@ -124,7 +125,10 @@ impl Reader {
         {
             reading.is_chained = self.is_chained(&reading.cluster).await?;
         }
-        if what.contains(&UpgradePart::ControlPlane) && reading.has_begun(target) {
+        if let Some(registry) = registry
+            && what.contains(&UpgradePart::ControlPlane)
+            && reading.has_begun(target)
+        {
             reading.served = served(name, registry).await;
         }
         Ok(reading)

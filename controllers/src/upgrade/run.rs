@@ -304,7 +304,10 @@ impl Shared {
         };
         let what: &[UpgradePart] = &upgrade.spec.what;
         let read = stream::iter(clusters).map(|cluster| async move {
-            let read = self.reader.read(&cluster, what, target, self.registry()).await;
+            let read = self
+                .reader
+                .read(&cluster, what, target, Some(self.registry()))
+                .await;
             (cluster, read.map(Arc::new).map_err(|error| explain(&error)))
         });
         let mut read = read.buffer_unordered(AT_ONCE);

@@ -43,6 +43,10 @@ fn all(names: &[&str], most: usize) -> Observed {
 async fn three_clusters_two_at_a_time_and_a_controller_that_is_killed() {
     let names = ["c-1", "c-2", APART];
     let mut bed = Bed::new(&names, OLD).await;
+    let before = bed.muster(&["check", "--upgrade", NEW]).await;
+    for name in names {
+        assert!(before.contains(&format!("{name} can have {NEW}")), "{before}");
+    }
     bed.start_controller().await;
     bed.upgrade(json!({"maxUnreadyClusters": 2})).await;
     bed.until("a Cluster is given the version", async || {

@@ -1,0 +1,140 @@
+//! Before a ClusterUpgrade: what would keep each Cluster that asks for one from a version now. Only reads.
+
+use anyhow::{Context as _, bail};
+use futures::{StreamExt as _, stream};
+use kube::{Client, ResourceExt as _};
+use muster_api::labels::{MUSTER, annotation};
+use muster_controllers::{
+    runtime::call::explain,
+    upgrade::{
+        first::{Way, prospect},
+        reading::Reader,
+        version::Version,
+    },
+};
+
+use super::{code::Code, deep, finding::Finding};
+use crate::fleet;
+
+/// Names in one line.
+const SHOWN: usize = 5;
+/// Clusters that are read at the same time.
+const AT_ONCE: usize = 8;
+
+/// Reads a version such as v1.34.2, or v1.34: the oldest of that minor version.
+pub fn version(text: &str) -> Result<Version, String> {
+    Version::parse(text)
+        .or_else(|| Version::parse(&format!("{text}.0")))
+        .ok_or_else(|| format!("{text:?} is no version of Kubernetes: write v1.34 or v1.34.2"))
+}
+
+/// Looks at each Cluster. The error is about the management cluster.
+pub async fn look(client: &Client, namespace: &str, target: Version) -> anyhow::Result<Vec<Finding>> {
+    let Some(served) = fleet::served(client).await? else {
+        bail!(
+            "Clusters of Cluster API are not served here; next: name the management cluster with --context"
+        );
+    };
+    let mut clusters = fleet::clusters(client, namespace, Some(served))
+        .await
+        .context("reading Clusters")?;
+    clusters.sort_by_key(kube::ResourceExt::name_any);
+    let asks = |cluster: &kube::core::DynamicObject| {
+        cluster
+            .annotations()
+            .get(annotation::UPGRADES)
+            .map(String::as_str)
+            == Some(MUSTER)
+    };
+    let (asking, silent): (Vec<_>, Vec<_>) = clusters.into_iter().partition(asks);
+    let reader = Reader::new(client.clone(), namespace);
+    let reader = &reader;
+    let findings = stream::iter(asking).map(|cluster| async move {
+        let name = cluster.name_any();
+        let there = deep::reach(client, namespace, &name).await;
+        let way = prospect(reader, &name, target, there).await;
+        finding(&name, target, way.map_err(|error| explain(&error)))
+    });
+    let mut findings: Vec<Finding> = findings.buffered(AT_ONCE).collect().await;
+    if !silent.is_empty() {
+        let names: Vec<String> = silent.iter().map(kube::ResourceExt::name_any).collect();
+        let text = format!(
+            "{} asks for no ClusterUpgrades",
+            muster_dashboard::listed(names.iter().map(String::as_str), SHOWN)
+        );
+        let remedy = format!(
+            "if it should: kubectl annotate cluster/{} -n {namespace} {}={MUSTER}",
+            names.first().map_or("NAME", String::as_str),
+            annotation::UPGRADES
+        );
+        findings.push(Finding::warning(Code::UpgradeAsked, text).remedy(remedy));
+    }
+    if findings.is_empty() {
+        bail!("there are no Clusters in namespace {namespace}; next: name another with -n");
+    }
+    Ok(findings)
+}
+
+fn finding(name: &str, target: Version, way: Result<Way, String>) -> Finding {
+    let text = format!("{name} cannot begin {target} now");
+    let found = match way {
+        Ok(Way::Free) => Finding::ok(Code::UpgradeWay, format!("{name} can have {target}")),
+        Ok(Way::NotYet(reason, message)) => with(
+            Finding::warning(Code::UpgradeWay, text),
+            reason.as_str(),
+            &message,
+        ),
+        Ok(Way::No(reason, message)) => with(
+            Finding::problem(Code::UpgradeWay, text),
+            reason.as_str(),
+            &message,
+        ),
+        Err(why) => Finding::unknown(Code::UpgradeWay, &format!("Cluster {name}"), &why),
+    };
+    found.about(format!("cluster/{name}"))
+}
+
+/// The reason and what it says; what is to be done is told apart.
+fn with(finding: Finding, reason: &str, message: &str) -> Finding {
+    match message.rsplit_once("; next: ") {
+        Some((message, next)) => finding.reason(format!("{reason}: {message}")).remedy(next),
+        None => finding.reason(format!("{reason}: {message}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::reasons::Reason;
+
+    use super::{
+        super::finding::{Level, Report},
+        *,
+    };
+
+    #[test]
+    fn a_minor_version_stands_for_its_oldest() {
+        assert_eq!(version("v1.34"), version("v1.34.0"));
+        assert_eq!(version("1.34.2"), Ok(Version::parse("v1.34.2").unwrap()));
+        assert!(version("newest").unwrap_err().contains("write v1.34 or v1.34.2"));
+    }
+
+    #[test]
+    fn what_ends_by_itself_is_a_warning_and_what_does_not_a_problem() {
+        let target = Version::parse("v1.34.2").unwrap();
+        let found = |way| finding("c-1", target, way);
+        let message = "it is at v1.30.0; next: upgrade it to v1.31.0 first".to_owned();
+        let skewed = found(Ok(Way::No(Reason::VersionSkew, message)));
+        assert_eq!(skewed.level, Level::Problem);
+        assert_eq!(skewed.reason.as_deref(), Some("VersionSkew: it is at v1.30.0"));
+        assert_eq!(skewed.remedy.as_deref(), Some("upgrade it to v1.31.0 first"));
+        let waits = found(Ok(Way::NotYet(Reason::Remediating, "a Machine".to_owned())));
+        assert_eq!(waits.level, Level::Warning);
+        assert_eq!(found(Err("no route".to_owned())).level, Level::Unknown);
+        let free = found(Ok(Way::Free));
+        assert_eq!(
+            (free.level, free.about.as_deref()),
+            (Level::Ok, Some("cluster/c-1"))
+        );
+        assert_eq!(Report::new("fleet", vec![free]).exit_code(), crate::DONE);
+    }
+}

@@ -1,0 +1,118 @@
+//! What stands in the way of the first change of a Cluster.
+
+use kube::Client;
+use muster_api::{cluster_upgrade::UpgradePart, reasons::Reason};
+use muster_rollout as engine;
+
+use super::{
+    capi::Carrier,
+    evidence::{self, Reading},
+    preflight::{self, Hindrance},
+    reading::{ReadError, Reader},
+    version::Version,
+};
+use crate::runtime::call::explain;
+
+/// The parts of a Cluster that a version is of, if a ClusterUpgrade does not narrow them.
+const WHAT: [UpgradePart; 2] = [UpgradePart::ControlPlane, UpgradePart::Workers];
+
+/// What stands in the way of a Cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Nothing.
+    Free,
+    /// Not before something changes that is not the Cluster's own.
+    NotYet(Reason, String),
+    /// Not before something of the Cluster itself changes.
+    No(Reason, String),
+}
+
+/// Reads a Cluster, and with the client for it what is there, and judges as [`change`] does in Strict. Writes nothing.
+pub async fn prospect(
+    reader: &Reader,
+    name: &str,
+    target: Version,
+    there: Result<Client, String>,
+) -> Result<Way, ReadError> {
+    let reading = reader.read(name, &WHAT, target, None).await?;
+    let found = match there {
+        Ok(client) => preflight::read(&client)
+            .await
+            .map(|found| preflight::judge(&found))
+            .map_err(|error| explain(&error)),
+        Err(error) => Err(error),
+    };
+    if reading.oldest().is_some_and(|oldest| oldest >= target) {
+        return Ok(Way::Free);
+    }
+    Ok(change(&reading, target, true, Some(&found)))
+}
+
+/// Of a Cluster as it was read, and of what was found in its cluster, for a version that it is to get.
+pub fn change(
+    reading: &Reading,
+    target: Version,
+    strict: bool,
+    preflight: Option<&Result<Option<Hindrance>, String>>,
+) -> Way {
+    let nameless = reading.carriers.iter().find(|carrier| carrier.wanted.is_none());
+    if let Some(carrier) = nameless {
+        let message = format!(
+            "{} names no version in {}",
+            carrier.told(),
+            carrier.path.join(".")
+        );
+        return Way::NotYet(Reason::PreflightUnknown, message);
+    }
+    let Some(oldest) = reading.oldest() else {
+        let message =
+            "it has no object with a version: no topology, and no control plane or workers as spec.what says";
+        return Way::NotYet(Reason::PreflightUnknown, message.to_owned());
+    };
+    let behind = |carrier: &&Carrier| carrier.wanted.is_some_and(|wanted| wanted < target);
+    let managed = reading.carriers.iter().filter(behind);
+    let managed = managed.filter_map(|carrier| Some((carrier, carrier.applied_by.as_ref()?)));
+    if let Some((carrier, manager)) = managed.into_iter().next() {
+        let message = format!(
+            "{} of {} is applied by {manager}; next: change the version there, or let {manager} give the field up",
+            carrier.path.join("."),
+            carrier.told()
+        );
+        return Way::No(Reason::ManagedElsewhere, message);
+    }
+    if !reading.is_chained
+        && let Some(step) = oldest.first_step_to(target)
+    {
+        let message = format!(
+            "it is at {oldest}, and {target} is more than one minor version away; next: upgrade it to {step} first"
+        );
+        return Way::No(Reason::VersionSkew, message);
+    }
+    let remediating =
+        reading.cluster.is("Remediating") || reading.carriers.iter().any(|carrier| carrier.is_remediating);
+    if remediating {
+        let message = "a Machine of it is being remediated: it takes its turn when that is over";
+        return Way::NotYet(Reason::Remediating, message.to_owned());
+    }
+    let settled = evidence::standing(reading, &[], oldest);
+    match settled {
+        Some(standing) if standing.state == engine::State::Succeeded => {}
+        _ if !strict => {}
+        Some(standing) => {
+            let message = format!(
+                "it takes its turn when what it does now is done: {}",
+                standing.message
+            );
+            return Way::NotYet(Reason::RollingOut, message);
+        }
+        None => {
+            let message = "it takes its turn when Cluster API has observed it as it is";
+            return Way::NotYet(Reason::RollingOut, message.to_owned());
+        }
+    }
+    match preflight {
+        Some(Ok(Some((reason, message)))) => Way::NotYet(*reason, message.clone()),
+        Some(Err(error)) if strict => Way::NotYet(Reason::PreflightUnknown, error.clone()),
+        Some(Ok(None) | Err(_)) | None => Way::Free,
+    }
+}
