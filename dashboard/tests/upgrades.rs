@@ -26,7 +26,7 @@ fn cluster(name: &str, asks: bool, version: &str) -> Arc<DynamicObject> {
     Arc::new(serde_json::from_value(object).unwrap())
 }
 
-fn upgrade(status: Value) -> Arc<ClusterUpgrade> {
+fn upgrade(status: &Value) -> Arc<ClusterUpgrade> {
     let object = json!({
         "apiVersion": "fleet.muster.dev/v1alpha1",
         "kind": "ClusterUpgrade",
@@ -55,7 +55,7 @@ fn objects() -> Objects {
         ],
     });
     Objects {
-        upgrades: vec![upgrade(status)],
+        upgrades: vec![upgrade(&status)],
         clusters: vec![
             cluster("c-1", true, "v1.34.2"),
             cluster("c-2", true, "v1.34.2"),
@@ -118,7 +118,7 @@ fn a_cluster_that_is_changing_says_which_machines_it_waits_for() {
 #[test]
 fn what_the_status_does_not_confirm_is_not_confirmed() {
     let mut objects = objects();
-    objects.upgrades = vec![upgrade(json!({"observedGeneration": 1, "revision": "157ab79b"}))];
+    objects.upgrades = vec![upgrade(&json!({"observedGeneration": 1, "revision": "157ab79b"}))];
     let fleet = Fleet::of(&objects);
     let view = fleet.module(Kind::ClusterUpgrade, "next").unwrap();
     let ready = view.cells.iter().filter(|cell| cell.shape == Shape::Ready);
@@ -135,7 +135,7 @@ fn what_to_do_next_is_what_helps_a_cluster() {
             "reasons": [{"reason": reason, "count": 1, "clusters": "c-1", "message": message}],
         });
         Objects {
-            upgrades: vec![upgrade(status)],
+            upgrades: vec![upgrade(&status)],
             clusters: vec![cluster("c-1", true, "v1.33.4")],
             ..Objects::default()
         }

@@ -216,11 +216,10 @@ fn rights_of(role: &Value) -> Vec<Right> {
             .collect()
     };
     let account = match role["metadata"]["name"].as_str().unwrap() {
-        // What the dashboard needs besides is the controller's.
-        "muster-dashboard" => CONTROLLER,
+        // What the dashboard needs besides, and ClusterUpgrades, is the controller's.
+        "muster-dashboard" | "muster-controller-upgrades" => CONTROLLER,
         // What the agent needs besides for NodeModules.
         "muster-agent-nodes" => AGENT,
-        "muster-controller-upgrades" => CONTROLLER,
         name => name,
     };
     let mut rights = Vec::new();

@@ -74,12 +74,12 @@ impl Api {
     }
 
     /// Merges fields into an object, as JSON.
-    pub(crate) fn merge(&self, path: &str, patch: &str) -> anyhow::Result<()> {
+    pub(crate) fn merge(&self, path: &str, fields: &str) -> anyhow::Result<()> {
         let answer = self
             .client
             .patch(format!("{}{path}", self.url))
             .header(CONTENT_TYPE, "application/merge-patch+json")
-            .body(patch.to_owned())
+            .body(fields.to_owned())
             .send()
             .with_context(|| format!("patching {path}"))?;
         ensure!(

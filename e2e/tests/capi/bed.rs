@@ -176,7 +176,7 @@ impl Bed {
             })
             .await;
         let text = found.data.unwrap().remove("value").unwrap().0;
-        let mut kubeconfig: Value = muster_sync::yaml::to_json(&String::from_utf8(text).unwrap()).unwrap();
+        let mut kubeconfig: Value = muster_sync::yaml::to_json(String::from_utf8(text).unwrap()).unwrap();
         let door = Door::before(&kubeconfig).await;
         let server = &mut kubeconfig["clusters"][0]["cluster"];
         server["server"] = json!(door.url);

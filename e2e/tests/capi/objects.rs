@@ -84,7 +84,7 @@ pub fn cluster(name: &str, version: &str) -> Value {
         "controlPlane": {"replicas": 1},
         "workers": {"machineDeployments": [{"class": "worker", "name": "md-0", "replicas": 1}]},
     });
-    with(name, json!({"topology": topology}))
+    with(name, &json!({"topology": topology}))
 }
 
 /// The same without a topology, in the order in which the objects are made: muster writes the version of the control plane, then that of
@@ -136,12 +136,12 @@ pub fn apart(name: &str, version: &str) -> Vec<Value> {
             json!({"backend": {"inMemory": {}}}),
         ),
         object("KubeadmControlPlane", &control_plane, control),
-        with(name, cluster),
+        with(name, &cluster),
         object("MachineDeployment", "cluster.x-k8s.io", workers),
     ]
 }
 
-fn with(name: &str, spec: Value) -> Value {
+fn with(name: &str, spec: &Value) -> Value {
     let mut cluster = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2",
         "kind": "Cluster",
