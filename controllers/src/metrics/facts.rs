@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Resource, ResourceExt};
 use muster_api::{
-    Assemblage, ProxyAssemblage, RemoteAssemblage, ZoneRollout,
+    Assemblage, ClusterUpgrade, ProxyAssemblage, RemoteAssemblage, ZoneRollout,
     assemblage::SyncState,
     cluster::NotReady,
     conditions::READY,
-    module::{ModuleObject, ModuleSpec, Summary},
+    module::{Attention, ModuleObject, ModuleSpec, Summary},
     node::{NodeModule, module::NodeSummary},
 };
 use parking_lot::RwLock;
@@ -79,6 +79,7 @@ impl Facts {
     /// Of a module.
     pub fn of_module<K: ModuleObject>(module: &K, now: Timestamp) -> Self {
         let status = module.status();
+        let attention = status.map_or(&[][..], |status| &status.attention);
         Self {
             kind: K::kind(&()).into_owned(),
             name: module.name_any(),
@@ -87,13 +88,25 @@ impl Facts {
             module: Some(ModuleFacts {
                 version: version(module.spec()),
                 clusters: status.and_then(|status| status.summary.clone()),
-                waits: status.map_or_else(BTreeMap::new, |status| {
-                    let attention = status.attention.iter();
-                    waits(
-                        attention.map(|told| (told.reason.as_str(), told.since.as_ref())),
-                        now,
-                    )
-                }),
+                waits: waits_of(attention, now),
+            }),
+            nodes: None,
+        }
+    }
+
+    /// Of a ClusterUpgrade: it rolls over Clusters as modules do, and is told as they are.
+    pub fn of_upgrade(upgrade: &ClusterUpgrade, now: Timestamp) -> Self {
+        let status = upgrade.status.as_ref();
+        let attention = status.map_or(&[][..], |status| &status.attention);
+        Self {
+            kind: ClusterUpgrade::kind(&()).into_owned(),
+            name: upgrade.name_any(),
+            conditions: told(status.map_or(&[], |status| &*status.conditions)),
+            assumed: 0,
+            module: Some(ModuleFacts {
+                version: upgrade.spec.target.kubernetes.clone(),
+                clusters: status.and_then(|status| status.summary.clone()),
+                waits: waits_of(attention, now),
             }),
             nodes: None,
         }
@@ -121,6 +134,14 @@ impl Facts {
             }),
         }
     }
+}
+
+fn waits_of(attention: &[Attention], now: Timestamp) -> BTreeMap<String, f64> {
+    let attention = attention.iter();
+    waits(
+        attention.map(|told| (told.reason.as_str(), told.since.as_ref())),
+        now,
+    )
 }
 
 /// The sum over syncs.

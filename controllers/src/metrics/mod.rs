@@ -20,7 +20,7 @@ mod writes;
 use std::{fmt, sync::Arc, time::Duration};
 
 use kube::{ResourceExt, runtime::reflector::Store};
-use muster_api::{module::ModuleObject, node::NodeModule, revision::Verdict};
+use muster_api::{ClusterUpgrade, module::ModuleObject, node::NodeModule, revision::Verdict};
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::text::encode,
@@ -141,6 +141,18 @@ impl Metrics {
             modules
                 .iter()
                 .map(|module| Facts::of_module(&**module, now))
+                .collect()
+        });
+    }
+
+    /// From now on tells of the ClusterUpgrades in a store.
+    pub fn upgrades(&self, store: Store<ClusterUpgrade>, clock: Clock) {
+        self.0.sources.add(move || {
+            let now = clock.now();
+            let upgrades = store.state();
+            upgrades
+                .iter()
+                .map(|upgrade| Facts::of_upgrade(upgrade, now))
                 .collect()
         });
     }

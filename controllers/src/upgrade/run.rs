@@ -152,6 +152,7 @@ pub async fn run(setup: Setup) {
     let Setup { context, windows } = setup;
     let runner = Runner::<ClusterUpgrade>::new("clusterupgrade", &context);
     let store = runner.store();
+    context.metrics.upgrades(store.clone(), context.clock.clone());
     // Which ClusterUpgrades select a Cluster is known only with the Cluster: each change of one concerns all of them.
     let all = {
         let store = store.clone();

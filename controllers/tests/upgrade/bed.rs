@@ -352,6 +352,10 @@ impl Bed {
     }
 
     /// The controller crashes.
+    pub fn scrape(&self) -> String {
+        self.metrics.scrape().unwrap()
+    }
+
     pub fn crash(&mut self) {
         self.tasks.clear();
     }

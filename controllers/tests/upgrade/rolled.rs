@@ -52,6 +52,17 @@ async fn two_at_a_time_and_all_of_them() {
     assert_eq!(status.reasons.len(), 1);
     assert_eq!(status.reasons[0].reason, "UpToDate");
 
+    // Metrics tell of it as of a module.
+    let counted = bed.scrape();
+    for line in [
+        r#"muster_module_info{kind="ClusterUpgrade",name="next",version="v1.34.2"} 1.0"#,
+        r#"muster_module_clusters{kind="ClusterUpgrade",name="next",state="updated"} 6.0"#,
+        r#"muster_module_clusters{kind="ClusterUpgrade",name="next",state="failed"} 0.0"#,
+        r#"muster_condition{kind="ClusterUpgrade",name="next",type="Ready",status="True",reason="Succeeded"} 1.0"#,
+    ] {
+        assert!(counted.lines().any(|found| found == line), "{line}\n{counted}");
+    }
+
     // One field is ours, and nothing else.
     let clusters = bed.objects(&muster_api::cluster::Version::V1Beta2.api_resource());
     let cluster = clusters.get("c-3").await.unwrap();
