@@ -102,13 +102,21 @@ fn check(flags: &[&str], values: &[&str]) {
             "egressPorts",
             "notify",
             "nodes",
+            "upgrades",
             "dashboard",
         ]),
     );
     if flags.contains(&"--crds") {
         made.extend(templates(
             "muster-crds",
-            &of(&["role", "sync", "nodes", "clusterApi", "rolloutOperatorCrds"]),
+            &of(&[
+                "role",
+                "sync",
+                "nodes",
+                "upgrades",
+                "clusterApi",
+                "rolloutOperatorCrds",
+            ]),
         ));
     }
     let wanted = exported(flags);
@@ -142,6 +150,18 @@ fn helm_makes_what_is_exported() {
         check(
             &["--management", "--notify", "--sync", sync],
             &["role=management", &value, "notify=true"],
+        );
+        check(
+            &[
+                "--management",
+                "--upgrades",
+                "--crds",
+                "--sync",
+                sync,
+                "-n",
+                "fleet",
+            ],
+            &["role=management", &value, "namespace=fleet", "upgrades=true"],
         );
         for dashboard in ["token", "none"] {
             let shown = format!("dashboard={dashboard}");

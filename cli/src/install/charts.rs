@@ -16,6 +16,8 @@ const IMAGE: &str = "chart-image";
 const EGRESS_PORT: u16 = 65_535;
 /// Set: the charts are written, not compared.
 const WRITE: &str = "MUSTER_WRITE_CHARTS";
+/// The value for ClusterUpgrades.
+const UPGRADES: &str = ".Values.upgrades";
 const HEADER: &str =
     "{{- /* Generated from muster install --export by cargo xtask generate. Do not edit. */ -}}\n";
 /// What Helm leaves in place when a release goes: with a namespace or a definition all that is in it would go.
@@ -36,8 +38,21 @@ fn flags(role: Role, sync: Sync, option: bool, dashboard: Option<Auth>) -> Insta
         egress_ports: vec![EGRESS_PORT],
         notify: option && role == Role::Controller,
         nodes: option && role == Role::Agent,
+        upgrades: role == Role::Controller,
         ..InstallFlags::of(IMAGE, sync)
     }
+}
+
+/// What is there for ClusterUpgrades alone stands under a value of its own: it changes no other object but by one argument.
+fn for_upgrades(name: &str, document: String) -> String {
+    if name.contains(super::upgrades::NAME) {
+        return when(UPGRADES, &document);
+    }
+    let argument = "        - --upgrades\n";
+    document.replace(
+        argument,
+        &format!("        {}", when(UPGRADES, argument)).replace("{{- end", "        {{- end"),
+    )
 }
 
 /// A condition of templates, and what stands under it.
@@ -128,6 +143,7 @@ fn templates(role: Role) -> String {
             )
         });
         let document = either("eq .Values.sync \"builtin\"", &builtin, &flux);
+        let document = for_upgrades(&name, document);
         // It is there already, or everywhere.
         let other = format!("not (has .Values.namespace (list \"default\" \"{SYSTEM_NAMESPACE}\"))");
         if object["kind"] == "Namespace" && document.contains(".Values.namespace") {
@@ -168,6 +184,10 @@ fn definitions() -> BTreeMap<String, String> {
     let groups = [
         ("eq .Values.role \"management\"", crds::management()),
         ("eq .Values.role \"downstream\"", crds::downstream()),
+        (
+            "and .Values.upgrades (eq .Values.role \"management\")",
+            crds::upgrades(),
+        ),
         (
             "and .Values.nodes (eq .Values.role \"downstream\")",
             crds::nodes(),
@@ -280,6 +300,7 @@ fn the_charts_have_the_defaults_of_the_flags() {
         (&values["notify"], &values["nodes"], &values["dashboard"]),
         (&false.into(), &false.into(), &"".into())
     );
+    assert_eq!(values["upgrades"], false);
     for chart in ["muster", "muster-crds"] {
         let (values, schema) = (
             read(&format!("{chart}/values.yaml")),

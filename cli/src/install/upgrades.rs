@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Role, labels_of};
 
 /// The rights of the controller of ClusterUpgrades.
-const NAME: &str = "muster-controller-upgrades";
+pub const NAME: &str = "muster-controller-upgrades";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The objects, for Clusters of a namespace.
