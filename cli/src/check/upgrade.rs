@@ -94,7 +94,7 @@ fn finding(name: &str, target: Version, way: Result<Way, String>) -> Finding {
     found.about(format!("cluster/{name}"))
 }
 
-/// The reason and what it says; what is to be done is told apart.
+/// The reason, its message, and apart from it what to do.
 fn with(finding: Finding, reason: &str, message: &str) -> Finding {
     match message.rsplit_once("; next: ") {
         Some((message, next)) => finding.reason(format!("{reason}: {message}")).remedy(next),

@@ -44,9 +44,9 @@ fn flags(role: Role, sync: Sync, option: bool, dashboard: Option<Auth>) -> Insta
 }
 
 /// What is there for ClusterUpgrades alone stands under a value of its own: it changes no other object but by one argument.
-fn for_upgrades(name: &str, document: String) -> String {
+fn for_upgrades(name: &str, document: &str) -> String {
     if name.contains(super::upgrades::NAME) {
-        return when(UPGRADES, &document);
+        return when(UPGRADES, document);
     }
     let argument = "        - --upgrades\n";
     document.replace(
@@ -143,7 +143,7 @@ fn templates(role: Role) -> String {
             )
         });
         let document = either("eq .Values.sync \"builtin\"", &builtin, &flux);
-        let document = for_upgrades(&name, document);
+        let document = for_upgrades(&name, &document);
         // It is there already, or everywhere.
         let other = format!("not (has .Values.namespace (list \"default\" \"{SYSTEM_NAMESPACE}\"))");
         if object["kind"] == "Namespace" && document.contains(".Values.namespace") {

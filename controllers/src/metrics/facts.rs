@@ -94,7 +94,7 @@ impl Facts {
         }
     }
 
-    /// Of a ClusterUpgrade: it rolls over Clusters as modules do, and is told as they are.
+    /// Of a ClusterUpgrade: it rolls over Clusters as modules do, and has the same metrics.
     pub fn of_upgrade(upgrade: &ClusterUpgrade, now: Timestamp) -> Self {
         let status = upgrade.status.as_ref();
         let attention = status.map_or(&[][..], |status| &status.attention);

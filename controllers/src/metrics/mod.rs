@@ -145,7 +145,7 @@ impl Metrics {
         });
     }
 
-    /// From now on tells of the ClusterUpgrades in a store.
+    /// From now on reports the ClusterUpgrades in a store.
     pub fn upgrades(&self, store: Store<ClusterUpgrade>, clock: Clock) {
         self.0.sources.add(move || {
             let now = clock.now();

@@ -81,7 +81,7 @@ async fn a_module_that_avoids_nothing_goes_in() {
     assert_eq!(bed.texts("web").await, ["two", "two", "two"]);
 }
 
-/// Without the annotation the machines of a Cluster are no business of muster's.
+/// Without the annotation muster does not read into what Cluster API does with machines.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_asks_for_no_upgrades_is_not_avoided() {
     let bed = bed(false).await;

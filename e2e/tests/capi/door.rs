@@ -112,7 +112,7 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, behind: Arc<Behind>) {
         let behind = behind.clone();
         async move { Ok::<_, Infallible>(behind.answer(request).await) }
     });
-    // A client that goes away is none of a door's business.
+    // A client that goes away is no failure of the door.
     let _ = hyper::server::conn::http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
