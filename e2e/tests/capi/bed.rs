@@ -331,9 +331,9 @@ impl Bed {
         }
     }
 
-    /// For the test of rights, what was used so far.
-    pub fn keep_uses(&self) {
-        keep_uses(&self.fleet, PLANE);
+    /// For the test of rights, what was used so far, under the name of a scenario.
+    pub fn keep_uses(&self, scenario: &str) {
+        keep_uses(&self.fleet, scenario);
     }
 
     /// What the API server noted of its requests.

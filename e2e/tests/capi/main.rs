@@ -58,7 +58,7 @@ async fn three_clusters_two_at_a_time_and_a_controller_that_is_killed() {
     bed.until("all are confirmed", async || is_confirmed(&bed, 3).await)
         .await;
     assert_eq!(observed(&bed.audit_log(), NEW, MACHINES), all(&names, 2));
-    bed.keep_uses();
+    bed.keep_uses("three");
 }
 
 /// The first stage hangs: its Machine of the control plane may not go. Nothing else begins, and all of it goes on once it may.
@@ -109,4 +109,5 @@ async fn six_clusters_of_which_the_first_hangs_and_is_approved() {
     assert!(matrix.contains("next") && matrix.contains(NEW), "{matrix}");
     bed.muster(&["rollout", "status", "clusterupgrade/next", "--no-watch"])
         .await;
+    bed.keep_uses("six");
 }
