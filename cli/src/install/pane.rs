@@ -27,6 +27,8 @@ pub fn objects(works_in: &str, auth: Auth) -> Vec<Value> {
             "rules": [
                 rule("events.k8s.io", "events", &["list", "watch"]),
                 rule("fleet.muster.dev", "zonerollouts", &["list", "watch"]),
+                // Only where the controller runs with --upgrades they are served.
+                rule("fleet.muster.dev", "clusterupgrades", &["list", "watch"]),
             ],
         }),
         json!({
