@@ -156,14 +156,20 @@ impl Facts {
             deleting: object.metadata.deletion_timestamp.is_some(),
             paused: is_true("/spec/paused") || annotations.contains_key(annotation::CAPI_PAUSED),
             control_plane: is_true(version.control_plane_field()),
-            upgrading: annotations.get(annotation::UPGRADES).map(String::as_str) == Some(MUSTER)
-                && is_rolling_out(version, object),
+            upgrading: asks_for_upgrades(&annotations) && is_rolling_out(version, object),
             annotations: annotations
                 .into_iter()
                 .filter(|(key, value)| key.starts_with(OUR_PREFIX) || value.len() <= MAX_TIME_ZONE)
                 .collect(),
         }
     }
+}
+
+/// Whether a Cluster with these annotations lets ClusterUpgrades write its version.
+pub fn asks_for_upgrades(annotations: &BTreeMap<String, String>) -> bool {
+    annotations
+        .get(annotation::UPGRADES)
+        .is_some_and(|manager| manager == MUSTER)
 }
 
 fn is_rolling_out(version: Version, object: &DynamicObject) -> bool {

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use jiff::Timestamp;
 use kube::{Client, api::ListParams};
@@ -21,7 +21,6 @@ use serde_json::Value;
 use crate::{
     DONE,
     args::{ModuleName, Output},
-    fleet,
     fleet::{Address, nodes},
     histories,
     output::{self, Age},
@@ -95,9 +94,7 @@ pub async fn read(client: &Client, namespace: &str, module: &ModuleName) -> anyh
 /// The revisions of something that rolls.
 pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<History> {
     if module.kind == Kind::ClusterUpgrade {
-        let objects = fleet::objects(client, namespace).await?;
-        let history = History::of_module(&objects, &module.reference());
-        return history.with_context(|| fleet::missing(&Fleet::of(&objects), module, namespace));
+        bail!("no revisions are kept of {module}: a version is never taken back; next: muster why {module}");
     }
     if !module.is_of_nodes() {
         return Ok(read(client, namespace, module).await?.history);

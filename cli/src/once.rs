@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     DONE, FAILED,
-    args::{ModuleName, RolloutName},
+    args::{ModuleName, RolloutName, with_content},
     control::{self, DryRunFlag},
     fleet::{self, Address},
     history, output, why, zonerollout,
@@ -84,7 +84,8 @@ pub struct RetryFlags {
 
 #[derive(Args, Debug)]
 pub struct WithdrawFlags {
-    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
+    /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME
+    #[arg(value_parser = with_content)]
     pub module: ModuleName,
     /// Remove the module from these clusters; otherwise they are only shown
     #[arg(long)]

@@ -251,6 +251,10 @@ impl History {
     pub fn of_module(objects: &Objects, module: &ModuleRef) -> Option<Self> {
         let rolling = objects.module(module)?;
         let (said, status) = (module.said(), Some(&*rolling.status));
+        if rolling.kind == Kind::ClusterUpgrade {
+            // A version is never taken back: no revisions are kept of it.
+            return Some(Self::sorted(&said, Vec::new()));
+        }
         let Some(spec) = rolling.spec else {
             let all = objects.nodes.revisions.iter().map(|revision| &**revision);
             let of_module = all.filter(|revision| revision.spec.module == module.name);

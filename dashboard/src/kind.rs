@@ -31,7 +31,7 @@ impl Kind {
         }
     }
 
-    /// The kind of modules that it is; none: it is none.
+    /// The kind of modules that it is; none if it is no module.
     pub const fn of_modules(self) -> Option<ModuleKind> {
         match self {
             Self::Module => Some(ModuleKind::Module),

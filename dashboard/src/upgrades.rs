@@ -4,10 +4,7 @@ use std::borrow::Cow;
 
 use kube::{ResourceExt as _, core::DynamicObject};
 use muster_api::{
-    ClusterUpgrade,
-    cluster_upgrade::ClusterUpgradeStatus,
-    labels::{MUSTER, annotation},
-    module::ModuleStatus,
+    ClusterUpgrade, cluster::asks_for_upgrades, cluster_upgrade::ClusterUpgradeStatus, module::ModuleStatus,
     reasons::Reason,
 };
 
@@ -69,10 +66,7 @@ pub struct Upgradable<'a> {
 impl<'a> Upgradable<'a> {
     /// None: the Cluster does not ask for it, so that no ClusterUpgrade concerns it.
     pub fn of(cluster: &'a DynamicObject, upgrade: &'a ClusterUpgrade) -> Option<Self> {
-        let asked = cluster.annotations().get(annotation::UPGRADES);
-        asked
-            .is_some_and(|manager| manager == MUSTER)
-            .then_some(Self { cluster, upgrade })
+        asks_for_upgrades(cluster.annotations()).then_some(Self { cluster, upgrade })
     }
 
     /// The version that its topology asks for.
@@ -137,6 +131,15 @@ pub fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)
                 format!("kubectl get machines -l cluster.x-k8s.io/cluster-name={cluster}{within}")
             })
         }
+        // The hold is either the Cluster's, for all that rolls over it, or this one's.
+        (Shape::Held, _) if cell.message.starts_with("held for this ClusterUpgrade") => with(
+            "to let it go on",
+            format!("muster release {} --clusters {cluster}{within}", module.address()),
+        ),
+        (_, Some(Reason::WindowClosed)) => Some((
+            "nothing to do: it begins when the window opens; no bypass is of a ClusterUpgrade".to_owned(),
+            None,
+        )),
         (_, Some(Reason::Unreachable)) => with("see why its API server does not answer", describe),
         _ => None,
     }

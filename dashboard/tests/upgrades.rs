@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kube::core::DynamicObject;
 use muster_api::ClusterUpgrade;
-use muster_dashboard::{Fleet, Kind, ModuleRef, Objects, Shape, why, why_on};
+use muster_dashboard::{Fleet, History, Kind, ModuleRef, Objects, Shape, why, why_on};
 use serde_json::{Value, json};
 
 const WAITS: &str = "applying v1.34.2: waits for MachineDeployment md-0: 2 of 3 machines at v1.34.2";
@@ -155,8 +155,34 @@ fn what_to_do_next_is_what_helps_a_cluster() {
         "spec.topology.version of Cluster c-1 is applied by person; next: change the version there",
     );
     assert_eq!((words.as_str(), command), ("change the version there", None));
+    let (words, command) = advised(
+        "WindowClosed",
+        "closed until 2026-12-01T02:00 Europe/Berlin (freeze)",
+    );
+    assert!(words.contains("no bypass is of a ClusterUpgrade"), "{words}");
+    assert_eq!(command, None);
+    let (_, command) = advised("Held", "held for this ClusterUpgrade by ann: a disk");
+    assert_eq!(
+        command.as_deref(),
+        Some("muster release clusterupgrade/next --clusters c-1 -n fleet")
+    );
     let all = objects("VersionSkew", "it is at v1.30.0; next: v1.31.9");
     let fleet = Fleet::of(&all);
     let view = fleet.module(Kind::ClusterUpgrade, "next").unwrap();
     assert!(why(view).headline.contains("next"), "{:?}", why(view));
+}
+
+/// No revisions are kept of it; those of a NodeModule that has its name are not taken for its own.
+#[test]
+fn it_has_no_revisions() {
+    let mut objects = objects();
+    let namesake = json!({
+        "apiVersion": "fleet.muster.dev/v1alpha1",
+        "kind": "NodeRevision",
+        "metadata": {"name": "next-1"},
+        "spec": {"module": "next", "revision": "a".repeat(64), "content": {}},
+    });
+    objects.nodes.revisions = vec![Arc::new(serde_json::from_value(namesake).unwrap())];
+    let history = History::of_module(&objects, &next()).unwrap();
+    assert_eq!(history.revisions.len(), 0);
 }

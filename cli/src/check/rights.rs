@@ -216,7 +216,16 @@ mod tests {
             more(&["--notify-config=/n.yaml"]),
             "patch modulerevisions.fleet.muster.dev in fleet"
         );
+        let upgrades = more(&["--upgrades"]);
+        for right in [
+            "patch clusters.cluster.x-k8s.io in fleet",
+            "patch *.controlplane.cluster.x-k8s.io in fleet",
+            "patch clusterupgrades/status.fleet.muster.dev in fleet",
+        ] {
+            assert!(upgrades.contains(right), "{right}: {upgrades}");
+        }
         let reads = "list events.events.k8s.io in fleet, watch events.events.k8s.io in fleet, \
+            list clusterupgrades.fleet.muster.dev in fleet, watch clusterupgrades.fleet.muster.dev in fleet, \
             list zonerollouts.fleet.muster.dev in fleet, watch zonerollouts.fleet.muster.dev in fleet";
         assert_eq!(more(&["--dashboard-addr=:8081", "--dashboard-auth=none"]), reads);
         assert_eq!(

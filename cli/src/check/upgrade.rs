@@ -2,8 +2,11 @@
 
 use anyhow::{Context as _, bail};
 use futures::{StreamExt as _, stream};
-use kube::{Client, ResourceExt as _};
-use muster_api::labels::{MUSTER, annotation};
+use kube::{Client, ResourceExt as _, core::DynamicObject};
+use muster_api::{
+    cluster::asks_for_upgrades,
+    labels::{MUSTER, annotation},
+};
 use muster_controllers::{
     runtime::call::explain,
     upgrade::{
@@ -39,13 +42,7 @@ pub async fn look(client: &Client, namespace: &str, target: Version) -> anyhow::
         .await
         .context("reading Clusters")?;
     clusters.sort_by_key(kube::ResourceExt::name_any);
-    let asks = |cluster: &kube::core::DynamicObject| {
-        cluster
-            .annotations()
-            .get(annotation::UPGRADES)
-            .map(String::as_str)
-            == Some(MUSTER)
-    };
+    let asks = |cluster: &DynamicObject| asks_for_upgrades(cluster.annotations());
     let (asking, silent): (Vec<_>, Vec<_>) = clusters.into_iter().partition(asks);
     let reader = Reader::new(client.clone(), namespace);
     let reader = &reader;
@@ -75,16 +72,20 @@ pub async fn look(client: &Client, namespace: &str, target: Version) -> anyhow::
     Ok(findings)
 }
 
-fn finding(name: &str, target: Version, way: Result<Way, String>) -> Finding {
+fn finding(name: &str, target: Version, way: Result<Option<Way>, String>) -> Finding {
     let text = format!("{name} cannot begin {target} now");
     let found = match way {
-        Ok(Way::Free) => Finding::ok(Code::UpgradeWay, format!("{name} can have {target}")),
-        Ok(Way::NotYet(reason, message)) => with(
+        Ok(None) => Finding::ok(
+            Code::UpgradeWay,
+            format!("{name} asks for {target} or a newer version already"),
+        ),
+        Ok(Some(Way::Free)) => Finding::ok(Code::UpgradeWay, format!("{name} can have {target}")),
+        Ok(Some(Way::NotYet(reason, message))) => with(
             Finding::warning(Code::UpgradeWay, text),
             reason.as_str(),
             &message,
         ),
-        Ok(Way::No(reason, message)) => with(
+        Ok(Some(Way::No(reason, message))) => with(
             Finding::problem(Code::UpgradeWay, text),
             reason.as_str(),
             &message,
@@ -123,14 +124,14 @@ mod tests {
         let target = Version::parse("v1.34.2").unwrap();
         let found = |way| finding("c-1", target, way);
         let message = "it is at v1.30.0; next: upgrade it to v1.31.0 first".to_owned();
-        let skewed = found(Ok(Way::No(Reason::VersionSkew, message)));
+        let skewed = found(Ok(Some(Way::No(Reason::VersionSkew, message))));
         assert_eq!(skewed.level, Level::Problem);
         assert_eq!(skewed.reason.as_deref(), Some("VersionSkew: it is at v1.30.0"));
         assert_eq!(skewed.remedy.as_deref(), Some("upgrade it to v1.31.0 first"));
-        let waits = found(Ok(Way::NotYet(Reason::Remediating, "a Machine".to_owned())));
+        let waits = found(Ok(Some(Way::NotYet(Reason::Remediating, "a Machine".to_owned()))));
         assert_eq!(waits.level, Level::Warning);
         assert_eq!(found(Err("no route".to_owned())).level, Level::Unknown);
-        let free = found(Ok(Way::Free));
+        let free = found(Ok(Some(Way::Free)));
         assert_eq!(
             (free.level, free.about.as_deref()),
             (Level::Ok, Some("cluster/c-1"))

@@ -138,6 +138,9 @@ pub fn rights_by_arguments(namespace: &str, arguments: &[&str]) -> Vec<Value> {
         let pane = pane::objects(namespace, auth);
         objects.extend(pane.into_iter().filter(|object| object["kind"] != "Service"));
     }
+    if has("--upgrades") {
+        objects.extend(upgrades::objects(namespace));
+    }
     objects
 }
 

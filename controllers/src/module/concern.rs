@@ -304,7 +304,7 @@ fn upgrading(cluster: &ClusterRow, avoids: bool) -> Option<(Reason, String)> {
         let name = &cluster.name;
         let message = format!(
             "machines of Cluster {name} are being replaced: it takes its turn when condition RollingOut of the Cluster is over; \
-             next: nothing; to let this module in all the same, set spec.avoid to []"
+             next: wait, or set spec.avoid to [] to let this module in"
         );
         (Reason::RollingOut, message)
     })

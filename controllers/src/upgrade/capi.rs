@@ -8,8 +8,8 @@ use kube::{
     core::{ApiResource, DynamicObject, NamespaceResourceScope},
 };
 use muster_api::{
-    cluster::{self, GROUP},
-    labels::{annotation, manager},
+    cluster::{self, GROUP, asks_for_upgrades},
+    labels::manager,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -168,14 +168,12 @@ impl ClusterFacts {
             status,
         } = cluster;
         let annotations = metadata.annotations.clone().unwrap_or_default();
-        let asks =
-            annotations.get(annotation::UPGRADES).map(String::as_str) == Some(muster_api::labels::MUSTER);
         Self {
             name: cluster.name_any(),
             uid: metadata.uid.clone().unwrap_or_default(),
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
             labels: metadata.labels.clone().unwrap_or_default(),
-            asks,
+            asks: asks_for_upgrades(&annotations),
             annotations: annotations
                 .into_iter()
                 .filter(|(key, _)| key.starts_with("fleet.muster.dev/"))

@@ -27,14 +27,18 @@ pub enum Way {
     No(Reason, String),
 }
 
-/// Reads a Cluster, and with the client for it what is there, and judges as [`change`] does in Strict. Writes nothing.
+/// Reads a Cluster, and with the client for it what is there, and judges as [`change`] does in Strict. None: it has, or is to have, that
+/// version or a newer one already. Writes nothing.
 pub async fn prospect(
     reader: &Reader,
     name: &str,
     target: Version,
     there: Result<Client, String>,
-) -> Result<Way, ReadError> {
+) -> Result<Option<Way>, ReadError> {
     let reading = reader.read(name, &WHAT, target, None).await?;
+    if reading.oldest().is_some_and(|oldest| oldest >= target) {
+        return Ok(None);
+    }
     let found = match there {
         Ok(client) => preflight::read(&client)
             .await
@@ -42,10 +46,7 @@ pub async fn prospect(
             .map_err(|error| explain(&error)),
         Err(error) => Err(error),
     };
-    if reading.oldest().is_some_and(|oldest| oldest >= target) {
-        return Ok(Way::Free);
-    }
-    Ok(change(&reading, target, true, Some(&found)))
+    Ok(Some(change(&reading, target, true, Some(&found))))
 }
 
 /// Of a Cluster as it was read, and of what was found in its cluster, for a version that it is to get.

@@ -186,6 +186,26 @@ async fn stages_wait_for_an_approval() {
     bed.until_state("next", "Succeeded").await;
 }
 
+/// What was given stays given, and no other Cluster gets it.
+#[tokio::test(start_paused = true)]
+async fn aborted_it_goes_no_further_and_takes_nothing_back() {
+    let bed = Bed::new(&["c-1", "c-2"], "v1.33.4").await;
+    bed.stuck.lock().insert("c-1".to_owned());
+    bed.upgrade("next", "v1.34.2", json!({})).await;
+    bed.until("c-1 is given the version", || async {
+        (bed.topology("c-1").await == "v1.34.2").then_some(())
+    })
+    .await;
+    let status = bed.upgrades().get("next").await.unwrap().status.unwrap();
+    let revision = status.revision.unwrap();
+    let abort = json!({"metadata": {"annotations": {"fleet.muster.dev/abort": &revision[..8]}}});
+    bed.patch_upgrade("next", abort).await;
+    bed.until_why("next", "c-2", "Aborted").await;
+    bed.stuck.lock().clear();
+    tokio::time::sleep(Duration::from_hours(3)).await;
+    assert_eq!(bed.topologies().await, ["v1.34.2", "v1.33.4"]);
+}
+
 /// The control plane first, then the workers, each at a version of its own; the one field of each.
 #[tokio::test(start_paused = true)]
 async fn without_a_topology_the_workers_follow_the_control_plane() {

@@ -124,22 +124,33 @@ fn commands(view: &Assignment, module: &ModuleRef, url: Option<&str>, namespace:
     let group = if module.kind == Kind::ClusterUpgrade {
         muster_api::cluster::GROUP
     } else {
-        "fleet.muster.dev"
+        muster_api::kind::GROUP
     };
     let assemblage = format!("{}s.{group}", view.assemblage.to_lowercase());
+    let mut all = vec![
+        ("explain", format!("muster why {said} {one} {cluster}{at}")),
+        if view.cell.shape == Shape::Held {
+            (
+                "release",
+                format!("muster release {said} {several} {cluster}{at}"),
+            )
+        } else {
+            ("hold", format!("muster hold {said} {several} {cluster}{at}"))
+        },
+        (
+            "as YAML",
+            format!("kubectl get {assemblage} {cluster} -o yaml{at}"),
+        ),
+    ];
+    // A version has no content that could be compared.
+    if module.kind != Kind::ClusterUpgrade {
+        let compared = diff_command(&said, &format!(" {one} {cluster}{at}"), url.unwrap_or_default());
+        all.insert(2, ("compare", compared));
+    }
     let markup = html! {
         section #commands aria-labelledby="commands-title" {
             h2 #commands-title { "As commands" }
-            (parts::commands([
-                ("explain", format!("muster why {said} {one} {cluster}{at}")),
-                if view.cell.shape == Shape::Held {
-                    ("release", format!("muster release {said} {several} {cluster}{at}"))
-                } else {
-                    ("hold", format!("muster hold {said} {several} {cluster}{at}"))
-                },
-                ("compare", diff_command(&said, &format!(" {one} {cluster}{at}"), url.unwrap_or_default())),
-                ("as YAML", format!("kubectl get {assemblage} {cluster} -o yaml{at}")),
-            ]))
+            (parts::commands(all))
         }
     };
     Part::whole("commands", markup)

@@ -289,11 +289,11 @@ pub fn over_time(title: &str, timeline: Option<&Timeline>, kind: Kind) -> Part {
 
 fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
     // What has no commit is called by its hash.
-    let is_of_git = module.kind.of_modules().is_some();
+    let is_of_git = module.kind != Kind::NodeModule;
     let units = format!("{}s", module.kind.unit_kind());
     let (now, at_end) = (format!("{units} now"), format!("{units} at its end"));
     let markup = html! {
-        section #revisions.scroll tabindex="0" role="region" aria-labelledby="revisions-title" {
+        section #revisions.scroll hidden[module.kind == Kind::ClusterUpgrade] tabindex="0" role="region" aria-labelledby="revisions-title" {
             table {
                 caption #revisions-title { "Revisions, newest first" }
                 thead {

@@ -120,8 +120,8 @@ fn commands(past: &Past, module: &ModuleRef, namespace: &str) -> Part {
     let (said, at) = (shell_word(&module.said()), module.within(namespace));
     let (back, revisions) = match module.kind {
         Kind::Module | Kind::BootstrapModule => ("go back to it, in git", "modulerevisions"),
-        Kind::ClusterUpgrade => ("its version", "clusterupgrades"),
-        Kind::NodeModule => ("its content, to go back to it", "noderevisions"),
+        // A ClusterUpgrade has no revisions, and so no such page.
+        Kind::ClusterUpgrade | Kind::NodeModule => ("its content, to go back to it", "noderevisions"),
     };
     let short = shell_word(past.short());
     let mut all = vec![(

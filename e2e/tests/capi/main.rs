@@ -89,6 +89,10 @@ async fn six_clusters_of_which_the_first_hangs_and_is_approved() {
 
     bed.merge(of("cluster.x-k8s.io", "Machine"), &machine, held(Value::Null))
         .await;
+    assert!(
+        halted.ends_with("clusterupgrade/next --overwrite fleet.muster.dev/retry=157ab79b"),
+        "{halted}"
+    );
     let why = bed
         .muster(&["why", "clusterupgrade/next", "--cluster", "c-1", "-o", "json"])
         .await;
@@ -97,11 +101,10 @@ async fn six_clusters_of_which_the_first_hangs_and_is_approved() {
         why["command"],
         "muster rollout retry clusterupgrade/next -n default"
     );
-    bed.run_command_of(&halted).await;
-    bed.until_why("c-6", "WaitingApproval").await;
+    bed.muster(&["rollout", "retry", "clusterupgrade/next"]).await;
+    let approval = bed.until_why("c-6", "WaitingApproval").await;
     assert_eq!(observed(&bed.audit_log(), NEW, MACHINES), all(&names[..1], 1));
-    let approve = ["rollout", "approve", "clusterupgrade/next", "--stage", "first"];
-    bed.muster(&approve).await;
+    bed.run_command_of(&approval).await;
     bed.until("all are confirmed", async || is_confirmed(&bed, 6).await)
         .await;
     assert_eq!(observed(&bed.audit_log(), NEW, MACHINES), all(&names, 2));
