@@ -56,7 +56,7 @@ pub async fn look(client: &Client, namespace: &str, target: Version) -> anyhow::
     if !silent.is_empty() {
         let names: Vec<String> = silent.iter().map(kube::ResourceExt::name_any).collect();
         let text = format!(
-            "{} asks for no ClusterUpgrades",
+            "no ClusterUpgrades are asked for by {}",
             muster_dashboard::listed(names.iter().map(String::as_str), SHOWN)
         );
         let remedy = format!(
