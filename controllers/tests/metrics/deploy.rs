@@ -252,6 +252,7 @@ fn is_word(label: &str, word: &str, seen: &BTreeMap<String, BTreeSet<String>>) -
             "kind" => [
                 "Module",
                 "BootstrapModule",
+                "ClusterUpgrade",
                 "NodeModule",
                 "ProxyAssemblage",
                 "ZoneRollout",
