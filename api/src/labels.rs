@@ -54,6 +54,8 @@ pub mod annotation {
     pub const APPROVE: &str = "fleet.muster.dev/approve";
     /// Control of a module: a stage is approved, and its soak and gates are not waited for.
     pub const PROMOTE: &str = "fleet.muster.dev/promote";
+    /// Of a Node: the UpdatePlan for which `muster machines` cordoned it.
+    pub const CORDONED_FOR: &str = "fleet.muster.dev/cordoned-for";
     /// Control of a module: the run is ended.
     pub const ABORT: &str = "fleet.muster.dev/abort";
     /// Control of a module: a condemned revision is tried again.

@@ -8,6 +8,8 @@ use crate::{duration::Duration, kind::kind, schema};
 
 /// Updaters of one plan.
 pub const MAX_UPDATERS: usize = 16;
+/// Steps of one plan: its updaters, and a cordon, a drain and an uncordon of the Node.
+pub const MAX_STEPS: usize = MAX_UPDATERS + 3;
 /// `sha256:` and 64 hexadecimal digits.
 const MAX_DIGEST: usize = 71;
 /// Bytes of the objects of one side, in JSON: both sides and a status of all Machines stay below etcd's limit of 1.5 MiB.
@@ -39,8 +41,8 @@ pub struct UpdatePlanSpec {
     /// The digest of what is desired: what the updaters acknowledge.
     #[schemars(length(max = MAX_DIGEST))]
     pub to: String,
-    /// The updaters, in the order in which they are called.
-    #[schemars(length(max = MAX_UPDATERS), extend("x-kubernetes-list-type" = "atomic"))]
+    /// The updaters, in the order in which they are called, and what is done to the Node before and after.
+    #[schemars(length(max = MAX_STEPS), extend("x-kubernetes-list-type" = "atomic"))]
     pub steps: Vec<UpdateStep>,
     /// What the machines have: the objects of the request, in JSON.
     #[schemars(length(max = MAX_OBJECTS))]
@@ -59,17 +61,36 @@ pub enum UpdateLevel {
     MachineSet,
 }
 
-/// An updater of a plan, as it was configured when the plan was made.
+/// A step of a plan, as it was configured when the plan was made: an updater is called, or something is done to the Node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    { "rule": "has(self.updater) != has(self.node)", "message": "set exactly one of updater and node" },
+]))]
 pub struct UpdateStep {
-    /// Its name in the configuration of `muster machines`.
+    /// The updater's name in the configuration of `muster machines`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
-    pub updater: String,
-    /// When its end is believed.
-    pub acknowledgement: UpdateAcknowledgement,
-    /// How long it may take with one machine, from its first call on.
+    pub updater: Option<String>,
+    /// When the end of the updater is believed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledgement: Option<UpdateAcknowledgement>,
+    /// What is done to the Node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<UpdateNodeAction>,
+    /// How long it may take with one machine, from the first attempt on.
     pub deadline: Duration,
+}
+
+/// What is done to the Node of a Machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum UpdateNodeAction {
+    /// No pod is scheduled to it any more.
+    Cordon,
+    /// The same, and its pods are evicted.
+    Drain,
+    /// Pods are scheduled to it again, if it was cordoned for an update.
+    Uncordon,
 }
 
 /// When the end of an updater is believed.
@@ -118,9 +139,9 @@ pub struct MachineUpdate {
     pub state: MachineUpdateState,
     /// The number of the step that is under way, from 0.
     #[serde(default)]
-    #[schemars(range(max = MAX_UPDATERS))]
+    #[schemars(range(max = MAX_STEPS))]
     pub step: u32,
-    /// When that step began: its first call.
+    /// When that step began: its first attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
     /// The last words of its updater.

@@ -17,6 +17,7 @@ use muster_controllers::{
     machines::{config, updaters::Web},
     metrics::Metrics,
     process::{self, MACHINES, MachinesSetup, until_signalled},
+    registry::connect_over_network,
     runtime::{Api, Clock, Jitter, sendable},
 };
 use serde_json::{Value, json};
@@ -215,6 +216,7 @@ async fn serve(cluster: &ClusterFlags, flags: &ServeFlags) -> anyhow::Result<u8>
         namespace,
         updaters,
         call: Arc::new(Web::default()),
+        connect: Arc::new(connect_over_network),
         storage,
         hooks: hooks.with_context(|| format!("--hooks-addr {address}: cannot listen there"))?,
         clock: Clock::system(),

@@ -143,6 +143,11 @@ impl Objects {
         self.own["metadata"]["annotations"][key].as_str()
     }
 
+    /// A label of it.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.own["metadata"]["labels"][key].as_str()
+    }
+
     /// The objects as a side of a request.
     pub fn side(&self) -> Value {
         let parts = Level::PARTS.into_iter();

@@ -2,6 +2,8 @@
 //!
 //! Nothing of it has to be kept over a restart but the instant at which a step began: an updater answers the same question again.
 
+use std::fmt;
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::wire::Polled;
@@ -9,15 +11,58 @@ use crate::wire::Polled;
 /// How long after a failure an updater is called again, and how often Cluster API is told to ask while nothing else is known.
 const AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// An updater of a plan.
+/// A step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its name.
-    pub updater: String,
-    /// When its end is believed.
-    pub acknowledgement: Acknowledgement,
-    /// How long it may take from its first call on.
+    /// What is done.
+    pub task: Task,
+    /// How long it may take from its first attempt on.
     pub deadline: SignedDuration,
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// An updater is called.
+    Update {
+        /// Its name.
+        updater: String,
+        /// When its end is believed.
+        acknowledgement: Acknowledgement,
+    },
+    /// The Node is prepared for what updaters do to its machine, or given back.
+    Node(NodeAction),
+}
+
+/// What is done to the Node of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeAction {
+    /// No pod is scheduled to it any more.
+    Cordon,
+    /// The same, and its pods are evicted.
+    Drain,
+    /// Pods are scheduled to it again, if it was cordoned for an update.
+    Uncordon,
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Update { updater, .. } => write!(f, "updater {updater}"),
+            Self::Node(NodeAction::Cordon) => f.write_str("cordon of the Node"),
+            Self::Node(NodeAction::Drain) => f.write_str("drain of the Node"),
+            Self::Node(NodeAction::Uncordon) => f.write_str("uncordon of the Node"),
+        }
+    }
+}
+
+impl Task {
+    fn believes(&self, message: &str, digest: &str) -> bool {
+        match self {
+            Self::Update { acknowledgement, .. } => acknowledgement.believes(message, digest),
+            Self::Node(_) => true,
+        }
+    }
 }
 
 /// When the end of an updater is believed.
@@ -110,7 +155,7 @@ impl Progress {
         }
     }
 
-    /// The updater that is to be called now. The time of its step runs from its first call on: that other objects are marked later is
+    /// The step that is to be attempted now. Its time runs from its first attempt on: that other objects are marked later is
     /// not its fault.
     pub fn call<'a>(&mut self, steps: &'a [Step], now: Timestamp) -> Option<&'a Step> {
         let step = steps.get(self.step)?;
@@ -122,7 +167,7 @@ impl Progress {
         Some(step)
     }
 
-    /// Takes what the updater of the present step answered.
+    /// Takes what came of an attempt of the present step.
     pub fn take(&mut self, steps: &[Step], digest: &str, polled: Polled, now: Timestamp) {
         let Some(step) = steps.get(self.step) else { return };
         self.expire(steps, now);
@@ -130,7 +175,7 @@ impl Progress {
             return;
         }
         let (after, message) = match polled {
-            Polled::Done { message } if step.acknowledgement.believes(&message, digest) => {
+            Polled::Done { message } if step.task.believes(&message, digest) => {
                 *self = Self {
                     step: self.step + 1,
                     ..Self::default()
@@ -139,8 +184,8 @@ impl Progress {
             }
             Polled::Done { message } => {
                 let words = format!(
-                    "updater {} says that it is done, but not with digest={digest}: {message:?}",
-                    step.updater
+                    "{} says that it is done, but not with digest={digest}: {message:?}",
+                    step.task
                 );
                 (AGAIN, words)
             }
@@ -164,8 +209,8 @@ impl Progress {
         let after = u32::try_from(left.as_secs()).unwrap_or_default().max(1);
         let (number, all) = (self.step + 1, steps.len());
         let message = match self.message.as_str() {
-            "" => format!("step {number} of {all}, updater {}", step.updater),
-            words => format!("step {number} of {all}, updater {}: {words}", step.updater),
+            "" => format!("step {number} of {all}, {}", step.task),
+            words => format!("step {number} of {all}, {}: {words}", step.task),
         };
         Reply::InProgress { after, message }
     }
@@ -195,7 +240,7 @@ impl Progress {
         let at = since + step.deadline;
         if at <= now {
             let message = match self.message.as_str() {
-                "" => format!("updater {} gave no answer", step.updater),
+                "" => format!("{} gave no answer", step.task),
                 words => words.to_owned(),
             };
             self.failed = Some(Failed { at, message });

@@ -2,7 +2,7 @@
 //! Cluster API finds it.
 
 use muster_api::labels::SYSTEM_NAMESPACE;
-use muster_controllers::process::MACHINES as NAME;
+use muster_controllers::{machines::config, process::MACHINES as NAME};
 use serde_json::{Value, json};
 
 use super::{
@@ -29,7 +29,7 @@ pub fn objects(flags: &InstallFlags, updaters: &str) -> Vec<Value> {
         super::namespace(SYSTEM_NAMESPACE),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata()}),
     ];
-    objects.extend(rights());
+    objects.extend(rights(prepares_nodes(updaters)));
     objects.extend([
         file,
         service,
@@ -48,7 +48,13 @@ fn metadata() -> Value {
     json!({"name": NAME, "namespace": SYSTEM_NAMESPACE, "labels": labels()})
 }
 
-fn rights() -> Vec<Value> {
+/// Whether an updater wants Nodes cordoned or drained: then the kubeconfigs of Clusters are read.
+fn prepares_nodes(updaters: &str) -> bool {
+    let updaters = config::read(updaters.as_bytes());
+    updaters.is_ok_and(|all| all.iter().any(|updater| updater.prepare_node.is_some()))
+}
+
+fn rights(prepares_nodes: bool) -> Vec<Value> {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let only = |group: &str, resource: &str, name: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resource], "resourceNames": [name], "verbs": verbs});
     let api_version = "rbac.authorization.k8s.io/v1";
@@ -56,17 +62,32 @@ fn rights() -> Vec<Value> {
     let reference = |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME});
     let of_cluster = json!({"name": NAME, "labels": labels()});
     let certificate = format!("{NAME}-certificate");
+    let mut rules = vec![
+        rule("cluster.x-k8s.io", &["machines"], &["list", "watch"]),
+        // Of what owns Machines: of a control plane its annotations, of both what an event is about.
+        rule("cluster.x-k8s.io", &["machinedeployments"], &["get"]),
+        rule("controlplane.cluster.x-k8s.io", &["*"], &["get"]),
+        rule(
+            "fleet.muster.dev",
+            &["updateplans"],
+            &["get", "list", "watch", "create", "delete"],
+        ),
+        rule("fleet.muster.dev", &["updateplans/status"], &["patch"]),
+        rule("events.k8s.io", &["events"], &["create"]),
+        only(
+            "runtime.cluster.x-k8s.io",
+            "extensionconfigs",
+            NAME,
+            &["get", "patch"],
+        ),
+    ];
+    if prepares_nodes {
+        // The kubeconfigs of Clusters: a role of RBAC knows no other way to say which Secrets.
+        rules.push(rule("", &["secrets"], &["get"]));
+    }
     vec![
         json!({
-            "apiVersion": api_version, "kind": "ClusterRole", "metadata": of_cluster,
-            "rules": [
-                rule("cluster.x-k8s.io", &["machines"], &["list", "watch"]),
-                // Of the owner of a Machine of a control plane its annotations are read.
-                rule("controlplane.cluster.x-k8s.io", &["*"], &["get"]),
-                rule("fleet.muster.dev", &["updateplans"], &["get", "list", "watch", "create", "delete"]),
-                rule("fleet.muster.dev", &["updateplans/status"], &["patch"]),
-                only("runtime.cluster.x-k8s.io", "extensionconfigs", NAME, &["get", "patch"]),
-            ],
+            "apiVersion": api_version, "kind": "ClusterRole", "metadata": of_cluster, "rules": rules,
         }),
         json!({
             "apiVersion": api_version, "kind": "ClusterRoleBinding", "metadata": of_cluster,

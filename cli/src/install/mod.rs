@@ -557,6 +557,21 @@ mod tests {
         )));
     }
 
+    /// Kubeconfigs of Clusters are read for Nodes alone.
+    #[test]
+    fn machines_reads_secrets_only_where_an_updater_prepares_nodes() {
+        let updaters = include_str!("../../../examples/machines/updaters.yaml");
+        let reads_secrets = |updaters: &str| {
+            let objects = machines::objects(&InstallFlags::of("muster:1", Sync::Builtin), updaters);
+            let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
+            let mut rules = role["rules"].as_array().unwrap().iter();
+            rules.any(|rule| rule["resources"] == json!(["secrets"]))
+        };
+        assert!(reads_secrets(updaters));
+        let without: Vec<&str> = updaters.lines().filter(|line| !line.contains("prepareNode")).collect();
+        assert!(!reads_secrets(&without.join("\n")));
+    }
+
     #[test]
     fn definitions_of_rollout_operator_are_left_out_where_its_own_are() {
         let names = |flags: &InstallFlags| -> Vec<String> {

@@ -62,8 +62,19 @@ struct Entry {
     #[serde(default)]
     acknowledgement: Believed,
     deadline: Option<muster_api::Duration>,
+    prepare_node: Option<PrepareNode>,
+    drain_deadline: Option<muster_api::Duration>,
     #[serde(default)]
     settings: BTreeMap<String, String>,
+}
+
+/// What is done to the Node before an updater is called, the weaker first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub enum PrepareNode {
+    /// No pod is scheduled to it any more.
+    Cordon,
+    /// The same, and its pods are evicted.
+    Drain,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -87,6 +98,10 @@ pub struct Updater {
     pub acknowledgement: Acknowledgement,
     /// How long it may take with one machine.
     pub deadline: SignedDuration,
+    /// What is done to the Node before it is called, unless it was done for an updater before it.
+    pub prepare_node: Option<PrepareNode>,
+    /// How long the drain of a Node may take.
+    pub drain_deadline: SignedDuration,
     /// How long one call may take.
     pub timeout: Duration,
     /// What it is sent with each request.
@@ -124,15 +139,22 @@ pub fn read(text: &[u8]) -> Result<Vec<Updater>, ConfigError> {
         if let Some(bundle) = &entry.client_config.ca_bundle {
             authorities(bundle).map_err(refuse)?;
         }
-        let deadline = match entry.deadline {
-            None => DEADLINE,
+        let within = |field: &str, deadline: Option<muster_api::Duration>| match deadline {
+            None => Ok(DEADLINE),
+            Some(deadline) if deadline.to_std().is_zero() => {
+                Err(refuse(format!("{field} is 0s: it would fail at once")))
+            }
             Some(deadline) => {
-                SignedDuration::try_from(deadline.to_std()).map_err(|error| refuse(error.to_string()))?
+                SignedDuration::try_from(deadline.to_std()).map_err(|error| refuse(error.to_string()))
             }
         };
-        if deadline.is_zero() {
-            return Err(refuse("deadline is 0s: it would fail at once".to_owned()));
+        if entry.drain_deadline.is_some() && entry.prepare_node != Some(PrepareNode::Drain) {
+            return Err(refuse(
+                "drainDeadline has no meaning without prepareNode: Drain".to_owned(),
+            ));
         }
+        let deadline = within("deadline", entry.deadline)?;
+        let drain_deadline = within("drainDeadline", entry.drain_deadline)?;
         updaters.push(Updater {
             order: entry.order,
             client_config: entry.client_config,
@@ -141,6 +163,8 @@ pub fn read(text: &[u8]) -> Result<Vec<Updater>, ConfigError> {
                 Believed::Trust => Acknowledgement::Trust,
             },
             deadline,
+            prepare_node: entry.prepare_node,
+            drain_deadline,
             timeout: CALL,
             settings: entry.settings,
             name: entry.name,

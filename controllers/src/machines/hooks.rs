@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{Method, StatusCode};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Client, ResourceExt as _,
     core::{ApiResource, DynamicObject, GroupVersionKind},
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 
 use super::{
     config::Updater,
+    events::Reports,
     index::{MachineIndex, MachineRow},
     plans::{self, Decided, Plans},
     updaters::{self, Call},
@@ -51,6 +53,8 @@ pub struct Hooks {
     pub plans: Arc<Plans>,
     /// The updates that are under way.
     pub work: Arc<Work>,
+    /// What is reported of decisions.
+    pub reports: Arc<Reports>,
 }
 
 impl Hooks {
@@ -115,19 +119,29 @@ impl Hooks {
         let outcome = self.covered(&mut coverage, hook).await;
         let (before, desired) = (coverage.before().clone(), coverage.desired().clone());
         let decision = verdict(outcome.map(|()| coverage.end()), fallback);
+        let (decision, plan) = self.stored(decision, (&before, &desired)).await;
+        let reports = &self.reports;
+        reports
+            .decided(&desired, &decision, plan.as_deref(), &self.machines)
+            .await;
+        decision
+    }
+
+    /// The decision once its plan is stored, and the plan's name. What cannot be stored is not decided.
+    async fn stored(&self, decision: Verdict, sides: (&Objects, &Objects)) -> (Verdict, Option<String>) {
         let Verdict::InPlace { steps, digest, .. } = &decision else {
-            return decision;
+            return (decision, None);
         };
         let updaters = self.updaters.iter();
         let decided = Decided {
-            sides: (&before, &desired),
+            sides,
             steps: updaters.filter(|updater| steps.contains(&updater.name)).collect(),
             digest,
         };
         // Machines whose update has begun finish it first.
         match self.plans.store(&decided, |uid| self.work.has_begun(uid)).await {
-            Ok(()) => decision,
-            Err(problem) => Verdict::Again(problem),
+            Ok(plan) => (decision, Some(plan)),
+            Err(problem) => (Verdict::Again(problem), None),
         }
     }
 
@@ -190,11 +204,13 @@ impl Hooks {
         Ok((key, row))
     }
 
-    async fn of_owner(
-        &self,
-        namespace: &str,
-        (api_version, kind, name): &(String, String, String),
-    ) -> Result<Fallback, String> {
+    async fn of_owner(&self, namespace: &str, owner: &OwnerReference) -> Result<Fallback, String> {
+        let OwnerReference {
+            api_version,
+            kind,
+            name,
+            ..
+        } = owner;
         let failed = |error: kube::Error| {
             format!(
                 "reading {kind} {namespace}/{name}, for {FALLBACK}: {}",
@@ -267,10 +283,12 @@ impl Hooks {
     async fn changed(
         &self,
         uid: &str,
-        plan: &UpdatePlan,
+        plan: &Arc<UpdatePlan>,
         asked: &Objects,
         what: &str,
     ) -> Result<Reply, String> {
+        let (namespace, name) = asked.name();
+        self.work.resume(plan, &Key::new(namespace, name), uid)?;
         match (self.work.pinned(plan, uid), self.work.objects(uid)) {
             (Some(Reply::Done), Some(before)) => {
                 let request = json!({"current": before, "desired": asked.side()});
@@ -295,7 +313,7 @@ impl Hooks {
             }),
             (Some(failed), _) => Ok(failed),
             (None, _) => Err(format!(
-                "{what}, and the update that was planned had not begun: change it back, or let the Machine be replaced"
+                "{what}, and the update that was planned had not begun, or began before muster machines was restarted: change it back, or delete the Machine"
             )),
         }
     }

@@ -1,8 +1,9 @@
-//! Which Machine has which uid, which MachineSet it is of, and what its owner is: rows of watched metadata.
+//! Which Machine has which uid, which MachineSet it is of, and what its owner is: rows of what is watched.
 
 use std::sync::Arc;
 
 use futures::Stream;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Client, ResourceExt as _,
     core::{ApiResource, DynamicObject},
@@ -13,19 +14,23 @@ use muster_api::cluster::GROUP;
 use crate::runtime::{Api, Guard, Index, Key, watch};
 
 /// A Machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct MachineRow {
     /// Its uid.
     pub uid: String,
-    /// What controls it: apiVersion, kind, name.
-    pub owner: Option<(String, String, String)>,
+    /// What controls it.
+    pub owner: Option<OwnerReference>,
+    /// The Cluster that it is of.
+    pub cluster: Option<String>,
+    /// Its Node in that Cluster, once it is there.
+    pub node: Option<String>,
 }
 
 impl MachineRow {
     /// The MachineSet that it is of now.
     pub fn machine_set(&self) -> Option<&str> {
-        let (_, kind, name) = self.owner.as_ref()?;
-        (kind == "MachineSet").then_some(name)
+        let owner = self.owner.as_ref()?;
+        (owner.kind == "MachineSet").then_some(&owner.name)
     }
 }
 
@@ -49,10 +54,12 @@ pub fn machine_index() -> MachineIndex {
         |machine: &DynamicObject| {
             let mut owners = machine.owner_references().iter();
             let controller = owners.find(|owner| owner.controller == Some(true));
+            let text = |pointer: &str| machine.data.pointer(pointer)?.as_str().map(str::to_owned);
             Some(MachineRow {
                 uid: machine.uid().unwrap_or_default(),
-                owner: controller
-                    .map(|owner| (owner.api_version.clone(), owner.kind.clone(), owner.name.clone())),
+                owner: controller.cloned(),
+                cluster: text("/spec/clusterName"),
+                node: text("/status/nodeRef/name"),
             })
         },
         |key, _| vec![key.clone()],

@@ -3,6 +3,7 @@
 //! ```text
 //!   Cluster API ══ https ══► hooks ─┬─ CanUpdateMachine(Set): ask the updaters in order ─► UpdatePlan stored ─► the answer
 //!                                   └─ UpdateMachine: from memory ◄── work, machine by machine ══ https ══► updaters
+//!                                                                                     └──► nodes: cordon, drain, uncordon
 //! ```
 //!
 //! What is decided is `muster-machines`'; here are the watches, the calls, and the store of plans.
@@ -12,9 +13,11 @@
 
 pub mod config;
 pub mod controls;
+pub mod events;
 pub mod extension;
 pub mod hooks;
 pub mod index;
+pub mod nodes;
 pub mod plans;
 pub mod run;
 pub mod updaters;

@@ -18,15 +18,15 @@ use muster_api::{
     UpdatePlan, digest,
     update_plan::{
         MAX_MACHINES, MAX_OBJECTS, MachineUpdate, MachineUpdateState, UpdateAcknowledgement, UpdateLevel,
-        UpdatePlanSpec, UpdatePlanStatus, UpdateStep,
+        UpdateNodeAction, UpdatePlanSpec, UpdatePlanStatus, UpdateStep,
     },
 };
-use muster_machines::{Acknowledgement, Level, Malformed, Objects, Step};
+use muster_machines::{Acknowledgement, Level, Malformed, NodeAction, Objects, Step, Task};
 use serde_json::json;
 use tracing::{info, warn};
 
 use super::{
-    config::Updater,
+    config::{PrepareNode, Updater},
     controls::Handled,
     index::{MachineIndex, MachineRow},
     work::is_open,
@@ -37,6 +37,8 @@ use crate::runtime::{Api, Guard, Index, Key, call::explain, watch};
 const TRIES: usize = 5;
 /// How long a plan is kept at least: Cluster API keeps the answer that it stands for for a day.
 const KEPT: SignedDuration = SignedDuration::from_hours(25);
+/// How long a Node may take to be cordoned, and to be uncordoned: one write each, while its API server is there.
+const NODE_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
 /// All plans, as they were last read.
 pub type PlanIndex = Index<UpdatePlan, Arc<UpdatePlan>>;
@@ -100,9 +102,9 @@ impl Plans {
         })
     }
 
-    /// Stores a plan and the Machines that it is of. After an error Cluster API may not hear a yes.
+    /// Stores a plan and the Machines that it is of; its name. After an error Cluster API may not hear a yes.
     /// Machines whose update has begun (`begun`, or on record) stay in the plan by which it began, too.
-    pub async fn store(&self, decided: &Decided<'_>, begun: impl Fn(&str) -> bool) -> Result<(), String> {
+    pub async fn store(&self, decided: &Decided<'_>, begun: impl Fn(&str) -> bool) -> Result<String, String> {
         let (namespace, plan) = made(decided)?;
         let machines = self.machines_of(&namespace, &plan.spec);
         if machines.is_empty() {
@@ -138,7 +140,8 @@ impl Plans {
             .map(|(_, row)| row.uid.as_str())
             .filter(|uid| !begun(uid));
         self.release(&namespace, &name, &free.collect(), |entry| !is_open(entry.state))
-            .await
+            .await?;
+        Ok(name)
     }
 
     /// Names Machines in a plan, as pending where it does not know them.
@@ -323,12 +326,20 @@ impl Plans {
 
 /// The steps of a plan as they are carried out.
 pub fn steps(plan: &UpdatePlan) -> Vec<Step> {
-    let step = |step: &UpdateStep| Step {
-        updater: step.updater.clone(),
-        acknowledgement: match step.acknowledgement {
-            UpdateAcknowledgement::Digest => Acknowledgement::Digest,
-            UpdateAcknowledgement::Trust => Acknowledgement::Trust,
+    let task = |step: &UpdateStep| match step.node {
+        Some(UpdateNodeAction::Cordon) => Task::Node(NodeAction::Cordon),
+        Some(UpdateNodeAction::Drain) => Task::Node(NodeAction::Drain),
+        Some(UpdateNodeAction::Uncordon) => Task::Node(NodeAction::Uncordon),
+        None => Task::Update {
+            updater: step.updater.clone().unwrap_or_default(),
+            acknowledgement: match step.acknowledgement {
+                Some(UpdateAcknowledgement::Trust) => Acknowledgement::Trust,
+                Some(UpdateAcknowledgement::Digest) | None => Acknowledgement::Digest,
+            },
         },
+    };
+    let step = |step: &UpdateStep| Step {
+        task: task(step),
         deadline: step
             .deadline
             .to_std()
@@ -356,25 +367,12 @@ fn made(decided: &Decided<'_>) -> Result<(String, UpdatePlan), String> {
         Level::Machine => (UpdateLevel::Machine, None),
         Level::MachineSet => (UpdateLevel::MachineSet, Some(desired.name().1.to_owned())),
     };
-    let step = |updater: &&Updater| {
-        let deadline = updater.deadline.unsigned_abs().as_millis();
-        Ok(UpdateStep {
-            updater: updater.name.clone(),
-            acknowledgement: match updater.acknowledgement {
-                Acknowledgement::Digest => UpdateAcknowledgement::Digest,
-                Acknowledgement::Trust => UpdateAcknowledgement::Trust,
-            },
-            deadline: muster_api::Duration::from_millis(
-                u64::try_from(deadline).map_err(|error| error.to_string())?,
-            ),
-        })
-    };
     let spec = UpdatePlanSpec {
         level,
         target,
         from: current.digest(),
         to: decided.digest.to_owned(),
-        steps: decided.steps.iter().map(step).collect::<Result<_, String>>()?,
+        steps: made_steps(&decided.steps)?,
         current: text(current)?,
         desired: text(desired)?,
         source: source.to_owned(),
@@ -384,6 +382,47 @@ fn made(decided: &Decided<'_>) -> Result<(String, UpdatePlan), String> {
     let mut plan = UpdatePlan::new(&format!("{beginning}-{}", digest::short(&[&identity])), spec);
     plan.metadata.namespace = Some(namespace.to_owned());
     Ok((namespace.to_owned(), plan))
+}
+
+/// The updaters in their order. The Node is prepared before the first that asks for it, and given back at the end.
+fn made_steps(updaters: &[&Updater]) -> Result<Vec<UpdateStep>, String> {
+    let within = |deadline: SignedDuration| {
+        let milliseconds = u64::try_from(deadline.as_millis()).map_err(|error| error.to_string())?;
+        Ok::<_, String>(muster_api::Duration::from_millis(milliseconds))
+    };
+    let of_node = |action: UpdateNodeAction, deadline: SignedDuration| {
+        Ok::<_, String>(UpdateStep {
+            updater: None,
+            acknowledgement: None,
+            node: Some(action),
+            deadline: within(deadline)?,
+        })
+    };
+    let mut steps = Vec::new();
+    let mut prepared = None;
+    for updater in updaters {
+        if updater.prepare_node > prepared {
+            prepared = updater.prepare_node;
+            let (action, deadline) = match updater.prepare_node {
+                Some(PrepareNode::Drain) => (UpdateNodeAction::Drain, updater.drain_deadline),
+                Some(PrepareNode::Cordon) | None => (UpdateNodeAction::Cordon, NODE_DEADLINE),
+            };
+            steps.push(of_node(action, deadline)?);
+        }
+        steps.push(UpdateStep {
+            updater: Some(updater.name.clone()),
+            acknowledgement: Some(match updater.acknowledgement {
+                Acknowledgement::Digest => UpdateAcknowledgement::Digest,
+                Acknowledgement::Trust => UpdateAcknowledgement::Trust,
+            }),
+            node: None,
+            deadline: within(updater.deadline)?,
+        });
+    }
+    if prepared.is_some() {
+        steps.push(of_node(UpdateNodeAction::Uncordon, NODE_DEADLINE)?);
+    }
+    Ok(steps)
 }
 
 fn text(side: &Objects) -> Result<String, String> {

@@ -9,13 +9,19 @@ use tracing::warn;
 
 use super::{
     config::Updater,
+    events::Reports,
     hooks::Hooks,
     index::{self, MachineIndex},
+    nodes::Workloads,
     plans::{self, Plans},
     updaters::Call,
-    work::Work,
+    work::{Tools, Work},
 };
-use crate::runtime::{Clock, Key, Shutdown};
+use crate::{
+    process::MACHINES as NAME,
+    registry::Connect,
+    runtime::{Clock, Events, Key, Shutdown},
+};
 
 /// How often plans that are over are deleted.
 const TIDY: Duration = Duration::from_mins(10);
@@ -28,6 +34,10 @@ pub struct Setup {
     pub updaters: Vec<Updater>,
     /// How they are called.
     pub call: Arc<dyn Call>,
+    /// How a client for a Cluster is made.
+    pub connect: Connect,
+    /// Which of several replicas this is: the name of its pod.
+    pub instance: String,
     /// The time.
     pub clock: Clock,
     /// Ends it.
@@ -40,6 +50,8 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
         client,
         updaters,
         call,
+        connect,
+        instance,
         clock,
         shutdown,
     } = setup;
@@ -49,12 +61,16 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
         Arc::clone(&stored),
         Arc::clone(&machines),
     ));
-    let work = Arc::new(Work::new(
-        updaters.clone(),
-        Arc::clone(&call),
-        Arc::clone(&plans),
-        clock.clone(),
-    ));
+    let events = Events::new(client.clone(), NAME, instance, clock.clone());
+    let reports = Arc::new(Reports::new(client.clone(), events));
+    let work = Arc::new(Work::new(Tools {
+        updaters: updaters.clone(),
+        call: Arc::clone(&call),
+        nodes: Arc::new(Workloads::new(client.clone(), Arc::clone(&machines), connect)),
+        plans: Arc::clone(&plans),
+        reports: Arc::clone(&reports),
+        clock: clock.clone(),
+    }));
     let hooks = Arc::new(Hooks {
         client: client.clone(),
         updaters,
@@ -62,6 +78,7 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
         machines: Arc::clone(&machines),
         plans: Arc::clone(&plans),
         work: Arc::clone(&work),
+        reports,
     });
     let running = async move {
         let of_machines = index::watched(client.clone(), Arc::clone(&machines)).for_each(|key| {

@@ -12,9 +12,9 @@ use kube::ResourceExt as _;
 use muster_api::{
     UpdatePlan,
     schema::MAX_MESSAGE,
-    update_plan::{MachineUpdate, MachineUpdateState},
+    update_plan::{MachineUpdate, MachineUpdateState, UpdateLevel},
 };
-use muster_machines::{DIGEST_SETTING, Failed, Hook, Polled, Progress, Reply, Step, polled};
+use muster_machines::{DIGEST_SETTING, Failed, Hook, Polled, Progress, Reply, Step, Task, polled};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{sync::Notify, task::JoinSet};
@@ -23,6 +23,8 @@ use tracing::warn;
 use super::{
     config::Updater,
     controls::Orders,
+    events::Reports,
+    nodes::Nodes,
     plans::{self, Plans},
     updaters::{self, Call},
 };
@@ -52,10 +54,28 @@ struct Running {
 pub struct Work {
     updaters: Vec<Updater>,
     call: Arc<dyn Call>,
+    nodes: Arc<dyn Nodes>,
     plans: Arc<Plans>,
+    reports: Arc<Reports>,
     clock: Clock,
     running: Mutex<BTreeMap<String, Running>>,
     wake: Notify,
+}
+
+/// What the work is done with.
+pub struct Tools {
+    /// The updaters, in their order.
+    pub updaters: Vec<Updater>,
+    /// How they are called.
+    pub call: Arc<dyn Call>,
+    /// What is done to Nodes.
+    pub nodes: Arc<dyn Nodes>,
+    /// The store of plans.
+    pub plans: Arc<Plans>,
+    /// What is reported of Machines.
+    pub reports: Arc<Reports>,
+    /// The time.
+    pub clock: Clock,
 }
 
 /// A Machine that Cluster API asks about.
@@ -70,11 +90,21 @@ pub struct Asked {
 
 impl Work {
     /// Nothing is under way.
-    pub fn new(updaters: Vec<Updater>, call: Arc<dyn Call>, plans: Arc<Plans>, clock: Clock) -> Self {
+    pub fn new(tools: Tools) -> Self {
+        let Tools {
+            updaters,
+            call,
+            nodes,
+            plans,
+            reports,
+            clock,
+        } = tools;
         Self {
             updaters,
             call,
+            nodes,
             plans,
+            reports,
             clock,
             running: Mutex::default(),
             wake: Notify::new(),
@@ -100,6 +130,22 @@ impl Work {
                 message: String::new(),
             },
         }
+    }
+
+    /// Goes on after a restart with an update that began, though what is desired now is something else. A plan of one Machine has its objects;
+    /// that of a MachineSet has templates, from which no updater can be sent a Machine.
+    pub fn resume(&self, plan: &Arc<UpdatePlan>, machine: &Key, uid: &str) -> Result<(), String> {
+        if self.pinned(plan, uid).is_some() || plan.spec.level != UpdateLevel::Machine {
+            return Ok(());
+        }
+        let entry = recorded(plan, uid).filter(|entry| entry.state != MachineUpdateState::Pending);
+        if let Some(entry) = entry {
+            let desired = plans::desired(plan).map_err(|problem| problem.to_string())?;
+            let begun = begun(Arc::clone(plan), machine.clone(), desired.side(), Some(entry));
+            self.running.lock().insert(uid.to_owned(), begun);
+            self.wake.notify_one();
+        }
+        Ok(())
     }
 
     /// The objects with which the update of a Machine began, if it is under way in this process.
@@ -188,29 +234,18 @@ impl Work {
 
     async fn called(&self, uid: &str) {
         let now = self.clock.now();
-        let Some((step, objects, plan)) = self.running.lock().get_mut(uid).and_then(|running| {
+        let Some((task, machine, objects, plan)) = self.running.lock().get_mut(uid).and_then(|running| {
             let (number, _) = running.progress.began()?;
-            let step = running.steps.get(number)?.clone();
-            Some((step, running.objects.clone(), Arc::clone(&running.plan)))
+            let task = running.steps.get(number)?.task.clone();
+            let (objects, plan) = (running.objects.clone(), Arc::clone(&running.plan));
+            Some((task, running.machine.clone(), objects, plan))
         }) else {
             return;
         };
         let digest = plan.spec.to.as_str();
-        let answered = match self.updaters.iter().find(|updater| updater.name == step.updater) {
-            None => Polled::Failed {
-                message: format!("updater {} is not configured any more", step.updater),
-            },
-            Some(updater) => {
-                let hook = Hook::UpdateMachine;
-                let request = updaters::request(
-                    hook,
-                    updater,
-                    json!({"desired": objects}),
-                    &[(DIGEST_SETTING, digest)],
-                );
-                let called = self.call.call(updater, hook, &request, updater.timeout).await;
-                polled(updaters::received(&called))
-            }
+        let answered = match &task {
+            Task::Node(action) => self.nodes.attempt(&machine, &plan.name_any(), *action).await,
+            Task::Update { updater, .. } => self.polled(updater, &objects, digest).await,
         };
         let mut all = self.running.lock();
         if let Some(running) = all
@@ -222,6 +257,20 @@ impl Work {
                 .progress
                 .take(&running.steps, digest, answered, self.clock.now().max(now));
         }
+    }
+
+    /// What an updater answers.
+    async fn polled(&self, name: &str, objects: &Value, digest: &str) -> Polled {
+        let Some(updater) = self.updaters.iter().find(|updater| updater.name == name) else {
+            return Polled::Failed {
+                message: format!("updater {name} is not configured any more"),
+            };
+        };
+        let hook = Hook::UpdateMachine;
+        let settings = [(DIGEST_SETTING, digest)];
+        let request = updaters::request(hook, updater, json!({"desired": objects}), &settings);
+        let called = self.call.call(updater, hook, &request, updater.timeout).await;
+        polled(updaters::received(&called))
     }
 
     /// Writes what changed into the plans: what is kept over a restart.
@@ -248,10 +297,14 @@ impl Work {
                 warn!(plan = %plan, error, "how far machines are is not on record");
                 continue;
             }
-            let mut all = self.running.lock();
             for (uid, entry) in entries {
-                if let Some(running) = all.get_mut(&uid) {
-                    running.written = Some(entry);
+                let known = self.running.lock().get_mut(&uid).map(|running| {
+                    let before = running.written.replace(entry.clone());
+                    (Arc::clone(&running.plan), running.machine.clone(), before)
+                });
+                if let Some((plan, machine, before)) = known {
+                    let reports = &self.reports;
+                    reports.changed(&plan, &machine, before.as_ref(), &entry).await;
                 }
             }
         }

@@ -28,6 +28,7 @@ use crate::{
         updaters::Call,
     },
     metrics::{Metrics, Target},
+    registry::Connect,
     runtime::{Clock, Jitter, Shutdown},
 };
 
@@ -44,6 +45,8 @@ pub struct MachinesSetup {
     pub updaters: Vec<Updater>,
     /// How they are called.
     pub call: Arc<dyn Call>,
+    /// How a client for a Cluster is made, whose Nodes are prepared for updates.
+    pub connect: Connect,
     /// Where the certificate is kept.
     pub storage: Storage,
     /// Where the hooks are called.
@@ -71,6 +74,7 @@ pub async fn machines(setup: MachinesSetup) -> Result<(), ProcessError> {
         namespace,
         updaters,
         call,
+        connect,
         storage,
         hooks: listener,
         clock,
@@ -107,6 +111,8 @@ pub async fn machines(setup: MachinesSetup) -> Result<(), ProcessError> {
         client: guarded.clone(),
         updaters,
         call,
+        connect,
+        instance,
         clock,
         shutdown: shutdown.clone(),
     });

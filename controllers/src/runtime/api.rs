@@ -13,8 +13,8 @@ use k8s_openapi::api::autoscaling::v1::Scale;
 use kube::{
     Client, Error, Resource, Result,
     api::{
-        DeleteParams, ListParams, Log, LogParams, ObjectList, PartialObjectMeta, Patch, PatchParams,
-        PostParams, Request, WatchEvent,
+        DeleteParams, Evict, EvictParams, ListParams, Log, LogParams, ObjectList, PartialObjectMeta, Patch,
+        PatchParams, PostParams, Request, WatchEvent,
     },
     core::{DynamicResourceScope, NamespaceResourceScope, request},
 };
@@ -153,6 +153,15 @@ impl<K: Resource> Api<K> {
 }
 
 impl<K: Clone + DeserializeOwned + Debug> Api<K> {
+    /// Evicts a pod: its deletion, if its budget allows it.
+    pub async fn evict(&self, name: &str, by: &EvictParams) -> Result<()>
+    where
+        K: Evict,
+    {
+        let (api, name) = self.named(name)?;
+        api.evict(&name, by).await.map(drop)
+    }
+
     /// Reads an object.
     pub async fn get(&self, name: &str) -> Result<K> {
         let (api, name) = self.named(name)?;

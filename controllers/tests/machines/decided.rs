@@ -23,7 +23,12 @@ async fn a_yes_has_a_plan_that_names_each_machine_of_the_old_set() {
             && said["infrastructureMachineTemplatePatch"]["patch"].is_string()
     );
     let [plan] = &bed.plans().await[..] else { panic!() };
-    let steps: Vec<&str> = plan.spec.steps.iter().map(|step| step.updater.as_str()).collect();
+    let steps: Vec<&str> = plan
+        .spec
+        .steps
+        .iter()
+        .map(|step| step.updater.as_deref().unwrap())
+        .collect();
     assert_eq!(
         steps,
         ["kubelet", "image"],
@@ -188,17 +193,9 @@ async fn a_control_plane_is_held_by_its_own_annotation() {
     let mut bed = Bed::new().await;
     bed.played.covers.lock().clear();
     let group = "controlplane.cluster.x-k8s.io/v1beta2";
-    let path = format!("/apis/{group}/namespaces/{NAMESPACE}/kubeadmcontrolplanes");
-    for (name, annotations) in [
-        ("held", json!({"fleet.muster.dev/update-fallback": "Hold"})),
-        ("plain", json!({})),
-    ] {
-        let metadata = json!({"name": name, "namespace": NAMESPACE, "annotations": annotations});
-        let body = json!({"apiVersion": group, "kind": "KubeadmControlPlane", "metadata": metadata});
-        let uid = bed.post(&path, &body).await["metadata"]["uid"].clone();
-        let owner = json!({"apiVersion": group, "kind": "KubeadmControlPlane", "name": name, "uid": uid});
-        bed.machine_of(&format!("{name}-0"), owner).await;
-    }
+    let hold = json!({"fleet.muster.dev/update-fallback": "Hold"});
+    bed.control_plane("held", &hold).await;
+    bed.control_plane("plain", &json!({})).await;
     let owner = json!({"apiVersion": group, "kind": "OtherControlPlane", "name": "gone", "uid": "u"});
     bed.machine_of("orphan-0", owner).await;
     bed.start().await;

@@ -9,6 +9,8 @@
 mod changed;
 mod controls;
 mod decided;
+mod events;
+mod nodes;
 mod process;
 mod restarts;
 mod support;

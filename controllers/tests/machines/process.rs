@@ -43,6 +43,7 @@ async fn started(bed: &Bed, instance: &str) -> Process {
         namespace: NAMESPACE.to_owned(),
         updaters: config::read(bed.config.as_bytes()).unwrap(),
         call: Arc::clone(&bed.played) as Arc<dyn Call>,
+        connect: bed.connect(),
         storage: Storage::Secret {
             namespace: NAMESPACE.to_owned(),
             name: "certificate".to_owned(),

@@ -1,6 +1,7 @@
 //! Promise: killed in the middle, it goes on: what was decided stands, what was done is not forgotten, and the time of a step counts on.
 
 use muster_api::update_plan::MachineUpdateState;
+use muster_machines::Hook;
 use serde_json::json;
 
 use crate::support::*;
@@ -54,4 +55,48 @@ async fn what_failed_stays_failed() {
     );
     pass(60).await;
     assert_eq!(bed.calls("kubelet", "m1"), calls);
+}
+
+const NEWER: (&str, &str) = ("v1.35.0", "b");
+
+/// A plan of one Machine has its objects: what was begun is finished, and done is not forgotten.
+#[tokio::test(start_paused = true)]
+async fn of_one_machine_what_was_begun_is_finished_first_though_something_else_is_desired_since() {
+    for is_done in [false, true] {
+        let mut bed = Bed::new().await;
+        let uid = bed.control_plane("cp", &json!({})).await.0;
+        bed.start().await;
+        let request = json!({"current": objects("cp-0", OLD), "desired": objects("cp-0", NEW)});
+        let said = bed.call(Hook::CanUpdateMachine, &request).await;
+        assert_eq!(said["status"], "Success", "{said}");
+        let [first] = &bed.plans().await[..] else { panic!() };
+        let digest = first.spec.to.clone();
+        if is_done {
+            bed.until_done("cp-0", NEW).await;
+        } else {
+            bed.answers(
+                "image",
+                &[json!({"status": "Success", "retryAfterSeconds": 5, "message": "writing"})],
+            );
+            bed.update("cp-0", NEW).await;
+        }
+        pass(4).await;
+        bed.start().await;
+        let said = bed.update("cp-0", NEWER).await;
+        assert_eq!(said["status"], "Success", "{said}");
+        assert!(said["retryAfterSeconds"].as_i64().unwrap() > 0, "{said}");
+        bed.answers("image", &[]);
+        bed.until_done("cp-0", NEWER).await;
+        let calls = bed.played.calls.lock().clone();
+        let ends: Vec<(&str, bool)> = calls
+            .iter()
+            .map(|(by, _, sent)| (by.as_str(), *sent == digest))
+            .collect();
+        let (last, before) = ends.split_last().unwrap();
+        assert_eq!(*last, ("kubelet", false), "{ends:?}");
+        assert!(before.iter().all(|(_, is_first)| *is_first), "{ends:?}");
+        assert_eq!(before.last(), Some(&("image", true)), "{ends:?}");
+        pass(2).await;
+        assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Updated);
+    }
 }

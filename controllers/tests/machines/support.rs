@@ -20,6 +20,7 @@ use muster_controllers::{
         run::{self, Setup},
         updaters::{Call, Called},
     },
+    registry::Connect,
     runtime::{Clock, Shutdown},
 };
 use muster_machines::{GROUP_VERSION, Hook};
@@ -28,6 +29,8 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 pub const NAMESPACE: &str = "fleet";
+/// Where the Machines are.
+pub const MACHINES: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/fleet/machines";
 const START: &str = "2026-11-28T12:00:00Z";
 
 /// What played updaters do and have been sent.
@@ -150,6 +153,7 @@ impl Bed {
             .map(|one| serde_json::to_value(one).unwrap());
         for definition in definitions.chain([
             definition("cluster.x-k8s.io", "Machine", "machines"),
+            definition("cluster.x-k8s.io", "MachineDeployment", "machinedeployments"),
             definition(
                 "controlplane.cluster.x-k8s.io",
                 "KubeadmControlPlane",
@@ -183,6 +187,8 @@ impl Bed {
             client: self.api.client_as("machines"),
             updaters: config::read(self.config.as_bytes()).unwrap(),
             call: Arc::clone(&self.played) as Arc<dyn Call>,
+            connect: self.connect(),
+            instance: "machines-0".to_owned(),
             clock: self.clock.clone(),
             shutdown: Shutdown::new(),
         };
@@ -195,6 +201,37 @@ impl Bed {
             pass(1).await;
         }
         self.running = Some((hooks, handle));
+    }
+
+    /// Each kubeconfig leads to the one API server that there is.
+    pub fn connect(&self) -> Connect {
+        let client = self.api.client_as("nodes");
+        Arc::new(move |_| Ok(client.clone()))
+    }
+
+    /// The kubeconfig of a Cluster, as Cluster API keeps it.
+    pub async fn workload(&self, cluster: &str) {
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": "https://c1.example.org:6443", "certificate-authority-data": "Q0E="}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        });
+        let value = BASE64_STANDARD.encode(kubeconfig.to_string());
+        let secret = json!({"metadata": {"name": format!("{cluster}-kubeconfig")}, "type": "cluster.x-k8s.io/secret", "data": {"value": value}});
+        self.post(&format!("/api/v1/namespaces/{NAMESPACE}/secrets"), &secret)
+            .await;
+    }
+
+    /// As `kubectl patch --type merge`.
+    pub async fn merge(&self, path: &str, patch: &Value) {
+        let request = http::Request::builder()
+            .method(Method::PATCH)
+            .uri(path)
+            .header("content-type", "application/merge-patch+json")
+            .body(patch.to_string().into_bytes())
+            .unwrap();
+        let _: Value = self.api.client_as("test").request(request).await.unwrap();
     }
 
     pub fn hooks(&self) -> Arc<Hooks> {
@@ -230,6 +267,20 @@ impl Bed {
         let made = self.post(&path, &body).await;
         pass(1).await;
         made["metadata"]["uid"].as_str().unwrap().to_owned()
+    }
+
+    /// Machine `NAME-0` of KubeadmControlPlane `NAME`; the uids of both.
+    pub async fn control_plane(&self, name: &str, annotations: &Value) -> (String, String) {
+        let group = "controlplane.cluster.x-k8s.io/v1beta2";
+        let path = format!("/apis/{group}/namespaces/{NAMESPACE}/kubeadmcontrolplanes");
+        let metadata = json!({"name": name, "namespace": NAMESPACE, "annotations": annotations});
+        let body = json!({"apiVersion": group, "kind": "KubeadmControlPlane", "metadata": metadata});
+        let uid = self.post(&path, &body).await["metadata"]["uid"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let owner = json!({"apiVersion": group, "kind": "KubeadmControlPlane", "name": name, "uid": uid});
+        (self.machine_of(&format!("{name}-0"), owner).await, uid)
     }
 
     /// What Cluster API is answered.
@@ -335,7 +386,8 @@ pub async fn pass(seconds: u64) {
 pub fn set(name: &str, (version, hello): (&str, &str), annotations: &Value) -> Value {
     json!({
         "machineSet": {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
-                       "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations},
+                       "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations,
+                                    "labels": {"cluster.x-k8s.io/deployment-name": "web"}},
                        "spec": {"template": {"spec": {"version": version}}}},
         "infrastructureMachineTemplate": {"kind": "TestMachineTemplate", "metadata": {"name": name, "namespace": NAMESPACE},
                        "spec": {"template": {"spec": {"hello": hello}}}},

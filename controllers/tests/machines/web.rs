@@ -161,6 +161,18 @@ fn the_file_is_read_strictly() {
             "updater \"os\": deadline is 0s: it would fail at once",
         ),
         (
+            "updaters: [{name: os, clientConfig: {url: 'https://a'}, prepareNode: Drain, drainDeadline: 0s}]",
+            "updater \"os\": drainDeadline is 0s: it would fail at once",
+        ),
+        (
+            "updaters: [{name: os, clientConfig: {url: 'https://a'}, prepareNode: Cordon, drainDeadline: 1m}]",
+            "updater \"os\": drainDeadline has no meaning without prepareNode: Drain",
+        ),
+        (
+            "updaters: [{name: os, clientConfig: {url: 'https://a'}, prepareNode: drain}]",
+            "updaters[0].prepareNode: unknown variant `drain`",
+        ),
+        (
             "updaters: [{name: os, clientConfig: {url: 'https://a'}, acknowledgement: maybe}]",
             "updaters[0].acknowledgement: unknown variant `maybe`",
         ),

@@ -1,7 +1,11 @@
 //! A management cluster with Cluster API's own controllers and muster with the rights that are installed.
 
-use std::{collections::BTreeMap, fs, future::Future, process::Stdio, time::Duration};
+use std::{
+    collections::BTreeMap, ffi::OsString, fs, future::Future, net::TcpListener, process::Stdio,
+    time::Duration,
+};
 
+use k8s_openapi::api::events::v1::Event;
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
@@ -25,8 +29,10 @@ use tokio::{
 
 use crate::{
     NEW,
+    certificate::Certificate,
     door::Door,
     objects::{NS, apart, class, cluster},
+    updater::Updater,
 };
 
 const PLANE: &str = "management";
@@ -34,6 +40,11 @@ const PLANE: &str = "management";
 pub const APART: &str = "apart";
 /// The ServiceAccount of the controller.
 const CONTROLLER: (&str, &str) = ("muster-system", "muster-controller");
+/// That of the extension, and the name of its ExtensionConfig.
+const MACHINES: &str = "muster-machines";
+/// Selects the Machines of control planes, and the others.
+pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+pub const WORKERS: &str = "!cluster.x-k8s.io/control-plane";
 /// Longer than anything here takes on two busy cores.
 const LIMIT: Duration = Duration::from_mins(4);
 /// The same of what Cluster API takes to serve a kind and its webhooks.
@@ -47,7 +58,14 @@ pub struct Bed {
     pub kubeconfig: std::path::PathBuf,
     doors: BTreeMap<String, Door>,
     controller: Option<Child>,
+    extension: Option<Extension>,
     folder: TempDir,
+}
+
+/// `muster machines serve`, and what it is started with.
+struct Extension {
+    arguments: Vec<OsString>,
+    child: Child,
 }
 
 pub fn of(group: &str, kind: &str) -> GroupVersionKind {
@@ -77,6 +95,7 @@ impl Bed {
             kubeconfig,
             doors: BTreeMap::new(),
             controller: None,
+            extension: None,
             folder,
         };
         let flags = ["--management", "--upgrades", "--crds"];
@@ -122,7 +141,7 @@ impl Bed {
     }
 
     /// As `kubectl create`: of what was applied, muster would leave the version to its manager.
-    async fn create(&self, object: Value) {
+    pub async fn create(&self, object: Value) {
         self.write(object, async |api, _, object| {
             api.create(&PostParams::default(), object).await.err()
         })
@@ -192,29 +211,99 @@ impl Bed {
 
     /// `muster controller --upgrades`, as its ServiceAccount.
     pub async fn start_controller(&mut self) {
-        let token = token(self.client.clone(), CONTROLLER.0, CONTROLLER.1).await;
+        let mut arguments = self.as_account(CONTROLLER.1).await;
+        arguments.extend(["--namespace", NS, "--upgrades", "--data-dir"].map(OsString::from));
+        arguments.push(self.folder.path().join("data").into());
+        arguments.insert(0, "controller".into());
+        self.controller = Some(self.spawn(&arguments));
+    }
+
+    /// `muster machines serve` with these updaters, as its ServiceAccount; Cluster API has discovered it.
+    pub async fn start_machines(&mut self, updaters: &[&Updater]) {
+        let entries: Vec<Value> = updaters
+            .iter()
+            .zip(1..)
+            .map(|(updater, order)| updater.entry(order))
+            .collect();
+        let write = |name: &str, text: &str| {
+            let file = self.folder.path().join(name);
+            fs::write(&file, text).unwrap();
+            file.into_os_string()
+        };
+        let file = write("updaters.yaml", &json!({"updaters": entries}).to_string());
+        let certificate = Certificate::of_loopback();
+        let flags = ["--machines", "--crds", "--updaters", file.to_str().unwrap()];
+        kubectl_apply(&self.kubeconfig, &export(&flags, None).await).await;
+        established(self.client.clone(), &crds::machines()).await;
+        // The extension keeps its port when it is killed and started again.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut arguments = vec![OsString::from("machines"), "serve".into()];
+        arguments.extend(self.as_account(MACHINES).await);
+        for (flag, value) in [
+            ("--updaters", file),
+            ("--hooks-addr", address.to_string().into()),
+            ("--tls-cert-file", write("tls.crt", &certificate.certificate)),
+            ("--tls-key-file", write("tls.key", &certificate.key)),
+        ] {
+            arguments.extend([flag.into(), value]);
+        }
+        self.extension = Some(Extension {
+            child: self.spawn(&arguments),
+            arguments,
+        });
+        let client_config =
+            json!({"service": null, "url": format!("https://{address}"), "caBundle": certificate.bundle()});
+        let kind = of("runtime.cluster.x-k8s.io", "ExtensionConfig");
+        let (resource, _) = pinned_kind(&self.client, &kind).await.unwrap();
+        let configs: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+        let patch = json!({"spec": {"clientConfig": client_config}});
+        let by = PatchParams::default();
+        configs.patch(MACHINES, &by, &Patch::Merge(patch)).await.unwrap();
+        self.until("Cluster API has discovered the extension", async || {
+            let found = serde_json::to_value(configs.get(MACHINES).await.unwrap()).unwrap();
+            is(&found, "Discovered").then_some(())
+        })
+        .await;
+    }
+
+    /// Without a warning; then another process.
+    pub async fn restart_machines(&mut self) {
+        let Extension { arguments, mut child } = self.extension.take().unwrap();
+        child.kill().await.unwrap();
+        self.extension = Some(Extension {
+            child: self.spawn(&arguments),
+            arguments,
+        });
+    }
+
+    /// The flags by which a process of muster acts as an account that is installed.
+    async fn as_account(&self, name: &str) -> Vec<OsString> {
+        let token = token(self.client.clone(), CONTROLLER.0, name).await;
         let plane = self.fleet.plane(PLANE).unwrap();
-        let kubeconfig = self.folder.path().join("controller.kubeconfig");
-        fs::write(&kubeconfig, plane.kubeconfig_by_token(CONTROLLER.1, &token)).unwrap();
+        let kubeconfig = self.folder.path().join(format!("{name}.kubeconfig"));
+        fs::write(&kubeconfig, plane.kubeconfig_by_token(name, &token)).unwrap();
+        vec![
+            "--kubeconfig".into(),
+            kubeconfig.into(),
+            "--metrics-addr=127.0.0.1:0".into(),
+        ]
+    }
+
+    /// A process of muster, whose log is that of all of them.
+    fn spawn(&self, arguments: &[OsString]) -> Child {
         let log = fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(self.log())
             .unwrap();
-        let child = Command::new(muster())
-            .arg("controller")
-            .arg("--kubeconfig")
-            .arg(&kubeconfig)
-            .args(["--namespace", NS, "--upgrades", "--metrics-addr=127.0.0.1:0"])
-            .arg("--data-dir")
-            .arg(self.folder.path().join("data"))
+        Command::new(muster())
+            .args(arguments)
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .spawn()
-            .unwrap();
-        self.controller = Some(child);
+            .unwrap()
     }
 
     /// Without a warning.
@@ -223,7 +312,7 @@ impl Bed {
     }
 
     fn log(&self) -> std::path::PathBuf {
-        self.folder.path().join("controller.log")
+        self.folder.path().join("muster.log")
     }
 
     /// ClusterUpgrade `next` for all Clusters.
@@ -239,13 +328,22 @@ impl Bed {
 
     /// The only one of a Cluster.
     pub async fn machine_of_the_control_plane(&self, cluster: &str) -> String {
-        let labels = format!("cluster.x-k8s.io/cluster-name={cluster},cluster.x-k8s.io/control-plane");
+        let machines = self.machines(cluster, CONTROL_PLANE).await;
+        machines[0]["metadata"]["name"].as_str().unwrap().to_owned()
+    }
+
+    /// The Machines of a Cluster that a label selector names.
+    pub async fn machines(&self, cluster: &str, which: &str) -> Vec<Value> {
+        let labels = format!("cluster.x-k8s.io/cluster-name={cluster},{which}");
         let machines = self.objects(of("cluster.x-k8s.io", "Machine")).await;
         let found = machines
             .list(&ListParams::default().labels(&labels))
             .await
             .unwrap();
-        found.items[0].metadata.name.clone().unwrap()
+        found
+            .into_iter()
+            .map(|machine| serde_json::to_value(machine).unwrap())
+            .collect()
     }
 
     /// Runs the kubectl command that a message of muster ends with.
@@ -279,6 +377,17 @@ impl Bed {
         self.until(&format!("{cluster}: {reason}"), async || {
             let (found, message) = self.why(cluster).await?;
             (found == reason).then_some(message)
+        })
+        .await
+    }
+
+    /// Waits for an event about the object of this kind that has the name of the Cluster, and returns its note.
+    pub async fn until_event(&self, kind: &str, reason: &str) -> String {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), NS);
+        let of_kind = ListParams::default().fields(&format!("regarding.kind={kind},reason={reason}"));
+        self.until(&format!("an event {reason} about a {kind}"), async || {
+            let found = events.list(&of_kind).await.unwrap();
+            found.items.into_iter().find_map(|event| event.note)
         })
         .await
     }

@@ -7,9 +7,8 @@ use axum::body::{Body, to_bytes};
 use http::{Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use rustls::{
-    ClientConfig, RootCertStore, ServerConfig,
+    ClientConfig, RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
 };
 use serde_json::{Value, json};
@@ -19,6 +18,8 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::certificate::Certificate;
 
 /// What a preflight reads and an in-memory Cluster does not have: none of them.
 const EMPTY: [(&str, &str, &str); 4] = [
@@ -66,7 +67,8 @@ impl Door {
     /// Before the server that a kubeconfig names.
     pub async fn before(kubeconfig: &Value) -> Self {
         let behind = Arc::new(Behind::of(kubeconfig));
-        let (tls, authority) = certificate();
+        let certificate = Certificate::of_loopback();
+        let tls = certificate.acceptor();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
         let serving = AbortOnDropHandle::new(tokio::spawn(async move {
@@ -76,32 +78,10 @@ impl Door {
         }));
         Self {
             url,
-            authority,
+            authority: certificate.authority,
             _serving: serving,
         }
     }
-}
-
-fn certificate() -> (TlsAcceptor, String) {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let (key, mut params) = (
-        KeyPair::generate().unwrap(),
-        CertificateParams::new(Vec::new()).unwrap(),
-    );
-    params
-        .subject_alt_names
-        .push(SanType::IpAddress(Ipv4Addr::LOCALHOST.into()));
-    let certificate = params.signed_by(&key, &issuer).unwrap();
-    let config = ServerConfig::builder()
-        .with_no_client_auth()
-        .with_single_cert(
-            vec![certificate.der().clone()],
-            PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
-        )
-        .unwrap();
-    (TlsAcceptor::from(Arc::new(config)), issuer.pem())
 }
 
 async fn serve(stream: TcpStream, tls: TlsAcceptor, behind: Arc<Behind>) {

@@ -10,6 +10,14 @@ const GROUPS: [&str; 3] = ["infrastructure", "bootstrap", "controlplane"];
 /// Every part of a machine is there after this.
 const SOON: &str = "1s";
 
+/// A template of a bootstrap config with these fields beside those of all.
+pub fn bootstrap_template(name: &str, fields: &Value) -> Value {
+    let mut spec = json!({"joinConfiguration": joining()});
+    let all = spec.as_object_mut().unwrap();
+    all.extend(fields.as_object().unwrap().clone());
+    templated("KubeadmConfigTemplate", "bootstrap.cluster.x-k8s.io", name, &spec)
+}
+
 fn templated(kind: &str, group: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": format!("{group}/v1beta2"),
@@ -53,12 +61,7 @@ pub fn class() -> Vec<Value> {
             "control-plane",
             &json!({"kubeadmConfigSpec": {"initConfiguration": joining, "joinConfiguration": joining}}),
         ),
-        templated(
-            "KubeadmConfigTemplate",
-            &bootstrap,
-            "worker",
-            &json!({"joinConfiguration": joining}),
-        ),
+        bootstrap_template("worker", &json!({})),
         json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2",
             "kind": "ClusterClass",

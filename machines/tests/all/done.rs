@@ -27,13 +27,19 @@ fn one_after_the_other_and_each_acknowledges() {
         step("image", Acknowledgement::Digest),
     ];
     let mut progress = Progress::default();
-    assert_eq!(progress.call(&steps, at(0)).unwrap().updater, "kubelet");
+    assert_eq!(
+        progress.call(&steps, at(0)).unwrap().task.to_string(),
+        "updater kubelet"
+    );
     progress.take(&steps, "sha256:2", done("installed, digest=sha256:2"), at(1));
     assert_eq!(
         in_progress(&mut progress, &steps, 1),
         "step 2 of 2, updater image"
     );
-    assert_eq!(progress.call(&steps, at(1)).unwrap().updater, "image");
+    assert_eq!(
+        progress.call(&steps, at(1)).unwrap().task.to_string(),
+        "updater image"
+    );
     progress.take(&steps, "sha256:2", done("digest=sha256:2"), at(2));
     assert_eq!(progress.reply(&steps, at(2)), Reply::Done);
     assert_eq!(progress.call(&steps, at(3)), None);
@@ -91,7 +97,10 @@ fn a_failure_is_in_progress_with_its_words_until_the_deadline() {
     assert!(matches!(progress.reply(&steps, at(1_701)), Reply::Failed(_)));
     assert_eq!(progress.call(&steps, at(1_702)), None);
     progress.retry();
-    assert_eq!(progress.call(&steps, at(1_703)).unwrap().updater, "kubelet");
+    assert_eq!(
+        progress.call(&steps, at(1_703)).unwrap().task.to_string(),
+        "updater kubelet"
+    );
     progress.take(&steps, "sha256:2", done("digest=sha256:2"), at(1_704));
     assert_eq!(progress.reply(&steps, at(1_704)), Reply::Done);
 }
@@ -131,7 +140,10 @@ fn a_restart_keeps_the_time_of_the_step() {
     progress.call(&steps, at(7));
     let (number, since) = progress.began().unwrap();
     let mut after = Progress::resumed(number, since);
-    assert_eq!(after.call(&steps, at(100)).unwrap().updater, "image");
+    assert_eq!(
+        after.call(&steps, at(100)).unwrap().task.to_string(),
+        "updater image"
+    );
     assert!(matches!(after.reply(&steps, at(607)), Reply::Failed(_)));
 }
 

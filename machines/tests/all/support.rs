@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use jiff::{SignedDuration, Timestamp};
-use muster_machines::{Acknowledgement, CanAnswer, Level, Objects, Step, can_answer};
+use muster_machines::{Acknowledgement, CanAnswer, Level, Objects, Step, Task, can_answer};
 use serde_json::{Value, json};
 
 /// A side of a request about one machine.
@@ -33,8 +33,10 @@ pub fn objects(side: &Value) -> Objects {
 
 pub fn step(updater: &str, acknowledgement: Acknowledgement) -> Step {
     Step {
-        updater: updater.to_owned(),
-        acknowledgement,
+        task: Task::Update {
+            updater: updater.to_owned(),
+            acknowledgement,
+        },
         deadline: SignedDuration::from_mins(10),
     }
 }

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use muster_machines::{
-    Acknowledgement, Covered, Difference, Fallback, Polled, Progress, Reply, Step, Unanswered, Verdict,
+    Acknowledgement, Covered, Difference, Fallback, Polled, Progress, Reply, Step, Task, Unanswered, Verdict,
     verdict,
 };
 use serde::Deserialize;
@@ -95,8 +95,10 @@ fn history(input: &Input<'_>) -> anyhow::Result<Value> {
             _ => Fallback::Replace,
         },
         steps: [Step {
-            updater: "updater".to_owned(),
-            acknowledgement: Acknowledgement::Digest,
+            task: Task::Update {
+                updater: "updater".to_owned(),
+                acknowledgement: Acknowledgement::Digest,
+            },
             deadline: SignedDuration::from_secs(deadline),
         }],
         planned: None,

@@ -1,0 +1,207 @@
+//! Promise: the Node of a Machine is cordoned or drained before the first updater that asks for it, and uncordoned at the end; budgets of
+//! pods are kept, and a Node that was cordoned by others stays so.
+
+use http::Method;
+use muster_api::update_plan::MachineUpdateState;
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+/// `image` asks for a drain, `kubelet` before it for nothing.
+const CONFIG: &str = "updaters:\n- {name: image, order: 2, clientConfig: {url: 'https://image'}, prepareNode: Drain, drainDeadline: 10m}\n\
+                      - {name: kubelet, order: 1, clientConfig: {url: 'https://kubelet'}}\n";
+const NODE: &str = "/api/v1/nodes/n1";
+const PODS: &str = "/api/v1/namespaces/shop/pods";
+const BUDGET: &str = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets";
+
+/// Machine `m1` on Node `n1`, which runs `web` under a budget that allows nothing, and pods that a drain leaves.
+async fn drained() -> (Bed, String) {
+    let mut bed = Bed::new().await;
+    CONFIG.clone_into(&mut bed.config);
+    bed.post("/api/v1/namespaces", &json!({"metadata": {"name": "shop"}}))
+        .await;
+    bed.post("/api/v1/nodes", &json!({"metadata": {"name": "n1"}}))
+        .await;
+    let daemons = json!({"metadata": {"name": "daemons"}, "spec": {"selector": {"matchLabels": {"app": "d"}},
+        "template": {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    let daemons = bed
+        .post("/apis/apps/v1/namespaces/shop/daemonsets", &daemons)
+        .await;
+    let owner = |kind: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": "daemons", "uid": daemons["metadata"]["uid"], "controller": true}]);
+    for (name, metadata, phase) in [
+        ("web", json!({"labels": {"app": "web"}}), "Running"),
+        (
+            "daemon",
+            json!({"ownerReferences": owner("DaemonSet")}),
+            "Running",
+        ),
+        (
+            "mirror",
+            json!({"annotations": {"kubernetes.io/config.mirror": "x"}}),
+            "Running",
+        ),
+        (
+            "kept",
+            json!({"labels": {"cluster.x-k8s.io/drain": "Skip"}}),
+            "Running",
+        ),
+        ("ended", json!({}), "Succeeded"),
+    ] {
+        let mut pod = json!({"metadata": metadata, "spec": {
+            "nodeName": "n1", "terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": "i"}]}});
+        pod["metadata"]["name"] = json!(name);
+        bed.post(PODS, &pod).await;
+        let ready = json!([{"type": "Ready", "status": "True"}]);
+        let status = json!({"status": {"phase": phase, "conditions": ready}});
+        bed.merge(&format!("{PODS}/{name}/status"), &status).await;
+    }
+    let spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}});
+    bed.post(BUDGET, &json!({"metadata": {"name": "web"}, "spec": spec}))
+        .await;
+    allow(&bed, 0).await;
+    bed.workload("c1").await;
+    let uid = bed.machine("m1", "old").await;
+    let of = json!({"spec": {"clusterName": "c1"}, "status": {"nodeRef": {"name": "n1"}}});
+    bed.merge(&format!("{MACHINES}/m1"), &of).await;
+    (bed, uid)
+}
+
+/// What the controller of budgets would write.
+async fn allow(bed: &Bed, pods: u32) {
+    let status = json!({"observedGeneration": 1, "disruptionsAllowed": pods, "currentHealthy": 1, "desiredHealthy": 1 - pods, "expectedPods": 1});
+    bed.merge(&format!("{BUDGET}/web/status"), &json!({"status": status}))
+        .await;
+}
+
+/// Whether no pod is scheduled to the Node, and for which plan that is so.
+async fn cordoned(bed: &Bed) -> (bool, Option<String>) {
+    let node = bed.sent(Method::GET, NODE, &Value::Null).await.unwrap();
+    let by = node["metadata"]["annotations"]["fleet.muster.dev/cordoned-for"].as_str();
+    (node["spec"]["unschedulable"] == true, by.map(str::to_owned))
+}
+
+async fn pods(bed: &Bed) -> Vec<String> {
+    let found = bed.sent(Method::GET, PODS, &Value::Null).await.unwrap();
+    let pods = found["items"].as_array().unwrap().iter();
+    pods.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn drained_before_the_updater_that_asks_for_it_and_uncordoned_at_the_end() {
+    let (mut bed, uid) = drained().await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    let [plan] = &bed.plans().await[..] else { panic!() };
+    let plan = plan.metadata.name.clone().unwrap();
+    bed.update("m1", NEW).await;
+    pass(10).await;
+    assert_eq!((bed.calls("kubelet", "m1"), bed.calls("image", "m1")), (1, 0));
+    assert_eq!(cordoned(&bed).await, (true, Some(plan.clone())));
+    let said = bed.update("m1", NEW).await;
+    let message = said["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("step 2 of 4, drain of the Node: pods that are left on Node n1: 1: shop/web"),
+        "{said}"
+    );
+    assert!(message.contains("disruption budget"), "{said}");
+    assert!(said["retryAfterSeconds"].as_i64().unwrap() > 0, "{said}");
+
+    // A restart in the middle of it.
+    bed.start().await;
+    bed.update("m1", NEW).await;
+    pass(10).await;
+    assert_eq!(
+        (cordoned(&bed).await, bed.calls("image", "m1")),
+        ((true, Some(plan)), 0)
+    );
+    allow(&bed, 1).await;
+    bed.until_done("m1", NEW).await;
+    assert_eq!((bed.calls("kubelet", "m1"), bed.calls("image", "m1")), (1, 1));
+    assert_eq!(cordoned(&bed).await, (false, None));
+    assert_eq!(pods(&bed).await, ["daemon", "ended", "kept", "mirror"]);
+    pass(2).await;
+    assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Updated);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cordoned_by_others_it_stays_so() {
+    let (mut bed, _) = drained().await;
+    allow(&bed, 1).await;
+    bed.merge(NODE, &json!({"spec": {"unschedulable": true}})).await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    bed.until_done("m1", NEW).await;
+    assert_eq!(cordoned(&bed).await, (true, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_does_not_end_fails_and_no_updater_is_called() {
+    let (mut bed, uid) = drained().await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    bed.update("m1", NEW).await;
+    pass(605).await;
+    let said = bed.update("m1", NEW).await;
+    assert_eq!(said["status"], "Failure", "{said}");
+    assert!(said["message"].as_str().unwrap().contains("shop/web"), "{said}");
+    let entry = bed.entry(&uid).await;
+    assert_eq!((entry.state, entry.step), (MachineUpdateState::Failed, 1));
+    assert_eq!(bed.calls("image", "m1"), 0);
+    allow(&bed, 1).await;
+    pass(60).await;
+    assert_eq!(pods(&bed).await.len(), 5, "what failed evicts nothing");
+    bed.annotate("fleet.muster.dev/retry", json!("m1")).await;
+    bed.until_done("m1", NEW).await;
+}
+
+/// Each is a problem in words, and a later attempt that finds it well goes on.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_cannot_be_reached_is_no_drained_node() {
+    let (mut bed, _) = drained().await;
+    allow(&bed, 1).await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    let secret = format!("/api/v1/namespaces/{NAMESPACE}/secrets/c1-kubeconfig");
+    let machine = format!("{MACHINES}/m1");
+    let good = bed.sent(Method::GET, &secret, &Value::Null).await.unwrap();
+    for (path, broken, healthy, words) in [
+        (
+            &secret,
+            json!({"data": {"value": "bm9uZQ=="}}),
+            json!({"data": good["data"]}),
+            "reading Secret fleet/c1-kubeconfig: ",
+        ),
+        (
+            &secret,
+            json!({"data": null}),
+            json!({"data": good["data"]}),
+            "it has no key value",
+        ),
+        (
+            &machine,
+            json!({"status": {"nodeRef": null}}),
+            json!({"status": {"nodeRef": {"name": "n1"}}}),
+            "has no Node (status.nodeRef)",
+        ),
+        (
+            &machine,
+            json!({"status": {"nodeRef": {"name": "n2"}}}),
+            json!({"status": {"nodeRef": {"name": "n1"}}}),
+            "reading Node n2 of Cluster c1: ",
+        ),
+    ] {
+        bed.merge(path, &broken).await;
+        bed.update("m1", NEW).await;
+        pass(12).await;
+        let said = bed.update("m1", NEW).await;
+        assert!(
+            said["message"].as_str().unwrap().contains(words),
+            "{words}: {said}"
+        );
+        assert!(said["retryAfterSeconds"].as_i64().unwrap() > 0, "{said}");
+        assert_eq!(bed.calls("image", "m1"), 0, "{words}");
+        bed.merge(path, &healthy).await;
+    }
+    bed.until_done("m1", NEW).await;
+}

@@ -1,0 +1,202 @@
+//! An external updater: it speaks Cluster API's hooks, covers some fields, and updates a Machine once the test lets it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use futures::FutureExt as _;
+use http::StatusCode;
+use muster_controllers::{
+    admission::server::{Answer, Asked, Server, Shown, shown},
+    machines::hooks::ANSWERED_WITHIN,
+    runtime::Shutdown,
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::certificate::Certificate;
+
+const GROUP_VERSION: &str = "hooks.runtime.cluster.x-k8s.io/v1alpha1";
+const HOOKS: [&str; 3] = ["CanUpdateMachine", "CanUpdateMachineSet", "UpdateMachine"];
+/// How long Cluster API waits until it asks again about a Machine that is being updated, in seconds.
+const AGAIN: u32 = 1;
+
+/// What it covers of the objects of a Machine: fields of the Machine and of the bootstrap config.
+#[derive(Clone, Copy)]
+pub struct Covers {
+    pub machine: &'static [&'static str],
+    pub bootstrap: &'static [&'static str],
+}
+
+/// One call of UpdateMachine, and whether the answer was that it is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub updater: &'static str,
+    pub machine: String,
+    pub digest: String,
+    pub is_done: bool,
+}
+
+/// The calls of all updaters in one list: their order is what is to be proved.
+pub type Calls = Arc<Mutex<Vec<Call>>>;
+
+pub struct Updater {
+    pub name: &'static str,
+    url: String,
+    bundle: String,
+    state: Arc<State>,
+    _serving: AbortOnDropHandle<()>,
+}
+
+struct State {
+    name: &'static str,
+    covers: Covers,
+    calls: Calls,
+    /// Whether a Machine that it is called for is done.
+    may_end: Mutex<bool>,
+}
+
+impl Updater {
+    pub async fn start(name: &'static str, covers: Covers, calls: &Calls) -> Self {
+        let certificate = Certificate::of_loopback();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let shows = Shown::default();
+        shows.change(shown(&certificate.certificate, &certificate.key).unwrap());
+        let state = Arc::new(State {
+            name,
+            covers,
+            calls: Arc::clone(calls),
+            may_end: Mutex::new(false),
+        });
+        let asked = Arc::clone(&state);
+        let server = Server {
+            listener,
+            shown: shows,
+            answers: Arc::new(move |request: Asked| {
+                let body = asked.answer(&request);
+                async move {
+                    Answer {
+                        status: StatusCode::OK,
+                        content_type: "application/json",
+                        body: body.to_string().into_bytes(),
+                    }
+                }
+                .boxed()
+            }),
+            deadline: ANSWERED_WITHIN,
+            shutdown: Shutdown::new(),
+        };
+        let serving = tokio::spawn(async move { server.run().await.unwrap() });
+        Self {
+            name,
+            url,
+            bundle: certificate.bundle(),
+            state,
+            _serving: AbortOnDropHandle::new(serving),
+        }
+    }
+
+    /// Its entry in the file of updaters.
+    pub fn entry(&self, order: i32) -> Value {
+        json!({
+            "name": self.name,
+            "order": order,
+            "clientConfig": {"url": self.url, "caBundle": self.bundle},
+            "deadline": "10m",
+        })
+    }
+
+    /// From now on a Machine is done at the second call, or, with false, never.
+    pub fn may_end(&self, may_end: bool) {
+        *self.state.may_end.lock() = may_end;
+    }
+}
+
+impl State {
+    fn answer(&self, request: &Asked) -> Value {
+        let rest = request.path.strip_prefix(&format!("/{GROUP_VERSION}/"));
+        let hook = rest.unwrap().split('/').next().unwrap();
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        match hook {
+            "discovery" => json!({
+                "apiVersion": GROUP_VERSION, "kind": "DiscoveryResponse", "status": "Success",
+                "handlers": HOOKS.map(|hook| json!({
+                    "name": hook.to_ascii_lowercase(),
+                    "requestHook": {"apiVersion": GROUP_VERSION, "hook": hook},
+                    "timeoutSeconds": 10,
+                    "failurePolicy": "Fail",
+                })),
+            }),
+            "canupdatemachine" => {
+                self.covered("CanUpdateMachine", &body, ["machine", "bootstrapConfig"], &[])
+            }
+            "canupdatemachineset" => self.covered(
+                "CanUpdateMachineSet",
+                &body,
+                ["machineSet", "bootstrapConfigTemplate"],
+                &["template", "spec"],
+            ),
+            "updatemachine" => self.update(&body),
+            other => panic!("{}: hook {other} is not known", self.name),
+        }
+    }
+
+    /// Its fields of the desired objects, as merge patches of the present ones.
+    fn covered(&self, hook: &str, body: &Value, objects: [&str; 2], within: &[&str]) -> Value {
+        let mut answer = json!({
+            "apiVersion": GROUP_VERSION, "kind": format!("{hook}Response"), "status": "Success", "message": "",
+        });
+        for (object, fields) in objects
+            .into_iter()
+            .zip([self.covers.machine, self.covers.bootstrap])
+        {
+            let spec = |side: &str| {
+                let spec = &body[side][object]["spec"];
+                within.iter().fold(spec.clone(), |spec, name| spec[name].clone())
+            };
+            let (current, desired) = (spec("current"), spec("desired"));
+            let changed: BTreeMap<&str, Value> = fields
+                .iter()
+                .filter(|field| current[**field] != desired[**field])
+                .map(|field| (*field, desired[*field].clone()))
+                .collect();
+            if changed.is_empty() {
+                continue;
+            }
+            let patch = within
+                .iter()
+                .rev()
+                .fold(json!(changed), |patch, name| json!({*name: patch}));
+            let patch = json!({"spec": patch}).to_string();
+            answer[format!("{object}Patch")] =
+                json!({"patchType": "JSONMergePatch", "patch": BASE64_STANDARD.encode(patch)});
+        }
+        answer
+    }
+
+    fn update(&self, body: &Value) -> Value {
+        let machine = body["desired"]["machine"]["metadata"]["name"].as_str().unwrap();
+        let digest = body["settings"]["muster.dev/digest"].as_str().unwrap();
+        let mut calls = self.calls.lock();
+        let is_of =
+            |call: &Call| call.updater == self.name && call.machine == machine && call.digest == digest;
+        let is_done = *self.may_end.lock() && calls.iter().any(is_of);
+        calls.push(Call {
+            updater: self.name,
+            machine: machine.to_owned(),
+            digest: digest.to_owned(),
+            is_done,
+        });
+        let (after, message) = if is_done {
+            (0, format!("the machine runs it: digest={digest}"))
+        } else {
+            (AGAIN, "at work".to_owned())
+        };
+        json!({
+            "apiVersion": GROUP_VERSION, "kind": "UpdateMachineResponse",
+            "status": "Success", "message": message, "retryAfterSeconds": after,
+        })
+    }
+}
