@@ -20,18 +20,20 @@ use muster_controllers::{
     registry::connect_over_network,
     runtime::{Api, Clock, Jitter, sendable},
 };
+use muster_dashboard::why_machine;
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::net::TcpListener;
 
 use crate::{
     DONE,
-    args::{ClusterFlags, LogFormat},
+    args::{ClusterFlags, LogFormat, WhyFlags},
     connect,
     control::{self, DryRun, DryRunFlag},
     fleet::Address,
-    logs, near,
+    logs, near, output,
     process::{DoorAddress, door_address, ended, open},
+    why,
 };
 
 pub const EXAMPLES: &str = "\
@@ -50,6 +52,8 @@ pub const ABORT_EXAMPLES: &str = "\
 Examples:
   muster machines abort web-md-0-x7k2p -n fleet --reason 'wrong image'";
 
+/// How often a Machine is read while it is watched.
+const AGAIN: Duration = Duration::from_secs(2);
 /// How long a certificate of the process is valid.
 const CERTIFICATE: Duration = Duration::from_hours(365 * 24);
 
@@ -153,6 +157,16 @@ pub enum MachineError {
         state: String,
         /// Its plan.
         plan: String,
+    },
+    /// It is no rollout.
+    #[error(
+        "a Machine is no rollout, which this verb is for; the update of one: muster machines {verb} {machine} --reason REASON"
+    )]
+    NotARollout {
+        /// The Machine.
+        machine: String,
+        /// What is possible instead.
+        verb: &'static str,
     },
     /// Nothing is left to end.
     #[error("the update of Machine {machine} is complete: there is nothing to abort")]
@@ -264,6 +278,69 @@ async fn said(cluster: &ClusterFlags, flags: &MachineFlags, key: &'static str) -
     Ok(DONE)
 }
 
+/// Explains the update of a Machine; once, or at each change.
+pub async fn why(client: &Client, namespace: &str, machine: &str, flags: &WhyFlags) -> anyhow::Result<u8> {
+    if flags.cluster.is_some() || flags.node.is_some() {
+        bail!(
+            "--cluster is for modules, and --node for NodeModules: a Machine is named by its name and namespace alone"
+        );
+    }
+    let api: Api<UpdatePlan> = Api::namespaced(client.clone(), namespace);
+    let explained = async || {
+        let plans = listed(&api).await?;
+        let plan = present(&plans, namespace, machine)?;
+        why_machine(plan, machine).context("its plan does not name it any more")
+    };
+    if !flags.watch {
+        return why::print(&explained().await?, flags.output);
+    }
+    let mut live = output::Live::default();
+    let mut shown = None;
+    loop {
+        let found = explained().await?;
+        if shown.as_ref() != Some(&found) {
+            live.show_blocks(&why::blocks(&found, output::width()));
+            shown = Some(found);
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// The plan by which a Machine is updated: one that is under way before one that is to come, and that before one that is over.
+fn present<'a>(
+    plans: &'a [UpdatePlan],
+    namespace: &str,
+    machine: &str,
+) -> Result<&'a UpdatePlan, MachineError> {
+    let order = |plan: &UpdatePlan| {
+        let mut entries = entries(plan).filter(|entry| entry.name == machine);
+        Some(match entries.next()?.state {
+            MachineUpdateState::Updating | MachineUpdateState::Failed => 0,
+            MachineUpdateState::Pending => 1,
+            MachineUpdateState::Updated => 2,
+        })
+    };
+    let made = |plan: &UpdatePlan| std::cmp::Reverse(plan.creation_timestamp());
+    let naming = plans.iter().filter_map(|plan| Some((order(plan)?, plan)));
+    let first = naming.min_by_key(|(order, plan)| (*order, made(plan)));
+    first
+        .map(|(_, plan)| plan)
+        .ok_or_else(|| no_plan(plans, namespace, machine))
+}
+
+fn entries(plan: &UpdatePlan) -> impl Iterator<Item = &MachineUpdate> {
+    plan.status.iter().flat_map(|status| &status.machines)
+}
+
+fn no_plan(plans: &[UpdatePlan], namespace: &str, machine: &str) -> MachineError {
+    let known = plans.iter().flat_map(entries).map(|entry| entry.name.as_str());
+    MachineError::NoPlan {
+        namespace: namespace.to_owned(),
+        machine: machine.to_owned(),
+        near: near::offer(machine, known),
+    }
+}
+
 async fn listed(api: &Api<UpdatePlan>) -> anyhow::Result<Vec<UpdatePlan>> {
     match api.list(&ListParams::default()).await {
         Ok(list) => Ok(list.items),
@@ -279,28 +356,20 @@ fn meant(
     machine: &str,
     key: &str,
 ) -> Result<Vec<String>, MachineError> {
-    fn of(plan: &UpdatePlan) -> impl Iterator<Item = &MachineUpdate> {
-        plan.status.iter().flat_map(|status| &status.machines)
-    }
-    let entries: Vec<(String, MachineUpdateState)> = plans
+    let named: Vec<(String, MachineUpdateState)> = plans
         .iter()
-        .flat_map(|plan| of(plan).map(|entry| (plan.name_any(), entry)))
+        .flat_map(|plan| entries(plan).map(|entry| (plan.name_any(), entry)))
         .filter(|(_, entry)| entry.name == machine)
         .map(|(plan, entry)| (plan, entry.state))
         .collect();
-    let Some((plan, state)) = entries.first() else {
-        let known = plans.iter().flat_map(of).map(|entry| entry.name.as_str());
-        return Err(MachineError::NoPlan {
-            namespace: namespace.to_owned(),
-            machine: machine.to_owned(),
-            near: near::offer(machine, known),
-        });
+    let Some((plan, state)) = named.first() else {
+        return Err(no_plan(plans, namespace, machine));
     };
     let fits = |state: MachineUpdateState| match key {
         annotation::RETRY => state == MachineUpdateState::Failed,
         _ => state != MachineUpdateState::Updated,
     };
-    let fitting: Vec<String> = entries
+    let fitting: Vec<String> = named
         .iter()
         .filter(|(_, state)| fits(*state))
         .map(|(plan, _)| plan.clone())
@@ -356,6 +425,27 @@ mod tests {
         let refused = said(&plans, "m4", annotation::RETRY).unwrap_err();
         assert!(
             refused.starts_with("no UpdatePlan in namespace fleet names Machine m4"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn explained_is_the_plan_that_is_under_way() {
+        let plans = [
+            plan("p1", "m1", "Updated"),
+            plan("p2", "m1", "Pending"),
+            plan("p3", "m1", "Updating"),
+            plan("p4", "m2", "Updated"),
+        ];
+        let name = |machine: &str| {
+            let found = present(&plans, "fleet", machine).map(|plan| plan.name_any());
+            found.map_err(|error| error.to_string())
+        };
+        assert_eq!(name("m1"), Ok("p3".to_owned()));
+        assert_eq!(name("m2"), Ok("p4".to_owned()));
+        let refused = name("m3").unwrap_err();
+        assert!(
+            refused.starts_with("no UpdatePlan in namespace fleet names Machine m3"),
             "{refused}"
         );
     }

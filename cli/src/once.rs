@@ -17,7 +17,9 @@ use crate::{
     args::{ModuleName, RolloutName, with_content},
     control::{self, DryRunFlag},
     fleet::{self, Address},
-    history, output, why, zonerollout,
+    history,
+    machines::MachineError,
+    output, why, zonerollout,
 };
 
 pub const APPROVE_EXAMPLES: &str = "\
@@ -162,6 +164,10 @@ pub async fn retry(client: &Client, namespace: &str, flags: &RetryFlags) -> anyh
     let module = match rollout {
         RolloutName::Module(module) => module,
         RolloutName::Zones(name) => return zonerollout::retry(client, namespace, name, flags).await,
+        RolloutName::Machine(name) => bail!(MachineError::NotARollout {
+            machine: name.clone(),
+            verb: "retry"
+        }),
     };
     let of = (module, revision.as_deref());
     about_revision(client, namespace, of, word, (RETRY, Says::Retry), |revision| {

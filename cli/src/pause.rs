@@ -1,5 +1,6 @@
 //! `muster rollout pause` and `resume`: a person's will, as an annotation that git does not own.
 
+use anyhow::bail;
 use clap::Args;
 use kube::{Client, ResourceExt, core::DynamicObject};
 use muster_api::labels::annotation::PAUSED;
@@ -11,6 +12,7 @@ use crate::{
     args::RolloutName,
     control::{self, DryRunFlag, Term, Wish, wish},
     fleet::{self, Address},
+    machines::MachineError,
     zonerollout,
 };
 
@@ -47,6 +49,10 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
     let module = match rollout {
         RolloutName::Module(module) => module,
         RolloutName::Zones(name) => return zonerollout::pause(client, namespace, name, term).await,
+        RolloutName::Machine(name) => bail!(MachineError::NotARollout {
+            machine: name.clone(),
+            verb: "abort"
+        }),
     };
     let address = Address::of(client, namespace, module);
     let object = address.get().await?;
@@ -84,6 +90,10 @@ pub async fn resume(client: &Client, namespace: &str, flags: &ResumeFlags) -> an
     let ResumeFlags { rollout, dry_run } = flags;
     let module = match rollout {
         RolloutName::Module(module) => module,
+        RolloutName::Machine(name) => bail!(MachineError::NotARollout {
+            machine: name.clone(),
+            verb: "retry"
+        }),
         RolloutName::Zones(name) => {
             return zonerollout::resume(client, namespace, name, dry_run.by).await;
         }

@@ -10,7 +10,7 @@ use crate::{
     args::{ClusterFlags, ModuleName, RolloutName, View, WhyFlags},
     connect,
     fleet::{self, missing, missing_cluster},
-    nodes, output, zonerollout,
+    machines, nodes, output, zonerollout,
 };
 
 pub const EXAMPLES: &str = "\
@@ -20,6 +20,7 @@ Examples:
   muster why bootstrapmodule/base -w  as it changes
   muster why nodemodule/fabric --node n1 --context eu-1      of one node of that cluster
   muster why clusterupgrade/next --cluster eu-1             of one Cluster that gets a Kubernetes version
+  muster why machine/web-md-0-x7k2p -n fleet                of a Machine that Cluster API updates in place
   muster why podinfo -o json | jq -r .command
   muster why zonerollout/ingester -n mimir            zones of a cluster: the one to look at is that of --context";
 
@@ -32,6 +33,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8>
         }
         RolloutName::Module(module) => module,
         RolloutName::Zones(name) => return zonerollout::why(&client, &namespace, name, flags).await,
+        RolloutName::Machine(name) => return machines::why(&client, &namespace, name, flags).await,
     };
     if flags.node.is_some() {
         let what = module.to_string();

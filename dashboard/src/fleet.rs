@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta};
 use kube::{ResourceExt, core::DynamicObject};
 use muster_api::{
-    ClusterUpgrade, ModuleRevision, ZoneRollout,
+    ClusterUpgrade, ModuleRevision, UpdatePlan, ZoneRollout,
     assemblage::{
         AssemblageStatus, ProxyAssemblage, RemoteAssemblage, SyncPhase, SyncRow, SyncState,
         TargetedAssemblageSpec,
@@ -53,6 +53,8 @@ pub struct Objects {
     pub revisions: Vec<Arc<ModuleRevision>>,
     /// ZoneRollouts, where they are served; read where they are shown.
     pub zones: Vec<Arc<ZoneRollout>>,
+    /// UpdatePlans, where they are served; read where they are shown, without the objects that they were decided on.
+    pub update_plans: Vec<Arc<UpdatePlan>>,
     /// What happened, newest first; read where it is shown.
     pub events: Vec<Arc<Happened>>,
     /// What rolls over the nodes of this cluster.

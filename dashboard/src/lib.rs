@@ -10,6 +10,7 @@
 //!   Events ──────────────────────► Activity            (what happened)                     ─┘
 //!   NodeModules, Nodes, … ──────► Fleet               (the same views, of the nodes of a cluster)
 //!   ZoneRollout ─────────────────► ZonesView, Why      (zones of a group, and their pods)
+//!   UpdatePlan ──────────────────► UpdateView, Why     (machines that are updated in place)
 //! ```
 //!
 //! Invariant: a view is a pure function of objects as read; nothing here reads or writes a cluster, and no route of the server writes.
@@ -25,6 +26,7 @@ mod group;
 mod history;
 mod kind;
 mod lane;
+mod machines;
 mod matrix;
 mod node;
 mod nodes;
@@ -55,6 +57,7 @@ pub use group::{fold_names, listed};
 pub use history::{First, History, NoSuchRevision, NoWayBack, Outcome, Past, Seen};
 pub use kind::Kind;
 pub use lane::{Lane, StageCondition, StageState, StageView};
+pub use machines::{MachineView, UpdateView, why_machine};
 pub use matrix::{Column, Group, Matrix, Row};
 pub use node::{AgentView, BudgetView, NodeView};
 pub use nodes::NodeObjects;

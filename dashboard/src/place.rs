@@ -40,6 +40,8 @@ pub enum Place {
     Activity,
     /// Groups of zones of this cluster.
     Zones,
+    /// Machines that are updated in place.
+    Machines,
     /// A module.
     Module(ModuleRef),
     /// A revision of a module, by digits of its hash.
@@ -90,6 +92,7 @@ impl Place {
         match segments[..] {
             ["activity"] => Some(Self::Activity),
             ["zones"] => Some(Self::Zones),
+            ["machines"] => Some(Self::Machines),
             ["nodes"] => Some(Self::Nodes),
             ["cluster", name] => Some(Self::Cluster(name.to_owned())),
             ["node", name] => Some(Self::Node(name.to_owned())),
@@ -108,6 +111,7 @@ impl Place {
             Self::Fleet => String::new(),
             Self::Activity => "activity".to_owned(),
             Self::Zones => "zones".to_owned(),
+            Self::Machines => "machines".to_owned(),
             Self::Module(module) => module.path(),
             Self::Revision(module, revision) => format!("{}/revision/{}", module.path(), encoded(revision)),
             Self::Assignment(module, cluster) => format!("{}/on/{}", module.path(), encoded(cluster)),
@@ -173,6 +177,7 @@ mod tests {
             (Place::Fleet, "", "./"),
             (Place::Activity, "activity", "./"),
             (Place::Zones, "zones", "./"),
+            (Place::Machines, "machines", "./"),
             (Place::Module(web()), "module/web", "../"),
             (
                 Place::Revision(web(), "1a2b3c4d".to_owned()),

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::{Fleet, Kind, ModuleRef, Objects};
+use crate::{Fleet, Kind, ModuleRef, Objects, UpdateView};
 
 /// What was read of a namespace, whole, at one moment.
 #[derive(Debug, Default)]
@@ -128,6 +128,14 @@ impl Snapshot {
         } else {
             Kind::Module
         }
+    }
+
+    /// The UpdatePlans, the most urgent first.
+    pub fn updates(&self) -> Vec<UpdateView> {
+        let plans = self.objects.update_plans.iter();
+        let mut views: Vec<UpdateView> = plans.map(|plan| UpdateView::of(plan)).collect();
+        views.sort_by(|a, b| (a.shape.urgency(), &a.name).cmp(&(b.shape.urgency(), &b.name)));
+        views
     }
 
     /// There are NodeModules.

@@ -580,7 +580,7 @@ pub struct MatrixFlags {
 
 #[derive(Args, Debug)]
 pub struct WhyFlags {
-    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME, zonerollout/NAME or machine/NAME
     pub rollout: RolloutName,
     /// Only this cluster
     #[arg(short, long)]
@@ -852,6 +852,8 @@ pub enum RolloutName {
     Module(ModuleName),
     /// A ZoneRollout, by its name or by its group.
     Zones(String),
+    /// A Machine of Cluster API that is updated in place.
+    Machine(String),
 }
 
 impl FromStr for RolloutName {
@@ -863,6 +865,10 @@ impl FromStr for RolloutName {
                 Err("the name is missing: write zonerollout/NAME".to_owned())
             }
             Some(("zonerollout" | "zonerollouts" | "zr", name)) => Ok(Self::Zones(name.to_owned())),
+            Some(("machine" | "machines" | "ma", "")) => {
+                Err("the name is missing: write machine/NAME".to_owned())
+            }
+            Some(("machine" | "machines" | "ma", name)) => Ok(Self::Machine(name.to_owned())),
             _ => text.parse().map(Self::Module),
         }
     }
@@ -873,6 +879,7 @@ impl fmt::Display for RolloutName {
         match self {
             Self::Module(module) => module.fmt(f),
             Self::Zones(name) => write!(f, "zonerollout/{name}"),
+            Self::Machine(name) => write!(f, "machine/{name}"),
         }
     }
 }

@@ -226,6 +226,7 @@ mod tests {
         }
         let reads = "list events.events.k8s.io in fleet, watch events.events.k8s.io in fleet, \
             list clusterupgrades.fleet.muster.dev in fleet, watch clusterupgrades.fleet.muster.dev in fleet, \
+            list updateplans.fleet.muster.dev in fleet, watch updateplans.fleet.muster.dev in fleet, \
             list zonerollouts.fleet.muster.dev in fleet, watch zonerollouts.fleet.muster.dev in fleet";
         assert_eq!(more(&["--dashboard-addr=:8081", "--dashboard-auth=none"]), reads);
         assert_eq!(

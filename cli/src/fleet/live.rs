@@ -14,8 +14,8 @@ use kube::{
     runtime::{watcher, watcher::Event},
 };
 use muster_api::{
-    BootstrapModule, ClusterUpgrade, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, ZoneRollout,
-    cluster::Version,
+    BootstrapModule, ClusterUpgrade, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, UpdatePlan,
+    ZoneRollout, cluster::Version,
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{
@@ -45,7 +45,7 @@ const LOOK_FOR_CLUSTERS: Duration = Duration::from_mins(1);
 const OF_NO_NAMESPACE: &str = "default";
 /// The codes of a list of a kind that is not served, or may not be read.
 pub const NOT_THERE: [u16; 2] = [403, 404];
-/// How often is asked whether ZoneRollouts, or ClusterUpgrades, are served.
+/// How often is asked whether ZoneRollouts, ClusterUpgrades or UpdatePlans are served.
 const SERVED_AGAIN: Duration = Duration::from_mins(1);
 /// How often is asked which version of Cluster is served, while none is served, or nobody answers.
 const LOOK_FOR_CLUSTERS_SOON: Duration = Duration::from_secs(5);
@@ -101,6 +101,7 @@ enum Told {
     Remote(Event<Guard<RemoteAssemblage>>),
     Revision(Event<Guard<ModuleRevision>>),
     Zones(Event<Guard<ZoneRollout>>),
+    Updates(Event<Guard<UpdatePlan>>),
     Cluster(Event<DynamicObject>),
     Happened(Event<ApiEvent>),
     Nodes(live_nodes::Change),
@@ -122,6 +123,7 @@ enum Kind {
     Remotes,
     Revisions,
     Zones,
+    Updates,
     Clusters,
     Events,
 }
@@ -139,6 +141,7 @@ struct Live {
     remotes: Held<RemoteAssemblage>,
     revisions: Held<ModuleRevision>,
     zones: Held<ZoneRollout>,
+    updates: Held<UpdatePlan>,
     clusters: Held<DynamicObject>,
     are_clusters_served: bool,
     nodes: LiveNodes,
@@ -160,6 +163,7 @@ impl Live {
             remotes: Held::new("remoteassemblages"),
             revisions: Held::new("modulerevisions"),
             zones: Held::new("zonerollouts"),
+            updates: Held::new("updateplans"),
             clusters: Held::new("clusters"),
             are_clusters_served: true,
             nodes: LiveNodes::default(),
@@ -206,6 +210,7 @@ impl Live {
         }
         if matches!(self.extent, Extent::Whole | Extent::WithNodes) {
             all.push(self.watch(Kind::Revisions, Told::Revision));
+            all.push(updates(self.client.clone(), &self.namespace));
         }
         if self.extent != Extent::Fleet {
             all.push(zones(self.client.clone(), self.namespace.clone()));
@@ -252,6 +257,7 @@ impl Live {
             Told::Remote(event) => self.remotes.event(event, now),
             Told::Revision(event) => self.revisions.event(event, now),
             Told::Zones(event) => self.zones.event(event, now),
+            Told::Updates(event) => self.updates.event(event, now),
             Told::Cluster(event) => {
                 self.are_clusters_served = true;
                 self.clusters.event(guarded(event), now)
@@ -272,6 +278,7 @@ impl Live {
                 Kind::Remotes => self.remotes.failed(why, now),
                 Kind::Revisions => self.revisions.failed(why, now),
                 Kind::Zones => self.zones.failed(why, now),
+                Kind::Updates => self.updates.failed(why, now),
                 Kind::Clusters => self.clusters.failed(why, now),
                 Kind::Events => self.log.failed(why, now),
             },
@@ -288,6 +295,7 @@ impl Live {
             clusters: self.clusters.all(),
             revisions: self.revisions.all(),
             zones: self.zones.all(),
+            update_plans: self.updates.all(),
             events: self.log.newest(),
             nodes: self.nodes.objects(),
         };
@@ -312,6 +320,7 @@ impl Live {
             .chain(self.clusters.troubles())
             .chain(self.revisions.troubles())
             .chain(self.zones.troubles())
+            .chain(self.updates.troubles())
             .chain(self.nodes.troubles())
             .chain(self.log.troubles())
             .collect();
@@ -387,6 +396,34 @@ fn zones(client: Client, namespace: String) -> BoxStream<'static, Told> {
         told(api, failed(Kind::Zones), Told::Zones)
     };
     stream::once(served).flatten().boxed()
+}
+
+/// The UpdatePlans, from when they are served and may be read: only where `muster machines` is installed.
+fn updates(client: Client, namespace: &str) -> BoxStream<'static, Told> {
+    let api: Api<Guard<UpdatePlan>> = Api::namespaced(client, namespace);
+    let served = async move {
+        while is_refused(&api, &NOT_THERE).await {
+            tokio::time::sleep(SERVED_AGAIN).await;
+        }
+        told(api, failed(Kind::Updates), |event| Told::Updates(light(event)))
+    };
+    stream::once(served).flatten().boxed()
+}
+
+/// Without the objects that a plan was decided on: up to a MiB each, of which nothing is shown.
+fn light(event: Event<Guard<UpdatePlan>>) -> Event<Guard<UpdatePlan>> {
+    let without = |Guard(plan): Guard<UpdatePlan>| {
+        Guard(plan.map(|mut plan| {
+            plan.spec.current = String::new();
+            plan.spec.desired = String::new();
+            plan
+        }))
+    };
+    match event {
+        Event::Apply(plan) => Event::Apply(without(plan)),
+        Event::InitApply(plan) => Event::InitApply(without(plan)),
+        other => other,
+    }
 }
 
 /// Whether a list is answered with one of these codes: 404 where the kind is not served. What else fails is told by the watch.

@@ -29,6 +29,7 @@ pub fn objects(works_in: &str, auth: Auth) -> Vec<Value> {
                 rule("fleet.muster.dev", "zonerollouts", &["list", "watch"]),
                 // Only where the controller runs with --upgrades they are served.
                 rule("fleet.muster.dev", "clusterupgrades", &["list", "watch"]),
+                rule("fleet.muster.dev", "updateplans", &["list", "watch"]),
             ],
         }),
         json!({

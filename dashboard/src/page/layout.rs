@@ -49,6 +49,7 @@ pub fn whole(page: &Page, request: &Request, query: &str, snapshot: &Snapshot, a
                         @if snapshot.has_nodes() && snapshot.home() != Kind::NodeModule { (tab(request, &Place::Nodes, "Nodes")) }
                         (tab(request, &Place::Activity, "Activity"))
                         @if !snapshot.objects.zones.is_empty() { (tab(request, &Place::Zones, "Zones")) }
+                        @if !snapshot.objects.update_plans.is_empty() { (tab(request, &Place::Machines, "Machines")) }
                     }
                     p.where { "namespace " strong { (parts::text(&snapshot.namespace)) } }
                     p #live role="status" { noscript { "read anew every " (REFRESH) " s" } }
@@ -117,7 +118,7 @@ pub fn troubles(snapshot: &Snapshot) -> Part {
 /// The page of something that is not there.
 pub fn missing(snapshot: &Snapshot, request: &Request) -> Page {
     let what = match &request.place {
-        Place::Fleet | Place::Nodes | Place::Activity | Place::Zones => "page".to_owned(),
+        Place::Fleet | Place::Nodes | Place::Activity | Place::Zones | Place::Machines => "page".to_owned(),
         Place::Module(module) => module.said(),
         Place::Revision(module, said) => format!("revision {said} of {}", module.said()),
         Place::Assignment(module, cluster) => {

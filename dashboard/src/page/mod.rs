@@ -14,6 +14,7 @@ mod cluster;
 mod fleet;
 mod layout;
 mod lists;
+mod machines;
 mod module;
 mod node;
 mod part;
@@ -59,6 +60,7 @@ pub fn page(snapshot: &Snapshot, request: &Request) -> Page {
         Place::Nodes => Some(fleet::page(snapshot, request, Kind::NodeModule)),
         Place::Activity => Some(activity::page(snapshot, request)),
         Place::Zones => Some(zones::page(snapshot)),
+        Place::Machines => Some(machines::page(snapshot)),
         Place::Module(module) => module::page(snapshot, request, module),
         Place::Revision(module, said) => revision::page(snapshot, request, module, said),
         Place::Assignment(module, cluster) => assignment::page(snapshot, request, module, cluster),

@@ -12,7 +12,8 @@ use crate::{
     Happened, History, Kind, Matrix, ModuleRef, Place, Snapshot, Tree, ZonesView, page::Request, why, why_on,
 };
 
-/// Answers `matrix.json`, `tree.json`, `tree/PLACE.json`, `why/PLACE.json`, `history/PLACE.json`, `activity.json` and `zones.json`.
+/// Answers `matrix.json`, `tree.json`, `tree/PLACE.json`, `why/PLACE.json`, `history/PLACE.json`, `activity.json`, `zones.json` and
+/// `machines.json`.
 pub async fn answer(State(shared): State<Shared>, uri: Uri, RawQuery(query): RawQuery) -> Response {
     let snapshot = std::sync::Arc::clone(&shared.0.snapshots.borrow());
     if !snapshot.is_complete {
@@ -61,6 +62,7 @@ fn text(snapshot: &Snapshot, what: &str, request: &Request) -> Option<Result<Str
         ("history", Place::Module(module)) => Some(written(&History::of_module(&snapshot.objects, module)?)),
         ("activity", Place::Fleet) => Some(written(&activity(snapshot))),
         ("zones", Place::Fleet) => Some(written(&zones(snapshot))),
+        ("machines", Place::Fleet) => Some(written(&machines(snapshot))),
         _ => None,
     }
 }
@@ -71,7 +73,7 @@ fn kind(snapshot: &Snapshot, place: &Place) -> Kind {
         Place::Fleet => snapshot.home(),
         Place::Nodes | Place::Node(_) => Kind::NodeModule,
         Place::Module(module) | Place::Revision(module, _) | Place::Assignment(module, _) => module.kind,
-        Place::Cluster(_) | Place::Activity | Place::Zones => Kind::Module,
+        Place::Cluster(_) | Place::Activity | Place::Zones | Place::Machines => Kind::Module,
     }
 }
 
@@ -86,6 +88,11 @@ fn zones(snapshot: &Snapshot) -> serde_json::Value {
     let rollouts = snapshot.objects.zones.iter();
     let groups: Vec<ZonesView> = rollouts.map(|rollout| ZonesView::of(rollout)).collect();
     serde_json::json!({"schema": "zones/v1", "groups": groups})
+}
+
+/// Machines that are updated in place, with the version of their form.
+fn machines(snapshot: &Snapshot) -> serde_json::Value {
+    serde_json::json!({"schema": "machines/v1", "updates": snapshot.updates()})
 }
 
 fn written(view: &impl Serialize) -> Result<String, String> {

@@ -1,0 +1,185 @@
+//! Machines that are updated in place: how far each is, by the UpdatePlan that names it.
+
+use kube::ResourceExt;
+use muster_api::{
+    UpdatePlan,
+    update_plan::{MachineUpdate, MachineUpdateState, UpdateNodeAction, UpdateStep},
+};
+use serde::Serialize;
+
+use crate::{Choice, Shape, Step, Why, words::shell_word};
+
+/// An UpdatePlan, as it is shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateView {
+    /// Its name.
+    pub name: String,
+    /// The Machine, or the old MachineSet.
+    pub source: String,
+    /// The new MachineSet.
+    pub target: Option<String>,
+    /// The most urgent of its machines.
+    pub shape: Shape,
+    /// Machines that are updated.
+    pub updated: usize,
+    /// Its steps, in their order.
+    pub steps: Vec<String>,
+    /// Its machines, by name.
+    pub machines: Vec<MachineView>,
+}
+
+/// A Machine of a plan, as it is shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineView {
+    /// Its name.
+    pub name: String,
+    /// How it stands.
+    pub shape: Shape,
+    /// Pending, Updating, Updated or Failed.
+    pub state: String,
+    /// The step that is under way, such as `2 of 3, updater image`.
+    pub step: Option<String>,
+    /// When that step began, or failed.
+    pub since: Option<jiff::Timestamp>,
+    /// What its updater said last.
+    pub message: Option<String>,
+    /// The command that goes on, if a person has to decide.
+    pub command: Option<String>,
+}
+
+impl UpdateView {
+    /// What a plan says.
+    pub fn of(plan: &UpdatePlan) -> Self {
+        let entries = plan.status.iter().flat_map(|status| &status.machines);
+        let machines: Vec<MachineView> = entries.map(|entry| MachineView::of(plan, entry)).collect();
+        let shapes = machines.iter().map(|machine| machine.shape);
+        Self {
+            name: plan.name_any(),
+            source: plan.spec.source.clone(),
+            target: plan.spec.target.clone(),
+            shape: shapes
+                .min_by_key(|shape| shape.urgency())
+                .unwrap_or(Shape::Waiting),
+            updated: machines
+                .iter()
+                .filter(|machine| machine.shape == Shape::Ready)
+                .count(),
+            steps: plan.spec.steps.iter().map(task).collect(),
+            machines,
+        }
+    }
+}
+
+impl MachineView {
+    fn of(plan: &UpdatePlan, entry: &MachineUpdate) -> Self {
+        let number = usize::try_from(entry.step).unwrap_or(usize::MAX);
+        let step = plan.spec.steps.get(number).filter(|_| is_open(entry.state));
+        Self {
+            name: entry.name.clone(),
+            shape: shape(entry.state),
+            state: format!("{:?}", entry.state),
+            step: step.map(|step| format!("{} of {}, {}", number + 1, plan.spec.steps.len(), task(step))),
+            since: entry.since.as_ref().map(|since| since.0),
+            message: entry.message.clone(),
+            command: (entry.state == MachineUpdateState::Failed).then(|| verb("retry", plan, &entry.name)),
+        }
+    }
+}
+
+/// Explains the update of a Machine; none if the plan does not name it.
+pub fn why_machine(plan: &UpdatePlan, machine: &str) -> Option<Why> {
+    let mut entries = plan.status.iter().flat_map(|status| &status.machines);
+    let entry = entries.find(|entry| entry.name == machine)?;
+    let view = MachineView::of(plan, entry);
+    let name = plan.name_any();
+    let at = view.step.as_deref().unwrap_or_default();
+    let headline = match entry.state {
+        MachineUpdateState::Pending => {
+            format!(
+                "Machine {machine} is to be updated in place by UpdatePlan {name}: Cluster API has not asked for it yet"
+            )
+        }
+        MachineUpdateState::Updating => {
+            format!("Machine {machine} is being updated in place by UpdatePlan {name}: step {at}")
+        }
+        MachineUpdateState::Updated => format!("Machine {machine} is updated in place by UpdatePlan {name}"),
+        MachineUpdateState::Failed => {
+            format!("The update of Machine {machine} by UpdatePlan {name} has failed: step {at}")
+        }
+    };
+    let steps = plan.spec.steps.iter().zip(0_u32..);
+    let steps = steps
+        .map(|(step, number)| explained(step, number, entry))
+        .collect();
+    let next = view
+        .command
+        .is_some()
+        .then(|| "begin the step that failed once more".to_owned());
+    let mut why = Why::of(headline, steps, next, view.command.clone());
+    why.otherwise = view.command.is_some().then(|| Choice {
+        what: "let its owner make another one".to_owned(),
+        command: Some(format!(
+            "kubectl delete machine {} -n {}",
+            shell_word(machine),
+            shell_word(&plan.namespace().unwrap_or_default())
+        )),
+    });
+    Some(why)
+}
+
+fn explained(step: &UpdateStep, number: u32, entry: &MachineUpdate) -> Step {
+    let is_done = entry.state == MachineUpdateState::Updated || number < entry.step;
+    let is_current = number == entry.step && is_open(entry.state);
+    let (shape, reason) = match (is_done, is_current) {
+        (true, _) => (Shape::Ready, "Done"),
+        (_, true) if entry.state == MachineUpdateState::Failed => (Shape::Failed, "Failed"),
+        (_, true) => (Shape::Updating, "Updating"),
+        _ => (Shape::Waiting, "Waiting"),
+    };
+    let words = entry.message.clone().filter(|_| is_current).unwrap_or_default();
+    let limit = format!("within {}", step.deadline);
+    Step {
+        shape,
+        who: task(step),
+        cluster: None,
+        reason: reason.to_owned(),
+        message: match (is_current, words.as_str()) {
+            (false, _) => String::new(),
+            (true, "") => limit,
+            (true, _) => format!("{words} ({limit})"),
+        },
+        since: entry.since.as_ref().map(|since| since.0).filter(|_| is_current),
+    }
+}
+
+const fn is_open(state: MachineUpdateState) -> bool {
+    matches!(state, MachineUpdateState::Updating | MachineUpdateState::Failed)
+}
+
+const fn shape(state: MachineUpdateState) -> Shape {
+    match state {
+        MachineUpdateState::Pending => Shape::Waiting,
+        MachineUpdateState::Updating => Shape::Updating,
+        MachineUpdateState::Updated => Shape::Ready,
+        MachineUpdateState::Failed => Shape::Failed,
+    }
+}
+
+fn task(step: &UpdateStep) -> String {
+    match step.node {
+        Some(UpdateNodeAction::Cordon) => "cordon of the Node".to_owned(),
+        Some(UpdateNodeAction::Drain) => "drain of the Node".to_owned(),
+        Some(UpdateNodeAction::Uncordon) => "uncordon of the Node".to_owned(),
+        None => format!("updater {}", step.updater.as_deref().unwrap_or_default()),
+    }
+}
+
+fn verb(verb: &str, plan: &UpdatePlan, machine: &str) -> String {
+    format!(
+        "muster machines {verb} {} -n {} --reason REASON",
+        shell_word(machine),
+        shell_word(&plan.namespace().unwrap_or_default())
+    )
+}
