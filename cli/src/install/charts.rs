@@ -13,6 +13,7 @@ use crate::{args::Sync, dashboard::Auth};
 /// Stand where a value of the chart will.
 const NAMESPACE: &str = "chart-namespace";
 const IMAGE: &str = "chart-image";
+const UPDATERS: &str = "chart-updaters";
 const EGRESS_PORT: u16 = 65_535;
 /// Set: the charts are written, not compared.
 const WRITE: &str = "MUSTER_WRITE_CHARTS";
@@ -93,7 +94,8 @@ fn document(object: &Value) -> String {
         )
         .replace(&format!(": {NAMESPACE}\n"), ": {{ .Values.namespace | quote }}\n")
         .replace(NAMESPACE, "{{ .Values.namespace }}")
-        .replace(&format!(": {IMAGE}\n"), ": {{ .Values.image | quote }}\n");
+        .replace(&format!(": {IMAGE}\n"), ": {{ .Values.image | quote }}\n")
+        .replace(&format!(": {UPDATERS}\n"), ": {{ .Values.updaters | quote }}\n");
     if object["kind"] == "Namespace" {
         return format!("---\n{}", text.replacen("metadata:\n", KEEP_ALWAYS, 1));
     }
@@ -159,15 +161,21 @@ fn templates(role: Role) -> String {
     HEADER.to_owned() + &when(&format!("eq .Values.role \"{value}\""), &text)
 }
 
-/// The objects of muster zones: no value but those that stand in their text changes them.
-fn zones() -> String {
+/// The objects of muster zones, or of muster machines: no value but those that stand in their text changes them.
+fn plain(role: &str) -> String {
     let flags = InstallFlags {
-        zones: true,
+        zones: role == "zones",
+        machines: role == "machines",
         egress_ports: vec![EGRESS_PORT],
         ..InstallFlags::of(IMAGE, Sync::Builtin)
     };
-    let text: String = objects(&flags, NAMESPACE).iter().map(document).collect();
-    HEADER.to_owned() + &when("eq .Values.role \"zones\"", &text)
+    let objects = if flags.machines {
+        super::machines::objects(&flags, UPDATERS)
+    } else {
+        objects(&flags, NAMESPACE)
+    };
+    let text: String = objects.iter().map(document).collect();
+    HEADER.to_owned() + &when(&format!("eq .Values.role \"{role}\""), &text)
 }
 
 /// By which an object is known among the others.
@@ -193,12 +201,13 @@ fn definitions() -> BTreeMap<String, String> {
             crds::nodes(),
         ),
         ("eq .Values.role \"zones\"", crds::zones()),
+        ("eq .Values.role \"machines\"", crds::machines()),
         (
             "and .Values.rolloutOperatorCrds (eq .Values.role \"zones\")",
             crds::rollout_operator(),
         ),
         (
-            "and (eq .Values.sync \"builtin\") (ne .Values.role \"zones\")",
+            "and (eq .Values.sync \"builtin\") (has .Values.role (list \"management\" \"downstream\"))",
             crds::flux(),
         ),
         (
@@ -231,7 +240,9 @@ fn generated() -> BTreeMap<String, String> {
         templates(Role::Controller),
     );
     files.insert("muster/templates/agent.yaml".to_owned(), templates(Role::Agent));
-    files.insert("muster/templates/zones.yaml".to_owned(), zones());
+    for role in ["zones", "machines"] {
+        files.insert(format!("muster/templates/{role}.yaml"), plain(role));
+    }
     files
 }
 
@@ -300,7 +311,10 @@ fn the_charts_have_the_defaults_of_the_flags() {
         (&values["notify"], &values["nodes"], &values["dashboard"]),
         (&false.into(), &false.into(), &"".into())
     );
-    assert_eq!(values["upgrades"], false);
+    assert_eq!(
+        (&values["upgrades"], &values["updaters"]),
+        (&false.into(), &"".into())
+    );
     for chart in ["muster", "muster-crds"] {
         let (values, schema) = (
             read(&format!("{chart}/values.yaml")),
