@@ -19,6 +19,9 @@ const EGRESS_PORT: u16 = 65_535;
 const WRITE: &str = "MUSTER_WRITE_CHARTS";
 /// The value for ClusterUpgrades.
 const UPGRADES: &str = ".Values.upgrades";
+/// Whether an updater has its Node prepared.
+const PREPARES: &str = "{{- $prepares := false }}\n{{- range (fromYaml .Values.updaters).updaters }}\n{{- if .prepareNode }}\n\
+    {{- $prepares = true }}\n{{- end }}\n{{- end }}\n";
 const HEADER: &str =
     "{{- /* Generated from muster install --export by cargo xtask generate. Do not edit. */ -}}\n";
 /// What Helm leaves in place when a release goes: with a namespace or a definition all that is in it would go.
@@ -161,21 +164,32 @@ fn templates(role: Role) -> String {
     HEADER.to_owned() + &when(&format!("eq .Values.role \"{value}\""), &text)
 }
 
-/// The objects of muster zones, or of muster machines: no value but those that stand in their text changes them.
-fn plain(role: &str) -> String {
+/// The objects of muster zones: no value but those that stand in their text changes them.
+fn zones() -> String {
     let flags = InstallFlags {
-        zones: role == "zones",
-        machines: role == "machines",
+        zones: true,
         egress_ports: vec![EGRESS_PORT],
         ..InstallFlags::of(IMAGE, Sync::Builtin)
     };
-    let objects = if flags.machines {
-        super::machines::objects(&flags, UPDATERS)
-    } else {
-        objects(&flags, NAMESPACE)
+    let text: String = objects(&flags, NAMESPACE).iter().map(document).collect();
+    HEADER.to_owned() + &when("eq .Values.role \"zones\"", &text)
+}
+
+/// The objects of muster machines: its rights are more where an updater has its Node prepared.
+fn machines() -> String {
+    let flags = InstallFlags {
+        machines: true,
+        egress_ports: vec![EGRESS_PORT],
+        ..InstallFlags::of(IMAGE, Sync::Builtin)
     };
-    let text: String = objects.iter().map(document).collect();
-    HEADER.to_owned() + &when(&format!("eq .Values.role \"{role}\""), &text)
+    let of = |prepares_nodes: bool| super::machines::with_rights(&flags, UPDATERS, prepares_nodes);
+    let (with, without) = (of(true), of(false));
+    assert_eq!(with.len(), without.len());
+    let mut text = PREPARES.to_owned();
+    for (with, without) in with.iter().zip(&without) {
+        text += &either("$prepares", &document(with), &document(without));
+    }
+    HEADER.to_owned() + &when("eq .Values.role \"machines\"", &text)
 }
 
 /// By which an object is known among the others.
@@ -240,9 +254,8 @@ fn generated() -> BTreeMap<String, String> {
         templates(Role::Controller),
     );
     files.insert("muster/templates/agent.yaml".to_owned(), templates(Role::Agent));
-    for role in ["zones", "machines"] {
-        files.insert(format!("muster/templates/{role}.yaml"), plain(role));
-    }
+    files.insert("muster/templates/zones.yaml".to_owned(), zones());
+    files.insert("muster/templates/machines.yaml".to_owned(), machines());
     files
 }
 

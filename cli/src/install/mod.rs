@@ -563,12 +563,18 @@ mod tests {
         let updaters = include_str!("../../../examples/machines/updaters.yaml");
         let reads_secrets = |updaters: &str| {
             let objects = machines::objects(&InstallFlags::of("muster:1", Sync::Builtin), updaters);
-            let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
+            let role = objects
+                .iter()
+                .find(|object| object["kind"] == "ClusterRole")
+                .unwrap();
             let mut rules = role["rules"].as_array().unwrap().iter();
             rules.any(|rule| rule["resources"] == json!(["secrets"]))
         };
         assert!(reads_secrets(updaters));
-        let without: Vec<&str> = updaters.lines().filter(|line| !line.contains("prepareNode")).collect();
+        let without: Vec<&str> = updaters
+            .lines()
+            .filter(|line| !line.contains("prepareNode"))
+            .collect();
         assert!(!reads_secrets(&without.join("\n")));
     }
 

@@ -133,7 +133,7 @@ fn early(check: &DynamicObject, updates: &Updates) -> Option<Finding> {
         finding
             .about(format!("machinehealthcheck/{name}"))
             .reason(format!(
-                "UpdatePlan {} gives its updaters {takes} together for each of {machines}: a Machine that is unhealthy for longer than {patience} \
+                "the steps of UpdatePlan {} have {takes} together for each of {machines}: a Machine that is unhealthy for longer than {patience} \
                  meanwhile is remediated, which is to say replaced, in the middle of its update",
                 plan.name_any()
             ))
@@ -159,7 +159,7 @@ fn patience(check: &DynamicObject) -> Option<Duration> {
     seconds.min().map(Duration::from_secs)
 }
 
-/// How long the updaters of a plan may take with one Machine, all together.
+/// How long the steps of a plan may take with one Machine, all together.
 fn length(plan: &UpdatePlan) -> Duration {
     let steps = plan.spec.steps.iter().map(|step| step.deadline.as_millis());
     Duration::from_millis(steps.fold(0, u64::saturating_add))
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(finding.code, "MST1702");
         let reason = finding.reason.as_deref().unwrap();
         assert!(
-            reason.starts_with("UpdatePlan long gives its updaters 30m15s500ms together for each of m-"),
+            reason.starts_with("the steps of UpdatePlan long have 30m15s500ms together for each of m-"),
             "{reason}"
         );
         assert!(
