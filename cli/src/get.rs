@@ -436,10 +436,29 @@ async fn ask(
     .header(http::header::ACCEPT, accept)
     .body(Vec::new())
     .context("the request cannot be made: is the selector well-formed?")?;
-    client
-        .request(request)
-        .await
-        .with_context(|| format!("listing {plural}.{group}"))
+    let answer = client.request(request).await;
+    if let Err(kube::Error::Api(status)) = &answer
+        && status.code == 404
+    {
+        elsewhere(plural)?;
+    }
+    answer.with_context(|| format!("listing {plural}.{group}"))
+}
+
+/// Kinds that not every cluster has: where they are not served, where they are.
+fn elsewhere(plural: &str) -> anyhow::Result<()> {
+    match plural {
+        "clusterupgrades" => bail!(
+            "ClusterUpgrades are not served by this cluster: they are in a management cluster with muster controller --upgrades (docs/upgrades.md); \
+             next: muster crds --management --upgrades | kubectl apply --server-side -f -, or name another with --context or --kubeconfig"
+        ),
+        "zonerollouts" => bail!(
+            "ZoneRollouts are not served by this cluster: they are where muster zones is (docs/zones.md); next: muster install --export --zones \
+             --crds, or name another with --context or --kubeconfig"
+        ),
+        "nodemodules" | "nodeassemblages" | "noderevisions" => bail!(fleet::nodes::NodeError::NotServed),
+        _ => Ok(()),
+    }
 }
 
 fn encoded(text: &str) -> String {

@@ -131,7 +131,7 @@ pub struct MachineFlags {
 pub enum MachineError {
     /// The definition is not there.
     #[error(
-        "this cluster has no UpdatePlans: muster machines is not installed here (docs/machines.md); next: muster install --export --machines --crds"
+        "this cluster has no UpdatePlans: muster machines is not installed here (docs/machines.md); next: muster install --export --machines --updaters FILE --crds"
     )]
     NotServed,
     /// No plan names the Machine.

@@ -69,11 +69,11 @@ fn templates(name: &str, values: &[String]) -> BTreeMap<String, Value> {
     helm.args(["template", "muster", "--kube-version", "1.36.0"])
         .arg(chart(name));
     for value in values {
-        // A namespace may be a number, and is none.
-        let set = if value.starts_with("namespace=") {
-            "--set-string"
-        } else {
-            "--set"
+        let set = match value.split_once('=') {
+            // A namespace may be a number, and is none.
+            Some(("namespace", _)) => "--set-string",
+            Some(("updaters", _)) => "--set-file",
+            _ => "--set",
         };
         helm.args([set, value]);
     }
@@ -104,6 +104,7 @@ fn check(flags: &[&str], values: &[&str]) {
             "nodes",
             "upgrades",
             "dashboard",
+            "updaters",
         ]),
     );
     if flags.contains(&"--crds") {
@@ -228,22 +229,55 @@ fn helm_makes_what_is_exported() {
 
 #[test]
 #[ignore = "needs Helm: cargo xtask charts"]
+fn helm_makes_what_is_exported_for_machines() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/machines/updaters.yaml");
+    let text = std::fs::read_to_string(file).unwrap();
+    // Without Nodes to be prepared there are fewer rights.
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.contains("prepareNode"))
+        .collect();
+    assert!(lines.len() < text.lines().count());
+    let fewer = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(fewer.path(), lines.join("\n")).unwrap();
+    let fewer = fewer.path().to_str().unwrap();
+    check(
+        &["--machines", "--updaters", fewer],
+        &["role=machines", &format!("updaters={fewer}")],
+    );
+    let updaters = format!("updaters={file}");
+    let flags = ["--machines", "--updaters", file, "--crds"];
+    check(&flags, &["role=machines", &updaters]);
+    // Its place is fixed, and nothing is carried out as Flux does.
+    let other = [
+        "role=machines",
+        &updaters,
+        "namespace=fleet",
+        "sync=flux",
+        "egressPorts={443,8443}",
+    ];
+    check(&[&flags[..], &["--egress-ports", "443,8443"]].concat(), &other);
+}
+
+/// A value is refused, in words that name what is wrong.
+fn refused(name: &str, value: &str, names: &str) {
+    let mut template = helm();
+    template.args(["template", "muster", "--kube-version", "1.36.0"]);
+    let output = template.arg(chart(name)).args(["--set", value]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains(names), "{name}: {said}");
+}
+
+#[test]
+#[ignore = "needs Helm: cargo xtask charts"]
 fn helm_has_nothing_to_complain_of() {
     for name in ["muster", "muster-crds"] {
         let mut lint = helm();
         lint.args(["lint", "--strict"]).arg(chart(name));
         output(lint);
         // A value that is misspelt is refused.
-        let refused = helm()
-            .args(["template", "muster", "--kube-version", "1.36.0"])
-            .arg(chart(name))
-            .args(["--set", "rolle=management"])
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&refused.stderr);
-        assert!(
-            !refused.status.success() && said.contains("rolle"),
-            "{name}: {said}"
-        );
+        refused(name, "rolle=management", "rolle");
     }
+    // Without its updaters muster machines would not begin.
+    refused("muster", "role=machines", "updaters");
 }

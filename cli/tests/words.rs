@@ -40,6 +40,20 @@ fn what_needs_no_cluster_answers_without_one() {
         0,
         "name: clusters.cluster.x-k8s.io",
     );
+    for (words, says) in [
+        (
+            &["crds", "--management", "--upgrades"][..],
+            "name: clusterupgrades.fleet.muster.dev",
+        ),
+        (&["crds", "--nodes"], "name: nodemodules.fleet.muster.dev"),
+        (
+            &["crds", "--downstream", "--nodes"],
+            "name: assemblages.fleet.muster.dev",
+        ),
+        (&["crds", "--machines"], "name: updateplans.fleet.muster.dev"),
+    ] {
+        check(words, 0, says);
+    }
     check(&["get"], 0, "muster get TYPE/NAME shows one");
     check(&["get"], 0, "bootstrapmodule, bmod");
     // What `cargo demo -- --help` hands on.
@@ -52,6 +66,9 @@ fn a_mistake_is_exit_code_2_and_names_what_to_do() {
     check(&["why", "cluster/us-2"], 2, "muster tree cluster/us-2");
     check(&["why", "--", "--tour"], 2, "KUBECONFIG");
     check(&["crds"], 2, "--management");
+    check(&["crds", "--upgrades"], 2, "--management");
+    check(&["crds", "--management", "--nodes"], 2, "cannot be used with");
+    check(&["crds", "--management", "--machines"], 2, "cannot be used with");
     for (words, says) in [
         (
             &["diff", "apps/web", "--cluster", "eu-1"][..],

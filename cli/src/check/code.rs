@@ -100,6 +100,10 @@ codes! {
     UpgradeWay = 1601,
     /// Each Cluster asks for ClusterUpgrades.
     UpgradeAsked = 1602,
+    /// No error of a call counts as an update in place.
+    FailurePolicy = 1701,
+    /// No Machine is replaced while it may be updated in place.
+    Remediation = 1702,
 }
 
 impl Code {

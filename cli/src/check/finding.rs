@@ -45,6 +45,8 @@ pub enum Group {
     Cluster,
     /// Before a ClusterUpgrade.
     Upgrade,
+    /// Machines that are updated in place.
+    Machines,
     /// Before an installation.
     Installation,
 }
@@ -59,6 +61,7 @@ impl Group {
             Self::Modules => "modules",
             Self::Cluster => "the cluster",
             Self::Upgrade => "before an upgrade",
+            Self::Machines => "machines updated in place",
             Self::Installation => "before an installation",
         }
     }
@@ -156,6 +159,7 @@ const fn group(code: Code) -> Group {
         1300..1400 => Group::Modules,
         1400..1500 => Group::Cluster,
         1600..1700 => Group::Upgrade,
+        1700..1800 => Group::Machines,
         _ => Group::Installation,
     }
 }

@@ -12,6 +12,7 @@ mod deep;
 mod expiry;
 mod finding;
 mod judge;
+mod machines;
 mod pre;
 mod rights;
 mod text;

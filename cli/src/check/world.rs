@@ -25,6 +25,7 @@ use muster_controllers::{
 
 use super::{
     expiry,
+    machines::{self, Machines},
     rights::{self, Right},
 };
 use crate::{
@@ -59,6 +60,8 @@ pub struct World {
     pub kubeconfigs: Read<BTreeMap<String, Kubeconfig>>,
     /// The uid of the kube-system of each Cluster, by the Cluster's uid.
     pub identities: Read<BTreeMap<String, String>>,
+    /// Machines that are updated in place.
+    pub machines: Machines,
 }
 
 /// A kubeconfig in its Secret.
@@ -77,13 +80,14 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<World> {
     let version = version
         .map_err(|error| anyhow::anyhow!(explain(&error)))
         .context("the management cluster gave no good answer (--kubeconfig and --context name another)")?;
-    let (definitions, deployments, lease, live, kubeconfigs, identities) = tokio::join!(
+    let (definitions, deployments, lease, live, kubeconfigs, identities, machines) = tokio::join!(
         read_definitions(client),
         read_deployments(client),
         read_lease(client, namespace),
         read_live(client, namespace),
         read_kubeconfigs(client, namespace),
         read_identities(client, namespace),
+        machines::read(client, namespace),
     );
     let deployment = deployments
         .iter()
@@ -108,6 +112,7 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<World> {
         live,
         kubeconfigs,
         identities,
+        machines,
     })
 }
 

@@ -13,11 +13,15 @@ use crate::{args::Sync, dashboard::Auth};
 /// Stand where a value of the chart will.
 const NAMESPACE: &str = "chart-namespace";
 const IMAGE: &str = "chart-image";
+const UPDATERS: &str = "chart-updaters";
 const EGRESS_PORT: u16 = 65_535;
 /// Set: the charts are written, not compared.
 const WRITE: &str = "MUSTER_WRITE_CHARTS";
 /// The value for ClusterUpgrades.
 const UPGRADES: &str = ".Values.upgrades";
+/// Whether an updater has its Node prepared.
+const PREPARES: &str = "{{- $prepares := false }}\n{{- range (fromYaml .Values.updaters).updaters }}\n{{- if .prepareNode }}\n\
+    {{- $prepares = true }}\n{{- end }}\n{{- end }}\n";
 const HEADER: &str =
     "{{- /* Generated from muster install --export by cargo xtask generate. Do not edit. */ -}}\n";
 /// What Helm leaves in place when a release goes: with a namespace or a definition all that is in it would go.
@@ -93,7 +97,8 @@ fn document(object: &Value) -> String {
         )
         .replace(&format!(": {NAMESPACE}\n"), ": {{ .Values.namespace | quote }}\n")
         .replace(NAMESPACE, "{{ .Values.namespace }}")
-        .replace(&format!(": {IMAGE}\n"), ": {{ .Values.image | quote }}\n");
+        .replace(&format!(": {IMAGE}\n"), ": {{ .Values.image | quote }}\n")
+        .replace(&format!(": {UPDATERS}\n"), ": {{ .Values.updaters | quote }}\n");
     if object["kind"] == "Namespace" {
         return format!("---\n{}", text.replacen("metadata:\n", KEEP_ALWAYS, 1));
     }
@@ -170,6 +175,23 @@ fn zones() -> String {
     HEADER.to_owned() + &when("eq .Values.role \"zones\"", &text)
 }
 
+/// The objects of muster machines: its rights are more where an updater has its Node prepared.
+fn machines() -> String {
+    let flags = InstallFlags {
+        machines: true,
+        egress_ports: vec![EGRESS_PORT],
+        ..InstallFlags::of(IMAGE, Sync::Builtin)
+    };
+    let of = |prepares_nodes: bool| super::machines::with_rights(&flags, UPDATERS, prepares_nodes);
+    let (with, without) = (of(true), of(false));
+    assert_eq!(with.len(), without.len());
+    let mut text = PREPARES.to_owned();
+    for (with, without) in with.iter().zip(&without) {
+        text += &either("$prepares", &document(with), &document(without));
+    }
+    HEADER.to_owned() + &when("eq .Values.role \"machines\"", &text)
+}
+
 /// By which an object is known among the others.
 fn named(object: &Value) -> String {
     let metadata = &object["metadata"];
@@ -193,12 +215,13 @@ fn definitions() -> BTreeMap<String, String> {
             crds::nodes(),
         ),
         ("eq .Values.role \"zones\"", crds::zones()),
+        ("eq .Values.role \"machines\"", crds::machines()),
         (
             "and .Values.rolloutOperatorCrds (eq .Values.role \"zones\")",
             crds::rollout_operator(),
         ),
         (
-            "and (eq .Values.sync \"builtin\") (ne .Values.role \"zones\")",
+            "and (eq .Values.sync \"builtin\") (has .Values.role (list \"management\" \"downstream\"))",
             crds::flux(),
         ),
         (
@@ -232,6 +255,7 @@ fn generated() -> BTreeMap<String, String> {
     );
     files.insert("muster/templates/agent.yaml".to_owned(), templates(Role::Agent));
     files.insert("muster/templates/zones.yaml".to_owned(), zones());
+    files.insert("muster/templates/machines.yaml".to_owned(), machines());
     files
 }
 
@@ -300,7 +324,10 @@ fn the_charts_have_the_defaults_of_the_flags() {
         (&values["notify"], &values["nodes"], &values["dashboard"]),
         (&false.into(), &false.into(), &"".into())
     );
-    assert_eq!(values["upgrades"], false);
+    assert_eq!(
+        (&values["upgrades"], &values["updaters"]),
+        (&false.into(), &"".into())
+    );
     for chart in ["muster", "muster-crds"] {
         let (values, schema) = (
             read(&format!("{chart}/values.yaml")),

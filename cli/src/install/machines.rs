@@ -19,6 +19,11 @@ const FOLDER: &str = "/etc/muster/machines";
 
 /// The objects, in an order in which they can be applied; `updaters` is the text of the file.
 pub fn objects(flags: &InstallFlags, updaters: &str) -> Vec<Value> {
+    with_rights(flags, updaters, prepares_nodes(updaters))
+}
+
+/// The same, with the right to what is needed for Nodes, or without.
+pub fn with_rights(flags: &InstallFlags, updaters: &str, prepares_nodes: bool) -> Vec<Value> {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": metadata(),
         "spec": {"selector": labels(), "ports": [{"name": "https", "port": 443, "targetPort": "https"}]},
@@ -29,7 +34,7 @@ pub fn objects(flags: &InstallFlags, updaters: &str) -> Vec<Value> {
         super::namespace(SYSTEM_NAMESPACE),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata()}),
     ];
-    objects.extend(rights(prepares_nodes(updaters)));
+    objects.extend(rights(prepares_nodes));
     objects.extend([
         file,
         service,

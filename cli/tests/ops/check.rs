@@ -527,3 +527,115 @@ async fn before_an_installation_the_server_is_asked_and_nothing_is_written() {
     );
     assert_eq!(bed.downstream.revision(), before);
 }
+
+/// A kind of Cluster API, of any content.
+fn capi_kind(group: &str, kind: &str, scope: &str) -> CustomResourceDefinition {
+    let plural = format!("{}s", kind.to_lowercase());
+    serde_json::from_value(json!({
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": scope, "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+            "versions": [{"name": "v1beta2", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+        },
+    }))
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn updates_in_place_that_may_end_early_have_their_codes() {
+    let bed = installed().await;
+    let (client, runtime) = (bed.management.client(), "runtime.cluster.x-k8s.io");
+    let mut definitions = muster_api::crds::machines();
+    definitions.extend([
+        capi_kind(runtime, "ExtensionConfig", "Cluster"),
+        capi_kind("cluster.x-k8s.io", "MachineHealthCheck", "Namespaced"),
+        capi_kind("cluster.x-k8s.io", "Machine", "Namespaced"),
+    ]);
+    crate::bed::serve(&bed.management, &definitions).await;
+    let of_machines = async || -> BTreeSet<String> {
+        let unwell = codes(&bed).await.1;
+        unwell
+            .into_iter()
+            .filter(|code| code.starts_with("MST17"))
+            .collect()
+    };
+    let handler = |policy: &str| json!([{"name": "update.os", "requestHook": {"hook": "UpdateMachine"}, "failurePolicy": policy}]);
+    let extension = json!({"apiVersion": format!("{runtime}/v1beta2"), "kind": "ExtensionConfig", "metadata": {"name": "os"}, "status": {"handlers": handler("Fail")}});
+    create(&client, extension).await;
+    let labels = json!({"cluster.x-k8s.io/cluster-name": "c-1"});
+    create(
+        &client,
+        json!({"apiVersion": CLUSTER, "kind": "Machine", "metadata": {"name": "m-1", "namespace": "default", "labels": labels}}),
+    )
+    .await;
+    let timeout = |seconds: u32| json!({"clusterName": "c-1", "selector": {}, "checks": {"unhealthyNodeConditions": [{"type": "Ready", "status": "False", "timeoutSeconds": seconds}]}});
+    create(
+        &client,
+        json!({"apiVersion": CLUSTER, "kind": "MachineHealthCheck", "metadata": {"name": "all", "namespace": "default"}, "spec": timeout(300)}),
+    )
+    .await;
+    // No update is under way.
+    assert_eq!(of_machines().await, BTreeSet::new());
+
+    let machine = crate::bed::objects(&client, CLUSTER, "Machine").await.remove(0);
+    let muster = "fleet.muster.dev/v1alpha1";
+    let steps = json!([{"updater": "os", "acknowledgement": "Digest", "deadline": "30m"}]);
+    create(
+        &client,
+        json!({"apiVersion": muster, "kind": "UpdatePlan", "metadata": {"name": "p", "namespace": "default"},
+            "spec": {"level": "Machine", "source": "m-1", "from": "a", "to": "b", "steps": steps, "current": "{}", "desired": "{}"}}),
+    )
+    .await;
+    let state = |state: &str| json!({"status": {"machines": [{"name": "m-1", "uid": machine.metadata.uid, "state": state}]}});
+    let default = Some("default");
+    patch(&bed, muster, "UpdatePlan", default, "p", state("Updating")).await;
+    assert_eq!(of_machines().await, ["MST1702".to_owned()].into());
+    let said = bed.types("check", 0).await;
+    assert!(
+        said.contains(
+            "machinehealthcheck/all: it remediates after 5m, and an update in place may take 30m  [MST1702]"
+        ) && said.contains("√ no error of a call of UpdateMachine counts as success"),
+        "{said}"
+    );
+
+    // With time enough nothing is said, nor of an update that is over.
+    let check = "MachineHealthCheck";
+    patch(
+        &bed,
+        CLUSTER,
+        check,
+        default,
+        "all",
+        json!({"spec": timeout(1_800)}),
+    )
+    .await;
+    assert_eq!(of_machines().await, BTreeSet::new());
+    patch(
+        &bed,
+        CLUSTER,
+        check,
+        default,
+        "all",
+        json!({"spec": timeout(300)}),
+    )
+    .await;
+    patch(&bed, muster, "UpdatePlan", default, "p", state("Updated")).await;
+    assert_eq!(of_machines().await, BTreeSet::new());
+
+    // What ignores errors is named; what may not be read is unknown.
+    let other = json!({"apiVersion": format!("{runtime}/v1beta2"), "kind": "ExtensionConfig", "metadata": {"name": "other"}, "status": {"handlers": handler("Ignore")}});
+    create(&client, other).await;
+    assert_eq!(of_machines().await, ["MST1701".to_owned()].into());
+    let of_extensions = Match {
+        path: Some("/extensionconfigs".to_owned()),
+        ..Match::default()
+    };
+    let forbidden = Rule::always(of_extensions, Fault::Status(Failure::Forbidden));
+    bed.management.faults().add(forbidden);
+    let said = bed.types("check", 2).await;
+    assert!(
+        said.contains("? extensions of Cluster API could not be checked  [MST1701]"),
+        "{said}"
+    );
+}

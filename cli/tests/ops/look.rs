@@ -292,6 +292,43 @@ async fn a_server_that_gives_nothing_is_named_with_the_next_command() {
     }
 }
 
+/// What brings the definitions of a management cluster does not bring these.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_kind_that_not_every_cluster_has_is_told_with_its_own_next_command() {
+    let bed = Bed::new().await;
+    for (words, says) in [
+        (
+            "get clusterupgrades",
+            "next: muster crds --management --upgrades | kubectl apply",
+        ),
+        (
+            "get cup/next -A -o name",
+            "next: muster crds --management --upgrades | kubectl apply",
+        ),
+        ("get zonerollouts", "next: muster install --export --zones --crds"),
+        ("get nodemodules", "NodeModules are not served by this cluster"),
+        (
+            "machines retry m-1 --reason x",
+            "muster install --export --machines --updaters FILE --crds",
+        ),
+    ] {
+        let said = bed.types(words, 2).await;
+        assert!(
+            said.contains(says) && !said.contains("does not have the definitions of muster"),
+            "{words}: {said}"
+        );
+    }
+    let printed = bed.types("crds --management --upgrades", 0).await;
+    let upgrades = muster_api::crds::upgrades();
+    assert!(printed.contains("clusterupgrades.fleet.muster.dev"), "{printed}");
+    crate::bed::serve(&bed.management, &upgrades).await;
+    let said = bed.types("get clusterupgrades", 0).await;
+    assert!(
+        said.contains("No resources found in default namespace."),
+        "{said}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn the_version_is_told_to_programs() {
     let bed = Bed::new().await;

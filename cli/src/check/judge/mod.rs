@@ -2,6 +2,7 @@
 
 mod clusters;
 mod controller;
+mod machines;
 mod management;
 mod modules;
 
@@ -13,6 +14,7 @@ pub fn all(world: &World) -> Vec<Finding> {
     findings.extend(controller::judge(world));
     findings.extend(clusters::judge(world));
     findings.extend(modules::judge(world));
+    findings.extend(machines::judge(&world.machines));
     findings
 }
 
