@@ -438,7 +438,7 @@ mod tests {
             plan("p4", "m2", "Updated"),
         ];
         let name = |machine: &str| {
-            let found = present(&plans, "fleet", machine).map(|plan| plan.name_any());
+            let found = present(&plans, "fleet", machine).map(kube::ResourceExt::name_any);
             found.map_err(|error| error.to_string())
         };
         assert_eq!(name("m1"), Ok("p3".to_owned()));

@@ -68,6 +68,14 @@ const UNUSED_BY_UPGRADES: &[(&str, &str, &str, &str)] = &[
         "workers of a provider that has pools",
     ),
 ];
+/// The same for machines that are updated in place. There the certificate is in files, and the ExtensionConfig complete.
+const UNUSED_BY_MACHINES: &[(&str, &str, &str, &str)] = &[
+    (MACHINES, "create", "secrets", "a certificate of its own"),
+    (MACHINES, "get", "secrets", "a certificate of its own"),
+    (MACHINES, "update", "secrets", "a certificate of its own"),
+    (MACHINES, "patch", "extensionconfigs", "a certificate of its own"),
+    (MACHINES, "delete", "updateplans", "a plan is kept for a day"),
+];
 /// The same for nodes.
 const UNUSED_BY_NODES: &[(&str, &str, &str, &str)] = &[
     (
@@ -98,6 +106,7 @@ const UNUSED_BY_NODES: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 const AGENT: &str = "muster-agent";
+const MACHINES: &str = "muster-machines";
 const CONTROLLER: &str = "muster-controller";
 const TEN_MINUTES: &str = "a source goes ten minutes after its last use, which is longer than a scenario";
 const ADMISSION: &str =
@@ -139,6 +148,16 @@ fn nothing_is_granted_for_upgrades_in_vain() {
     let without = granted(&["--management"]);
     let with = granted(&["--management", "--upgrades"]);
     is_used(&with.difference(&without).cloned().collect(), UNUSED_BY_UPGRADES);
+}
+
+#[test]
+#[ignore = "real: cargo xtask real run cluster-api"]
+fn nothing_is_granted_for_machines_in_vain() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("updaters.yaml");
+    fs::write(&file, "updaters: []").unwrap();
+    let granted = granted(&["--machines", "--updaters", file.to_str().unwrap()]);
+    is_used(&granted, UNUSED_BY_MACHINES);
 }
 
 fn is_used(granted: &BTreeSet<Right>, unused: &[(&str, &str, &str, &str)]) {

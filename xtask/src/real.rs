@@ -75,7 +75,7 @@ enum Suite {
     Kubectl,
     /// Nodes in network namespaces, of `e2e/tests/nodes`.
     Nodes,
-    /// ClusterUpgrades with Cluster API's own controllers, of `e2e/tests/capi`; those whose names contain this.
+    /// ClusterUpgrades and updates in place with Cluster API's own controllers, of `e2e/tests/capi`; those whose names contain this.
     ClusterApi(String),
     /// The scenarios of `e2e/tests/real.rs`: those whose names contain this.
     Scenarios(String),
@@ -264,7 +264,12 @@ fn scenarios(binary: &str, filter: &str) -> anyhow::Result<bool> {
     // Only all scenarios together use every right; those of nodes have one scenario, and of ClusterUpgrades one uses all.
     let promises: &[&str] = match (binary, filter) {
         ("nodes", _) => &["nothing_is_denied", "nothing_is_granted_for_nodes_in_vain"],
-        ("capi", "" | "three") => &["nothing_is_denied", "nothing_is_granted_for_upgrades_in_vain"],
+        ("capi", "") => &[
+            "nothing_is_denied",
+            "nothing_is_granted_for_upgrades_in_vain",
+            "nothing_is_granted_for_machines_in_vain",
+        ],
+        ("capi", "three") => &["nothing_is_denied", "nothing_is_granted_for_upgrades_in_vain"],
         (_, "") => &["nothing_is_denied", "nothing_is_granted_in_vain"],
         _ => &["nothing_is_denied"],
     };

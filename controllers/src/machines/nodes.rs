@@ -179,7 +179,7 @@ async fn evict(client: &Client, node: &str) -> Result<Option<String>, String> {
         let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
         let evicted = api.evict(&name, &by);
         match call(format!("{namespace}/{name}"), evicted).await {
-            Ok(_) => waited.push(format!("{namespace}/{name} is evicted")),
+            Ok(()) => waited.push(format!("{namespace}/{name} is evicted")),
             Err(error) if error.is_not_found() => {}
             Err(error) => waited.push(explain(&error)),
         }

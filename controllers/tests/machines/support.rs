@@ -224,12 +224,12 @@ impl Bed {
     }
 
     /// As `kubectl patch --type merge`.
-    pub async fn merge(&self, path: &str, patch: &Value) {
+    pub async fn merge(&self, path: &str, fields: &Value) {
         let request = http::Request::builder()
             .method(Method::PATCH)
             .uri(path)
             .header("content-type", "application/merge-patch+json")
-            .body(patch.to_string().into_bytes())
+            .body(fields.to_string().into_bytes())
             .unwrap();
         let _: Value = self.api.client_as("test").request(request).await.unwrap();
     }

@@ -242,7 +242,7 @@ impl Bed {
         for (flag, value) in [
             ("--updaters", file),
             ("--hooks-addr", address.to_string().into()),
-            ("--tls-cert-file", write("tls.crt", &certificate.certificate)),
+            ("--tls-cert-file", write("tls.crt", &certificate.chain)),
             ("--tls-key-file", write("tls.key", &certificate.key)),
         ] {
             arguments.extend([flag.into(), value]);

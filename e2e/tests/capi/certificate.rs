@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// A certificate for 127.0.0.1, its key, and the authority that issued it, in PEM.
 pub struct Certificate {
-    pub certificate: String,
+    pub chain: String,
     pub key: String,
     pub authority: String,
 }
@@ -28,7 +28,7 @@ impl Certificate {
             .subject_alt_names
             .push(SanType::IpAddress(Ipv4Addr::LOCALHOST.into()));
         Self {
-            certificate: params.signed_by(&key, &issuer).unwrap().pem(),
+            chain: params.signed_by(&key, &issuer).unwrap().pem(),
             key: key.serialize_pem(),
             authority: issuer.pem(),
         }
@@ -40,7 +40,7 @@ impl Certificate {
     }
 
     pub fn acceptor(&self) -> TlsAcceptor {
-        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
+        let certificate = CertificateDer::from_pem_slice(self.chain.as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
         let config = ServerConfig::builder()
             .with_no_client_auth()

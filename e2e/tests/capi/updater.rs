@@ -63,7 +63,7 @@ impl Updater {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
         let shows = Shown::default();
-        shows.change(shown(&certificate.certificate, &certificate.key).unwrap());
+        shows.change(shown(&certificate.chain, &certificate.key).unwrap());
         let state = Arc::new(State {
             name,
             covers,
