@@ -18,6 +18,8 @@ mod nodes;
 mod perfect;
 mod report;
 mod side;
+mod upgrades;
+mod usage;
 mod workload;
 
 use std::path::PathBuf;
@@ -41,6 +43,8 @@ enum Role {
     Run(Plan),
     /// Rolls a NodeModule over many played nodes, and prints what it took
     Nodes(nodes::Plan),
+    /// Rolls a Kubernetes version over many played Clusters, and prints what it took
+    Upgrades(upgrades::Plan),
     /// muster's Module controller, for clusters that are all the same server of this process
     #[command(hide = true)]
     Controller {
@@ -90,6 +94,7 @@ async fn main() -> anyhow::Result<()> {
             report::tell(&plan, &decisions, &figures)
         }
         Role::Nodes(plan) => nodes::run(&plan).await,
+        Role::Upgrades(plan) => upgrades::run(&plan).await,
         Role::Controller {
             kubeconfig,
             namespace,

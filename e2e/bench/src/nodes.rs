@@ -3,8 +3,6 @@
 //! The API server, the controller and the agents are in this process: its processor time and memory are of all three together.
 
 use std::{
-    collections::BTreeMap,
-    fs,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -27,7 +25,7 @@ use muster_api::{
     crds,
     node::{NodeAssemblage, NodeModule, NodeRevision, assemblage::NodePhase},
 };
-use muster_apiserver::{ApiServer, record::Recorder};
+use muster_apiserver::ApiServer;
 use muster_controllers::{
     bindings::{Kinds, Objects},
     metrics::Metrics,
@@ -36,6 +34,8 @@ use muster_controllers::{
 };
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::usage::{memory, processor, ratio, writes};
 
 /// How long a change takes on a node.
 const TAKES: Duration = Duration::from_millis(500);
@@ -75,7 +75,7 @@ pub async fn run(plan: &Plan) -> anyhow::Result<()> {
     let _controller = AbortOnDropHandle::new(tokio::spawn(controller(&api)));
     let idle = memory()?;
     for content in ["one", "two"] {
-        let (began, processor) = (Instant::now(), processor()?);
+        let (began, used) = (Instant::now(), processor()?);
         let before = writes(api.recorder())?;
         apply(&api.client_as("bench"), content, plan.at_once).await?;
         until_ready(&api.client_as("bench")).await?;
@@ -86,7 +86,7 @@ pub async fn run(plan: &Plan) -> anyhow::Result<()> {
             plan.at_once,
             began.elapsed().as_secs_f64(),
             TAKES.as_secs_f64() * ratio(plan.nodes, plan.at_once),
-            self::processor()?.saturating_sub(processor).as_secs_f64(),
+            processor()?.saturating_sub(used).as_secs_f64(),
             memory()?,
             idle,
         );
@@ -137,11 +137,6 @@ fn controller(api: &ApiServer) -> impl Future<Output = ()> + Send + use<> {
         events,
         startup_taints: Vec::new(),
     })
-}
-
-fn ratio(one: usize, other: usize) -> f64 {
-    let number = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
-    number(one) / number(other)
 }
 
 fn name(number: usize) -> String {
@@ -261,28 +256,6 @@ async fn until_ready(client: &Client) -> anyhow::Result<()> {
         .context("the NodeModule did not become Ready")?
 }
 
-/// Writes so far, by resource and by what wrote them, but Leases.
-fn writes(recorder: &Recorder) -> anyhow::Result<BTreeMap<String, usize>> {
-    let (lost, _) = recorder.dropped();
-    ensure!(lost == 0, "{lost} requests were not kept");
-    let mut counts = BTreeMap::new();
-    for request in recorder.requests().iter().filter(|request| request.is_write()) {
-        if request.client == "leases" || request.client == "bench" {
-            continue;
-        }
-        let resource = resource(&request.path);
-        let sub = if request.path.ends_with("/status") {
-            "/status"
-        } else {
-            ""
-        };
-        *counts
-            .entry(format!("{resource}{sub} by the {}", request.client))
-            .or_default() += 1;
-    }
-    Ok(counts)
-}
-
 /// What is on record of each revision.
 async fn revisions(client: &Client) -> anyhow::Result<Vec<Value>> {
     let all: Api<NodeRevision> = Api::all(client.clone());
@@ -292,42 +265,4 @@ async fn revisions(client: &Client) -> anyhow::Result<Vec<Value>> {
         .iter()
         .map(|one| json!({"name": one.name_any(), "status": one.status}))
         .collect())
-}
-
-/// The plural of what a path is about.
-fn resource(path: &str) -> &str {
-    let mut parts = path.trim_matches('/').split('/');
-    // `/api/v1/…` or `/apis/GROUP/VERSION/…`, and perhaps `namespaces/NAME/…`.
-    let before = match parts.next() {
-        Some("api") => 1,
-        _ => 2,
-    };
-    let rest: Vec<&str> = parts.skip(before).collect();
-    match rest[..] {
-        ["namespaces", _, resource, ..] | [resource, ..] => resource,
-        [] => "",
-    }
-}
-
-/// Resident memory of this process, in MiB.
-fn memory() -> anyhow::Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: u64 = line
-        .and_then(|line| line.split_whitespace().next()?.parse().ok())
-        .context("no VmRSS")?;
-    Ok(kib / 1024)
-}
-
-/// Processor time of this process so far.
-fn processor() -> anyhow::Result<Duration> {
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let fields = stat.rsplit(") ").next().unwrap_or_default();
-    let ticks: u64 = fields
-        .split(' ')
-        .skip(11)
-        .take(2)
-        .filter_map(|field| field.parse::<u64>().ok())
-        .sum();
-    Ok(Duration::from_millis(ticks * 10))
 }
