@@ -106,7 +106,12 @@ pub fn why_machine(plan: &UpdatePlan, machine: &str) -> Option<Why> {
         }
         MachineUpdateState::Updated => format!("Machine {machine} is updated in place by UpdatePlan {name}"),
         MachineUpdateState::Failed => {
-            format!("The update of Machine {machine} by UpdatePlan {name} has failed: step {at}")
+            let node = if is_cordoned(plan, entry) {
+                "; its Node is cordoned"
+            } else {
+                ""
+            };
+            format!("The update of Machine {machine} by UpdatePlan {name} has failed: step {at}{node}")
         }
     };
     let steps = plan.spec.steps.iter().zip(0_u32..);
@@ -152,6 +157,13 @@ fn explained(step: &UpdateStep, number: u32, entry: &MachineUpdate) -> Step {
         },
         since: entry.since.as_ref().map(|since| since.0).filter(|_| is_current),
     }
+}
+
+/// Whether a step of the plan that is over, or that failed, has cordoned the Node.
+fn is_cordoned(plan: &UpdatePlan, entry: &MachineUpdate) -> bool {
+    let begun = plan.spec.steps.iter().zip(0..=entry.step);
+    let mut actions = begun.filter_map(|(step, _)| step.node);
+    actions.any(|action| action != UpdateNodeAction::Uncordon)
 }
 
 const fn is_open(state: MachineUpdateState) -> bool {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import http from "node:http";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -33,7 +33,8 @@ export function started(program, args, options, line) {
 
 /** Ends a process that was started here. */
 export async function end(child) {
-  if (child.exitCode !== null) return;
+  // One that was never started has ended.
+  if (!child || child.exitCode !== null) return;
   const ended = new Promise((resolve) => child.on("exit", resolve));
   child.kill("SIGTERM");
   await ended;
@@ -41,8 +42,8 @@ export async function end(child) {
 
 /** A management plane with clusters, and the dashboard of whoever has its kubeconfig. */
 export class Fleet {
-  /** With flags of the demo, what is waited for on its management cluster, and the cluster whose pages are shown. */
-  static async start({ flags = [], ready = ["modules/podinfo", "modules/backup", "bootstrapmodules/base"], shown = "management.kubeconfig" } = {}) {
+  /** With flags of the demo, what is waited for on its management cluster, what is done there before the dashboard starts, and the cluster whose pages are shown. */
+  static async start({ flags = [], ready = ["modules/podinfo", "modules/backup", "bootstrapmodules/base"], shown = "management.kubeconfig", prepare = async () => {} } = {}) {
     const fleet = new Fleet();
     fleet.folder = await mkdtemp(path.join(tmpdir(), "muster-browser-"));
     const demo = started(MUSTER, ["demo", "--seed", "1", "--dir", fleet.folder, ...flags], {}, /^ready$/m);
@@ -50,6 +51,7 @@ export class Fleet {
     await demo.found;
     fleet.env = { ...process.env, KUBECONFIG: path.join(fleet.folder, "management.kubeconfig") };
     await fleet.kubectl("wait", "--for=condition=Ready", "--timeout=120s", ...ready);
+    await prepare(fleet);
     fleet.env.KUBECONFIG = path.join(fleet.folder, shown);
     const dashboard = started(MUSTER, ["dashboard", "--addr", "127.0.0.1:0"], { env: fleet.env }, /(http:\/\/[0-9.:]+\/)/);
     fleet.dashboard = dashboard.child;
@@ -59,6 +61,13 @@ export class Fleet {
 
   async kubectl(...args) {
     return (await run("kubectl", args, { env: this.env, maxBuffer: 1e8 })).stdout;
+  }
+
+  /** Applies manifests. */
+  async apply(manifests) {
+    const file = path.join(this.folder, "manifests.yaml");
+    await writeFile(file, manifests);
+    await this.kubectl("apply", "--server-side", "-f", file);
   }
 
   /** What the command prints, whatever its exit code. */

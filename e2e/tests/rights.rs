@@ -73,6 +73,7 @@ const UNUSED_BY_MACHINES: &[(&str, &str, &str, &str)] = &[
     (MACHINES, "create", "secrets", "a certificate of its own"),
     (MACHINES, "get", "secrets", "a certificate of its own"),
     (MACHINES, "update", "secrets", "a certificate of its own"),
+    (MACHINES, "get", "extensionconfigs", "a certificate of its own"),
     (MACHINES, "patch", "extensionconfigs", "a certificate of its own"),
     (MACHINES, "delete", "updateplans", "a plan is kept for a day"),
 ];

@@ -49,7 +49,12 @@ impl Browser {
         tests
             .args(["--test", "--test-concurrency=1", "--test-timeout=600000"])
             .args(self.filter.iter().flat_map(|text| ["--test-name-pattern", text]))
-            .args(["dashboard.test.mjs", "nodes.test.mjs", "large.test.mjs"])
+            .args([
+                "dashboard.test.mjs",
+                "nodes.test.mjs",
+                "machines.test.mjs",
+                "large.test.mjs",
+            ])
             .env("CHROMIUM", chromium)
             .env("MUSTER", built("muster")?)
             .env("LARGE", built("examples")?.join(LARGE))

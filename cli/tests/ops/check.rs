@@ -542,6 +542,7 @@ fn capi_kind(group: &str, kind: &str, scope: &str) -> CustomResourceDefinition {
     .unwrap()
 }
 
+/// CX1: with Ignore, an error of the transport is an end. CX9, R34: remediation knows nothing of an update.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn updates_in_place_that_may_end_early_have_their_codes() {
     let bed = installed().await;

@@ -6,6 +6,7 @@ use crate::support::*;
 
 const NEWER: (&str, &str) = ("v1.35.0", "b");
 
+/// CX2, R37: the digest of the decision is pinned.
 #[tokio::test(start_paused = true)]
 async fn what_was_begun_is_finished_first() {
     let mut bed = Bed::new().await;

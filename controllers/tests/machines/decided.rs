@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
+/// R32: the plan is an object of its own; a Machine has its identity and how far it is.
 #[tokio::test(start_paused = true)]
 async fn a_yes_has_a_plan_that_names_each_machine_of_the_old_set() {
     let mut bed = Bed::new().await;

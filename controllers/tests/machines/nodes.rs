@@ -87,6 +87,7 @@ async fn pods(bed: &Bed) -> Vec<String> {
         .collect()
 }
 
+/// R35: an updater asks for what is done to the Node before and after.
 #[tokio::test(start_paused = true)]
 async fn drained_before_the_updater_that_asks_for_it_and_uncordoned_at_the_end() {
     let (mut bed, uid) = drained().await;

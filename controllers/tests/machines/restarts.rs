@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::support::*;
 
+/// CX3, R30: killed in mid-update, what is left is asked of the updaters anew.
 #[tokio::test(start_paused = true)]
 async fn an_update_goes_on_where_it_was() {
     let mut bed = Bed::new().await;

@@ -14,6 +14,7 @@ fn covered(coverage: Coverage) -> (Vec<String>, Vec<(Part, muster_machines::Patc
     }
 }
 
+/// R29: the changes of updaters are applied one after the other to whole objects.
 #[test]
 fn two_updaters_that_cover_half_each() {
     let mut coverage = Coverage::begin(Level::Machine, &request(("v1.30.0", "a"), ("v1.31.0", "b"))).unwrap();

@@ -45,6 +45,7 @@ fn one_after_the_other_and_each_acknowledges() {
     assert_eq!(progress.call(&steps, at(3)), None);
 }
 
+/// CX1, R36: an end is believed only where it names the digest that was sent.
 #[test]
 fn an_end_that_names_no_digest_or_another_is_none() {
     let steps = [step("kubelet", Acknowledgement::Digest)];
@@ -69,6 +70,7 @@ fn an_end_that_names_no_digest_or_another_is_none() {
     assert_eq!(progress.reply(&steps, at(1)), Reply::Done);
 }
 
+/// CX3, R31: a failure, work that goes on, and an end are three answers; a step that fails for ever has a deadline.
 #[test]
 fn a_failure_is_in_progress_with_its_words_until_the_deadline() {
     let steps = [step("kubelet", Acknowledgement::Digest)];
@@ -128,6 +130,7 @@ fn silence_has_a_deadline_too_and_an_end_can_be_asked_for() {
     );
 }
 
+/// R30: only the instant at which a step began is kept.
 #[test]
 fn a_restart_keeps_the_time_of_the_step() {
     let steps = [

@@ -18,6 +18,7 @@ fn answered(outcome: Result<Covered, Unanswered>, fallback: Fallback) -> (String
     (text("status"), text("message"))
 }
 
+/// R28: what becomes of a change that is not covered is chosen before, and is replacement or a halt.
 #[test]
 fn replaced_is_a_success_that_covers_nothing_and_held_is_a_failure() {
     let (status, message) = answered(Ok(left()), Fallback::Replace);

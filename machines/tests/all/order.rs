@@ -1,4 +1,4 @@
-//! Promise: updaters have one order, whatever order they were given in.
+//! Promise: updaters have one order, whatever order they were given in (CX7: a walk of a map gives another one each time).
 
 use muster_machines::in_order;
 use proptest::prelude::*;

@@ -16,6 +16,7 @@ fn deviates(planned: &Value, request: &Value) -> Option<String> {
     deviation(&objects(planned), &objects(request)).map(|found| found.to_string())
 }
 
+/// CX2, R37: what is desired in UpdateMachine is compared with what was decided.
 #[test]
 fn the_plan_of_a_machine_set_is_compared_with_the_objects_of_a_machine() {
     let planned = json!({

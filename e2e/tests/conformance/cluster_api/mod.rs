@@ -1,4 +1,8 @@
 //! Cluster API's updates in place: which function of `muster-machines` answers which table.
+//!
+//! Of the defects and requirements that the corpus names, CX4 (an artefact of the corpus), CX5, CX6, CX8 and CX10 (the planner of
+//! MachineDeployments) and R33 (OnDelete is never in place) are Cluster API's own. CX7 is `machines/tests/all/order.rs`; CX9 and R34
+//! (remediation knows nothing of updates) are a warning of `muster check`, `cli/tests/ops/check.rs`; the others stand at their tests.
 
 use crate::registry::{Table, elsewhere, not_applicable};
 
