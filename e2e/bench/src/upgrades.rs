@@ -96,7 +96,7 @@ pub async fn run(plan: &Plan) -> anyhow::Result<()> {
         let most = changing.lock().most;
         ensure!(most <= plan.at_once, "{most} Clusters changed at once");
         println!(
-            "{} Clusters, {} at once (seen: {most}), {version}: {:.1} s (the Clusters alone {:.1} s), {:.1} s of processor time, {} MiB ({idle} MiB before)",
+            "{} Clusters, {} at once (at most {most} were), {version}: {:.1} s (the Clusters alone {:.1} s), {:.1} s of processor time, {} MiB ({idle} MiB before)",
             plan.clusters,
             plan.at_once,
             began.elapsed().as_secs_f64(),
