@@ -153,10 +153,10 @@ pub struct MachineUpdate {
 /// What has become of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MachineUpdateState {
-    /// Cluster API has not asked for its update yet, or a step is to begin once more.
+    /// Cluster API has not asked for its update yet.
     #[default]
     Pending,
-    /// An updater is at work.
+    /// Its update has begun, and has not ended.
     Updating,
     /// Each updater has acknowledged the digest of the plan.
     Updated,

@@ -148,7 +148,7 @@ pub enum MachineError {
     },
     /// Nothing failed.
     #[error(
-        "the update of Machine {machine} has not failed: it is {state}; next: kubectl describe updateplan {plan}"
+        "the update of Machine {machine} has not failed: it is {state}; next: kubectl describe updateplan {plan} -n {namespace}"
     )]
     NotFailed {
         /// The Machine.
@@ -157,11 +157,11 @@ pub enum MachineError {
         state: String,
         /// Its plan.
         plan: String,
+        /// The namespace.
+        namespace: String,
     },
     /// It is no rollout.
-    #[error(
-        "a Machine is no rollout, which this verb is for; the update of one: muster machines {verb} {machine} --reason REASON"
-    )]
+    #[error("machine/{machine} is no rollout; next: muster machines {verb} {machine} --reason REASON")]
     NotARollout {
         /// The Machine.
         machine: String,
@@ -289,20 +289,35 @@ pub async fn why(client: &Client, namespace: &str, machine: &str, flags: &WhyFla
     let explained = async || {
         let plans = listed(&api).await?;
         let plan = present(&plans, namespace, machine)?;
-        why_machine(plan, machine).context("its plan does not name it any more")
+        let why = why_machine(plan, machine).context("its plan does not name it any more")?;
+        anyhow::Ok((plan.clone(), why))
     };
+    let (mut plan, mut found) = explained().await?;
     if !flags.watch {
-        return why::print(&explained().await?, flags.output);
+        return why::print(&found, flags.output);
     }
     let mut live = output::Live::default();
     let mut shown = None;
     loop {
-        let found = explained().await?;
         if shown.as_ref() != Some(&found) {
             live.show_blocks(&why::blocks(&found, output::width()));
             shown = Some(found);
         }
         tokio::time::sleep(AGAIN).await;
+        // The one plan as long as it is under way: those of a namespace are up to a MiB each.
+        let same = api
+            .get_opt(&plan.name_any())
+            .await
+            .context("reading its UpdatePlan")?;
+        let same =
+            same.filter(|plan| entries(plan).any(|entry| entry.name == machine && is_open(entry.state)));
+        (plan, found) = match same {
+            Some(plan) => {
+                let why = why_machine(&plan, machine).context("its plan does not name it any more")?;
+                (plan, why)
+            }
+            None => explained().await?,
+        };
     }
 }
 
@@ -326,6 +341,10 @@ fn present<'a>(
     first
         .map(|(_, plan)| plan)
         .ok_or_else(|| no_plan(plans, namespace, machine))
+}
+
+const fn is_open(state: MachineUpdateState) -> bool {
+    matches!(state, MachineUpdateState::Updating | MachineUpdateState::Failed)
 }
 
 fn entries(plan: &UpdatePlan) -> impl Iterator<Item = &MachineUpdate> {
@@ -383,6 +402,7 @@ fn meant(
             machine,
             state: format!("{state:?}"),
             plan: plan.clone(),
+            namespace: namespace.to_owned(),
         },
         _ => MachineError::Complete { machine },
     })

@@ -107,7 +107,7 @@ pub fn why_machine(plan: &UpdatePlan, machine: &str) -> Option<Why> {
         MachineUpdateState::Updated => format!("Machine {machine} is updated in place by UpdatePlan {name}"),
         MachineUpdateState::Failed => {
             let node = if is_cordoned(plan, entry) {
-                "; its Node is cordoned"
+                "; its Node was cordoned for it"
             } else {
                 ""
             };
@@ -159,9 +159,9 @@ fn explained(step: &UpdateStep, number: u32, entry: &MachineUpdate) -> Step {
     }
 }
 
-/// Whether a step of the plan that is over, or that failed, has cordoned the Node.
+/// Whether a step of the plan that is over has cordoned the Node.
 fn is_cordoned(plan: &UpdatePlan, entry: &MachineUpdate) -> bool {
-    let begun = plan.spec.steps.iter().zip(0..=entry.step);
+    let begun = plan.spec.steps.iter().zip(0..entry.step);
     let mut actions = begun.filter_map(|(step, _)| step.node);
     actions.any(|action| action != UpdateNodeAction::Uncordon)
 }

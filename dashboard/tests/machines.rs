@@ -82,7 +82,7 @@ fn why_says_which_step_and_what_next() {
     let why = why_machine(&plan, "m2").unwrap();
     assert_eq!(
         why.headline,
-        "The update of Machine m2 by UpdatePlan web-1 has failed: step 3 of 4, updater image; its Node is cordoned"
+        "The update of Machine m2 by UpdatePlan web-1 has failed: step 3 of 4, updater image; its Node was cordoned for it"
     );
     assert_eq!(
         why.command.as_deref(),

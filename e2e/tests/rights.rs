@@ -71,7 +71,6 @@ const UNUSED_BY_UPGRADES: &[(&str, &str, &str, &str)] = &[
 /// The same for machines that are updated in place. There the certificate is in files, and the ExtensionConfig complete.
 const UNUSED_BY_MACHINES: &[(&str, &str, &str, &str)] = &[
     (MACHINES, "create", "secrets", "a certificate of its own"),
-    (MACHINES, "get", "secrets", "a certificate of its own"),
     (MACHINES, "update", "secrets", "a certificate of its own"),
     (MACHINES, "get", "extensionconfigs", "a certificate of its own"),
     (MACHINES, "patch", "extensionconfigs", "a certificate of its own"),

@@ -223,14 +223,17 @@ impl Progress {
         });
     }
 
-    /// Begins the step that failed once more; its time counts anew.
-    pub fn retry(&mut self) {
+    /// Begins the step that failed once more; its time counts anew. Where the Node was prepared for it, that is done again: it may have
+    /// been uncordoned since.
+    pub fn retry(&mut self, steps: &[Step]) {
         if self.failed.is_some() {
-            *self = Self {
-                step: self.step,
-                ..Self::default()
-            };
+            *self = Self::at(resumed_at(steps, self.step));
         }
+    }
+
+    /// Since when its next attempt is due; none: at once.
+    pub const fn next(&self) -> Option<Timestamp> {
+        self.next
     }
 
     fn expire(&mut self, steps: &[Step], now: Timestamp) {
@@ -246,6 +249,16 @@ impl Progress {
             self.failed = Some(Failed { at, message });
         }
     }
+}
+
+/// The step with which a retry of a failed step begins. What it repeats is acknowledged at once where it is as it was.
+pub fn resumed_at(steps: &[Step], failed: usize) -> usize {
+    let is_update = |step: &Step| matches!(step.task, Task::Update { .. });
+    let prepares = |step: &Step| matches!(step.task, Task::Node(NodeAction::Cordon | NodeAction::Drain));
+    if !steps.get(failed).is_some_and(is_update) {
+        return failed;
+    }
+    steps[..failed].iter().rposition(prepares).unwrap_or(failed)
 }
 
 impl Acknowledgement {

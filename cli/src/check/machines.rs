@@ -94,7 +94,7 @@ async fn updates(client: &Client, namespace: &str) -> Result<Updates, CallError>
     })
 }
 
-/// Whether a kind is served: what is not there nobody has to have the right to read.
+/// Whether a kind is served: what is not there needs no right to be read.
 async fn serves(client: &Client, api_version: &str, plural: &str) -> Result<bool, CallError> {
     let what = format!("asking for the kinds of {api_version}");
     match call_within(DEADLINE, what, client.list_api_group_resources(api_version)).await {

@@ -13,7 +13,7 @@ use muster_api::{
     schema::MAX_MESSAGE,
     update_plan::{MachineUpdate, MachineUpdateState, UpdatePlanStatus},
 };
-use muster_machines::{Progress, Reply, Step};
+use muster_machines::{Progress, Reply, Step, resumed_at};
 
 /// What is to be carried out on a plan.
 #[derive(Debug, Default)]
@@ -89,12 +89,12 @@ impl Orders {
             progress.abort(&message, now);
         }
         if self.retries(machine) {
-            progress.retry();
+            progress.retry(steps);
         }
     }
 
     /// Carries it out on an update that is on record and that no process has under way.
-    pub fn amend(&self, entry: &mut MachineUpdate, now: Timestamp) {
+    pub fn amend(&self, entry: &mut MachineUpdate, steps: &[Step], now: Timestamp) {
         if entry.state == MachineUpdateState::Updated {
             return;
         }
@@ -104,7 +104,9 @@ impl Orders {
             entry.message = Some(bounded(&message, MAX_MESSAGE).into_owned());
         }
         if self.retries(&entry.name) && entry.state == MachineUpdateState::Failed {
-            entry.state = MachineUpdateState::Pending;
+            let failed = usize::try_from(entry.step).unwrap_or(usize::MAX);
+            entry.step = u32::try_from(resumed_at(steps, failed)).unwrap_or(u32::MAX);
+            entry.state = MachineUpdateState::Updating;
             (entry.since, entry.message) = (None, None);
         }
     }

@@ -10,42 +10,63 @@ use kube::{
 };
 use muster_api::{
     UpdatePlan,
-    cluster::GROUP,
     update_plan::{MachineUpdate, MachineUpdateState},
 };
 use muster_machines::{Level, Objects, Verdict};
 use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tracing::warn;
 
 use super::index::{MachineIndex, machines};
-use crate::runtime::{Api, Event, Events, Key};
+use crate::runtime::{Api, Event, Events, Key, call, call::explain};
 
 /// Cluster API labels a MachineSet by the name of its MachineDeployment.
 const DEPLOYMENT: &str = "cluster.x-k8s.io/deployment-name";
 /// What is done, in all events.
 const ACTION: &str = "UpdateInPlace";
-/// Objects whose last decision is kept. Beyond it all are forgotten, and said once more.
+/// Events that wait to be written.
+const QUEUE: usize = 1024;
+/// Objects whose last decision is kept.
 const KEPT: usize = 4096;
 
-/// Writes them.
+/// What an event is about.
+enum About {
+    Object(ObjectReference),
+    /// A MachineDeployment by namespace and name: its uid, by which `kubectl describe` finds events, is read.
+    Deployment(String, String),
+}
+
+/// Takes events: neither an answer nor a step waits until one is written.
 pub struct Reports {
-    client: Client,
-    events: Events,
+    queue: mpsc::Sender<(About, Event)>,
     /// The last decision about each object, by namespace, kind and name.
-    decided: Mutex<BTreeMap<(String, String, String), Event>>,
+    decided: Mutex<BTreeMap<(String, &'static str, String), Event>>,
+}
+
+/// Where events are given to, and what writes them.
+pub fn reports(client: Client, events: Events) -> (Reports, impl Future<Output = ()> + Send) {
+    let (queue, mut given) = mpsc::channel(QUEUE);
+    let reports = Reports {
+        queue,
+        decided: Mutex::new(BTreeMap::new()),
+    };
+    let writing = async move {
+        while let Some((about, event)) = given.recv().await {
+            let regarding = match about {
+                About::Object(regarding) => Some(regarding),
+                About::Deployment(namespace, name) => deployment(&client, &namespace, &name).await,
+            };
+            if let Some(regarding) = regarding {
+                events.publish_about(regarding, event).await;
+            }
+        }
+    };
+    (reports, writing)
 }
 
 impl Reports {
-    /// Nothing is reported yet.
-    pub const fn new(client: Client, events: Events) -> Self {
-        Self {
-            client,
-            events,
-            decided: Mutex::new(BTreeMap::new()),
-        }
-    }
-
     /// How far a Machine is has changed on record.
-    pub async fn changed(
+    pub fn changed(
         &self,
         plan: &UpdatePlan,
         machine: &Key,
@@ -54,80 +75,95 @@ impl Reports {
     ) {
         if let Some(event) = change(plan, before, after) {
             let kind = machines();
-            let regarding = ObjectReference {
-                api_version: Some(kind.api_version),
-                kind: Some(kind.kind),
-                namespace: Some(machine.namespace.clone()),
-                name: Some(machine.name.clone()),
-                uid: Some(after.uid.clone()),
-                ..ObjectReference::default()
-            };
-            self.events.publish_about(regarding, event).await;
+            let regarding = reference(
+                &machine.namespace,
+                &OwnerReference {
+                    api_version: kind.api_version,
+                    kind: kind.kind,
+                    name: machine.name.clone(),
+                    uid: after.uid.clone(),
+                    ..OwnerReference::default()
+                },
+            );
+            self.give(About::Object(regarding), event);
         }
     }
 
     /// A change was decided; `plan` was stored for it, if it is made in place.
-    pub async fn decided(
-        &self,
-        desired: &Objects,
-        verdict: &Verdict,
-        plan: Option<&str>,
-        index: &MachineIndex,
-    ) {
-        let event = decision(verdict, plan);
+    pub fn decided(&self, desired: &Objects, verdict: &Verdict, plan: Option<&str>, index: &MachineIndex) {
         let (namespace, name) = desired.name();
-        let (kind, name) = match desired.level() {
-            Level::MachineSet => (
-                "MachineDeployment",
-                desired.label(DEPLOYMENT).unwrap_or_default().to_owned(),
-            ),
-            Level::Machine => ("Machine", name.to_owned()),
-        };
-        let object = (namespace.to_owned(), kind.to_owned(), name.clone());
-        {
-            let mut decided = self.decided.lock();
-            if name.is_empty() || decided.get(&object) == Some(&event) {
-                return;
+        let (kind, name, about) = match desired.level() {
+            Level::MachineSet => {
+                let Some(name) = desired.label(DEPLOYMENT) else {
+                    return;
+                };
+                let about = About::Deployment(namespace.to_owned(), name.to_owned());
+                ("MachineDeployment", name, about)
             }
-            if decided.len() >= KEPT {
-                decided.clear();
+            Level::Machine => {
+                let owner = index.get(&Key::new(namespace, name)).and_then(|row| row.owner);
+                let Some(owner) = owner else { return };
+                ("Machine", name, About::Object(reference(namespace, &owner)))
             }
-            decided.insert(object, event.clone());
-        }
-        let owner = match desired.level() {
-            Level::MachineSet => self.deployment(namespace, &name).await,
-            Level::Machine => index.get(&Key::new(namespace, &name)).and_then(|row| row.owner),
         };
-        if let Some(owner) = owner {
-            let regarding = ObjectReference {
-                api_version: Some(owner.api_version),
-                kind: Some(owner.kind),
-                namespace: Some(namespace.to_owned()),
-                name: Some(owner.name),
-                uid: Some(owner.uid),
-                ..ObjectReference::default()
-            };
-            self.events.publish_about(regarding, event).await;
+        let object = (namespace.to_owned(), kind, name.to_owned());
+        let event = decision(verdict, plan);
+        let mut decided = self.decided.lock();
+        if decided.get(&object) != Some(&event) && self.give(about, event.clone()) {
+            decided.insert(object, event);
+            if decided.len() > KEPT {
+                decided.pop_first();
+            }
         }
     }
 
-    /// A MachineDeployment with its uid, by which `kubectl describe` finds events. One that is gone gets none.
-    async fn deployment(&self, namespace: &str, name: &str) -> Option<OwnerReference> {
-        let resource = ApiResource {
-            kind: "MachineDeployment".to_owned(),
-            plural: "machinedeployments".to_owned(),
-            ..machines()
-        };
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
-        let found = api.get_metadata(name).await.ok()?;
-        Some(OwnerReference {
-            api_version: format!("{GROUP}/v1beta2"),
+    /// False where too many wait: an event is a message, and not worth a delay.
+    fn give(&self, about: About, event: Event) -> bool {
+        let given = self.queue.try_send((about, event));
+        if given.is_err() {
+            warn!("an event is lost: {QUEUE} others wait to be written");
+        }
+        given.is_ok()
+    }
+}
+
+fn reference(namespace: &str, object: &OwnerReference) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(object.api_version.clone()),
+        kind: Some(object.kind.clone()),
+        namespace: Some(namespace.to_owned()),
+        name: Some(object.name.clone()),
+        uid: Some(object.uid.clone()),
+        ..ObjectReference::default()
+    }
+}
+
+/// A MachineDeployment with its uid. One that is gone gets no event.
+async fn deployment(client: &Client, namespace: &str, name: &str) -> Option<ObjectReference> {
+    let resource = ApiResource {
+        kind: "MachineDeployment".to_owned(),
+        plural: "machinedeployments".to_owned(),
+        ..machines()
+    };
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    let what = format!("reading MachineDeployment {namespace}/{name}");
+    let found = match call(what, api.get_metadata_opt(name)).await {
+        Ok(found) => found?,
+        Err(error) => {
+            warn!(error = explain(&error), "an event is lost");
+            return None;
+        }
+    };
+    Some(reference(
+        namespace,
+        &OwnerReference {
+            api_version: resource.api_version,
             kind: resource.kind,
             name: name.to_owned(),
             uid: found.uid()?,
             ..OwnerReference::default()
-        })
-    }
+        },
+    ))
 }
 
 fn decision(verdict: &Verdict, plan: Option<&str>) -> Event {
@@ -161,10 +197,14 @@ fn change(plan: &UpdatePlan, before: Option<&MachineUpdate>, after: &MachineUpda
         return None;
     }
     let name = plan.name_any();
+    let began = match before.map(|entry| entry.state) {
+        Some(MachineUpdateState::Failed) => "UpdateRetried",
+        _ => "UpdateStarted",
+    };
     Some(match after.state {
         MachineUpdateState::Pending => return None,
         MachineUpdateState::Updating => Event::normal(
-            "UpdateStarted",
+            began,
             ACTION,
             format!(
                 "by UpdatePlan {name}, step {} of {}",

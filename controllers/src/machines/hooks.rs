@@ -57,6 +57,14 @@ pub struct Hooks {
     pub reports: Arc<Reports>,
 }
 
+/// What was decided of a change.
+struct Decision {
+    verdict: Verdict,
+    desired: Objects,
+    /// The UpdatePlan that was stored for it.
+    plan: Option<String>,
+}
+
 impl Hooks {
     /// Waits until all Machines and plans were read.
     pub async fn read(&self) {
@@ -109,22 +117,36 @@ impl Hooks {
             Err(problem) => return failure(hook, &problem.to_string()),
         };
         match self.fallback(level, coverage.desired()).await {
-            Ok(fallback) => verdict_response(level, &self.decided(coverage, hook, fallback).await),
+            Ok(fallback) => {
+                let decision = self.decided(coverage, hook, fallback).await;
+                self.report(&decision);
+                verdict_response(level, &decision.verdict)
+            }
             Err(problem) => failure(hook, &problem),
         }
     }
 
     /// Asks the updaters, and decides. A plan is stored before a yes.
-    async fn decided(&self, mut coverage: Coverage, hook: Hook, fallback: Fallback) -> Verdict {
+    async fn decided(&self, mut coverage: Coverage, hook: Hook, fallback: Fallback) -> Decision {
         let outcome = self.covered(&mut coverage, hook).await;
         let (before, desired) = (coverage.before().clone(), coverage.desired().clone());
         let decision = verdict(outcome.map(|()| coverage.end()), fallback);
-        let (decision, plan) = self.stored(decision, (&before, &desired)).await;
-        let reports = &self.reports;
-        reports
-            .decided(&desired, &decision, plan.as_deref(), &self.machines)
-            .await;
-        decision
+        let (verdict, plan) = self.stored(decision, (&before, &desired)).await;
+        Decision {
+            verdict,
+            desired,
+            plan,
+        }
+    }
+
+    fn report(&self, decision: &Decision) {
+        let Decision {
+            verdict,
+            desired,
+            plan,
+        } = decision;
+        self.reports
+            .decided(desired, verdict, plan.as_deref(), &self.machines);
     }
 
     /// The decision once its plan is stored, and the plan's name. What cannot be stored is not decided.
@@ -295,14 +317,16 @@ impl Hooks {
                 let coverage =
                     Coverage::begin(Level::Machine, &request).map_err(|problem| problem.to_string())?;
                 // Replacing it, or holding it, is over: its update has begun.
-                match self
-                    .decided(coverage, Hook::CanUpdateMachine, Fallback::Replace)
-                    .await
-                {
-                    Verdict::InPlace { .. } => Ok(Reply::InProgress {
-                        after: 1,
-                        message: format!("{what}: planned anew"),
-                    }),
+                let hook = Hook::CanUpdateMachine;
+                let decision = self.decided(coverage, hook, Fallback::Replace).await;
+                match &decision.verdict {
+                    Verdict::InPlace { .. } => {
+                        self.report(&decision);
+                        Ok(Reply::InProgress {
+                            after: 1,
+                            message: format!("{what}: planned anew"),
+                        })
+                    }
                     Verdict::Replace(words) => Err(format!("{what}, and the change is not covered: {words}")),
                     Verdict::Hold(words) | Verdict::Again(words) => Err(format!("{what}: {words}")),
                 }

@@ -1,24 +1,23 @@
 //! What is done to the Node of a Machine, in the Cluster that the Machine is of: cordon, drain by eviction, uncordon. Each attempt reads what
 //! there is and does what is left, so that nothing has to be kept over a restart.
 //!
-//! Invariant: only a Node that was cordoned for an update is uncordoned; one that was cordoned before stays so.
+//! Invariant: a Node is uncordoned only by the plan that cordoned it; one that was cordoned before, or by another plan, stays so.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::{Node, Pod, Secret};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Client, ResourceExt as _,
-    api::{EvictParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, Preconditions},
 };
-use muster_api::labels::{KUBECONFIG_KEY, KUBECONFIG_SUFFIX, annotation};
+use muster_api::labels::{KUBECONFIG_SUFFIX, annotation};
 use muster_machines::{NodeAction, Polled};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::index::MachineIndex;
 use crate::{
-    registry::{Connect, kubeconfig},
+    registry::RemoteClients,
     runtime::{Api, Key, call, call::explain},
 };
 
@@ -30,46 +29,50 @@ const NAMED: usize = 3;
 const MIRROR: &str = "kubernetes.io/config.mirror";
 /// With the value `skip`, Cluster API does not drain a pod either.
 const DRAIN: &str = "cluster.x-k8s.io/drain";
+/// The other value: its end is waited for.
+const COMPLETED: &str = "wait-completed";
+/// How long one attempt may take: longer ones would keep others waiting, and go on after an abort.
+const ATTEMPT: Duration = Duration::from_secs(30);
+
+/// A Machine whose Node is meant: another one of its name has another Node.
+pub struct Subject<'a> {
+    /// Its name and namespace.
+    pub machine: &'a Key,
+    /// Its uid.
+    pub uid: &'a str,
+    /// The UpdatePlan by which it is updated.
+    pub plan: &'a str,
+}
 
 /// What can be done to Nodes.
 #[async_trait]
 pub trait Nodes: Send + Sync {
-    /// Attempts an action for a plan on the Node of a Machine.
-    async fn attempt(&self, machine: &Key, plan: &str, action: NodeAction) -> Polled;
+    /// Attempts an action on the Node of a Machine.
+    async fn attempt(&self, subject: &Subject<'_>, action: NodeAction) -> Polled;
 }
 
 /// Nodes of Clusters, by the kubeconfig Secrets of Cluster API.
 pub struct Workloads {
-    client: Client,
+    clusters: Arc<dyn RemoteClients>,
     machines: Arc<MachineIndex>,
-    connect: Connect,
-    /// By Cluster: the resourceVersion of its Secret, and the client that was made from it.
-    clients: Mutex<BTreeMap<Key, (String, Client)>>,
 }
 
 impl Workloads {
-    /// Through the Secrets that `client` reads.
-    pub const fn new(client: Client, machines: Arc<MachineIndex>, connect: Connect) -> Self {
-        Self {
-            client,
-            machines,
-            connect,
-            clients: Mutex::new(BTreeMap::new()),
-        }
+    /// Through the clients that `clusters` makes of Secrets.
+    pub fn new(clusters: Arc<dyn RemoteClients>, machines: Arc<MachineIndex>) -> Self {
+        Self { clusters, machines }
     }
 
-    async fn attempted(
-        &self,
-        machine: &Key,
-        plan: &str,
-        action: NodeAction,
-    ) -> Result<Option<String>, String> {
-        let row = self.machines.get(machine);
-        let row = row.ok_or_else(|| format!("Machine {machine} is not there"))?;
+    async fn attempted(&self, subject: &Subject<'_>, action: NodeAction) -> Result<Option<String>, String> {
+        let Subject { machine, uid, plan } = subject;
+        let row = self.machines.get(machine).filter(|row| row.uid == *uid);
+        let row = row.ok_or_else(|| format!("Machine {machine} with uid {uid} is not there"))?;
         let (Some(cluster), Some(name)) = (row.cluster, row.node) else {
             return Err(format!("Machine {machine} has no Node (status.nodeRef)"));
         };
-        let client = self.connected(&Key::new(&machine.namespace, &cluster)).await?;
+        let secret = format!("{cluster}{KUBECONFIG_SUFFIX}");
+        let client = self.clusters.client(&machine.namespace, &secret, None).await;
+        let client = client.map_err(|error| explain(&error))?;
         let nodes: Api<Node> = Api::all(client.clone());
         let what = format!("reading Node {name} of Cluster {cluster}");
         let node = call(what, nodes.get(&name))
@@ -77,50 +80,34 @@ impl Workloads {
             .map_err(|error| explain(&error))?;
         match action {
             NodeAction::Cordon => cordon(&nodes, &node, plan).await.map(|()| None),
-            NodeAction::Uncordon => uncordon(&nodes, &node).await.map(|()| None),
+            NodeAction::Uncordon => uncordon(&nodes, &node, plan).await.map(|()| None),
             NodeAction::Drain => {
                 cordon(&nodes, &node, plan).await?;
                 evict(&client, &name).await
             }
         }
     }
-
-    /// A client for a Cluster; the one that is there as long as its Secret is the same.
-    async fn connected(&self, cluster: &Key) -> Result<Client, String> {
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &cluster.namespace);
-        let name = format!("{}{KUBECONFIG_SUFFIX}", cluster.name);
-        let what = format!("reading Secret {}/{name}", cluster.namespace);
-        let secret = call(what.clone(), secrets.get(&name)).await;
-        let secret = secret.map_err(|error| explain(&error))?;
-        let version = secret.resource_version().unwrap_or_default();
-        if let Some((known, client)) = self.clients.lock().get(cluster)
-            && *known == version
-        {
-            return Ok(client.clone());
-        }
-        let data = secret.data.unwrap_or_default();
-        let text = data.get(KUBECONFIG_KEY);
-        let text = text.ok_or_else(|| format!("{what}: it has no key {KUBECONFIG_KEY}"))?;
-        let access = kubeconfig::parse(&text.0).map_err(|error| format!("{what}: {error}"))?;
-        let client = (self.connect)(&access).map_err(|error| format!("{what}: {error}"))?;
-        let mut clients = self.clients.lock();
-        clients.insert(cluster.clone(), (version, client.clone()));
-        Ok(client)
-    }
 }
 
 #[async_trait]
 impl Nodes for Workloads {
-    async fn attempt(&self, machine: &Key, plan: &str, action: NodeAction) -> Polled {
-        match self.attempted(machine, plan, action).await {
-            Ok(None) => Polled::Done {
+    async fn attempt(&self, subject: &Subject<'_>, action: NodeAction) -> Polled {
+        let attempt = tokio::time::timeout(ATTEMPT, self.attempted(subject, action)).await;
+        match attempt {
+            Ok(Ok(None)) => Polled::Done {
                 message: String::new(),
             },
-            Ok(Some(message)) => Polled::InProgress {
+            Ok(Ok(Some(message))) => Polled::InProgress {
                 after: AGAIN,
                 message,
             },
-            Err(message) => Polled::Failed { message },
+            Ok(Err(message)) => Polled::Failed { message },
+            Err(_elapsed) => Polled::Failed {
+                message: format!(
+                    "the API server of its Cluster took longer than {} s",
+                    ATTEMPT.as_secs()
+                ),
+            },
         }
     }
 }
@@ -133,8 +120,9 @@ async fn cordon(nodes: &Api<Node>, node: &Node, plan: &str) -> Result<(), String
     change(nodes, node, "cordoning", json!(true), by).await
 }
 
-async fn uncordon(nodes: &Api<Node>, node: &Node) -> Result<(), String> {
-    if !node.annotations().contains_key(annotation::CORDONED_FOR) {
+async fn uncordon(nodes: &Api<Node>, node: &Node, plan: &str) -> Result<(), String> {
+    let cordoned_for = node.annotations().get(annotation::CORDONED_FOR);
+    if cordoned_for.map(String::as_str) != Some(plan) {
         return Ok(());
     }
     let by = json!({annotation::CORDONED_FOR: null});
@@ -169,18 +157,35 @@ async fn evict(client: &Client, node: &str) -> Result<Option<String>, String> {
     let of_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let pods = call(format!("listing the pods of Node {node}"), all.list(&of_node)).await;
     let pods = pods.map_err(|error| explain(&error))?;
-    let (mut waited, by) = (Vec::new(), EvictParams::default());
+    let mut waited = Vec::new();
     for pod in pods.items.iter().filter(|pod| has_to_go(pod)) {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         if pod.metadata.deletion_timestamp.is_some() {
             waited.push(format!("{namespace}/{name} is terminating"));
             continue;
         }
+        if pod.labels().get(DRAIN).is_some_and(|value| value == COMPLETED) {
+            waited.push(format!("{namespace}/{name} is waited for until it has ended"));
+            continue;
+        }
+        // Another pod of its name may run elsewhere by now.
+        let by = EvictParams {
+            delete_options: Some(DeleteParams {
+                preconditions: Some(Preconditions {
+                    uid: pod.uid(),
+                    resource_version: None,
+                }),
+                ..DeleteParams::default()
+            }),
+            ..EvictParams::default()
+        };
         let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
         let evicted = api.evict(&name, &by);
         match call(format!("{namespace}/{name}"), evicted).await {
             Ok(()) => waited.push(format!("{namespace}/{name} is evicted")),
             Err(error) if error.is_not_found() => {}
+            // Its server does not answer, and would not answer for the next one.
+            Err(error) if error.code().is_none() => return Err(explain(&error)),
             Err(error) => waited.push(explain(&error)),
         }
     }
@@ -195,8 +200,8 @@ async fn evict(client: &Client, node: &str) -> Result<Option<String>, String> {
     )))
 }
 
-/// As `kubectl drain --ignore-daemonsets` and Cluster API have it: pods of DaemonSets would come back at once, mirror pods are the kubelet's,
-/// and what has ended keeps nothing.
+/// As Cluster API has it: pods of DaemonSets would come back at once, mirror pods are the kubelet's, and what has ended keeps nothing. Pods
+/// without a controller, and what is in an `emptyDir`, go.
 fn has_to_go(pod: &Pod) -> bool {
     let mut owners = pod.owner_references().iter();
     let is_of_daemon_set = owners.any(|owner| owner.controller == Some(true) && owner.kind == "DaemonSet");

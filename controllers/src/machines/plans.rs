@@ -139,7 +139,7 @@ impl Plans {
             .iter()
             .map(|(_, row)| row.uid.as_str())
             .filter(|uid| !begun(uid));
-        self.release(&namespace, &name, &free.collect(), |entry| !is_open(entry.state))
+        self.release(&namespace, &name, &free.collect(), |entry| !is_open(entry))
             .await?;
         Ok(name)
     }

@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::{
     config::Updater,
-    events::Reports,
+    events,
     hooks::Hooks,
     index::{self, MachineIndex},
     nodes::Workloads,
@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     process::MACHINES as NAME,
-    registry::Connect,
-    runtime::{Clock, Events, Key, Shutdown},
+    registry::{self, Connect, Registry},
+    runtime::{Clock, Events, Jitter, Key, Shutdown},
 };
 
 /// How often plans that are over are deleted.
@@ -36,6 +36,10 @@ pub struct Setup {
     pub call: Arc<dyn Call>,
     /// How a client for a Cluster is made.
     pub connect: Connect,
+    /// The namespace of the process.
+    pub namespace: String,
+    /// The only source of randomness.
+    pub jitter: Jitter,
     /// Which of several replicas this is: the name of its pod.
     pub instance: String,
     /// The time.
@@ -51,6 +55,8 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
         updaters,
         call,
         connect,
+        namespace,
+        jitter,
         instance,
         clock,
         shutdown,
@@ -61,12 +67,21 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
         Arc::clone(&stored),
         Arc::clone(&machines),
     ));
-    let events = Events::new(client.clone(), NAME, instance, clock.clone());
-    let reports = Arc::new(Reports::new(client.clone(), events));
+    let recorder = Events::new(client.clone(), NAME, instance, clock.clone());
+    let (reports, reporting) = events::reports(client.clone(), recorder);
+    let reports = Arc::new(reports);
+    // Not run, and so without Clusters: it reads a Secret each time, and keeps the connection.
+    let clusters = Registry::new(registry::Setup {
+        client: client.clone(),
+        namespace: namespace.clone(),
+        clock: clock.clone(),
+        jitter,
+        connect,
+    });
     let work = Arc::new(Work::new(Tools {
         updaters: updaters.clone(),
         call: Arc::clone(&call),
-        nodes: Arc::new(Workloads::new(client.clone(), Arc::clone(&machines), connect)),
+        nodes: Arc::new(Workloads::new(clusters, Arc::clone(&machines))),
         plans: Arc::clone(&plans),
         reports: Arc::clone(&reports),
         clock: clock.clone(),
@@ -107,6 +122,7 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
             () = of_machines => {}
             () = of_plans => {}
             () = tidied => {}
+            () = reporting => {}
             () = Arc::clone(&work).run(shutdown) => {}
         }
     };
@@ -120,6 +136,7 @@ async fn changed(key: &Key, machines: &MachineIndex, plans: &Plans, work: &Work)
         work.forget(&living);
         return;
     };
+    work.forget_others(key, &row.uid);
     let Some(set) = row.machine_set() else { return };
     for plan in plans.all() {
         let is_of = plan.spec.level == UpdateLevel::MachineSet && plan.spec.source == set;

@@ -24,7 +24,7 @@ use super::{
     config::Updater,
     controls::Orders,
     events::Reports,
-    nodes::Nodes,
+    nodes::{Nodes, Subject},
     plans::{self, Plans},
     updaters::{self, Call},
 };
@@ -138,12 +138,19 @@ impl Work {
         if self.pinned(plan, uid).is_some() || plan.spec.level != UpdateLevel::Machine {
             return Ok(());
         }
-        let entry = recorded(plan, uid).filter(|entry| entry.state != MachineUpdateState::Pending);
-        if let Some(entry) = entry {
+        let is_begun = |entry: &MachineUpdate| is_open(entry) || entry.state == MachineUpdateState::Updated;
+        if let Some(entry) = recorded(plan, uid).filter(is_begun) {
             let desired = plans::desired(plan).map_err(|problem| problem.to_string())?;
             let begun = begun(Arc::clone(plan), machine.clone(), desired.side(), Some(entry));
-            self.running.lock().insert(uid.to_owned(), begun);
-            self.wake.notify_one();
+            let mut all = self.running.lock();
+            // Another request may have been faster.
+            let is_there = all
+                .get(uid)
+                .is_some_and(|running| running.plan.uid() == plan.uid());
+            if !is_there {
+                all.insert(uid.to_owned(), begun);
+                self.wake.notify_one();
+            }
         }
         Ok(())
     }
@@ -170,7 +177,7 @@ impl Work {
     pub fn is_open(&self, plan: &UpdatePlan, uid: &str) -> bool {
         match self.pinned(plan, uid) {
             Some(reply) => reply != Reply::Done,
-            None => recorded(plan, uid).is_some_and(|entry| is_open(entry.state)),
+            None => recorded(plan, uid).is_some_and(|entry| is_open(&entry)),
         }
     }
 
@@ -178,7 +185,7 @@ impl Work {
     pub fn is_new(&self, plan: &UpdatePlan, uid: &str) -> bool {
         let entry = recorded(plan, uid);
         self.pinned(plan, uid).is_none()
-            && entry.is_none_or(|entry| entry.state == MachineUpdateState::Pending)
+            && entry.is_none_or(|entry| entry.state == MachineUpdateState::Pending && !is_open(&entry))
     }
 
     /// Whether the update of a Machine has begun and not ended in this process.
@@ -222,9 +229,13 @@ impl Work {
     fn due(&self, most: usize) -> Vec<String> {
         let now = self.clock.now();
         let mut all = self.running.lock();
+        let mut waiting: Vec<(&String, &mut Running)> =
+            all.iter_mut().filter(|(_, running)| !running.called).collect();
+        // What has waited longest comes first: a Cluster that does not answer keeps no other one waiting.
+        waiting.sort_by_key(|(_, running)| running.progress.next());
         let mut due = Vec::new();
-        for (uid, running) in all.iter_mut() {
-            if due.len() < most && !running.called && running.progress.call(&running.steps, now).is_some() {
+        for (uid, running) in waiting {
+            if due.len() < most && running.progress.call(&running.steps, now).is_some() {
                 running.called = true;
                 due.push(uid.clone());
             }
@@ -244,7 +255,10 @@ impl Work {
         };
         let digest = plan.spec.to.as_str();
         let answered = match &task {
-            Task::Node(action) => self.nodes.attempt(&machine, &plan.name_any(), *action).await,
+            Task::Node(action) => {
+                let (machine, plan) = (&machine, &plan.name_any());
+                self.nodes.attempt(&Subject { machine, uid, plan }, *action).await
+            }
             Task::Update { updater, .. } => self.polled(updater, &objects, digest).await,
         };
         let mut all = self.running.lock();
@@ -298,13 +312,13 @@ impl Work {
                 continue;
             }
             for (uid, entry) in entries {
-                let known = self.running.lock().get_mut(&uid).map(|running| {
+                let mut all = self.running.lock();
+                // It may be another plan's by now.
+                let is_of = |running: &&mut Running| Key::of(&*running.plan) == plan;
+                if let Some(running) = all.get_mut(&uid).filter(is_of) {
                     let before = running.written.replace(entry.clone());
-                    (Arc::clone(&running.plan), running.machine.clone(), before)
-                });
-                if let Some((plan, machine, before)) = known {
-                    let reports = &self.reports;
-                    reports.changed(&plan, &machine, before.as_ref(), &entry).await;
+                    self.reports
+                        .changed(&running.plan, &running.machine, before.as_ref(), &entry);
                 }
             }
         }
@@ -317,22 +331,51 @@ impl Work {
         if !orders.is_news() {
             return Ok(());
         }
-        let mut here = BTreeSet::new();
-        for (uid, running) in self.running.lock().iter_mut() {
-            if running.plan.uid() == plan.uid() {
-                orders.direct(&running.machine.name, &mut running.progress, &running.steps, now);
-                here.insert(uid.clone());
-            }
-        }
+        let here = self.directed(plan, &orders, &BTreeMap::new());
         self.wake.notify_one();
+        let steps = plans::steps(plan);
         let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
         let written = self.plans.write(&namespace, &name, |record| {
-            for (_, entry) in record.machines.iter_mut().filter(|(uid, _)| !here.contains(*uid)) {
-                orders.amend(entry, now);
+            for (uid, entry) in &mut record.machines {
+                match here.get(uid) {
+                    Some(directed) => *entry = directed.clone(),
+                    None => orders.amend(entry, &steps, now),
+                }
             }
             record.handled = orders.handled.clone();
         });
-        written.await.map(drop)
+        written.await?;
+        // What has begun meanwhile began with what was on record before.
+        self.directed(plan, &orders, &here);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Carries orders out on the updates of a plan that are under way, but on those that have them; how they are then.
+    fn directed(
+        &self,
+        plan: &UpdatePlan,
+        orders: &Orders,
+        have: &BTreeMap<String, MachineUpdate>,
+    ) -> BTreeMap<String, MachineUpdate> {
+        let now = self.clock.now();
+        let mut all = self.running.lock();
+        let of_plan = all
+            .iter_mut()
+            .filter(|(uid, running)| running.plan.uid() == plan.uid() && !have.contains_key(*uid));
+        of_plan
+            .map(|(uid, running)| {
+                orders.direct(&running.machine.name, &mut running.progress, &running.steps, now);
+                (uid.clone(), entry(running, uid, now))
+            })
+            .collect()
+    }
+
+    /// Forgets Machines that had the name of one that is there.
+    pub fn forget_others(&self, machine: &Key, uid: &str) {
+        self.running
+            .lock()
+            .retain(|known, running| running.machine != *machine || known == uid);
     }
 
     /// Forgets Machines that are gone.
@@ -342,8 +385,13 @@ impl Work {
 }
 
 /// Begun, and not at its end: a failure waits for a retry.
-pub const fn is_open(state: MachineUpdateState) -> bool {
-    matches!(state, MachineUpdateState::Updating | MachineUpdateState::Failed)
+pub const fn is_open(entry: &MachineUpdate) -> bool {
+    match entry.state {
+        MachineUpdateState::Updating | MachineUpdateState::Failed => true,
+        // Between two steps.
+        MachineUpdateState::Pending => entry.step > 0,
+        MachineUpdateState::Updated => false,
+    }
 }
 
 fn recorded(plan: &UpdatePlan, uid: &str) -> Option<MachineUpdate> {
@@ -391,7 +439,15 @@ fn entry(running: &mut Running, uid: &str, now: Timestamp) -> MachineUpdate {
                 running.progress.began().map(|(_, since)| since),
                 running.progress.words(),
             );
-            let state = since.map_or(MachineUpdateState::Pending, |_| MachineUpdateState::Updating);
+            let has_begun = running
+                .written
+                .as_ref()
+                .is_some_and(|entry| entry.state != MachineUpdateState::Pending);
+            let state = if since.is_some() || has_begun || running.progress.step() > 0 {
+                MachineUpdateState::Updating
+            } else {
+                MachineUpdateState::Pending
+            };
             (
                 state,
                 since,

@@ -92,12 +92,20 @@ pub async fn machines(setup: MachinesSetup) -> Result<(), ProcessError> {
     let _door = door.map(|door| AbortOnDropHandle::new(tokio::spawn(health.clone().serve(door))));
     let outgoing = Outgoing::before_the_lease(metrics);
     let guarded = outgoing.client(client.clone(), Target::Own);
+    let guard = outgoing.clone();
     let (keeper, shown, authorities) = Keeper::new(client.clone(), clock.clone(), storage);
     tasks.spawn("certificate", keeper.run(shutdown.clone()));
     let term = match lease {
         None => None,
         Some(election) => {
-            let candidate = Candidate::new(election, &namespace, NAME, &instance, clock.clone(), jitter);
+            let candidate = Candidate::new(
+                election,
+                &namespace,
+                NAME,
+                &instance,
+                clock.clone(),
+                jitter.clone(),
+            );
             tokio::select! {
                 term = candidate.stand() => Some(term),
                 ended = tasks.finish() => return ended,
@@ -111,7 +119,9 @@ pub async fn machines(setup: MachinesSetup) -> Result<(), ProcessError> {
         client: guarded.clone(),
         updaters,
         call,
-        connect,
+        connect: Arc::new(move |access| Ok(guard.client(connect(access)?, Target::Cluster))),
+        namespace,
+        jitter,
         instance,
         clock,
         shutdown: shutdown.clone(),

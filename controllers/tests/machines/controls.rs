@@ -50,7 +50,7 @@ async fn abort_ends_an_update_with_the_way_out_and_retry_goes_on_with_its_step()
     bed.answers("image", &[]);
     bed.annotate(RETRY, json!("true")).await;
     let entry = bed.entry(&uid).await;
-    assert_eq!((entry.state, entry.step), (MachineUpdateState::Pending, 1));
+    assert_eq!((entry.state, entry.step), (MachineUpdateState::Updating, 1));
     let kubelet = bed.calls("kubelet", "m1");
     bed.until_done("m1", NEW).await;
     assert_eq!(

@@ -41,6 +41,7 @@ async fn of_a_machine_its_beginning_its_failure_and_its_end() {
     bed.start().await;
     bed.can(OLD, NEW, json!({})).await;
     bed.can(OLD, NEW, json!({})).await;
+    pass(2).await;
     let planned = events(&bed, &of_deployment).await;
     assert_eq!(reasons(&planned), ["UpdatePlanned"], "asked twice, said once");
     assert!(
@@ -66,7 +67,27 @@ async fn of_a_machine_its_beginning_its_failure_and_its_end() {
     bed.until_done("m1", NEW).await;
     pass(2).await;
     let ended = events(&bed, &uid).await;
-    assert_eq!(reasons(&ended).last(), Some(&"MachineUpdated"), "{ended:?}");
+    assert_eq!(
+        reasons(&ended),
+        ["UpdateStarted", "UpdateFailed", "UpdateRetried", "MachineUpdated"],
+        "{ended:?}"
+    );
+}
+
+/// In the middle of an update a change that is not covered replaces nothing.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_said_to_be_replaced_in_the_middle_of_an_update() {
+    let mut bed = Bed::new().await;
+    let (_, uid) = bed.control_plane("cp", &json!({})).await;
+    bed.start().await;
+    let request = json!({"current": objects("cp-0", OLD), "desired": objects("cp-0", NEW)});
+    bed.call(Hook::CanUpdateMachine, &request).await;
+    bed.until_done("cp-0", NEW).await;
+    bed.played.covers.lock().clear();
+    let said = bed.update("cp-0", ("v1.35.0", "b")).await;
+    assert_eq!(said["status"], "Failure", "{said}");
+    pass(2).await;
+    assert_eq!(reasons(&events(&bed, &uid).await), ["UpdatePlanned"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,11 +102,13 @@ async fn of_a_deployment_what_becomes_of_a_change_that_is_not_covered() {
         bed.can(OLD, NEW, fallback("Hold")).await;
     }
     bed.can(OLD, NEW, fallback("Replace")).await;
+    pass(2).await;
     let all = events(&bed, &uid).await;
     assert_eq!(reasons(&all), ["UpdateHeld", "UpdateNotCovered"]);
     let (_, of_control_plane) = bed.control_plane("cp", &fallback("Hold")).await;
     let request = json!({"current": objects("cp-0", OLD), "desired": objects("cp-0", NEW)});
     bed.call(Hook::CanUpdateMachine, &request).await;
+    pass(2).await;
     assert_eq!(reasons(&events(&bed, &of_control_plane).await), ["UpdateHeld"]);
     assert!(
         all[0]

@@ -136,6 +136,104 @@ async fn cordoned_by_others_it_stays_so() {
     assert_eq!(cordoned(&bed).await, (true, None));
 }
 
+/// Another plan failed there, its Node was uncordoned by hand, which leaves the annotation, and cordoned again for a repair.
+#[tokio::test(start_paused = true)]
+async fn cordoned_for_another_plan_it_stays_so() {
+    let (mut bed, _) = drained().await;
+    allow(&bed, 1).await;
+    let for_another = json!({"fleet.muster.dev/cordoned-for": "another"});
+    bed.merge(
+        NODE,
+        &json!({"metadata": {"annotations": for_another}, "spec": {"unschedulable": true}}),
+    )
+    .await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    bed.until_done("m1", NEW).await;
+    assert_eq!(cordoned(&bed).await, (true, Some("another".to_owned())));
+}
+
+/// An updater never finds pods on a Node that it wants drained.
+#[tokio::test(start_paused = true)]
+async fn uncordoned_by_hand_it_is_drained_again_before_a_retry() {
+    for restarts in [false, true] {
+        let (mut bed, uid) = drained().await;
+        allow(&bed, 1).await;
+        bed.start().await;
+        bed.can(OLD, NEW, json!({})).await;
+        bed.answers("image", &[json!({"status": "Failure", "message": "disk full"})]);
+        bed.update("m1", NEW).await;
+        pass(1_900).await;
+        assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
+        assert_eq!(pods(&bed).await, ["daemon", "ended", "kept", "mirror"]);
+        bed.merge(NODE, &json!({"spec": {"unschedulable": null}})).await;
+        let spec = json!({"nodeName": "n1", "terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": "i"}]});
+        bed.post(PODS, &json!({"metadata": {"name": "back"}, "spec": spec}))
+            .await;
+        if restarts {
+            bed.start().await;
+        }
+        bed.annotate("fleet.muster.dev/retry", json!("m1")).await;
+        assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Updating);
+        bed.answers("image", &[]);
+        bed.until_done("m1", NEW).await;
+        assert_eq!(pods(&bed).await, ["daemon", "ended", "kept", "mirror"]);
+        assert_eq!(cordoned(&bed).await, (false, None));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_to_complete_is_not_evicted() {
+    let (mut bed, _) = drained().await;
+    allow(&bed, 1).await;
+    bed.merge(
+        &format!("{PODS}/kept"),
+        &json!({"metadata": {"labels": {"cluster.x-k8s.io/drain": "wait-completed"}}}),
+    )
+    .await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    bed.update("m1", NEW).await;
+    pass(30).await;
+    let said = bed.update("m1", NEW).await;
+    let message = said["message"].as_str().unwrap();
+    assert!(
+        message.contains("shop/kept is waited for until it has ended"),
+        "{said}"
+    );
+    assert_eq!((pods(&bed).await.len(), bed.calls("image", "m1")), (4, 0));
+    bed.merge(
+        &format!("{PODS}/kept/status"),
+        &json!({"status": {"phase": "Succeeded"}}),
+    )
+    .await;
+    bed.until_done("m1", NEW).await;
+}
+
+/// A Machine that was made again under its name has another Node.
+#[tokio::test(start_paused = true)]
+async fn the_node_of_another_machine_of_its_name_is_left_alone() {
+    let (mut bed, _) = drained().await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    bed.update("m1", NEW).await;
+    pass(5).await;
+    bed.merge(
+        NODE,
+        &json!({"metadata": {"annotations": null}, "spec": {"unschedulable": null}}),
+    )
+    .await;
+    let machine = format!("{MACHINES}/m1");
+    let mut again = bed.sent(Method::GET, &machine, &Value::Null).await.unwrap();
+    bed.sent(Method::DELETE, &machine, &json!({})).await.unwrap();
+    again["metadata"] = json!({"name": "m1", "namespace": NAMESPACE});
+    bed.post(MACHINES, &again).await;
+    allow(&bed, 1).await;
+    pass(60).await;
+    assert_eq!(cordoned(&bed).await, (false, None));
+    assert_eq!(pods(&bed).await.len(), 5);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_drain_that_does_not_end_fails_and_no_updater_is_called() {
     let (mut bed, uid) = drained().await;
@@ -171,13 +269,13 @@ async fn a_cluster_that_cannot_be_reached_is_no_drained_node() {
             &secret,
             json!({"data": {"value": "bm9uZQ=="}}),
             json!({"data": good["data"]}),
-            "reading Secret fleet/c1-kubeconfig: ",
+            "the kubeconfig in Secret fleet/c1-kubeconfig is not accepted",
         ),
         (
             &secret,
             json!({"data": null}),
             json!({"data": good["data"]}),
-            "it has no key value",
+            "Secret fleet/c1-kubeconfig",
         ),
         (
             &machine,

@@ -101,3 +101,28 @@ async fn of_one_machine_what_was_begun_is_finished_first_though_something_else_i
         assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Updated);
     }
 }
+
+/// Retried while no process had it under way, it has begun all the same: what is decided since comes after it.
+#[tokio::test(start_paused = true)]
+async fn what_was_retried_before_it_was_asked_for_again_has_begun() {
+    let mut bed = Bed::new().await;
+    let uid = bed.machine("m1", "old").await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    let [first] = &bed.plans().await[..] else { panic!() };
+    let digest = first.spec.to.clone();
+    bed.answers("kubelet", &[json!({"status": "Failure", "message": "disk full"})]);
+    bed.update("m1", NEW).await;
+    pass(605).await;
+    bed.start().await;
+    bed.annotate("fleet.muster.dev/retry", json!("m1")).await;
+    assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Updating);
+    bed.answers("kubelet", &[]);
+    let said = bed.can(NEW, NEWER, json!({})).await;
+    assert_eq!(said["status"], "Success", "{said}");
+    let calls = bed.calls("kubelet", "m1");
+    bed.until_done("m1", NEW).await;
+    let sent = bed.played.calls.lock().clone();
+    assert!(sent.iter().all(|(_, _, sent)| *sent == digest), "{sent:?}");
+    assert_eq!(bed.calls("kubelet", "m1"), calls + 1);
+}

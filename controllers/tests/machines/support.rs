@@ -21,7 +21,7 @@ use muster_controllers::{
         updaters::{Call, Called},
     },
     registry::Connect,
-    runtime::{Clock, Shutdown},
+    runtime::{Clock, Jitter, Shutdown},
 };
 use muster_machines::{GROUP_VERSION, Hook};
 use parking_lot::Mutex;
@@ -188,6 +188,8 @@ impl Bed {
             updaters: config::read(self.config.as_bytes()).unwrap(),
             call: Arc::clone(&self.played) as Arc<dyn Call>,
             connect: self.connect(),
+            namespace: NAMESPACE.to_owned(),
+            jitter: Jitter::seeded(1),
             instance: "machines-0".to_owned(),
             clock: self.clock.clone(),
             shutdown: Shutdown::new(),

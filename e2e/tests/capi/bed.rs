@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::{
+    core::v1::{Node, Secret},
+    events::v1::Event,
+};
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
@@ -187,7 +190,7 @@ impl Bed {
 
     /// The Secret that muster and Cluster API read leads through the door from now on.
     async fn put_a_door_before(&mut self, name: &str) {
-        let secrets: Api<k8s_openapi::api::core::v1::Secret> = Api::namespaced(self.client.clone(), NS);
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), NS);
         let secret = format!("{name}-kubeconfig");
         let found = self
             .until(&format!("Secret {secret}"), async || {
@@ -379,6 +382,25 @@ impl Bed {
             (found == reason).then_some(message)
         })
         .await
+    }
+
+    /// Whether no pod is scheduled to the Node of a Machine, as its Cluster says.
+    pub async fn is_cordoned(&self, cluster: &str, machine: &str) -> bool {
+        let found = self
+            .get(of("cluster.x-k8s.io", "Machine"), machine)
+            .await
+            .unwrap();
+        let node = found["status"]["nodeRef"]["name"].as_str().unwrap();
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), NS);
+        let secret = secrets.get(&format!("{cluster}-kubeconfig")).await.unwrap();
+        let text = secret.data.unwrap().remove("value").unwrap().0;
+        let kubeconfig = Kubeconfig::from_yaml(&String::from_utf8(text).unwrap()).unwrap();
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .unwrap();
+        let nodes: Api<Node> = Api::all(Client::try_from(config).unwrap());
+        nodes.get(node).await.unwrap().spec.unwrap().unschedulable == Some(true)
     }
 
     /// Waits for an event about the object of this kind that has the name of the Cluster, and returns its note.

@@ -16,10 +16,12 @@ use crate::{
 const COMMANDS: Covers = Covers {
     machine: &["failureDomain"],
     bootstrap: &["preKubeadmCommands"],
+    prepares: Some("Drain"),
 };
 const FILES: Covers = Covers {
     machine: &[],
     bootstrap: &["files"],
+    prepares: None,
 };
 /// Cluster API marks a Machine by this as long as it is updated.
 const UPDATING: &str = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
@@ -145,6 +147,8 @@ async fn workers_are_updated_where_they_are_though_muster_is_killed() {
             .then_some(())
     })
     .await;
+    let at_work = calls.lock().last().unwrap().machine.clone();
+    assert!(bed.is_cordoned(APART, &at_work).await, "{at_work}");
     bed.restart_machines().await;
     files.may_end(true);
     let updated = bed
@@ -157,6 +161,8 @@ async fn workers_are_updated_where_they_are_though_muster_is_killed() {
         .await;
     assert_eq!(by_uid(&updated), workers);
     for machine in &updated {
+        let name = machine["metadata"]["name"].as_str().unwrap();
+        assert!(!bed.is_cordoned(APART, name).await, "{name}");
         let config = bootstrap_config(&bed, machine).await;
         assert_eq!(
             (&config["files"], &config["preKubeadmCommands"]),
@@ -250,7 +256,14 @@ async fn what_no_updater_covers_waits_with_hold_and_replaces_machines_without() 
         &json!({"files": file("1"), "preKubeadmCommands": ["true"]}),
     )
     .await;
-    bed.until_event("MachineDeployment", "UpdateHeld").await;
+    let note = bed.until_event("MachineDeployment", "UpdateHeld").await;
+    assert!(note.contains("/failureDomain"), "{note}");
+    // An answer that is no error would not be asked for again.
+    let asked = files.asked();
+    bed.until("Cluster API asks again", async || {
+        (files.asked() > asked + 1).then_some(())
+    })
+    .await;
     assert_eq!(by_uid(&bed.machines(APART, WORKERS).await), workers);
 
     change(&bed, "MachineDeployment", fallback("Replace")).await;

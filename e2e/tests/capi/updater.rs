@@ -1,6 +1,12 @@
 //! An external updater: it speaks Cluster API's hooks, covers some fields, and updates a Machine once the test lets it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures::FutureExt as _;
@@ -27,6 +33,8 @@ const AGAIN: u32 = 1;
 pub struct Covers {
     pub machine: &'static [&'static str],
     pub bootstrap: &'static [&'static str],
+    /// What it wants done to the Node before, `Cordon` or `Drain`.
+    pub prepares: Option<&'static str>,
 }
 
 /// One call of UpdateMachine, and whether the answer was that it is done.
@@ -55,6 +63,8 @@ struct State {
     calls: Calls,
     /// Whether a Machine that it is called for is done.
     may_end: Mutex<bool>,
+    /// How often it was asked what it covers.
+    asked: AtomicUsize,
 }
 
 impl Updater {
@@ -69,6 +79,7 @@ impl Updater {
             covers,
             calls: Arc::clone(calls),
             may_end: Mutex::new(false),
+            asked: AtomicUsize::new(0),
         });
         let asked = Arc::clone(&state);
         let server = Server {
@@ -105,7 +116,13 @@ impl Updater {
             "order": order,
             "clientConfig": {"url": self.url, "caBundle": self.bundle},
             "deadline": "10m",
+            "prepareNode": self.state.covers.prepares,
         })
+    }
+
+    /// How often it was asked what it covers so far.
+    pub fn asked(&self) -> usize {
+        self.state.asked.load(Ordering::Relaxed)
     }
 
     /// From now on a Machine is done at the second call, or, with false, never.
@@ -145,6 +162,7 @@ impl State {
 
     /// Its fields of the desired objects, as merge patches of the present ones.
     fn covered(&self, hook: &str, body: &Value, objects: [&str; 2], within: &[&str]) -> Value {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let mut answer = json!({
             "apiVersion": GROUP_VERSION, "kind": format!("{hook}Response"), "status": "Success", "message": "",
         });

@@ -1,6 +1,7 @@
 //! Promise: a machine is done when each updater has acknowledged the digest of the plan, and not before; a step ends at its deadline.
 
-use muster_machines::{Acknowledgement, Polled, Progress, Reply, polled};
+use jiff::SignedDuration;
+use muster_machines::{Acknowledgement, NodeAction, Polled, Progress, Reply, Step, Task, polled, resumed_at};
 
 use crate::support::*;
 
@@ -70,7 +71,7 @@ fn an_end_that_names_no_digest_or_another_is_none() {
     assert_eq!(progress.reply(&steps, at(1)), Reply::Done);
 }
 
-/// CX3, R31: a failure, work that goes on, and an end are three answers; a step that fails for ever has a deadline.
+/// CX3, R31: a failure, work that goes on, and an end are three answers; a step that fails each time has a deadline.
 #[test]
 fn a_failure_is_in_progress_with_its_words_until_the_deadline() {
     let steps = [step("kubelet", Acknowledgement::Digest)];
@@ -98,7 +99,7 @@ fn a_failure_is_in_progress_with_its_words_until_the_deadline() {
     progress.take(&steps, "sha256:2", done("digest=sha256:2"), at(1_701));
     assert!(matches!(progress.reply(&steps, at(1_701)), Reply::Failed(_)));
     assert_eq!(progress.call(&steps, at(1_702)), None);
-    progress.retry();
+    progress.retry(&steps);
     assert_eq!(
         progress.call(&steps, at(1_703)).unwrap().task.to_string(),
         "updater kubelet"
@@ -148,6 +149,24 @@ fn a_restart_keeps_the_time_of_the_step() {
         "updater image"
     );
     assert!(matches!(after.reply(&steps, at(607)), Reply::Failed(_)));
+}
+
+/// What was done to the Node before an updater may be undone by the time of a retry.
+#[test]
+fn a_retry_prepares_the_node_again() {
+    let node = |action| Step {
+        task: Task::Node(action),
+        deadline: SignedDuration::from_mins(10),
+    };
+    let steps = [
+        step("kubelet", Acknowledgement::Digest),
+        node(NodeAction::Drain),
+        step("image", Acknowledgement::Digest),
+        node(NodeAction::Uncordon),
+    ];
+    for (failed, begins) in [(0, 0), (1, 1), (2, 1), (3, 3)] {
+        assert_eq!(resumed_at(&steps, failed), begins, "{failed}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use muster_api::{
     selector::Matcher,
     update_plan::MachineUpdateState,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::{
     code::Code,
@@ -85,7 +85,7 @@ fn policies(extensions: &[DynamicObject]) -> Vec<Finding> {
              the Machine for updated, and nothing of it was changed",
         )
         .remedy(
-            "have the extension answer Discovery with failurePolicy Fail, or call it as an updater of muster machines (docs/machines.md); then look: \
+            "have the extension answer Discovery with failurePolicy Fail, or call it as an updater of muster machines (docs/machines.md); then: \
              kubectl get extensionconfigs -o yaml",
         )
     });
@@ -168,9 +168,11 @@ fn length(plan: &UpdatePlan) -> Duration {
 /// The Machines that a plan has yet to update, and that a MachineHealthCheck may remediate.
 fn in_reach<'a>(check: &DynamicObject, plan: &'a UpdatePlan, updates: &Updates) -> Vec<&'a str> {
     let selector = check.data.pointer("/spec/selector");
-    let selector: LabelSelector = selector
-        .and_then(|selector| serde_json::from_value(selector.clone()).ok()) // what Cluster API cannot read it does not act on
-        .unwrap_or_default();
+    let selector = selector.cloned().unwrap_or_else(|| json!({}));
+    // What cannot be read Cluster API does not act on.
+    let Ok(selector) = serde_json::from_value::<LabelSelector>(selector) else {
+        return Vec::new();
+    };
     let Ok(matcher) = Matcher::new(Some(&selector)) else {
         return Vec::new();
     };
@@ -196,7 +198,6 @@ fn in_reach<'a>(check: &DynamicObject, plan: &'a UpdatePlan, updates: &Updates) 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
 
     use super::{super::super::finding::Level, *};
 
