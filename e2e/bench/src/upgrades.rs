@@ -161,10 +161,10 @@ fn controller(api: &ApiServer, everywhere: &ApiServer, served: &Served) -> Vec<A
 }
 
 /// One server as if it were another one for each address, each with its own version.
-fn cluster(server: InProcess, address: &str, served: &Served) -> Client {
+fn cluster(behind: InProcess, address: &str, served: &Served) -> Client {
     let (address, served) = (address.to_owned(), Arc::clone(served));
     let asked = move |request: http::Request<Body>| {
-        let (server, address, served) = (server.clone(), address.clone(), Arc::clone(&served));
+        let (behind, address, served) = (behind.clone(), address.clone(), Arc::clone(&served));
         async move {
             let answer = match request.uri().path() {
                 "/api/v1/namespaces/kube-system" => json!({
@@ -175,7 +175,7 @@ fn cluster(server: InProcess, address: &str, served: &Served) -> Client {
                     "major": "1", "minor": "", "gitVersion": served.lock().get(&address), "gitCommit": "",
                     "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
                 }),
-                _ => return server.oneshot(request).await,
+                _ => return behind.oneshot(request).await,
             };
             let body = Full::from(answer.to_string()).map_err(|never| match never {});
             Ok(http::Response::new(body.boxed_unsync()))
