@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::wire::Polled;
 
-/// How long after a failure an updater is called again, and how often Cluster API is told to ask while nothing else is known.
+/// How long after a failure an updater is called again, and after which time Cluster API is to ask while nothing else is known.
 const AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// A step of a plan.

@@ -245,12 +245,14 @@ impl Work {
 
     async fn called(&self, uid: &str) {
         let now = self.clock.now();
-        let Some((task, machine, objects, plan)) = self.running.lock().get_mut(uid).and_then(|running| {
-            let (number, _) = running.progress.began()?;
-            let task = running.steps.get(number)?.task.clone();
-            let (objects, plan) = (running.objects.clone(), Arc::clone(&running.plan));
-            Some((task, running.machine.clone(), objects, plan))
-        }) else {
+        let Some((began, task, machine, objects, plan)) =
+            self.running.lock().get_mut(uid).and_then(|running| {
+                let began = running.progress.began()?;
+                let task = running.steps.get(began.0)?.task.clone();
+                let (objects, plan) = (running.objects.clone(), Arc::clone(&running.plan));
+                Some((began, task, running.machine.clone(), objects, plan))
+            })
+        else {
             return;
         };
         let digest = plan.spec.to.as_str();
@@ -267,9 +269,11 @@ impl Work {
             .filter(|running| running.plan.uid() == plan.uid())
         {
             running.called = false;
-            running
-                .progress
-                .take(&running.steps, digest, answered, self.clock.now().max(now));
+            // After a retry it would be the answer to another step.
+            if running.progress.began() == Some(began) {
+                let now = self.clock.now().max(now);
+                running.progress.take(&running.steps, digest, answered, now);
+            }
         }
     }
 

@@ -182,6 +182,42 @@ async fn uncordoned_by_hand_it_is_drained_again_before_a_retry() {
     }
 }
 
+/// The answer that comes after a retry is of the step before it, and ends none.
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_is_not_taken_for_the_end_of_a_drain() {
+    let (mut bed, uid) = drained().await;
+    bed.config = CONFIG.replace("drainDeadline: 10m", "drainDeadline: 10m, deadline: 10s");
+    allow(&bed, 1).await;
+    bed.start().await;
+    bed.can(OLD, NEW, json!({})).await;
+    bed.played.delays.lock().insert("image".to_owned(), 30);
+    bed.update("m1", NEW).await;
+    while bed.calls("image", "m1") == 0 {
+        pass(1).await;
+    }
+    pass(12).await;
+    assert_eq!(bed.entry(&uid).await.state, MachineUpdateState::Failed);
+    allow(&bed, 0).await;
+    bed.merge(NODE, &json!({"spec": {"unschedulable": null}})).await;
+    let spec = json!({"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]});
+    let metadata = json!({"name": "back", "labels": {"app": "web"}});
+    bed.post(PODS, &json!({"metadata": metadata, "spec": spec})).await;
+    bed.merge(
+        &format!("{PODS}/back/status"),
+        &json!({"status": {"phase": "Running"}}),
+    )
+    .await;
+    bed.annotate("fleet.muster.dev/retry", json!("m1")).await;
+    pass(60).await;
+    let entry = bed.entry(&uid).await;
+    assert_eq!(
+        (entry.state, entry.step),
+        (MachineUpdateState::Updating, 1),
+        "{entry:?}"
+    );
+    assert_eq!(bed.calls("image", "m1"), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_to_complete_is_not_evicted() {
     let (mut bed, _) = drained().await;

@@ -40,6 +40,8 @@ pub struct Played {
     pub covers: Mutex<BTreeMap<String, Vec<(String, String)>>>,
     /// The answers of each to `UpdateMachine`, the last one again and again; `{digest}` is what it was sent.
     pub answers: Mutex<BTreeMap<String, VecDeque<Value>>>,
+    /// After how many seconds each answers `UpdateMachine`; at once, if it is not named.
+    pub delays: Mutex<BTreeMap<String, u64>>,
     /// The digests that each was called with, by machine.
     pub calls: Mutex<Vec<(String, String, String)>>,
 }
@@ -47,8 +49,13 @@ pub struct Played {
 #[async_trait]
 impl Call for Played {
     async fn call(&self, updater: &Updater, hook: Hook, request: &Value, _: Duration) -> Called {
+        let delay = self.delays.lock().get(&updater.name).copied();
         let answer = match hook {
-            Hook::UpdateMachine => self.updated(updater, request),
+            Hook::UpdateMachine => {
+                let answer = self.updated(updater, request);
+                pass(delay.unwrap_or_default()).await;
+                answer
+            }
             Hook::CanUpdateMachine | Hook::CanUpdateMachineSet => self.can(updater, hook, request),
         };
         match answer {

@@ -1,4 +1,4 @@
-//! Promise: what nobody covers is replaced or held as its owner asked; a held machine is never updated or replaced, and no answer is no
+//! Promise: what no updater covers is replaced or held as its owner asked; a held machine is never updated or replaced, and no answer is no
 //! decision.
 
 use muster_machines::{Covered, Difference, Fallback, Level, Unanswered, verdict, verdict_response};
