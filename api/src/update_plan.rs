@@ -1,5 +1,7 @@
 //! `UpdatePlan`: a change of machines in place, decided before the first of them is touched, and how far each machine is.
 
+use std::fmt;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -93,6 +95,16 @@ pub enum UpdateNodeAction {
     Uncordon,
 }
 
+impl fmt::Display for UpdateNodeAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cordon => "cordon of the Node",
+            Self::Drain => "drain of the Node",
+            Self::Uncordon => "uncordon of the Node",
+        })
+    }
+}
+
 /// When the end of an updater is believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum UpdateAcknowledgement {
@@ -148,6 +160,18 @@ pub struct MachineUpdate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_MESSAGE))]
     pub message: Option<String>,
+}
+
+impl MachineUpdate {
+    /// Its update has begun, and is not at its end: a failure waits for a retry.
+    pub const fn is_open(&self) -> bool {
+        match self.state {
+            MachineUpdateState::Updating | MachineUpdateState::Failed => true,
+            // As older versions had it between two steps.
+            MachineUpdateState::Pending => self.step > 0,
+            MachineUpdateState::Updated => false,
+        }
+    }
 }
 
 /// What has become of a machine.

@@ -309,8 +309,7 @@ pub async fn why(client: &Client, namespace: &str, machine: &str, flags: &WhyFla
             .get_opt(&plan.name_any())
             .await
             .context("reading its UpdatePlan")?;
-        let same =
-            same.filter(|plan| entries(plan).any(|entry| entry.name == machine && is_open(entry.state)));
+        let same = same.filter(|plan| entries(plan).any(|entry| entry.name == machine && entry.is_open()));
         (plan, found) = match same {
             Some(plan) => {
                 let why = why_machine(&plan, machine).context("its plan does not name it any more")?;
@@ -341,10 +340,6 @@ fn present<'a>(
     first
         .map(|(_, plan)| plan)
         .ok_or_else(|| no_plan(plans, namespace, machine))
-}
-
-const fn is_open(state: MachineUpdateState) -> bool {
-    matches!(state, MachineUpdateState::Updating | MachineUpdateState::Failed)
 }
 
 fn entries(plan: &UpdatePlan) -> impl Iterator<Item = &MachineUpdate> {

@@ -75,7 +75,7 @@ impl UpdateView {
 impl MachineView {
     fn of(plan: &UpdatePlan, entry: &MachineUpdate) -> Self {
         let number = usize::try_from(entry.step).unwrap_or(usize::MAX);
-        let step = plan.spec.steps.get(number).filter(|_| is_open(entry.state));
+        let step = plan.spec.steps.get(number).filter(|_| entry.is_open());
         Self {
             name: entry.name.clone(),
             shape: shape(entry.state),
@@ -83,7 +83,7 @@ impl MachineView {
             step: step.map(|step| format!("{} of {}, {}", number + 1, plan.spec.steps.len(), task(step))),
             since: entry.since.as_ref().map(|since| since.0),
             message: entry.message.clone(),
-            command: (entry.state == MachineUpdateState::Failed).then(|| verb("retry", plan, &entry.name)),
+            command: (entry.state == MachineUpdateState::Failed).then(|| retry(plan, &entry.name)),
         }
     }
 }
@@ -136,7 +136,7 @@ pub fn why_machine(plan: &UpdatePlan, machine: &str) -> Option<Why> {
 
 fn explained(step: &UpdateStep, number: u32, entry: &MachineUpdate) -> Step {
     let is_done = entry.state == MachineUpdateState::Updated || number < entry.step;
-    let is_current = number == entry.step && is_open(entry.state);
+    let is_current = number == entry.step && entry.is_open();
     let (shape, reason) = match (is_done, is_current) {
         (true, _) => (Shape::Ready, "Done"),
         (_, true) if entry.state == MachineUpdateState::Failed => (Shape::Failed, "Failed"),
@@ -166,10 +166,6 @@ fn is_cordoned(plan: &UpdatePlan, entry: &MachineUpdate) -> bool {
     actions.any(|action| action != UpdateNodeAction::Uncordon)
 }
 
-const fn is_open(state: MachineUpdateState) -> bool {
-    matches!(state, MachineUpdateState::Updating | MachineUpdateState::Failed)
-}
-
 const fn shape(state: MachineUpdateState) -> Shape {
     match state {
         MachineUpdateState::Pending => Shape::Waiting,
@@ -181,16 +177,14 @@ const fn shape(state: MachineUpdateState) -> Shape {
 
 fn task(step: &UpdateStep) -> String {
     match step.node {
-        Some(UpdateNodeAction::Cordon) => "cordon of the Node".to_owned(),
-        Some(UpdateNodeAction::Drain) => "drain of the Node".to_owned(),
-        Some(UpdateNodeAction::Uncordon) => "uncordon of the Node".to_owned(),
+        Some(action) => action.to_string(),
         None => format!("updater {}", step.updater.as_deref().unwrap_or_default()),
     }
 }
 
-fn verb(verb: &str, plan: &UpdatePlan, machine: &str) -> String {
+fn retry(plan: &UpdatePlan, machine: &str) -> String {
     format!(
-        "muster machines {verb} {} -n {} --reason REASON",
+        "muster machines retry {} -n {} --reason REASON",
         shell_word(machine),
         shell_word(&plan.namespace().unwrap_or_default())
     )

@@ -25,7 +25,7 @@ pub use coverage::{Coverage, Covered, Difference};
 pub use objects::{Level, Malformed, Objects, Part};
 pub use patch::{Patch, PatchError};
 pub use pinned::{Deviation, deviation};
-pub use progress::{Acknowledgement, Failed, NodeAction, Progress, Reply, Step, Task, resumed_at};
+pub use progress::{Acknowledgement, Failed, Progress, Reply, Step, Task, resumed_at};
 pub use registration::{
     ClientConfig, DISCOVERY, GROUP_VERSION, Handler, HandlerError, Hook, Service, UrlError, handlers,
     in_order, path, url,

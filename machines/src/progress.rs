@@ -5,6 +5,7 @@
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
+use muster_api::update_plan::UpdateNodeAction;
 
 use crate::wire::Polled;
 
@@ -31,27 +32,14 @@ pub enum Task {
         acknowledgement: Acknowledgement,
     },
     /// The Node is prepared for what updaters do to its machine, or given back.
-    Node(NodeAction),
-}
-
-/// What is done to the Node of a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeAction {
-    /// No pod is scheduled to it any more.
-    Cordon,
-    /// The same, and its pods are evicted.
-    Drain,
-    /// Pods are scheduled to it again, if it was cordoned for an update.
-    Uncordon,
+    Node(UpdateNodeAction),
 }
 
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Update { updater, .. } => write!(f, "updater {updater}"),
-            Self::Node(NodeAction::Cordon) => f.write_str("cordon of the Node"),
-            Self::Node(NodeAction::Drain) => f.write_str("drain of the Node"),
-            Self::Node(NodeAction::Uncordon) => f.write_str("uncordon of the Node"),
+            Self::Node(action) => action.fmt(f),
         }
     }
 }
@@ -254,7 +242,12 @@ impl Progress {
 /// The step with which a retry of a failed step begins. What it repeats is acknowledged at once where it is as it was.
 pub fn resumed_at(steps: &[Step], failed: usize) -> usize {
     let is_update = |step: &Step| matches!(step.task, Task::Update { .. });
-    let prepares = |step: &Step| matches!(step.task, Task::Node(NodeAction::Cordon | NodeAction::Drain));
+    let prepares = |step: &Step| {
+        matches!(
+            step.task,
+            Task::Node(UpdateNodeAction::Cordon | UpdateNodeAction::Drain)
+        )
+    };
     if !steps.get(failed).is_some_and(is_update) {
         return failed;
     }

@@ -11,8 +11,11 @@ use kube::{
     Client, ResourceExt as _,
     api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, Preconditions},
 };
-use muster_api::labels::{KUBECONFIG_SUFFIX, annotation};
-use muster_machines::{NodeAction, Polled};
+use muster_api::{
+    labels::{KUBECONFIG_SUFFIX, annotation},
+    update_plan::UpdateNodeAction,
+};
+use muster_machines::Polled;
 use serde_json::{Value, json};
 
 use super::index::MachineIndex;
@@ -48,7 +51,7 @@ pub struct Subject<'a> {
 #[async_trait]
 pub trait Nodes: Send + Sync {
     /// Attempts an action on the Node of a Machine.
-    async fn attempt(&self, subject: &Subject<'_>, action: NodeAction) -> Polled;
+    async fn attempt(&self, subject: &Subject<'_>, action: UpdateNodeAction) -> Polled;
 }
 
 /// Nodes of Clusters, by the kubeconfig Secrets of Cluster API.
@@ -63,7 +66,11 @@ impl Workloads {
         Self { clusters, machines }
     }
 
-    async fn attempted(&self, subject: &Subject<'_>, action: NodeAction) -> Result<Option<String>, String> {
+    async fn attempted(
+        &self,
+        subject: &Subject<'_>,
+        action: UpdateNodeAction,
+    ) -> Result<Option<String>, String> {
         let Subject { machine, uid, plan } = subject;
         let row = self.machines.get(machine).filter(|row| row.uid == *uid);
         let row = row.ok_or_else(|| format!("Machine {machine} with uid {uid} is not there"))?;
@@ -79,9 +86,9 @@ impl Workloads {
             .await
             .map_err(|error| explain(&error))?;
         match action {
-            NodeAction::Cordon => cordon(&nodes, &node, plan).await.map(|()| None),
-            NodeAction::Uncordon => uncordon(&nodes, &node, plan).await.map(|()| None),
-            NodeAction::Drain => {
+            UpdateNodeAction::Cordon => cordon(&nodes, &node, plan).await.map(|()| None),
+            UpdateNodeAction::Uncordon => uncordon(&nodes, &node, plan).await.map(|()| None),
+            UpdateNodeAction::Drain => {
                 cordon(&nodes, &node, plan).await?;
                 evict(&client, &name).await
             }
@@ -91,7 +98,7 @@ impl Workloads {
 
 #[async_trait]
 impl Nodes for Workloads {
-    async fn attempt(&self, subject: &Subject<'_>, action: NodeAction) -> Polled {
+    async fn attempt(&self, subject: &Subject<'_>, action: UpdateNodeAction) -> Polled {
         let attempt = tokio::time::timeout(ATTEMPT, self.attempted(subject, action)).await;
         match attempt {
             Ok(Ok(None)) => Polled::Done {

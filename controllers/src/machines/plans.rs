@@ -21,7 +21,7 @@ use muster_api::{
         UpdateNodeAction, UpdatePlanSpec, UpdatePlanStatus, UpdateStep,
     },
 };
-use muster_machines::{Acknowledgement, Level, Malformed, NodeAction, Objects, Step, Task};
+use muster_machines::{Acknowledgement, Level, Malformed, Objects, Step, Task};
 use serde_json::json;
 use tracing::{info, warn};
 
@@ -29,7 +29,6 @@ use super::{
     config::{PrepareNode, Updater},
     controls::Handled,
     index::{MachineIndex, MachineRow},
-    work::is_open,
 };
 use crate::runtime::{Api, Guard, Index, Key, call::explain, watch};
 
@@ -139,7 +138,7 @@ impl Plans {
             .iter()
             .map(|(_, row)| row.uid.as_str())
             .filter(|uid| !begun(uid));
-        self.release(&namespace, &name, &free.collect(), |entry| !is_open(entry))
+        self.release(&namespace, &name, &free.collect(), |entry| !entry.is_open())
             .await?;
         Ok(name)
     }
@@ -327,9 +326,7 @@ impl Plans {
 /// The steps of a plan as they are carried out.
 pub fn steps(plan: &UpdatePlan) -> Vec<Step> {
     let task = |step: &UpdateStep| match step.node {
-        Some(UpdateNodeAction::Cordon) => Task::Node(NodeAction::Cordon),
-        Some(UpdateNodeAction::Drain) => Task::Node(NodeAction::Drain),
-        Some(UpdateNodeAction::Uncordon) => Task::Node(NodeAction::Uncordon),
+        Some(action) => Task::Node(action),
         None => Task::Update {
             updater: step.updater.clone().unwrap_or_default(),
             acknowledgement: match step.acknowledgement {
@@ -401,13 +398,13 @@ fn made_steps(updaters: &[&Updater]) -> Result<Vec<UpdateStep>, String> {
     let mut steps = Vec::new();
     let mut prepared = None;
     for updater in updaters {
-        if updater.prepare_node > prepared {
-            prepared = updater.prepare_node;
-            let (action, deadline) = match updater.prepare_node {
-                Some(PrepareNode::Drain) => (UpdateNodeAction::Drain, updater.drain_deadline),
-                Some(PrepareNode::Cordon) | None => (UpdateNodeAction::Cordon, NODE_DEADLINE),
-            };
-            steps.push(of_node(action, deadline)?);
+        // A drain has cordoned it, too.
+        if let Some(wanted) = updater.prepare_node.filter(|wanted| Some(*wanted) > prepared) {
+            prepared = Some(wanted);
+            steps.push(match wanted {
+                PrepareNode::Cordon => of_node(UpdateNodeAction::Cordon, NODE_DEADLINE)?,
+                PrepareNode::Drain => of_node(UpdateNodeAction::Drain, updater.drain_deadline)?,
+            });
         }
         steps.push(UpdateStep {
             updater: Some(updater.name.clone()),

@@ -52,12 +52,7 @@ struct Running {
 
 /// All of them, by uid.
 pub struct Work {
-    updaters: Vec<Updater>,
-    call: Arc<dyn Call>,
-    nodes: Arc<dyn Nodes>,
-    plans: Arc<Plans>,
-    reports: Arc<Reports>,
-    clock: Clock,
+    tools: Tools,
     running: Mutex<BTreeMap<String, Running>>,
     wake: Notify,
 }
@@ -91,21 +86,8 @@ pub struct Asked {
 impl Work {
     /// Nothing is under way.
     pub fn new(tools: Tools) -> Self {
-        let Tools {
-            updaters,
-            call,
-            nodes,
-            plans,
-            reports,
-            clock,
-        } = tools;
         Self {
-            updaters,
-            call,
-            nodes,
-            plans,
-            reports,
-            clock,
+            tools,
             running: Mutex::default(),
             wake: Notify::new(),
         }
@@ -113,7 +95,7 @@ impl Work {
 
     /// The answer for a Machine whose request is what its plan says. The update begins if it had not.
     pub fn asked(&self, plan: Arc<UpdatePlan>, asked: Asked) -> Reply {
-        let now = self.clock.now();
+        let now = self.tools.clock.now();
         let mut all = self.running.lock();
         let is_of = |running: &Running| running.plan.uid() == plan.uid();
         if !all.get(&asked.uid).is_some_and(is_of) {
@@ -138,7 +120,7 @@ impl Work {
         if self.pinned(plan, uid).is_some() || plan.spec.level != UpdateLevel::Machine {
             return Ok(());
         }
-        let is_begun = |entry: &MachineUpdate| is_open(entry) || entry.state == MachineUpdateState::Updated;
+        let is_begun = |entry: &MachineUpdate| entry.is_open() || entry.state == MachineUpdateState::Updated;
         if let Some(entry) = recorded(plan, uid).filter(is_begun) {
             let desired = plans::desired(plan).map_err(|problem| problem.to_string())?;
             let begun = begun(Arc::clone(plan), machine.clone(), desired.side(), Some(entry));
@@ -165,7 +147,7 @@ impl Work {
 
     /// The answer for a Machine whose request is no longer what its plan says: what was begun is finished.
     pub fn pinned(&self, plan: &UpdatePlan, uid: &str) -> Option<Reply> {
-        let now = self.clock.now();
+        let now = self.tools.clock.now();
         let mut all = self.running.lock();
         let running = all
             .get_mut(uid)
@@ -177,7 +159,7 @@ impl Work {
     pub fn is_open(&self, plan: &UpdatePlan, uid: &str) -> bool {
         match self.pinned(plan, uid) {
             Some(reply) => reply != Reply::Done,
-            None => recorded(plan, uid).is_some_and(|entry| is_open(&entry)),
+            None => recorded(plan, uid).is_some_and(|entry| entry.is_open()),
         }
     }
 
@@ -185,12 +167,12 @@ impl Work {
     pub fn is_new(&self, plan: &UpdatePlan, uid: &str) -> bool {
         let entry = recorded(plan, uid);
         self.pinned(plan, uid).is_none()
-            && entry.is_none_or(|entry| entry.state == MachineUpdateState::Pending && !is_open(&entry))
+            && entry.is_none_or(|entry| entry.state == MachineUpdateState::Pending && !entry.is_open())
     }
 
     /// Whether the update of a Machine has begun and not ended in this process.
     pub fn has_begun(&self, uid: &str) -> bool {
-        let now = self.clock.now();
+        let now = self.tools.clock.now();
         let mut all = self.running.lock();
         let running = all.get_mut(uid);
         running.is_some_and(|running| running.progress.reply(&running.steps, now) != Reply::Done)
@@ -216,7 +198,7 @@ impl Work {
 
     /// Whether something is under way. What is over is kept for what may be desired next, and costs nothing.
     fn is_busy(&self) -> bool {
-        let now = self.clock.now();
+        let now = self.tools.clock.now();
         let mut all = self.running.lock();
         all.values_mut().any(|running| {
             matches!(
@@ -227,7 +209,7 @@ impl Work {
     }
 
     fn due(&self, most: usize) -> Vec<String> {
-        let now = self.clock.now();
+        let now = self.tools.clock.now();
         let mut all = self.running.lock();
         let mut waiting: Vec<(&String, &mut Running)> =
             all.iter_mut().filter(|(_, running)| !running.called).collect();
@@ -244,7 +226,7 @@ impl Work {
     }
 
     async fn called(&self, uid: &str) {
-        let now = self.clock.now();
+        let now = self.tools.clock.now();
         let Some((began, task, machine, objects, plan)) =
             self.running.lock().get_mut(uid).and_then(|running| {
                 let began = running.progress.began()?;
@@ -259,7 +241,10 @@ impl Work {
         let answered = match &task {
             Task::Node(action) => {
                 let (machine, plan) = (&machine, &plan.name_any());
-                self.nodes.attempt(&Subject { machine, uid, plan }, *action).await
+                self.tools
+                    .nodes
+                    .attempt(&Subject { machine, uid, plan }, *action)
+                    .await
             }
             Task::Update { updater, .. } => self.polled(updater, &objects, digest).await,
         };
@@ -271,7 +256,7 @@ impl Work {
             running.called = false;
             // After a retry it would be the answer to another step.
             if running.progress.began() == Some(began) {
-                let now = self.clock.now().max(now);
+                let now = self.tools.clock.now().max(now);
                 running.progress.take(&running.steps, digest, answered, now);
             }
         }
@@ -279,7 +264,7 @@ impl Work {
 
     /// What an updater answers.
     async fn polled(&self, name: &str, objects: &Value, digest: &str) -> Polled {
-        let Some(updater) = self.updaters.iter().find(|updater| updater.name == name) else {
+        let Some(updater) = self.tools.updaters.iter().find(|updater| updater.name == name) else {
             return Polled::Failed {
                 message: format!("updater {name} is not configured any more"),
             };
@@ -287,13 +272,17 @@ impl Work {
         let hook = Hook::UpdateMachine;
         let settings = [(DIGEST_SETTING, digest)];
         let request = updaters::request(hook, updater, json!({"desired": objects}), &settings);
-        let called = self.call.call(updater, hook, &request, updater.timeout).await;
+        let called = self
+            .tools
+            .call
+            .call(updater, hook, &request, updater.timeout)
+            .await;
         polled(updaters::received(&called))
     }
 
     /// Writes what changed into the plans: what is kept over a restart.
     async fn write(&self) {
-        let now = self.clock.now();
+        let now = self.tools.clock.now();
         let mut changed: BTreeMap<Key, Vec<(String, MachineUpdate)>> = BTreeMap::new();
         for (uid, running) in self.running.lock().iter_mut() {
             let entry = entry(running, uid, now);
@@ -303,7 +292,7 @@ impl Work {
             }
         }
         for (plan, entries) in changed {
-            let written = self.plans.write(&plan.namespace, &plan.name, |record| {
+            let written = self.tools.plans.write(&plan.namespace, &plan.name, |record| {
                 for (uid, entry) in &entries {
                     // One that was released meanwhile stays out.
                     if let Some(known) = record.machines.get_mut(uid) {
@@ -321,7 +310,8 @@ impl Work {
                 let is_of = |running: &&mut Running| Key::of(&*running.plan) == plan;
                 if let Some(running) = all.get_mut(&uid).filter(is_of) {
                     let before = running.written.replace(entry.clone());
-                    self.reports
+                    self.tools
+                        .reports
                         .changed(&running.plan, &running.machine, before.as_ref(), &entry);
                 }
             }
@@ -330,7 +320,7 @@ impl Work {
 
     /// Carries out what the annotations of a plan ask for.
     pub async fn control(&self, plan: &UpdatePlan) -> Result<(), String> {
-        let now = self.clock.now();
+        let now = self.tools.clock.now();
         let orders = Orders::of(plan, now)?;
         if !orders.is_news() {
             return Ok(());
@@ -339,7 +329,7 @@ impl Work {
         self.wake.notify_one();
         let steps = plans::steps(plan);
         let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
-        let written = self.plans.write(&namespace, &name, |record| {
+        let written = self.tools.plans.write(&namespace, &name, |record| {
             for (uid, entry) in &mut record.machines {
                 match here.get(uid) {
                     Some(directed) => *entry = directed.clone(),
@@ -362,7 +352,7 @@ impl Work {
         orders: &Orders,
         have: &BTreeMap<String, MachineUpdate>,
     ) -> BTreeMap<String, MachineUpdate> {
-        let now = self.clock.now();
+        let now = self.tools.clock.now();
         let mut all = self.running.lock();
         let of_plan = all
             .iter_mut()
@@ -385,16 +375,6 @@ impl Work {
     /// Forgets Machines that are gone.
     pub fn forget(&self, living: &BTreeSet<String>) {
         self.running.lock().retain(|uid, _| living.contains(uid));
-    }
-}
-
-/// Begun, and not at its end: a failure waits for a retry.
-pub const fn is_open(entry: &MachineUpdate) -> bool {
-    match entry.state {
-        MachineUpdateState::Updating | MachineUpdateState::Failed => true,
-        // Between two steps.
-        MachineUpdateState::Pending => entry.step > 0,
-        MachineUpdateState::Updated => false,
     }
 }
 

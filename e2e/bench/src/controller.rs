@@ -35,7 +35,6 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
         fleet::define(&everywhere.client(), &kind).await?;
     }
     let (clock, jitter) = (Clock::system(), Jitter::from_system());
-    let now = clock.clone();
     let registry = Registry::new(registry::Setup {
         client: client.clone(),
         namespace: namespace.to_owned(),
@@ -51,20 +50,7 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
         access: gates::Access::default(),
         clock: clock.clone(),
     });
-    let context = Context {
-        events: Events::new(client.clone(), "muster-controller", "bench", clock.clone()),
-        client,
-        namespace: namespace.to_owned(),
-        options: Arc::new(Options::default()),
-        source: Arc::new(MemorySource::new(source::Clock::new(move || now.now()))),
-        clock,
-        jitter,
-        remote: registry.clone(),
-        registry: Arc::clone(&registry),
-        gap: Duration::ZERO,
-        metrics: Metrics::default(),
-        shutdown: Shutdown::new(),
-    };
+    let context = context(client, namespace, &registry, (clock, jitter));
     let dependencies = Arc::<module::Dependencies>::default();
     let windows = Arc::<WatchedWindows>::default();
     println!("ready");
@@ -91,6 +77,30 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
     tokio::select! {
         _ = future::select_all(tasks) => anyhow::bail!("a controller ended"),
         _ = alone => Ok(()),
+    }
+}
+
+/// What a controller of a bench has in common with the others: no packages, no metrics, no pauses between two passes.
+pub fn context(
+    client: Client,
+    namespace: &str,
+    registry: &Arc<Registry>,
+    (clock, jitter): (Clock, Jitter),
+) -> Context {
+    let now = clock.clone();
+    Context {
+        events: Events::new(client.clone(), "muster-controller", "bench", clock.clone()),
+        client,
+        namespace: namespace.to_owned(),
+        options: Arc::new(Options::default()),
+        source: Arc::new(MemorySource::new(source::Clock::new(move || now.now()))),
+        clock,
+        jitter,
+        remote: registry.clone(),
+        registry: Arc::clone(registry),
+        gap: Duration::ZERO,
+        metrics: Metrics::default(),
+        shutdown: Shutdown::new(),
     }
 }
 

@@ -24,13 +24,11 @@ use kube::{
 use muster_api::{ClusterUpgrade, cluster::Version, crds};
 use muster_apiserver::{ApiServer, InProcess};
 use muster_controllers::{
-    metrics::Metrics,
     registry::{self, Registry},
     rolloutwindow::{self, WatchedWindows},
-    runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
+    runtime::{Clock, Jitter},
     upgrade,
 };
-use muster_sync::source::{self, MemorySource};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -38,6 +36,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
 use crate::{
+    controller::context,
     fleet,
     usage::{memory, processor, ratio, writes},
 };
@@ -126,7 +125,7 @@ pub async fn run(plan: &Plan) -> anyhow::Result<()> {
 
 fn controller(api: &ApiServer, everywhere: &ApiServer, served: &Served) -> Vec<AbortOnDropHandle<()>> {
     let client = api.client_as("controller");
-    let (clock, jitter, shutdown) = (Clock::system(), Jitter::from_system(), Shutdown::new());
+    let (clock, jitter) = (Clock::system(), Jitter::from_system());
     let (everywhere, served) = (everywhere.service(), Arc::clone(served));
     let registry = Registry::new(registry::Setup {
         client: client.clone(),
@@ -135,21 +134,8 @@ fn controller(api: &ApiServer, everywhere: &ApiServer, served: &Served) -> Vec<A
         jitter: jitter.clone(),
         connect: Arc::new(move |access| Ok(cluster(everywhere.clone(), &access.server, &served))),
     });
-    let now = clock.clone();
-    let context = Context {
-        events: Events::new(client.clone(), "muster-controller", "bench", clock.clone()),
-        client,
-        namespace: NAMESPACE.to_owned(),
-        options: Arc::new(Options::default()),
-        source: Arc::new(MemorySource::new(source::Clock::new(move || now.now()))),
-        clock,
-        jitter,
-        remote: registry.clone(),
-        registry: Arc::clone(&registry),
-        gap: Duration::ZERO,
-        metrics: Metrics::default(),
-        shutdown: shutdown.clone(),
-    };
+    let context = context(client, NAMESPACE, &registry, (clock, jitter));
+    let shutdown = context.shutdown.clone();
     let windows = Arc::<WatchedWindows>::default();
     let tasks = [
         tokio::spawn(Arc::clone(&windows).run(context.clone())),

@@ -1,7 +1,8 @@
 //! Promise: a machine is done when each updater has acknowledged the digest of the plan, and not before; a step ends at its deadline.
 
 use jiff::SignedDuration;
-use muster_machines::{Acknowledgement, NodeAction, Polled, Progress, Reply, Step, Task, polled, resumed_at};
+use muster_api::update_plan::UpdateNodeAction;
+use muster_machines::{Acknowledgement, Polled, Progress, Reply, Step, Task, polled, resumed_at};
 
 use crate::support::*;
 
@@ -160,9 +161,9 @@ fn a_retry_prepares_the_node_again() {
     };
     let steps = [
         step("kubelet", Acknowledgement::Digest),
-        node(NodeAction::Drain),
+        node(UpdateNodeAction::Drain),
         step("image", Acknowledgement::Digest),
-        node(NodeAction::Uncordon),
+        node(UpdateNodeAction::Uncordon),
     ];
     for (failed, begins) in [(0, 0), (1, 1), (2, 1), (3, 3)] {
         assert_eq!(resumed_at(&steps, failed), begins, "{failed}");
