@@ -13,6 +13,7 @@ mod agents;
 mod controller;
 mod decisions;
 mod fleet;
+mod many;
 mod meter;
 mod nodes;
 mod perfect;
@@ -45,6 +46,16 @@ enum Role {
     Nodes(nodes::Plan),
     /// Rolls a Kubernetes version over many played Clusters, and prints what it took
     Upgrades(upgrades::Plan),
+    /// Rolls many modules over clusters with agents, and prints what an assignment takes
+    Many(many::Plan),
+    /// API servers in one process; each line of standard input is answered with the writes since the last one
+    #[command(hide = true)]
+    Servers {
+        /// Where the kubeconfigs go.
+        folder: PathBuf,
+        /// Their names.
+        names: Vec<String>,
+    },
     /// muster's Module controller, for clusters that are all the same server of this process
     #[command(hide = true)]
     Controller {
@@ -95,6 +106,8 @@ async fn main() -> anyhow::Result<()> {
         }
         Role::Nodes(plan) => nodes::run(&plan).await,
         Role::Upgrades(plan) => upgrades::run(&plan).await,
+        Role::Many(plan) => many::run(&plan).await,
+        Role::Servers { folder, names } => many::serve(&folder, &names).await,
         Role::Controller {
             kubeconfig,
             namespace,

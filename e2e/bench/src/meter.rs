@@ -81,8 +81,13 @@ impl Writes {
 
 /// The most memory that a process had, in MiB.
 pub fn most_memory(pid: u32) -> anyhow::Result<f64> {
+    memory(pid, "VmHWM:")
+}
+
+/// Memory of a process in MiB, by the kernel's word for it: `VmRSS:` is what it has, `VmHWM:` the most that it had.
+pub fn memory(pid: u32, word: &str) -> anyhow::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(word));
     let kib: f64 = line
         .and_then(|line| line.split_whitespace().next())
         .context("the kernel does not say")?

@@ -6,7 +6,7 @@
 //!                                                              └─ folder: kubeconfigs, logs, audit logs, pids, a script for each process
 //! ```
 //!
-//! Everything here blocks: asynchronous callers give it a thread of its own.
+//! Everything here blocks but the relay that counts bytes: asynchronous callers give it a thread of its own.
 //! Invariant: only processes that were started here are ended: pid and start time have to be those on record.
 //! Invariant: a fleet does not outlive whoever started it, however that ends, unless it is told to ([`Fleet::leave`]).
 
@@ -15,6 +15,7 @@ mod cache;
 mod cluster_api;
 mod fleet;
 mod flux;
+mod meter;
 mod pki;
 mod plane;
 mod processes;
@@ -22,6 +23,7 @@ mod processes;
 pub use self::{
     cache::{Built, Cache, PROGRAMS, Program},
     fleet::{Fleet, Plan},
+    meter::Meter,
     plane::{Certificate, Plane},
     processes::down,
 };

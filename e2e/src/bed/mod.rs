@@ -8,7 +8,6 @@ mod git;
 mod hostile;
 pub mod install;
 mod limit;
-mod meter;
 mod monitoring;
 mod objects;
 mod observer;
@@ -44,7 +43,6 @@ pub use self::{
     git::Git,
     hostile::Hostile,
     limit::{Observer, Sight, What},
-    meter::Meter,
     monitoring::Monitoring,
     objects::{Kind, Objects, kinds, name as name_of},
     observer::{Moment, Workload},

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::{
-    bed::{AGENT, Bed, CONTROLLER, Ground, Meter, kinds},
+    bed::{AGENT, Bed, CONTROLLER, Ground, kinds},
     fleet::{Quality, ROLLED},
 };
 
@@ -100,7 +100,7 @@ async fn through_a_meter(bed: &Bed, cluster: &str) -> Meter {
     let kubeconfig = bed.kubeconfig(cluster);
     let (_, rest) = kubeconfig.split_once("https://").unwrap();
     let address = rest.split('"').next().unwrap();
-    let meter = Meter::before(address).await;
+    let meter = Meter::before(address).await.unwrap();
     let through = kubeconfig.replace(address, meter.address());
     bed.give_kubeconfig(cluster, &through).await;
     meter

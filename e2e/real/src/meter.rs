@@ -1,4 +1,4 @@
-//! A door in front of an API server that counts what passes.
+//! A relay in front of an API server that counts the bytes that pass.
 
 use std::sync::{
     Arc,
@@ -15,6 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 const CHUNK: usize = 16 * 1024;
 
 /// Listens on loopback until it is dropped.
+#[derive(Debug)]
 pub struct Meter {
     address: String,
     bytes: Arc<AtomicU64>,
@@ -22,28 +23,34 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A door that leads to `host:port`.
-    pub async fn before(server: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let bytes = Arc::<AtomicU64>::default();
+    /// A relay to `host:port`.
+    pub async fn before(server: &str) -> std::io::Result<Self> {
+        Self::counting(server, Arc::default()).await
+    }
+
+    /// A relay to `host:port` that adds to a count which relays share.
+    pub async fn counting(server: &str, bytes: Arc<AtomicU64>) -> std::io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?.to_string();
         let (server, counter) = (server.to_owned(), Arc::clone(&bytes));
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let Ok(server) = TcpStream::connect(&server).await else {
                     continue;
                 };
+                // A relay that waits to fill its packets would be in every figure.
+                let _ = (client.set_nodelay(true), server.set_nodelay(true));
                 let ((from_client, to_client), (from_server, to_server)) =
                     (client.into_split(), server.into_split());
                 tokio::spawn(pass(from_client, to_server, Arc::clone(&counter)));
                 tokio::spawn(pass(from_server, to_client, Arc::clone(&counter)));
             }
         });
-        Self {
+        Ok(Self {
             address,
             bytes,
             _task: AbortOnDropHandle::new(task),
-        }
+        })
     }
 
     /// Where it is.

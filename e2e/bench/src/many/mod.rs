@@ -1,0 +1,79 @@
+//! Many modules on each cluster: what an assignment costs, process by process, and whether that grows with its neighbours.
+//!
+//! ```text
+//!   this process ── Modules ──► management API server ◄──relay── muster controller ──relay──► API servers ◄──relay── muster agent
+//!        └── git repository                                                            (one process)          (one for each cluster)
+//! ```
+//!
+//! API servers, controller and agents are processes of their own; every connection is TLS and passes a relay that counts its bytes.
+
+mod processes;
+mod report;
+mod repository;
+mod rollout;
+mod servers;
+mod world;
+
+use std::path::PathBuf;
+
+use muster_controllers::process::until_signalled;
+
+pub use self::servers::serve;
+use self::{report::Row, world::World};
+
+/// What is measured.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Plan {
+    /// Clusters, each with an API server and an agent
+    #[arg(long, default_value_t = 10)]
+    clusters: usize,
+    /// Modules on every cluster, one figure for each
+    #[arg(long, value_delimiter = ',', default_values_t = [10, 40, 120])]
+    modules: Vec<usize>,
+    /// Stages that the clusters are in, one after the other
+    #[arg(long, default_value_t = 1)]
+    stages: usize,
+    /// The management cluster is a kube-apiserver on its etcd
+    #[arg(long)]
+    real: bool,
+    /// Keep the logs of the processes in this folder
+    #[arg(long, value_name = "FOLDER")]
+    logs: Option<PathBuf>,
+}
+
+/// Measures and prints. A signal ends it and its processes.
+pub async fn run(plan: &Plan) -> anyhow::Result<()> {
+    let told = until_signalled()?;
+    tokio::select! {
+        done = all(plan) => done,
+        () = told.cancelled() => anyhow::bail!("it was told to end"),
+    }
+}
+
+async fn all(plan: &Plan) -> anyhow::Result<()> {
+    let mut rows = Vec::new();
+    for &modules in &plan.modules {
+        rows.push(one(plan, modules).await?);
+        report::print(plan, &rows);
+    }
+    Ok(())
+}
+
+/// A fresh world, two versions, a restart in the middle of the third, and a minute of rest.
+async fn one(plan: &Plan, modules: usize) -> anyhow::Result<Row> {
+    let mut world = World::start(plan).await?;
+    let first = rollout::version(&mut world, modules, 1).await?;
+    let second = rollout::version(&mut world, modules, 2).await?;
+    let flips = rollout::flips(&world).await?;
+    let restart = rollout::restart(&mut world, modules, 3).await?;
+    let rest = rollout::rest(&mut world).await?;
+    let memory = world.usage()?;
+    Ok(Row {
+        modules,
+        versions: [first, second],
+        flips,
+        restart,
+        rest,
+        memory,
+    })
+}

@@ -1,0 +1,55 @@
+//! The table.
+
+use std::time::Duration;
+
+use super::{
+    Plan,
+    processes::Usage,
+    rollout::Run,
+    world::{CONNECTIONS, KINDS},
+};
+
+/// What was measured with one number of modules.
+pub struct Row {
+    pub modules: usize,
+    pub versions: [Run; 2],
+    pub flips: Vec<Duration>,
+    pub restart: Duration,
+    pub rest: usize,
+    pub memory: [Usage; 4],
+}
+
+pub fn print(plan: &Plan, rows: &[Row]) {
+    let Some(row) = rows.last() else { return };
+    println!("## {} clusters, {} modules", plan.clusters, row.modules);
+    for (number, run) in row.versions.iter().enumerate() {
+        let each = |amount: f64| amount / run.assignments as f64;
+        println!(
+            "version {}: {:.1} s, {:.1} ms of processor time per assignment, {:.0} KB, {:.2} writes",
+            number + 1,
+            run.time.as_secs_f64(),
+            each(run.processor.iter().sum::<f64>() * 1000.0),
+            each(run.bytes.iter().sum::<u64>() as f64 / 1000.0),
+            each(run.writes.values().sum::<usize>() as f64),
+        );
+        for (kind, processor) in KINDS.iter().zip(run.processor) {
+            println!("    {kind}: {:.1} ms", each(processor * 1000.0));
+        }
+        for (connection, bytes) in CONNECTIONS.iter().zip(run.bytes) {
+            println!("    {connection}: {:.0} KB", each(bytes as f64 / 1000.0));
+        }
+        for (what, count) in &run.writes {
+            println!("    {what}: {:.2}", each(*count as f64));
+        }
+    }
+    let median = row.flips.get(row.flips.len() / 2).copied().unwrap_or_default();
+    println!(
+        "a flip: {:.1} ms; restart in mid-rollout: {:.1} s; writes at rest: {}",
+        median.as_secs_f64() * 1000.0,
+        row.restart.as_secs_f64(),
+        row.rest
+    );
+    for (kind, usage) in KINDS.iter().zip(row.memory) {
+        println!("    {kind}: {:.0} MiB, at most {:.0}", usage.resident, usage.most);
+    }
+}
