@@ -86,10 +86,13 @@ pub struct SyncRow {
     #[schemars(length(min = 1, max = schema::MAX_NAME), regex(pattern = schema::DNS_SUBDOMAIN))]
     pub name: String,
     /// Where the configuration comes from.
+    // Written as a whole: that the API server tracks a manager for each field of each row would be a third of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub source: Option<Source>,
     /// Which part of the source is applied, and how. Absent with a source: all of it, with the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub package: Option<Package>,
     /// Variables evaluated in the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -216,7 +219,8 @@ pub struct AssemblageStatus {
     pub agent: Option<Agent>,
     /// The state of each sync.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
-    #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    // One writer: no manager is tracked for each field of each state.
+    #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "atomic"))]
     pub syncs: Vec<SyncState>,
     /// The last value of reconcile.fluxcd.io/requestedAt that was acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]

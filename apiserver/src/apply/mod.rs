@@ -13,7 +13,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::schema::{Cause, Schema};
 
@@ -169,14 +169,17 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ty: TypeRef<'_>, optio
             .unwrap_or_else(live),
         (Some(_), _) => live(),
     };
-    let after = without_entries(new.clone());
+    let nothing = empty(new);
+    if let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
     if entries.is_empty() && old.is_some() {
         // Ownership was given up, or never tracked: it begins with the first apply.
-        *new = after;
         return;
     }
     let ty = Ty::of(ty);
-    let before = without_entries(old.cloned().unwrap_or_else(|| empty(new)));
+    // With its entries, if it has some: nobody owns them.
+    let before = old.unwrap_or(&nothing);
     let ignored = ignored(options.subresource, options.has_status);
     let request = update::Request {
         force: true,
@@ -185,8 +188,7 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ty: TypeRef<'_>, optio
         ignored: &ignored,
     };
     let manager = Manager::updater(options.manager, options.api_version, options.subresource);
-    let (entries, _) = update::update(&before, &after, ty, &entries, &manager, &request);
-    *new = after;
+    let (entries, _) = update::update(before, new, ty, &entries, &manager, &request);
     managers::write(new, &entries);
     if let Some(old) = old {
         keep_times(old, new);
@@ -208,8 +210,7 @@ pub fn keep_times(old: &Value, new: &mut Value) {
         entries.sort_by_key(Value::to_string);
         entries
     };
-    let same = timeless(old) == timeless(new)
-        && walk::equal(&without_entries(old.clone()), &without_entries(new.clone()));
+    let same = equal_but_entries(old, new) && timeless(old) == timeless(new);
     if let (true, Some(entries)) = (same, old.pointer("/metadata/managedFields"))
         && let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut)
     {
@@ -241,6 +242,18 @@ fn empty(object: &Value) -> Value {
         }
     }
     Value::Object(empty)
+}
+
+/// Whether two objects are equal but for the entries of managers.
+fn equal_but_entries(one: &Value, other: &Value) -> bool {
+    let (Some(ones), Some(others)) = (one.as_object(), other.as_object()) else {
+        return walk::equal(one, other);
+    };
+    let metadata = |object: &Value| without_entries(json!({"metadata": object.get("metadata")}));
+    let fields = || ones.iter().filter(|(name, _)| *name != "metadata");
+    ones.len() == others.len()
+        && fields().all(|(name, one)| others.get(name).is_some_and(|other| walk::equal(one, other)))
+        && walk::equal(&metadata(one), &metadata(other))
 }
 
 fn without_entries(mut object: Value) -> Value {

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::lists::keys_of;
 use super::node::{ListType, Node};
 
 /// The old value of the member `name`.
@@ -10,16 +9,14 @@ pub(super) fn member<'a>(old: Option<&'a Value>, name: &str) -> Option<&'a Value
     old.and_then(|old| old.get(name))
 }
 
-/// The old value of `item` in a list with the schema `list`.
-pub(super) fn item<'a>(old: Option<&'a Value>, list: &Node, item: &Value) -> Option<&'a Value> {
-    if list.list_type != ListType::Map {
+/// The old value of `item`, which stands at `index` of a list with the schema `list`.
+pub(super) fn item<'a>(old: Option<&'a Value>, list: &Node, index: usize, item: &Value) -> Option<&'a Value> {
+    let keys = &list.list_keys;
+    if list.list_type != ListType::Map || keys.iter().any(|key| item.get(key).is_none()) {
         return None;
     }
-    let keys = keys_of(item, &list.list_keys);
-    if keys.len() != list.list_keys.len() {
-        return None;
-    }
-    old?.as_array()?
-        .iter()
-        .find(|old| keys_of(old, &list.list_keys) == keys)
+    let is_it = |old: &&Value| keys.iter().all(|key| old.get(key) == item.get(key));
+    let old = old?.as_array()?;
+    // Most items stay where they were.
+    old.get(index).filter(is_it).or_else(|| old.iter().find(is_it))
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::Value;
 
-use super::rules::Rule;
+use super::rules::{Passed, Rule};
 
 /// The JSON type that a schema asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +129,8 @@ pub(crate) struct Node {
     pub map_type: MapType,
     pub checks: Checks,
     pub rules: Vec<Rule>,
+    /// Of the items of a list: those that the rules passed.
+    pub passed: Passed,
 }
 
 impl Node {
@@ -161,6 +163,7 @@ impl Node {
                 .iter()
                 .filter_map(|rule| Rule::read(rule, schema))
                 .collect(),
+            passed: Passed::default(),
         }
     }
 

@@ -109,34 +109,34 @@ pub(super) fn prepared(
     tracking: Tracking,
 ) -> Result<Value, ApiError> {
     let resource = &*call.resource;
-    let old = respond::presented(resource, live.value.clone());
+    let old = &*respond::shown(resource, &live.value);
     let version = meta::resource_version(&new);
-    if !version.is_empty() && version != "0" && version != meta::resource_version(&old) {
-        return Err(ApiError::modified(&call.named(), meta::name(&old)));
+    if !version.is_empty() && version != "0" && version != meta::resource_version(old) {
+        return Err(ApiError::modified(&call.named(), meta::name(old)));
     }
-    carry_over(call, &old, &mut new);
+    carry_over(call, old, &mut new);
     defaults::fill(resource, &mut new);
-    defaults::carry_over(resource, &old, &mut new);
-    let mut causes = metadata::changes_refused(&old, &new);
+    defaults::carry_over(resource, old, &mut new);
+    let mut causes = metadata::changes_refused(old, &new);
     causes.extend(names::check(resource, &new));
     causes.extend(problems(
         resource,
         &new,
-        Some(&old),
+        Some(old),
         call.target.subresource == "status",
     ));
     refuse_invalid(resource, &new, &causes)?;
-    metadata::keep(&old, &mut new);
+    metadata::keep(old, &mut new);
     if tracking == Tracking::Applied {
-        settle(resource, Some(&old), &mut new);
+        settle(resource, Some(old), &mut new);
     }
-    if resource.counts_generations() && metadata::wants_changed(resource, &old, &new) {
-        meta::set(&mut new, "generation", (meta::generation(&old) + 1).into());
+    if resource.counts_generations() && metadata::wants_changed(resource, old, &new) {
+        meta::set(&mut new, "generation", (meta::generation(old) + 1).into());
     }
     if tracking == Tracking::Update {
         let api_version = resource.api_version();
         track_update(
-            Some(&old),
+            Some(old),
             &mut new,
             resource.type_ref(),
             &update_options(call, options, &api_version),
@@ -171,16 +171,28 @@ fn carry_over(call: &Call<'_>, old: &Value, new: &mut Value) {
             *new = kept;
         }
         sub => {
-            let mut kept = old.clone();
-            copy(new, &mut kept, sub);
+            let written = new["metadata"].take();
+            keep_all_but(sub, old, new);
             for field in ["resourceVersion", "managedFields", "uid"] {
-                meta::set(&mut kept, field, new["metadata"][field].clone());
+                meta::set(new, field, written[field].clone());
             }
-            *new = kept;
         }
     }
     if let (Some(metadata), true) = (new["metadata"].as_object_mut(), old["metadata"].is_object()) {
         restore(metadata, &old["metadata"]);
+    }
+}
+
+/// Gives `new` all fields of `old` but one. What is equal is not copied: it is most of a large object.
+fn keep_all_but(kept: &str, old: &Value, new: &mut Value) {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object_mut()) else {
+        return;
+    };
+    new.retain(|name, _| name == kept || old.contains_key(name));
+    for (name, value) in old.iter().filter(|(name, _)| *name != kept) {
+        if new.get(name) != Some(value) {
+            new.insert(name.clone(), value.clone());
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Responses: the code, the view that the client wants, the text.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use serde::Serialize;
@@ -205,6 +207,19 @@ pub fn presented(resource: &Resource, mut value: Value) -> Value {
         Typing::Custom(_) | Typing::Builtin(_) => {}
     }
     value
+}
+
+/// A stored object as this resource shows it, which is mostly as it is stored.
+pub fn shown<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
+    let is_other = match &resource.typing {
+        Typing::Custom(_) => value["apiVersion"] != resource.api_version().as_str(),
+        Typing::Builtin(_) => resource.storage_api_version != resource.api_version(),
+    };
+    if is_other {
+        Cow::Owned(presented(resource, value.clone()))
+    } else {
+        Cow::Borrowed(value)
+    }
 }
 
 /// An object of this resource as it is stored: what the stored version lacks is lost, what it defaults is filled in.

@@ -368,7 +368,7 @@ pub(super) async fn patch(call: &Call<'_>) -> Response {
     let decoded = decode::json(&call.body)?;
     let mut warnings = Vec::new();
     let object = change::change(call, &options, Tracking::Update, |live| {
-        let shown = respond::presented(&call.resource, live.value.clone());
+        let shown = respond::shown(&call.resource, &live.value);
         let mut new = patched(&call.resource, kind, &shown, &decoded.value)?;
         identify(call, &mut new)?;
         warnings = shape(

@@ -29,7 +29,7 @@ use super::{
 use crate::runtime::{
     Action, Api, CallError, Context, Event, Index, Key, Retry, Retryable, SyncMode, call,
     call::explain,
-    status::{StatusError, patch_if_changed},
+    status::{StatusError, patch_rows_if_changed},
 };
 
 /// Reads at once, while looking at what is there.
@@ -356,10 +356,7 @@ impl Expander {
             )
         };
         let api: Api<K> = self.api();
-        if patch_if_changed(&api, object, old, &new, self.manager)
-            .await?
-            .is_some()
-        {
+        if patch_rows_if_changed(&api, object, old, &new, status::ROWS, self.manager).await? {
             self.tell(object, &new).await;
         }
         Ok(())

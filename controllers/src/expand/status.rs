@@ -11,6 +11,9 @@ use muster_api::{
 
 use super::unclaimed;
 
+/// The list of a status whose entries are written by themselves.
+pub const ROWS: &str = "syncs";
+
 /// How many rows a condition's message names.
 const NAMED: usize = 3;
 

@@ -22,7 +22,7 @@ use super::{
     observation::Observation,
     pins::{self, Known, Pin},
     reasons,
-    rows::{Asks, AssemblageRow, SeenRow},
+    rows::{Asks, Head, SeenRow},
     sight::Pair,
     unit::Unit,
 };
@@ -47,7 +47,7 @@ pub struct Candidate {
     /// What it reports of this module although it has no row of it.
     left: Option<engine::Echo>,
     /// The assemblage of its name, whosever it is.
-    assemblage: Option<Arc<AssemblageRow>>,
+    assemblage: Option<Arc<Head>>,
 }
 
 /// What a pair is to a module.
@@ -105,16 +105,16 @@ impl<'a> Concerns<'a> {
     /// Whoever is selected, has a row or is being changed concerns a module, and whoever only a row still names.
     pub fn about(&self, pair: &Pair) -> Concern {
         let assemblage = pair.assemblage.as_ref();
-        let own = assemblage.filter(|own| own.ours);
+        let own = assemblage.filter(|own| own.head.ours);
         let row = own.and_then(|own| own.of(&self.module));
         let Some(cluster) = &pair.cluster else {
             return match (own, row) {
-                (Some(own), Some(row)) => Concern::Orphan(Box::new(orphan(&own.name, row))),
+                (Some(own), Some(row)) => Concern::Orphan(Box::new(orphan(&own.head.name, row))),
                 _ => Concern::None,
             };
         };
         // Another's of its name before it has a row that is none of this cluster's.
-        let own = own.filter(|own| cluster.disowns(own.owner.as_deref()).is_none());
+        let own = own.filter(|own| cluster.disowns(own.head.owner.as_deref()).is_none());
         let row = row.filter(|_| own.is_some());
         let selected = self
             .selector
@@ -131,7 +131,7 @@ impl<'a> Concerns<'a> {
             row: row.cloned(),
             left: own.and_then(|own| own.left_of(&self.module)).cloned(),
             cluster: Arc::clone(cluster),
-            assemblage: assemblage.cloned(),
+            assemblage: assemblage.map(|assemblage| Arc::clone(&assemblage.head)),
         }))
     }
 }
@@ -323,7 +323,7 @@ fn obstacle<K: Rolled>(cluster: &ClusterRow) -> Option<(Reason, String)> {
     }
 }
 
-fn carrier<K: Rolled>(assemblage: Option<&AssemblageRow>) -> CarrierSeen {
+fn carrier<K: Rolled>(assemblage: Option<&Head>) -> CarrierSeen {
     match assemblage {
         _ if !K::NEEDS_AGENT => CarrierSeen::Controller,
         None => CarrierSeen::Absent,
@@ -337,13 +337,13 @@ fn carrier<K: Rolled>(assemblage: Option<&AssemblageRow>) -> CarrierSeen {
 /// An assemblage of the cluster's name that is not ours, or of a namesake before it.
 fn foreign<K: Rolled>(
     cluster: &ClusterRow,
-    row: Option<&AssemblageRow>,
+    assemblage: Option<&Head>,
     namespace: &str,
 ) -> Option<(Reason, String)> {
-    let row = row?;
-    let rows = row.syncs.len();
-    let why = if row.ours {
-        cluster.disowns(row.owner.as_deref())?
+    let assemblage = assemblage?;
+    let rows = assemblage.foreign_syncs;
+    let why = if assemblage.ours {
+        cluster.disowns(assemblage.owner.as_deref())?
     } else {
         format!(
             "it is not muster's own and has {rows} syncs: rename it, or delete it (nothing in the cluster is touched by that)"

@@ -85,10 +85,11 @@ async fn clusters<K: Rolled>(
         modules,
     };
     let charged = seen.memory.memory.charges.keys().map(UnitId::as_str);
-    if let Again::These(places) = sight.again(&pairs, &new, charged, seen.windows.now)
+    if let Again::These(places) = sight.again(&key.name, &pairs, &new, charged, seen.windows.now)
         && let Ok(changed) = gatherer.replace(&mut sight, &pairs, &places).await?
     {
         gatherer.reader.units(&mut sight, Some(&changed));
+        sight.adopt(pairs);
         return Ok(sight);
     }
     for pair in pairs {

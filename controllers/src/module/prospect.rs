@@ -194,7 +194,7 @@ fn rows<A: Carrier>(assemblages: &[A]) -> Vec<Arc<AssemblageRow>> {
         .iter()
         .map(|assemblage| Arc::new(rows::row(assemblage)))
         .collect();
-    rows.sort_by(|one, other| one.name.cmp(&other.name));
+    rows.sort_by(|one, other| one.head.name.cmp(&other.head.name));
     rows
 }
 

@@ -1,7 +1,7 @@
 //! The rows of assemblages, as far as a module's rollout needs them: small, and all of a fleet's in memory.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
@@ -24,9 +24,21 @@ use crate::{
     runtime::{Index, Key},
 };
 
-/// An assemblage in rows. Whoever reads a fleet's rows shares them: nobody changes one.
+/// An assemblage in rows. Readers share it, and what did not change is shared between its versions: nothing of it is ever changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssemblageRow {
+    /// What concerns every module.
+    pub head: Arc<Head>,
+    /// Its syncs, by name.
+    pub syncs: Vec<Arc<SeenRow>>,
+    /// What the cluster reports of syncs that have no row here, by name: of modules that were removed, or of before this assemblage was
+    /// made. A row that is made for one of them gets a greater token.
+    pub left: Vec<(String, engine::Echo)>,
+}
+
+/// What concerns every module of an assemblage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
     /// Its name.
     pub name: String,
     /// muster's own assemblage of the cluster that it is named after; another's is never written to.
@@ -39,23 +51,56 @@ pub struct AssemblageRow {
     pub agent: Option<Arc<Agent>>,
     /// When it was made.
     pub made: Option<Timestamp>,
-    /// Its syncs.
-    pub syncs: Vec<Arc<SeenRow>>,
-    /// What the cluster reports of syncs that have no row here, by name: of modules that were removed, or of before this assemblage was
-    /// made. A row that is made for one of them gets a greater token.
-    pub left: Vec<(String, engine::Echo)>,
+    /// How many syncs another's assemblage has; of our own that is no matter of every module.
+    pub foreign_syncs: usize,
 }
 
 impl AssemblageRow {
     /// The row of a module.
     pub fn of(&self, module: &str) -> Option<&Arc<SeenRow>> {
-        self.syncs.iter().find(|row| row.name == module)
+        let place = self.syncs.binary_search_by(|row| row.name.as_str().cmp(module));
+        place.ok().and_then(|place| self.syncs.get(place))
     }
 
     /// What the cluster reports of a module that has no row.
     pub fn left_of(&self, module: &str) -> Option<&engine::Echo> {
         let left = self.left.iter().find(|(name, _)| name == module);
         left.map(|(_, report)| report)
+    }
+
+    /// Whether two versions of an assemblage are the same to a module.
+    pub fn is_same_to(&self, module: &str, other: &Self) -> bool {
+        Arc::ptr_eq(&self.head, &other.head)
+            && is_same(self.of(module), other.of(module))
+            && self.left_of(module) == other.left_of(module)
+    }
+
+    /// This version, sharing with the one before what did not change.
+    fn sharing(mut self, before: &Self) -> Self {
+        if self.head == before.head {
+            self.head = Arc::clone(&before.head);
+        }
+        for row in &mut self.syncs {
+            if let Some(old) = before.of(&row.name).filter(|old| *old == row) {
+                *row = Arc::clone(old);
+            }
+        }
+        self
+    }
+
+    /// The modules that a change from `before` concerns.
+    fn concerned<'a>(&'a self, before: &'a Self) -> BTreeSet<&'a str> {
+        let rows = self.syncs.iter().chain(&before.syncs);
+        let names = rows.map(|row| row.name.as_str());
+        names.filter(|module| !self.is_same_to(module, before)).collect()
+    }
+}
+
+/// The very same, or neither.
+pub fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (one, other) => one.is_none() && other.is_none(),
     }
 }
 
@@ -160,7 +205,7 @@ pub struct Echo {
     pub taken: Option<ControlTaken>,
 }
 
-/// An index of the rows of all assemblages of a kind; a changed assemblage concerns every module that has a row in it.
+/// An index of the rows of all assemblages of a kind; a changed assemblage concerns the modules of whose rows something changed in it.
 pub fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
     Index::new(
         |assemblage| Some(Arc::new(row(assemblage))),
@@ -171,6 +216,11 @@ pub fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
                 .collect()
         },
     )
+    .succeeding(|before, row| Arc::new(Arc::unwrap_or_clone(row).sharing(before)))
+    .concerning(|key, before, row| {
+        let modules = row.concerned(before).into_iter();
+        modules.map(|module| Key::new(&key.namespace, module)).collect()
+    })
 }
 
 /// Projects an assemblage.
@@ -179,20 +229,29 @@ pub fn row<A: Carrier>(assemblage: &A) -> AssemblageRow {
     let rows = &assemblage.spec().syncs;
     let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     let without = states.iter().filter(|state| !names.contains(state.name.as_str()));
-    AssemblageRow {
+    let ours = is_ours(assemblage);
+    let states: BTreeMap<&str, &SyncState> =
+        states.iter().map(|state| (state.name.as_str(), state)).collect();
+    let mut syncs: Vec<_> = rows
+        .iter()
+        .enumerate()
+        .map(|(position, sync)| Arc::new(seen(position, sync, states.get(sync.name.as_str()).copied())))
+        .collect();
+    syncs.sort_by(|one, other| one.name.cmp(&other.name));
+    let head = Head {
         name: assemblage.name_any(),
-        ours: is_ours(assemblage),
+        ours,
         deleting: assemblage.meta().deletion_timestamp.is_some(),
         owner: registry::owner(assemblage.meta()).map(str::to_owned),
         made: assemblage.meta().creation_timestamp.as_ref().map(|made| made.0),
         agent: assemblage
             .status()
             .and_then(|status| status.agent.clone().map(Arc::new)),
-        syncs: rows
-            .iter()
-            .enumerate()
-            .map(|(position, sync)| Arc::new(seen(position, sync, states)))
-            .collect(),
+        foreign_syncs: if ours { 0 } else { rows.len() },
+    };
+    AssemblageRow {
+        head: Arc::new(head),
+        syncs,
         left: without
             .map(|state| (state.name.clone(), reported(None, state)))
             .collect(),
@@ -211,13 +270,12 @@ pub fn is_ours<A: Carrier>(assemblage: &A) -> bool {
         && cluster == Some(assemblage.name_any().as_str())
 }
 
-fn seen(position: usize, sync: &SyncRow, states: &[SyncState]) -> SeenRow {
+fn seen(position: usize, sync: &SyncRow, state: Option<&SyncState>) -> SeenRow {
     let asks = match sync.intent() {
         Intent::Carry { .. } => Asks::Carry,
         Intent::Withdraw(how) => Asks::Withdraw(how),
         Intent::Bare => Asks::Bare,
     };
-    let state = states.iter().find(|state| state.name == sync.name);
     SeenRow {
         name: sync.name.clone(),
         position,

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use super::{
     contents::Units,
     facts::{ClusterSeen, Definition},
-    rows::AssemblageRow,
+    rows::{AssemblageRow, Head, is_same},
     windows,
 };
 use crate::{registry::ClusterRow, runtime::Key};
@@ -48,23 +48,19 @@ pub struct Pair {
 
 impl Pair {
     fn name(&self) -> &str {
-        let assemblage = || self.assemblage.as_ref().map_or("", |row| row.name.as_str());
+        let assemblage = || self.assemblage.as_ref().map_or("", |row| row.head.name.as_str());
         self.cluster
             .as_ref()
             .map_or_else(assemblage, |cluster| cluster.name.as_str())
     }
 
-    /// The very same rows: nobody changes one.
-    fn is(&self, other: &Self) -> bool {
-        is_same(self.cluster.as_ref(), other.cluster.as_ref())
-            && is_same(self.assemblage.as_ref(), other.assemblage.as_ref())
-    }
-}
-
-fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-        (one, other) => one.is_none() && other.is_none(),
+    /// The same to a module.
+    fn is(&self, other: &Self, module: &str) -> bool {
+        let assemblages = match (&self.assemblage, &other.assemblage) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one.is_same_to(module, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        assemblages && is_same(self.cluster.as_ref(), other.cluster.as_ref())
     }
 }
 
@@ -85,14 +81,14 @@ pub fn pairs(
         let known = known.filter(|known| {
             known.assemblage.is_some()
                 && is_same(known.cluster.as_ref(), Some(&cluster))
-                && is_same(known.assemblage.as_ref(), assemblages.peek())
+                && is_same(head(known.assemblage.as_ref()), head(assemblages.peek()))
         });
         if known.is_none() {
-            while let Some(before) = assemblages.next_if(|row| row.name < cluster.name) {
+            while let Some(before) = assemblages.next_if(|row| row.head.name < cluster.name) {
                 pairs.push(alone(before));
             }
         }
-        let assemblage = assemblages.next_if(|row| known.is_some() || row.name == cluster.name);
+        let assemblage = assemblages.next_if(|row| known.is_some() || row.head.name == cluster.name);
         pairs.push(Pair {
             cluster: Some(cluster),
             assemblage,
@@ -100,6 +96,10 @@ pub fn pairs(
     }
     pairs.extend(assemblages.map(alone));
     pairs
+}
+
+fn head(assemblage: Option<&Arc<AssemblageRow>>) -> Option<&Arc<Head>> {
+    assemblage.map(|assemblage| &assemblage.head)
 }
 
 /// One cluster in sight.
@@ -150,10 +150,11 @@ impl Sight {
         }
     }
 
-    /// Which of these pairs must be looked at, if this is to become the sight of them on the basis of `new`, while these clusters are
+    /// Which of these pairs must be read, if this is to become what `module` sees of them on the basis of `new`, while these clusters are
     /// being changed, and the windows are asked at this instant.
     pub fn again<'a>(
         &self,
+        module: &str,
         pairs: &[Pair],
         new: &Self,
         charged: impl Iterator<Item = &'a str>,
@@ -164,7 +165,7 @@ impl Sight {
         }
         let both = self.places.iter().zip(pairs).enumerate();
         let differ = both.filter(|(_, (place, pair))| {
-            place.fleeting || !place.pair.is(pair) || self.has_window_change(place, now)
+            place.fleeting || !place.pair.is(pair, module) || self.has_window_change(place, now)
         });
         let mut again: Vec<usize> = differ.map(|(place, _)| place).collect();
         if self.clusters.len() < pairs.len() {
@@ -194,6 +195,13 @@ impl Sight {
         };
         self.clusters.extend(seen.cluster);
         self.places.push(place);
+    }
+
+    /// Goes on from these pairs, all of which were the same to the module or read again: no old version is kept for the next decision.
+    pub fn adopt(&mut self, pairs: Vec<Pair>) {
+        for (place, pair) in self.places.iter_mut().zip(pairs) {
+            place.pair = pair;
+        }
     }
 
     /// Puts a pair that was looked at again in its place; returns where its cluster stands. An error: it came in sight, or went out
@@ -273,13 +281,17 @@ mod tests {
     }
 
     fn assemblage(name: &str) -> Arc<AssemblageRow> {
-        Arc::new(AssemblageRow {
+        let head = Head {
             name: name.to_owned(),
             ours: true,
             deleting: false,
             owner: None,
             agent: None,
             made: None,
+            foreign_syncs: 0,
+        };
+        Arc::new(AssemblageRow {
+            head: Arc::new(head),
             syncs: Vec::new(),
             left: Vec::new(),
         })
@@ -393,7 +405,7 @@ mod tests {
                 basis: Some(basis(1)),
                 ..Sight::default()
             };
-            assert_eq!(before.again(&pairs, &new, [].into_iter(), at(9)), expect);
+            assert_eq!(before.again("web", &pairs, &new, [].into_iter(), at(9)), expect);
         };
         let these = |places: &[usize]| Again::These(places.to_vec());
         check(&|_, _, _| (), these(&[]));
@@ -430,7 +442,7 @@ mod tests {
         let (clusters, assemblages) = fleet();
         let before = sight((clusters.clone(), assemblages.clone()));
         let pairs = pairs(clusters, assemblages, &before);
-        let again = before.again(&pairs, &before, ["eu", "us", "unknown"].into_iter(), at(0));
+        let again = before.again("web", &pairs, &before, ["eu", "us", "unknown"].into_iter(), at(0));
         assert_eq!(again, Again::These(vec![1, 3]));
     }
 

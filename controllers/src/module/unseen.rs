@@ -40,9 +40,9 @@ pub async fn look<K: Rolled>(
 fn holders<'a>(module: &'a str, rows: &'a [Arc<AssemblageRow>]) -> impl Iterator<Item = Holder> + 'a {
     let with_row = rows
         .iter()
-        .filter(move |own| own.ours && own.of(module).is_some());
+        .filter(move |own| own.head.ours && own.of(module).is_some());
     with_row.map(|own| Holder {
-        unit: own.name.as_str().into(),
-        incarnation: own.owner.as_deref().map(Incarnation::of),
+        unit: own.head.name.as_str().into(),
+        incarnation: own.head.owner.as_deref().map(Incarnation::of),
     })
 }

@@ -28,7 +28,6 @@ use muster_api::{
 };
 use muster_driver::RowWrite;
 use parking_lot::Mutex;
-use serde::de::IgnoredAny;
 use tokio::sync::{Mutex as Turn, oneshot};
 
 use super::{
@@ -223,9 +222,9 @@ impl<K: Rolled> Modules<K> {
     async fn patched(&self, assemblage: &Key, what: &str, patch: json_patch::Patch) -> Result<(), Error> {
         let patch = Patch::Json::<()>(patch);
         let assemblages = self.assemblages(assemblage);
-        let request = assemblages.request_to_patch(&assemblage.name, &parameters(), &patch);
+        let parameters = parameters();
         // What it is now, the watch tells.
-        let answer = async { self.context.client.request::<IgnoredAny>(request?).await };
+        let answer = assemblages.patch_metadata(&assemblage.name, &parameters, &patch);
         match call(what, answer).await {
             Ok(_) => Ok(()),
             // A failed test, or the assemblage is gone: somebody was faster.

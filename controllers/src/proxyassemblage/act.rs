@@ -1,13 +1,20 @@
 //! Writing the mirror.
 
-use kube::{Client, ResourceExt, api::PostParams};
+use kube::{
+    Client, ResourceExt,
+    api::{Patch, PatchParams, PostParams, ValidationDirective},
+};
 use muster_api::{
     Assemblage,
     labels::{SYSTEM_NAMESPACE, manager},
 };
 use tracing::info;
 
-use super::{Mirroring, mirror::Mirror, observe::DOWNSTREAM_DEADLINE};
+use super::{
+    Mirroring,
+    mirror::{self, Mirror},
+    observe::DOWNSTREAM_DEADLINE,
+};
 use crate::runtime::{Api, CallError, call_within, strict};
 
 /// What became of a mirror.
@@ -21,7 +28,12 @@ pub(super) struct Outcome {
 
 impl Mirroring {
     /// Writes what was decided, on the version or the absence that it was decided on.
-    pub(super) async fn act(&self, client: &Client, mirror: Mirror) -> Result<Outcome, CallError> {
+    pub(super) async fn act(
+        &self,
+        client: &Client,
+        mirror: Mirror,
+        live: Option<&Assemblage>,
+    ) -> Result<Outcome, CallError> {
         let api: Api<Assemblage> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
         let by = PostParams {
             field_manager: Some(manager::CONTROLLER.to_owned()),
@@ -55,6 +67,9 @@ impl Mirroring {
                     "changing a mirror"
                 );
                 let what = format!("changing Assemblage {SYSTEM_NAMESPACE}/{name}");
+                if let Some(patched) = patched(&api, &what, &wanted, live).await? {
+                    return Ok(patched);
+                }
                 let live =
                     call_within(DOWNSTREAM_DEADLINE, what, strict::replace(&api, &by, &wanted)).await?;
                 Ok(Outcome {
@@ -63,5 +78,39 @@ impl Mirroring {
                 })
             }
         }
+    }
+}
+
+/// Changes rows by a patch, so that reports of other rows meanwhile are no conflict. `None`: it is to be replaced, as what changed is more
+/// than rows, or a test failed.
+async fn patched(
+    api: &Api<Assemblage>,
+    what: &str,
+    wanted: &Assemblage,
+    live: Option<&Assemblage>,
+) -> Result<Option<Outcome>, CallError> {
+    let Some((live, patch)) = live.and_then(|live| Some((live, mirror::patch(live, wanted)?))) else {
+        return Ok(None);
+    };
+    let by = PatchParams {
+        field_manager: Some(manager::CONTROLLER.to_owned()),
+        field_validation: Some(ValidationDirective::Strict),
+        ..PatchParams::default()
+    };
+    let (name, patch) = (wanted.name_any(), Patch::Json::<()>(patch));
+    let answer = call_within(DOWNSTREAM_DEADLINE, what, api.patch_metadata(&name, &by, &patch)).await;
+    match answer {
+        Ok(written) => {
+            let mut now = wanted.clone();
+            now.metadata.resource_version = written.metadata.resource_version;
+            now.metadata.generation = written.metadata.generation;
+            now.status.clone_from(&live.status);
+            Ok(Some(Outcome {
+                live: Some(now),
+                ..Outcome::default()
+            }))
+        }
+        Err(error) if error.is_invalid() => Ok(None),
+        Err(error) => Err(error),
     }
 }

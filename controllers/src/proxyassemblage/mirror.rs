@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use json_patch::Patch;
 use kube::{ResourceExt, core::ObjectMeta};
 use muster_api::{
     Assemblage,
@@ -13,7 +14,9 @@ use muster_api::{
     schema::MAX_LABEL,
 };
 
-use crate::expand::unclaimed;
+use serde_json::json;
+
+use crate::{expand::unclaimed, runtime::entries};
 
 /// The proxy, as far as its mirror goes.
 #[derive(Clone, Debug)]
@@ -84,6 +87,44 @@ pub fn removes(mirror: &Mirror, live: Option<&Assemblage>) -> bool {
     let (Mirror::Replace(next), Some(live)) = (mirror, live) else {
         return false;
     };
+    removes_any(live, next)
+}
+
+/// The patch that makes `next` of `live`, if only rows came or changed, and perhaps the request to reconcile: each row behind a test of
+/// what was there, and all of it behind a test of the origin. `None`: the object is to be replaced.
+pub fn patch(live: &Assemblage, next: &Assemblage) -> Option<Patch> {
+    let origin = live.annotations().get(annotation::ORIGIN)?;
+    let of = |key: &str, object: &Assemblage| object.annotations().get(key).map(|value| json!(value));
+    let place = |key| ["metadata", "annotations", key];
+    let mut steps = vec![
+        entries::test(&["metadata", "uid"], json!(live.uid())),
+        entries::test(&place(annotation::ORIGIN), json!(origin)),
+    ];
+    let request = annotation::RECONCILE_REQUESTED_AT;
+    steps.extend(entries::field(
+        &place(request),
+        of(request, live).as_ref(),
+        of(request, next).as_ref(),
+    ));
+    let mut same = live.metadata.clone();
+    same.annotations.clone_from(&next.metadata.annotations);
+    let is_request =
+        |key: &String| key == request || live.annotations().get(key) == next.annotations().get(key);
+    if same != next.metadata || !next.annotations().keys().all(is_request) || removes_any(live, next) {
+        return None;
+    }
+    // A row always serialises.
+    let rows = |object: &Assemblage| serde_json::to_value(&object.spec.syncs).ok();
+    let (old, new) = (rows(live)?, rows(next)?);
+    steps.extend(entries::list(
+        &["spec", "syncs"],
+        old.as_array()?,
+        new.as_array()?,
+    )?);
+    Some(Patch(steps))
+}
+
+fn removes_any(live: &Assemblage, next: &Assemblage) -> bool {
     let stays: BTreeSet<&str> = next.spec.syncs.iter().map(|row| row.name.as_str()).collect();
     live.spec
         .syncs

@@ -234,7 +234,15 @@ impl Mirroring {
         if mirror::removes(&wanted, live) {
             self.confirm(proxy).await.map_err(BringError::Confirm)?;
         }
-        self.act(client, wanted).await.map_err(BringError::Act)
+        let outcome = self.act(client, wanted, live).await;
+        let key = Key::of(proxy);
+        match &outcome {
+            Ok(Outcome { live: Some(live), .. }) => self.sessions.written(&key, live),
+            Ok(_) => {}
+            // It is not what it was taken for, or that is not known: it is read again.
+            Err(_) => self.sessions.forget(&key),
+        }
+        outcome.map_err(BringError::Act)
     }
 
     /// Ends the watches for proxies that are no more, of which no reconcile tells.

@@ -65,13 +65,16 @@ impl Mirroring {
         }
     }
 
-    /// Reads the mirror, and watches it from there on.
+    /// The mirror as its watch shows it; where there is none, it is read, and watched from there on.
     pub(super) async fn poll(
         &self,
         proxy: &ProxyAssemblage,
         client: &Client,
     ) -> Result<Option<Assemblage>, CallError> {
         let key = Key::of(proxy);
+        if let Some(live) = self.sessions.latest(&key) {
+            return Ok(Some(live));
+        }
         let api: Api<Assemblage> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
         let one = ListParams::default().fields(&format!("metadata.name={}", key.name));
         let list = call_within(
@@ -80,13 +83,14 @@ impl Mirroring {
             api.list(&one),
         )
         .await?;
-        if let Some(version) = list.metadata.resource_version {
-            self.sessions.watch(&key, api, version);
-        }
-        Ok(list
+        let live = list
             .items
             .into_iter()
-            .find(|object| object.name_any() == key.name))
+            .find(|object| object.name_any() == key.name);
+        if let Some(version) = list.metadata.resource_version {
+            self.sessions.watch(&key, api, version, live.as_ref());
+        }
+        Ok(live)
     }
 
     /// Nothing is removed because of rows that are not the present ones: what a watch delivered may be old.

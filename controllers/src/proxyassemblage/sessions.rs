@@ -4,7 +4,7 @@
 //! opens the next session; after failures later and later. A session that is silent beyond its own timeout counts as failed.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,7 +14,10 @@ use std::{
 
 use futures::{Stream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
-use kube::api::{WatchEvent, WatchParams};
+use kube::{
+    ResourceExt,
+    api::{WatchEvent, WatchParams},
+};
 use muster_api::Assemblage;
 use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
@@ -32,6 +35,10 @@ const SESSION: Duration = Duration::from_secs(280);
 const STRAY: f64 = 0.05;
 /// How long after its end a session is given up.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a watch may take to show what was written.
+const SHOWN: SignedDuration = SignedDuration::from_secs(5);
+/// Versions that are known to have been shown: more than are written while one write is answered.
+const RECENT: usize = 64;
 /// The wait after the first failure; it doubles with each further one.
 const FIRST_WAIT: SignedDuration = SignedDuration::from_secs(15);
 /// The longest wait after failures.
@@ -50,7 +57,67 @@ pub struct Sessions {
 struct Session {
     alive: Arc<AtomicBool>,
     failures: Arc<Mutex<Failures>>,
+    latest: Arc<Mutex<Latest>>,
     _task: AbortOnDropHandle<()>,
+}
+
+/// The mirror as it was shown last.
+#[derive(Debug, Default)]
+struct Latest {
+    live: Option<Assemblage>,
+    /// The version that was written here and not shown yet, and until when it is waited for: what is shown before it is older.
+    awaited: Option<(String, Timestamp)>,
+    /// The versions that were shown, the last ones.
+    recent: VecDeque<String>,
+}
+
+impl Latest {
+    fn shown(&mut self, object: Assemblage, now: Timestamp) {
+        self.recent.extend(object.resource_version());
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+        if let Some((version, until)) = &self.awaited
+            && object.resource_version().as_ref() != Some(version)
+            && now < *until
+        {
+            return;
+        }
+        self.awaited = None;
+        self.take(object);
+    }
+
+    /// It was written. An answer may come later than what the watch shows.
+    fn written(&mut self, object: &Assemblage, now: Timestamp) {
+        let Some(version) = object.resource_version() else {
+            return;
+        };
+        let is_live = |live: &Assemblage| live.resource_version().as_ref() == Some(&version);
+        if self.recent.contains(&version) || self.live.as_ref().is_some_and(is_live) {
+            return;
+        }
+        self.take(object.clone());
+        self.awaited = Some((version, now + SHOWN));
+    }
+
+    /// It was read. What the watch showed meanwhile may be newer, and is followed by the rest.
+    fn read(&mut self, object: Option<&Assemblage>) {
+        if let (None, Some(object)) = (&self.live, object) {
+            self.take(object.clone());
+        }
+    }
+
+    fn take(&mut self, mut object: Assemblage) {
+        // As large as the rows, and of no use here.
+        object.metadata.managed_fields = None;
+        self.live = Some(object);
+    }
+
+    /// It is gone, or must be read again.
+    fn forget(&mut self) {
+        self.live = None;
+        self.awaited = None;
+    }
 }
 
 #[derive(Debug, Default)]
@@ -83,11 +150,37 @@ impl Sessions {
             .is_some_and(|session| session.alive.load(Ordering::Relaxed))
     }
 
-    /// Watches the mirror of a proxy from `version` on, unless it is watched already, or failed lately.
-    pub fn watch(&self, proxy: &Key, api: Api<Assemblage>, version: String) {
+    /// The mirror of a proxy as its watch shows it; `None` if it must be read.
+    pub fn latest(&self, proxy: &Key) -> Option<Assemblage> {
+        let sessions = self.by_proxy.lock();
+        let session = sessions
+            .get(proxy)
+            .filter(|session| session.alive.load(Ordering::Relaxed))?;
+        session.latest.lock().live.clone()
+    }
+
+    /// The mirror of a proxy was written.
+    pub fn written(&self, proxy: &Key, live: &Assemblage) {
+        if let Some(session) = self.by_proxy.lock().get(proxy) {
+            session.latest.lock().written(live, self.clock.now());
+        }
+    }
+
+    /// The mirror of a proxy must be read again.
+    pub fn forget(&self, proxy: &Key) {
+        if let Some(session) = self.by_proxy.lock().get(proxy) {
+            session.latest.lock().forget();
+        }
+    }
+
+    /// Watches the mirror of a proxy from `version` on, at which it was `live`, unless it is watched already, or failed lately.
+    pub fn watch(&self, proxy: &Key, api: Api<Assemblage>, version: String, live: Option<&Assemblage>) {
         let mut sessions = self.by_proxy.lock();
         let failures = match sessions.get(proxy) {
-            Some(session) if session.alive.load(Ordering::Relaxed) => return,
+            Some(session) if session.alive.load(Ordering::Relaxed) => {
+                session.latest.lock().read(live);
+                return;
+            }
             Some(session) => Arc::clone(&session.failures),
             None => Arc::default(),
         };
@@ -99,6 +192,8 @@ impl Sessions {
             return;
         }
         let alive = Arc::new(AtomicBool::new(true));
+        let latest = Arc::new(Mutex::new(Latest::default()));
+        latest.lock().read(live);
         let task = follow(Watch {
             proxy: proxy.clone(),
             api,
@@ -106,6 +201,7 @@ impl Sessions {
             length: self.jitter.of(&proxy.to_string()).spread(SESSION, STRAY),
             alive: Arc::clone(&alive),
             failures: Arc::clone(&failures),
+            latest: Arc::clone(&latest),
             clock: self.clock.clone(),
             changed: self.changed.clone(),
         });
@@ -114,6 +210,7 @@ impl Sessions {
             Session {
                 alive,
                 failures,
+                latest,
                 _task: AbortOnDropHandle::new(tokio::spawn(task)),
             },
         );
@@ -137,6 +234,7 @@ struct Watch {
     length: Duration,
     alive: Arc<AtomicBool>,
     failures: Arc<Mutex<Failures>>,
+    latest: Arc<Mutex<Latest>>,
     clock: Clock,
     changed: Pending,
 }
@@ -173,7 +271,12 @@ async fn events(watch: &Watch) -> Result<(), kube::Error> {
     let mut events = watch.api.watch(&parameters, &watch.version).await?.boxed();
     while let Some(event) = events.next().await {
         match event? {
-            WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_) => {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                watch.latest.lock().shown(object, watch.clock.now());
+                watch.changed.add(watch.proxy.clone());
+            }
+            WatchEvent::Deleted(_) => {
+                watch.latest.lock().forget();
                 watch.changed.add(watch.proxy.clone());
             }
             WatchEvent::Bookmark(_) => {}

@@ -9,6 +9,7 @@
 use std::fmt::Debug;
 
 use futures::Stream;
+use http::{HeaderValue, header::ACCEPT};
 use k8s_openapi::api::autoscaling::v1::Scale;
 use kube::{
     Client, Error, Resource, Result,
@@ -19,7 +20,13 @@ use kube::{
     core::{DynamicResourceScope, NamespaceResourceScope, request},
 };
 use muster_api::path::{self, SegmentError};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{
+    Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+
+/// The media type of an answer without spec and status.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// The objects of a kind, in one namespace or in all; its methods are those of [`kube::Api`].
 #[derive(Clone, Debug)]
@@ -134,16 +141,24 @@ impl<K: Resource> Api<K> {
         request.map_err(Error::BuildRequest)
     }
 
-    /// The request that patches an object.
-    pub fn request_to_patch<P: Serialize>(
+    /// Patches the status of an object; the answer is its metadata only, which is not read: what it is now, a watch tells.
+    pub async fn patch_status_briefly<P: Serialize>(
         &self,
         name: &str,
         by: &PatchParams,
         patch: &Patch<P>,
-    ) -> Result<http::Request<Vec<u8>>> {
+    ) -> Result<()>
+    where
+        K: Clone,
+    {
         let (api, name) = self.named(name)?;
-        let request = Request::new(api.resource_url()).patch(&name, by, patch);
-        request.map_err(Error::BuildRequest)
+        let request = Request::new(api.resource_url()).patch_subresource("status", &name, by, patch);
+        let mut request = request.map_err(Error::BuildRequest)?;
+        request
+            .headers_mut()
+            .insert(ACCEPT, HeaderValue::from_static(METADATA));
+        let answer = api.clone().into_client().request::<IgnoredAny>(request).await;
+        answer.map(|IgnoredAny| ())
     }
 
     /// The client that requests go through.

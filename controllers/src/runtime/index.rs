@@ -63,11 +63,17 @@ impl fmt::Display for Key {
 type Project<K, R> = Box<dyn Fn(&K) -> Option<R> + Send + Sync>;
 /// Of a row, whom it concerns.
 type Targets<R> = Box<dyn Fn(&Key, &R) -> Vec<Key> + Send + Sync>;
+/// Of the row of before and the new one, what is kept of them.
+type Succeed<R> = Box<dyn Fn(&R, R) -> R + Send + Sync>;
+/// Of the row of before and the new one, whom the change concerns.
+type Concern<R> = Box<dyn Fn(&Key, &R, &R) -> Vec<Key> + Send + Sync>;
 
 /// Small rows of one watched kind `K`.
 pub struct Index<K, R> {
     row: Project<K, R>,
     targets: Targets<R>,
+    succeed: Option<Succeed<R>>,
+    concern: Option<Concern<R>>,
     state: RwLock<State<R>>,
     synced: watch::Sender<bool>,
     changed: watch::Sender<()>,
@@ -95,6 +101,8 @@ where
         Self {
             row: Box::new(row),
             targets: Box::new(targets),
+            succeed: None,
+            concern: None,
             state: RwLock::new(State {
                 rows: BTreeMap::new(),
                 about: BTreeMap::new(),
@@ -103,6 +111,20 @@ where
             synced: watch::Sender::new(false),
             changed: watch::Sender::new(()),
         }
+    }
+
+    /// A row that follows one of the same key is kept as `succeed` makes it: it may share with the row of before what did not change.
+    #[must_use]
+    pub fn succeeding(mut self, succeed: impl Fn(&R, R) -> R + Send + Sync + 'static) -> Self {
+        self.succeed = Some(Box::new(succeed));
+        self
+    }
+
+    /// A change from one row to another of the same key concerns the targets that `concern` names, instead of all of both.
+    #[must_use]
+    pub fn concerning(mut self, concern: impl Fn(&Key, &R, &R) -> Vec<Key> + Send + Sync + 'static) -> Self {
+        self.concern = Some(Box::new(concern));
+        self
     }
 
     /// The row of `key`.
@@ -255,6 +277,14 @@ where
         if old == Some(&row) {
             return BTreeSet::new();
         }
+        let row = match (old, &self.succeed) {
+            (Some(old), Some(succeed)) => succeed(old, row),
+            (None, _) | (_, None) => row,
+        };
+        let concerned = match (old, &self.concern) {
+            (Some(old), Some(concern)) => Some(concern(&key, old, &row)),
+            (None, _) | (_, None) => None,
+        };
         let before = old.map(|old| (self.targets)(&key, old)).unwrap_or_default();
         let after = (self.targets)(&key, &row);
         state.unlink(&key, &before);
@@ -263,7 +293,7 @@ where
         }
         state.rows.insert(key, row);
         self.changed.send_replace(());
-        before.into_iter().chain(after).collect()
+        concerned.map_or_else(|| before.into_iter().chain(after).collect(), BTreeSet::from_iter)
     }
 }
 

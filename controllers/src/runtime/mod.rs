@@ -18,6 +18,7 @@ pub mod clock;
 pub mod context;
 pub mod controller;
 pub mod deadline;
+pub mod entries;
 pub mod events;
 pub mod guard;
 pub mod index;

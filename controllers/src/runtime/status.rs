@@ -1,7 +1,8 @@
 //! Writing status: only what changed, only on the version that was observed, not at all if nothing but times would change.
 
-use std::fmt::Debug;
+use std::{collections::BTreeSet, fmt::Debug};
 
+use json_patch::PatchOperation;
 use kube::{
     Resource, ResourceExt,
     api::{Patch, PatchParams},
@@ -10,8 +11,11 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::Api;
-use super::call::{CallError, call};
+use super::{
+    Api,
+    call::{CallError, call},
+    entries,
+};
 
 /// A status that could not be written.
 #[derive(Debug, Error)]
@@ -82,6 +86,77 @@ where
     )
     .await?;
     Ok(Some(written))
+}
+
+/// As [`patch_if_changed`], for a status with a long list `rows` of entries with names: only what changed is sent, each step on the
+/// condition that what it replaces is as it was seen, whatever else was written to the object meanwhile. Returns whether something was
+/// sent.
+///
+/// A status that another version of muster wrote may have more in it than is read here: where a condition fails, the whole list is
+/// written, on the condition that the object still has the resourceVersion of `seen`.
+pub async fn patch_rows_if_changed<K, S>(
+    api: &Api<K>,
+    seen: &K,
+    old: Option<&S>,
+    new: &S,
+    rows: &str,
+    manager: &str,
+) -> Result<bool, StatusError>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    S: Serialize,
+{
+    let name = seen.name_any();
+    let what = format!("{} {name}", K::kind(&()));
+    let value = |status: &S| {
+        serde_json::to_value(status).map_err(|source| StatusError::Serialize {
+            what: what.clone(),
+            source,
+        })
+    };
+    let steps = match old {
+        Some(old) => steps(&value(old)?, value(new)?, rows),
+        None => None,
+    };
+    if let Some(mut steps) = steps {
+        if steps.is_empty() {
+            return Ok(false);
+        }
+        let uid = entries::test(&["metadata", "uid"], json!(seen.uid()));
+        steps.insert(0, uid);
+        let parameters = PatchParams {
+            field_manager: Some(manager.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Json::<()>(json_patch::Patch(steps));
+        let sent = api.patch_status_briefly(&name, &parameters, &patch);
+        match call(format!("writing the status of {what}"), sent).await {
+            Ok(()) => return Ok(true),
+            Err(error) if error.is_invalid() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let written = patch_if_changed(api, seen, old, new, manager).await?;
+    Ok(written.is_some())
+}
+
+/// The steps from one status to another; `None` if they are not to be had.
+fn steps(old: &Value, mut new: Value, rows: &str) -> Option<Vec<PatchOperation>> {
+    keep_transition_times(old, &mut new);
+    let (olds, news) = (old.as_object()?, new.as_object()?);
+    let names: BTreeSet<&String> = olds.keys().chain(news.keys()).collect();
+    let fields = names.into_iter().filter(|name| *name != rows);
+    let mut steps: Vec<PatchOperation> = fields
+        .flat_map(|name| entries::field(&["status", name], olds.get(name), news.get(name)))
+        .collect();
+    let list = |of: &Value| {
+        of.get(rows)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
+    steps.extend(entries::list(&["status", rows], &list(old), &list(&new))?);
+    Some(steps)
 }
 
 /// The JSON merge patch that turns `old` into `new`; `None` if they are equal apart from the times of conditions that did not flip.

@@ -1,6 +1,6 @@
 //! Which paths of a value were added, changed, removed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -44,6 +44,9 @@ struct Walk {
 
 impl Walk {
     fn values(&mut self, old: Option<&Value>, new: Option<&Value>, ty: Ty<'_>) {
+        if old == new {
+            return;
+        }
         let (was, is) = (ty.atom().fitting(old), ty.atom().fitting(new));
         let leaf = match (old, new) {
             (_, None) => self.form(&was, old, new),
@@ -114,26 +117,14 @@ impl Walk {
     }
 
     fn lists(&mut self, old: Option<&Value>, new: Option<&Value>, list: &ListTy<'_>) {
-        let steps = |side: Option<&'_ Value>| -> Vec<(String, Value)> {
-            let items = side.and_then(Value::as_array).into_iter().flatten();
-            // Validation has seen that every item has a step.
-            items
-                .filter_map(|item| Some((element::item(list, item).ok()?, item.clone())))
-                .collect()
-        };
-        let (olds, news) = (steps(old), steps(new));
-        let all: BTreeSet<&String> = olds.iter().chain(&news).map(|(step, _)| step).collect();
+        let (olds, news) = (steps(old, list), steps(new, list));
+        let all: BTreeSet<&String> = olds.keys().chain(news.keys()).collect();
         for step in all {
-            let of = |side: &'_ [(String, Value)]| -> Vec<Value> {
-                side.iter()
-                    .filter(|(known, _)| known == step)
-                    .map(|(_, item)| item.clone())
-                    .collect()
-            };
-            let (was, is) = (of(&olds), of(&news));
+            let of = |side: &BTreeMap<String, Vec<_>>| side.get(step).cloned().unwrap_or_default();
+            let (was, is): (Vec<&Value>, Vec<&Value>) = (of(&olds), of(&news));
             self.path.push(step.clone());
             match (was.len(), is.len()) {
-                (0 | 1, 0 | 1) => self.values(was.first(), is.first(), list.element),
+                (0 | 1, 0 | 1) => self.values(was.first().copied(), is.first().copied(), list.element),
                 (0 | 1, _) => {
                     if let Some(was) = was.first() {
                         self.values(Some(was), None, list.element);
@@ -152,6 +143,18 @@ impl Walk {
             self.path.pop();
         }
     }
+}
+
+/// The items of a list by their steps; several have the same if it is not valid.
+fn steps<'a>(side: Option<&'a Value>, list: &ListTy<'_>) -> BTreeMap<String, Vec<&'a Value>> {
+    let mut steps = BTreeMap::<String, Vec<&Value>>::new();
+    for item in side.and_then(Value::as_array).into_iter().flatten() {
+        // Validation has seen that every item has a step.
+        if let Ok(step) = element::item(list, item) {
+            steps.entry(step).or_default().push(item);
+        }
+    }
+    steps
 }
 
 /// Equal values; numbers by what they are, not how they are written.

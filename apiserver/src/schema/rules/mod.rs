@@ -6,15 +6,20 @@
 mod condition;
 mod declared;
 mod field_path;
+mod members;
 mod optional;
+mod passed;
 mod run;
 mod values;
+
+use std::collections::BTreeSet;
 
 use kube_cel::cel::parser::{Expression, Parser};
 use serde_json::{Map, Value, json};
 
 pub(crate) use condition::Condition;
 pub(crate) use field_path::find as member_at;
+pub(crate) use passed::Passed;
 pub(super) use run::run;
 
 use super::cause::{Cause, go_json, reason};
@@ -31,6 +36,8 @@ pub(crate) struct Rule {
     field_path: Option<String>,
     uses_old: bool,
     optional_old: bool,
+    /// The members of the value that the rule and its message are about; `None`: the whole value.
+    members: Option<BTreeSet<String>>,
 }
 
 impl Rule {
@@ -42,14 +49,15 @@ impl Rule {
         let message_expression =
             Some(self::text(rule, "messageExpression").trim()).filter(|text| !text.is_empty());
         let field_path = Some(self::text(rule, "fieldPath")).filter(|path| !path.is_empty());
+        let message_expression = message_expression.and_then(|text| parse(text).ok());
+        let expressions = [Some(&expression), message_expression.as_ref()];
         Some(Self {
             text: text.to_owned(),
             uses_old: uses_old(&expression),
+            members: members::of(expressions.into_iter().flatten()),
             expression: evaluable(expression),
             message: self::text(rule, "message").trim().to_owned(),
-            message_expression: message_expression
-                .and_then(|text| parse(text).ok())
-                .map(evaluable),
+            message_expression: message_expression.map(evaluable),
             reason: self::text(rule, "reason").to_owned(),
             field_path: field_path.and_then(|path| field_path::normal(path, schema).ok()),
             optional_old: rule

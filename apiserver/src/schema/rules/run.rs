@@ -41,6 +41,11 @@ pub(in super::super) fn run(new: &Value, old: Option<&Value>, root: &Node) -> Ve
     causes
 }
 
+/// The hash of an item that did not change; `None` if it did, or no rule is about it.
+fn print(item: &Value, old: Option<&Value>, schema: &Node) -> Option<u64> {
+    (schema.has_rules() && old == Some(item)).then(|| schema.passed.print(item))
+}
+
 struct Place<'a> {
     path: &'a str,
     resource: bool,
@@ -58,7 +63,12 @@ fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &Place<'_>, cause
         Value::Array(items) => {
             let Some(schema) = &node.items else { return };
             for (index, item) in items.iter().enumerate() {
-                let old = correlate::item(old, node, item);
+                let old = correlate::item(old, node, index, item);
+                let print = print(item, old, schema);
+                if print.is_some_and(|print| schema.passed.has(print)) {
+                    continue;
+                }
+                let before = causes.len();
                 let ratchet = place.ratchet.below(old, item, node.list_type == ListType::Map);
                 let path = format!("{}[{index}]", place.path);
                 visit(
@@ -72,6 +82,9 @@ fn visit(new: &Value, old: Option<&Value>, node: &Node, place: &Place<'_>, cause
                     },
                     causes,
                 );
+                if let Some(print) = print.filter(|_| causes.len() == before) {
+                    schema.passed.add(print);
+                }
             }
         }
         Value::Object(members) => {
@@ -114,12 +127,13 @@ impl Ratchet {
 }
 
 fn node_rules(new: &Value, old: Option<&Value>, node: &Node, place: &Place<'_>, causes: &mut Vec<Cause>) {
-    let this = values::typed(new, node, place.resource);
-    let before = old.map(|old| values::typed(old, node, place.resource));
     for rule in &node.rules {
-        if rule.uses_old && before.is_none() && !rule.optional_old {
+        if rule.uses_old && old.is_none() && !rule.optional_old {
             continue;
         }
+        let typed = |value: &Value| values::typed_members(value, node, place.resource, rule.members.as_ref());
+        let this = typed(new);
+        let before = old.filter(|_| rule.uses_old).map(typed);
         let before = match (rule.uses_old, rule.optional_old, &before) {
             (false, ..) => None,
             (true, false, before) => before.clone(),

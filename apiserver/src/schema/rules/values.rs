@@ -2,7 +2,7 @@
 //! properties escaped as Kubernetes escapes them.
 
 use std::cell::LazyCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use base64::Engine;
@@ -63,6 +63,28 @@ fn type_of(value: Cel) -> String {
         Cel::Function(..) | Cel::Opaque(_) => "opaque",
     };
     format!("type {name}")
+}
+
+/// As [`typed`], with these members only, as expressions spell them: a rule about one field of a large object costs one field.
+pub(super) fn typed_members(
+    value: &Value,
+    node: &Node,
+    resource: bool,
+    members: Option<&BTreeSet<String>>,
+) -> Cel {
+    let (Value::Object(all), Some(members)) = (value, members) else {
+        return typed(value, node, resource);
+    };
+    let is_entry = node.additional.schema().is_some();
+    let named = all.iter().filter(|(name, _)| {
+        if is_entry {
+            members.contains(*name)
+        } else {
+            members.contains(&escaped(name))
+        }
+    });
+    let subset = named.map(|(name, value)| (name.clone(), value.clone())).collect();
+    typed(&Value::Object(subset), node, resource)
 }
 
 /// The CEL value of `value` with the schema `node`; `resource`: it has type and metadata whatever the schema says.

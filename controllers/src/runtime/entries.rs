@@ -1,0 +1,174 @@
+//! Patches of lists whose entries have names: only the entries that changed, each behind a test of what it replaces. Pure.
+//!
+//! Of a list of a hundred entries one changes at a time. Sent whole, on the condition that the object has a resourceVersion, it conflicts
+//! with each write of any other field. Invariant: a step is carried out only on the entry that it was decided on.
+
+use std::collections::BTreeMap;
+
+use json_patch::{
+    AddOperation, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation, jsonptr::PointerBuf,
+};
+use serde_json::Value;
+
+/// A place in an object.
+pub type Path<'a> = &'a [&'a str];
+
+/// That a value is what it was when a write was decided.
+pub fn test(path: Path<'_>, value: Value) -> PatchOperation {
+    PatchOperation::Test(TestOperation {
+        path: pointer(path),
+        value,
+    })
+}
+
+/// Puts a value where there was none, or at the end of a list (`-`).
+pub fn add(path: Path<'_>, value: Value) -> PatchOperation {
+    PatchOperation::Add(AddOperation {
+        path: pointer(path),
+        value,
+    })
+}
+
+/// The steps from one value of a field to another.
+pub fn field(path: Path<'_>, old: Option<&Value>, new: Option<&Value>) -> Vec<PatchOperation> {
+    match (old, new) {
+        (Some(old), Some(new)) if old != new => vec![
+            test(path, old.clone()),
+            PatchOperation::Replace(ReplaceOperation {
+                path: pointer(path),
+                value: new.clone(),
+            }),
+        ],
+        (None, Some(new)) => vec![add(path, new.clone())],
+        (Some(old), None) => vec![
+            test(path, old.clone()),
+            PatchOperation::Remove(RemoveOperation { path: pointer(path) }),
+        ],
+        (Some(_), Some(_)) | (None, None) => Vec::new(),
+    }
+}
+
+/// The steps from one list to another. Their order has no meaning: what is new comes last. `None` if an entry has no name of its own.
+pub fn list(path: Path<'_>, old: &[Value], new: &[Value]) -> Option<Vec<PatchOperation>> {
+    by_name(old)?;
+    let mut news = by_name(new)?;
+    let mut steps = Vec::new();
+    // From the end: what goes does not move what is still to be tested.
+    for (place, old) in old.iter().enumerate().rev() {
+        let place = place.to_string();
+        let entry = [path, &[&place]].concat();
+        steps.extend(field(&entry, Some(old), news.remove(name(old)?)));
+    }
+    if !old.is_empty() {
+        let end = [path, &["-"]].concat();
+        steps.extend(news.into_values().map(|new| add(&end, new.clone())));
+    } else if !news.is_empty() {
+        steps.push(add(path, news.into_values().cloned().collect()));
+    }
+    Some(steps)
+}
+
+fn by_name(list: &[Value]) -> Option<BTreeMap<&str, &Value>> {
+    let names: Option<BTreeMap<&str, &Value>> =
+        list.iter().map(|entry| Some((name(entry)?, entry))).collect();
+    names.filter(|names| names.len() == list.len())
+}
+
+fn name(entry: &Value) -> Option<&str> {
+    entry.get("name")?.as_str()
+}
+
+fn pointer(path: Path<'_>) -> PointerBuf {
+    PointerBuf::from_tokens(path.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use json_patch::{Patch, patch};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn entries(of: &[(&str, u8)]) -> Vec<Value> {
+        of.iter()
+            .map(|(name, value)| json!({"name": name, "value": value}))
+            .collect()
+    }
+
+    fn lines(steps: &[PatchOperation]) -> Vec<String> {
+        steps.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn only_what_changed_is_sent_and_tested() {
+        let (old, new) = (
+            entries(&[("a", 1), ("b", 1), ("c", 1)]),
+            entries(&[("a", 1), ("b", 2), ("d", 1)]),
+        );
+        let steps = list(&["spec", "syncs"], &old, &new).unwrap();
+        let expect = [
+            r#"{"op":"test","path":"/spec/syncs/2","value":{"name":"c","value":1}}"#,
+            r#"{"op":"remove","path":"/spec/syncs/2"}"#,
+            r#"{"op":"test","path":"/spec/syncs/1","value":{"name":"b","value":1}}"#,
+            r#"{"op":"replace","path":"/spec/syncs/1","value":{"name":"b","value":2}}"#,
+            r#"{"op":"add","path":"/spec/syncs/-","value":{"name":"d","value":1}}"#,
+        ];
+        assert_eq!(lines(&steps), expect);
+    }
+
+    #[test]
+    fn entries_without_names_of_their_own_are_not_told_apart() {
+        assert_eq!(list(&["l"], &entries(&[("a", 1), ("a", 2)]), &[]), None);
+        assert_eq!(list(&["l"], &[json!({"value": 1})], &[]), None);
+        assert_eq!(list(&["l"], &[], &[json!("a")]), None);
+    }
+
+    fn some() -> impl Strategy<Value = Vec<Value>> {
+        let entries = proptest::collection::btree_map("[a-e]", 0_u8..3, 0..5);
+        let shuffled = entries
+            .prop_map(|all| all.into_iter().collect::<Vec<_>>())
+            .prop_shuffle();
+        shuffled.prop_map(|all| {
+            let pairs = all
+                .iter()
+                .map(|(name, value)| json!({"name": name, "value": value}));
+            pairs.collect()
+        })
+    }
+
+    fn sorted(list: &Value) -> Vec<String> {
+        let mut all: Vec<String> = list
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(Value::to_string)
+            .collect();
+        all.sort();
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn the_steps_lead_from_any_list_to_any_other(old in some(), new in some()) {
+            let steps = list(&["list"], &old, &new).unwrap();
+            let mut object = json!({"list": old});
+            patch(&mut object, &Patch(steps.clone())).unwrap();
+            prop_assert_eq!(sorted(&object["list"]), sorted(&json!(new)));
+            prop_assert_eq!(steps.is_empty(), sorted(&json!(old)) == sorted(&json!(new)));
+        }
+
+        #[test]
+        fn no_step_is_carried_out_on_another_entry(old in some(), new in some(), meanwhile in some()) {
+            let steps = list(&["list"], &old, &new).unwrap();
+            let mut object = json!({"list": meanwhile});
+            let done = patch(&mut object, &Patch(steps.clone())).is_ok();
+            // Where it is carried out, every entry that it replaced or removed stood where it was.
+            let stood = steps.iter().all(|step| match step {
+                PatchOperation::Test(test) => json!({"list": meanwhile}).pointer(test.path.as_str()) == Some(&test.value),
+                _ => true,
+            });
+            prop_assert!(!done || stood);
+        }
+    }
+}
