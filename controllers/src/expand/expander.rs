@@ -29,7 +29,7 @@ use super::{
 use crate::runtime::{
     Action, Api, CallError, Context, Event, Index, Key, Retry, Retryable, SyncMode, call,
     call::explain,
-    status::{StatusError, patch_rows_if_changed},
+    status::{Reports, StatusError},
 };
 
 /// Reads at once, while looking at what is there.
@@ -105,6 +105,7 @@ pub struct Expander {
     pub(super) sources: Arc<Index<GitRepository, SourceRow>>,
     pub(super) needs: Arc<Needs>,
     pub(super) memory: Memory,
+    reports: Reports<AssemblageStatus>,
 }
 
 impl Expander {
@@ -140,6 +141,7 @@ impl Expander {
             )),
             needs,
             memory: Memory::default(),
+            reports: Reports::new(status::ROWS, manager),
         }
     }
 
@@ -356,7 +358,7 @@ impl Expander {
             )
         };
         let api: Api<K> = self.api();
-        if patch_rows_if_changed(&api, object, old, &new, status::ROWS, self.manager).await? {
+        if self.reports.write(&api, object, old, &new).await? {
             self.tell(object, &new).await;
         }
         Ok(())

@@ -23,7 +23,7 @@ use super::{
     settings::{self, RemoteTarget},
     targets::Identity,
 };
-use crate::runtime::{Api, Changes, Key, Unreadable, call, call::explain};
+use crate::runtime::{Api, Changes, Key, Unreadable, call, call::explain, version::is_as_new};
 
 /// So many inventories that were written, and not watched since, are kept before the others are looked for and dropped.
 const SLACK: usize = 256;
@@ -55,14 +55,8 @@ impl Written {
         if self.uid != object.uid() {
             return true;
         }
-        let (Some(written), Some(watched)) = (&self.version, object.resource_version()) else {
-            return false;
-        };
-        match (written.parse::<u64>(), watched.parse::<u64>()) {
-            (Ok(written), Ok(watched)) => watched >= written,
-            // Versions of a server that does not count cannot be compared; the watch is soon as new.
-            (Ok(_) | Err(_), _) => true,
-        }
+        let watched = object.metadata.resource_version.as_deref();
+        self.version.is_some() && watched.is_some() && is_as_new(watched, self.version.as_deref())
     }
 }
 

@@ -21,16 +21,22 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use kube::{Client, ResourceExt, runtime::reflector::Store};
-use muster_api::{Assemblage, ProxyAssemblage, assemblage::Agent, labels::annotation};
+use muster_api::{
+    Assemblage, ProxyAssemblage,
+    assemblage::{Agent, AssemblageStatus},
+    labels::{annotation, manager},
+};
 use thiserror::Error;
 use tokio::sync::{OnceCell, Semaphore};
 
 use self::{act::Outcome, mirror::Proxy, observe::Reach, sessions::Sessions, values::Rows};
 use crate::{
     bindings::Objects,
-    expand::decide::Away,
+    expand::{self, decide::Away},
     runtime::{
-        Action, CallError, Context, Key, Retry, Retryable, Runner, call::explain, status::StatusError,
+        Action, CallError, Context, Key, Retry, Retryable, Runner,
+        call::explain,
+        status::{Reports, StatusError},
     },
     targeted,
 };
@@ -93,6 +99,7 @@ pub struct Mirroring {
     objects: Arc<Objects>,
     /// Turns to write here.
     writers: Semaphore,
+    reports: Reports<AssemblageStatus>,
     /// The uid of this cluster's `kube-system`, read once.
     identity: OnceCell<String>,
 }
@@ -120,6 +127,7 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
         sessions,
         objects,
         writers: Semaphore::new(WRITERS),
+        reports: Reports::new(expand::status::ROWS, manager::CONTROLLER),
         identity: OnceCell::new(),
     });
     tokio::select! {
@@ -249,8 +257,9 @@ impl Mirroring {
     async fn sweep(&self, present: &Store<ProxyAssemblage>) {
         loop {
             tokio::time::sleep(SWEEP).await;
-            self.sessions
-                .retain(|key| present.get(&key.object_ref()).is_some());
+            let lives = |key: &Key| present.get(&key.object_ref()).is_some();
+            self.sessions.retain(lives);
+            self.reports.retain(lives);
         }
     }
 

@@ -4,7 +4,7 @@
 //! opens the next session; after failures later and later. A session that is silent beyond its own timeout counts as failed.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -26,7 +26,7 @@ use tracing::debug;
 use crate::runtime::Api;
 use crate::{
     expand::Pending,
-    runtime::{Clock, Jitter, Key, call::explain},
+    runtime::{Clock, Jitter, Key, call::explain, version::is_as_new},
 };
 
 /// How long a server keeps one watch open, within [`STRAY`]: clients may ask for at most 295 s.
@@ -35,10 +35,6 @@ const SESSION: Duration = Duration::from_secs(280);
 const STRAY: f64 = 0.05;
 /// How long after its end a session is given up.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long a watch may take to show what was written.
-const SHOWN: SignedDuration = SignedDuration::from_secs(5);
-/// Versions that are known to have been shown: more than are written while one write is answered.
-const RECENT: usize = 64;
 /// The wait after the first failure; it doubles with each further one.
 const FIRST_WAIT: SignedDuration = SignedDuration::from_secs(15);
 /// The longest wait after failures.
@@ -61,62 +57,21 @@ struct Session {
     _task: AbortOnDropHandle<()>,
 }
 
-/// The mirror as it was shown last.
+/// The mirror as it was shown or written last; `None` if it must be read.
 #[derive(Debug, Default)]
-struct Latest {
-    live: Option<Assemblage>,
-    /// The version that was written here and not shown yet, and until when it is waited for: what is shown before it is older.
-    awaited: Option<(String, Timestamp)>,
-    /// The versions that were shown, the last ones.
-    recent: VecDeque<String>,
-}
+struct Latest(Option<Assemblage>);
 
 impl Latest {
-    fn shown(&mut self, object: Assemblage, now: Timestamp) {
-        self.recent.extend(object.resource_version());
-        if self.recent.len() > RECENT {
-            self.recent.pop_front();
-        }
-        if let Some((version, until)) = &self.awaited
-            && object.resource_version().as_ref() != Some(version)
-            && now < *until
-        {
-            return;
-        }
-        self.awaited = None;
-        self.take(object);
-    }
-
-    /// It was written. An answer may come later than what the watch shows.
-    fn written(&mut self, object: &Assemblage, now: Timestamp) {
-        let Some(version) = object.resource_version() else {
-            return;
-        };
-        let is_live = |live: &Assemblage| live.resource_version().as_ref() == Some(&version);
-        if self.recent.contains(&version) || self.live.as_ref().is_some_and(is_live) {
-            return;
-        }
-        self.take(object.clone());
-        self.awaited = Some((version, now + SHOWN));
-    }
-
-    /// It was read. What the watch showed meanwhile may be newer, and is followed by the rest.
-    fn read(&mut self, object: Option<&Assemblage>) {
-        if let (None, Some(object)) = (&self.live, object) {
-            self.take(object.clone());
-        }
-    }
-
+    /// It was shown, read or written. What a watch shows may be older than what was written meanwhile, and an answer may come later than
+    /// what the watch shows.
     fn take(&mut self, mut object: Assemblage) {
-        // As large as the rows, and of no use here.
-        object.metadata.managed_fields = None;
-        self.live = Some(object);
-    }
-
-    /// It is gone, or must be read again.
-    fn forget(&mut self) {
-        self.live = None;
-        self.awaited = None;
+        let version = |object: &Assemblage| object.resource_version();
+        let before = self.0.as_ref().and_then(version);
+        if is_as_new(version(&object).as_deref(), before.as_deref()) {
+            // As large as the rows, and of no use here.
+            object.metadata.managed_fields = None;
+            self.0 = Some(object);
+        }
     }
 }
 
@@ -156,20 +111,20 @@ impl Sessions {
         let session = sessions
             .get(proxy)
             .filter(|session| session.alive.load(Ordering::Relaxed))?;
-        session.latest.lock().live.clone()
+        session.latest.lock().0.clone()
     }
 
     /// The mirror of a proxy was written.
     pub fn written(&self, proxy: &Key, live: &Assemblage) {
         if let Some(session) = self.by_proxy.lock().get(proxy) {
-            session.latest.lock().written(live, self.clock.now());
+            session.latest.lock().take(live.clone());
         }
     }
 
     /// The mirror of a proxy must be read again.
     pub fn forget(&self, proxy: &Key) {
         if let Some(session) = self.by_proxy.lock().get(proxy) {
-            session.latest.lock().forget();
+            *session.latest.lock() = Latest::default();
         }
     }
 
@@ -178,7 +133,8 @@ impl Sessions {
         let mut sessions = self.by_proxy.lock();
         let failures = match sessions.get(proxy) {
             Some(session) if session.alive.load(Ordering::Relaxed) => {
-                session.latest.lock().read(live);
+                live.into_iter()
+                    .for_each(|live| session.latest.lock().take(live.clone()));
                 return;
             }
             Some(session) => Arc::clone(&session.failures),
@@ -192,8 +148,9 @@ impl Sessions {
             return;
         }
         let alive = Arc::new(AtomicBool::new(true));
-        let latest = Arc::new(Mutex::new(Latest::default()));
-        latest.lock().read(live);
+        let mut latest = Latest::default();
+        live.into_iter().for_each(|live| latest.take(live.clone()));
+        let latest = Arc::new(Mutex::new(latest));
         let task = follow(Watch {
             proxy: proxy.clone(),
             api,
@@ -272,11 +229,11 @@ async fn events(watch: &Watch) -> Result<(), kube::Error> {
     while let Some(event) = events.next().await {
         match event? {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                watch.latest.lock().shown(object, watch.clock.now());
+                watch.latest.lock().take(object);
                 watch.changed.add(watch.proxy.clone());
             }
             WatchEvent::Deleted(_) => {
-                watch.latest.lock().forget();
+                *watch.latest.lock() = Latest::default();
                 watch.changed.add(watch.proxy.clone());
             }
             WatchEvent::Bookmark(_) => {}

@@ -6,18 +6,14 @@ use muster_api::{
     assemblage::{Agent, AssemblageStatus, SyncState},
     cluster::NotReady,
     conditions::{AGENT_OUTDATED, Conditions, REACHABLE, Status, bounded, find},
-    labels::manager,
     reasons::{EventReason, ObjectReason, Reason},
 };
 
 use super::{Mirroring, ProxyError, copy, mirror::Proxy, mirror::unclaimed_rows, values::Rows, versions};
 use crate::runtime::Api;
 use crate::{
-    expand::{
-        decide::Away,
-        status::{self as expanded, ROWS},
-    },
-    runtime::{CallError, Event, call::explain, status::patch_rows_if_changed},
+    expand::{decide::Away, status as expanded},
+    runtime::{CallError, Event, call::explain},
 };
 
 /// The longest request to reconcile that is echoed.
@@ -179,8 +175,9 @@ impl Mirroring {
         let api: Api<ProxyAssemblage> = Api::namespaced(self.context.client.clone(), &self.context.namespace);
         // The semaphore is never closed, so there always comes a permit.
         let _turn = self.writers.acquire().await.ok();
-        let old = proxy.status.as_ref();
-        patch_rows_if_changed(&api, proxy, old, status, ROWS, manager::CONTROLLER).await?;
+        self.reports
+            .write(&api, proxy, proxy.status.as_ref(), status)
+            .await?;
         Ok(())
     }
 }

@@ -20,10 +20,7 @@ use kube::{
     core::{DynamicResourceScope, NamespaceResourceScope, request},
 };
 use muster_api::path::{self, SegmentError};
-use serde::{
-    Serialize,
-    de::{DeserializeOwned, IgnoredAny},
-};
+use serde::{Serialize, de::DeserializeOwned};
 
 /// The media type of an answer without spec and status.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -141,13 +138,13 @@ impl<K: Resource> Api<K> {
         request.map_err(Error::BuildRequest)
     }
 
-    /// Patches the status of an object; the answer is its metadata only, which is not read: what it is now, a watch tells.
+    /// Patches the status of an object; the answer is its metadata only, of which this is the resourceVersion: what it is now, a watch tells.
     pub async fn patch_status_briefly<P: Serialize>(
         &self,
         name: &str,
         by: &PatchParams,
         patch: &Patch<P>,
-    ) -> Result<()>
+    ) -> Result<Option<String>>
     where
         K: Clone,
     {
@@ -157,8 +154,9 @@ impl<K: Resource> Api<K> {
         request
             .headers_mut()
             .insert(ACCEPT, HeaderValue::from_static(METADATA));
-        let answer = api.clone().into_client().request::<IgnoredAny>(request).await;
-        answer.map(|IgnoredAny| ())
+        let client = api.clone().into_client();
+        let answer: PartialObjectMeta<K> = client.request(request).await?;
+        Ok(answer.metadata.resource_version)
     }
 
     /// The client that requests go through.

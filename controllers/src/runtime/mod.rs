@@ -29,6 +29,7 @@ pub mod sendable;
 pub mod status;
 pub mod strict;
 pub mod unreadable;
+pub mod version;
 pub mod watch;
 
 pub use api::Api;

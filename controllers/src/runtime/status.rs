@@ -1,20 +1,26 @@
 //! Writing status: only what changed, only on the version that was observed, not at all if nothing but times would change.
 
-use std::{collections::BTreeSet, fmt::Debug};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    sync::Arc,
+};
 
 use json_patch::PatchOperation;
 use kube::{
     Resource, ResourceExt,
     api::{Patch, PatchParams},
 };
+use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use super::{
-    Api,
+    Api, Key,
     call::{CallError, call},
     entries,
+    version::is_as_new,
 };
 
 /// A status that could not be written.
@@ -88,61 +94,130 @@ where
     Ok(Some(written))
 }
 
-/// As [`patch_if_changed`], for a status with a long list `rows` of entries with names: only what changed is sent, each step on the
-/// condition that what it replaces is as it was seen, whatever else was written to the object meanwhile. Returns whether something was
-/// sent.
+/// Statuses with a long list `rows` of entries with names, of one kind, of which this process is the only writer.
 ///
-/// A status that another version of muster wrote may have more in it than is read here: where a condition fails, the whole list is
-/// written, on the condition that the object still has the resourceVersion of `seen`.
-pub async fn patch_rows_if_changed<K, S>(
-    api: &Api<K>,
-    seen: &K,
-    old: Option<&S>,
-    new: &S,
-    rows: &str,
-    manager: &str,
-) -> Result<bool, StatusError>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-    S: Serialize,
-{
-    let name = seen.name_any();
-    let what = format!("{} {name}", K::kind(&()));
-    let value = |status: &S| {
-        serde_json::to_value(status).map_err(|source| StatusError::Serialize {
-            what: what.clone(),
-            source,
-        })
-    };
-    let steps = match old {
-        Some(old) => steps(&value(old)?, value(new)?, rows),
-        None => None,
-    };
-    if let Some(mut steps) = steps {
-        if steps.is_empty() {
-            return Ok(false);
-        }
-        let uid = entries::test(&["metadata", "uid"], json!(seen.uid()));
-        steps.insert(0, uid);
-        let parameters = PatchParams {
-            field_manager: Some(manager.to_owned()),
-            ..PatchParams::default()
-        };
-        let patch = Patch::Json::<()>(json_patch::Patch(steps));
-        let sent = api.patch_status_briefly(&name, &parameters, &patch);
-        match call(format!("writing the status of {what}"), sent).await {
-            Ok(()) => return Ok(true),
-            Err(error) if error.is_invalid() => {}
-            Err(error) => return Err(error.into()),
+/// What was written last is remembered until the watch shows it: a status that differs from what a watch shows may be the one that was
+/// just written. Bounded by the objects that there are: [`Reports::retain`].
+#[derive(Debug)]
+pub struct Reports<S> {
+    rows: &'static str,
+    manager: &'static str,
+    written: Mutex<BTreeMap<Key, Written<S>>>,
+}
+
+#[derive(Debug)]
+struct Written<S> {
+    uid: Option<String>,
+    version: Option<String>,
+    status: Arc<S>,
+}
+
+impl<S: Serialize + DeserializeOwned> Reports<S> {
+    /// None was written yet.
+    pub fn new(rows: &'static str, manager: &'static str) -> Self {
+        Self {
+            rows,
+            manager,
+            written: Mutex::default(),
         }
     }
-    let written = patch_if_changed(api, seen, old, new, manager).await?;
-    Ok(written.is_some())
+
+    /// Forgets the objects that are no more.
+    pub fn retain(&self, lives: impl Fn(&Key) -> bool) {
+        self.written.lock().retain(|key, _| lives(key));
+    }
+
+    /// As [`patch_if_changed`], but only what changed is sent, each step on the condition that what it replaces is as it was written last,
+    /// whatever else was written to the object meanwhile. Returns whether something was sent.
+    ///
+    /// A status that another process or version of muster wrote may be another, or have more in it than is read here: where a condition
+    /// fails, the whole list is written, on the condition that the object still has the resourceVersion of `seen`.
+    pub async fn write<K>(
+        &self,
+        api: &Api<K>,
+        seen: &K,
+        old: Option<&S>,
+        new: &S,
+    ) -> Result<bool, StatusError>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let (key, name) = (Key::of(seen), seen.name_any());
+        let what = format!("{} {key}", K::kind(&()));
+        let value = |status: &S| {
+            serde_json::to_value(status).map_err(|source| StatusError::Serialize {
+                what: what.clone(),
+                source,
+            })
+        };
+        let mut new_value = value(new)?;
+        let before = self.last(&key, seen).map(|status| value(&status));
+        let before = before.or_else(|| old.map(value)).transpose()?;
+        if let Some(before) = &before {
+            keep_transition_times(before, &mut new_value);
+        }
+        let steps = before.and_then(|before| steps(&before, &new_value, self.rows));
+        if let Some(mut steps) = steps {
+            if steps.is_empty() {
+                return Ok(false);
+            }
+            steps.insert(0, entries::test(&["metadata", "uid"], json!(seen.uid())));
+            let parameters = PatchParams {
+                field_manager: Some(self.manager.to_owned()),
+                ..PatchParams::default()
+            };
+            let patch = Patch::Json::<()>(json_patch::Patch(steps));
+            let sent = api.patch_status_briefly(&name, &parameters, &patch);
+            match call(format!("writing the status of {what}"), sent).await {
+                Ok(version) => {
+                    self.keep(key, seen, version, new_value);
+                    return Ok(true);
+                }
+                Err(error) if error.is_invalid() => {}
+                Err(error) => {
+                    // It may have been carried out.
+                    self.written.lock().remove(&key);
+                    return Err(error.into());
+                }
+            }
+        }
+        self.written.lock().remove(&key);
+        let mut new_value = value(new)?;
+        if let Some(old) = old {
+            keep_transition_times(&value(old)?, &mut new_value);
+        }
+        let written = patch_if_changed(api, seen, old, new, self.manager).await?;
+        let is_written = written.is_some();
+        if let Some(written) = written {
+            self.keep(key, seen, written.resource_version(), new_value);
+        }
+        Ok(is_written)
+    }
+
+    /// What was written last of an object, if it is newer than what the watch shows.
+    fn last(&self, key: &Key, seen: &impl Resource) -> Option<Arc<S>> {
+        let mut written = self.written.lock();
+        let own = written.get(key)?;
+        let watched = seen.meta().resource_version.as_deref();
+        if own.uid == seen.meta().uid && !is_as_new(watched, own.version.as_deref()) {
+            return Some(Arc::clone(&own.status));
+        }
+        written.remove(key);
+        None
+    }
+
+    fn keep(&self, key: Key, seen: &impl Resource, version: Option<String>, status: Value) {
+        // It was made of such a status.
+        if let Ok(status) = serde_json::from_value(status) {
+            let (uid, status) = (seen.meta().uid.clone(), Arc::new(status));
+            let written = Written { uid, version, status };
+            self.written.lock().insert(key, written);
+        }
+    }
 }
 
 /// The steps from one status to another; `None` if they are not to be had.
-fn steps(old: &Value, mut new: Value, rows: &str) -> Option<Vec<PatchOperation>> {
-    keep_transition_times(old, &mut new);
+fn steps(old: &Value, new: &Value, rows: &str) -> Option<Vec<PatchOperation>> {
     let (olds, news) = (old.as_object()?, new.as_object()?);
     let names: BTreeSet<&String> = olds.keys().chain(news.keys()).collect();
     let fields = names.into_iter().filter(|name| *name != rows);
@@ -155,7 +230,7 @@ fn steps(old: &Value, mut new: Value, rows: &str) -> Option<Vec<PatchOperation>>
             .cloned()
             .unwrap_or_default()
     };
-    steps.extend(entries::list(&["status", rows], &list(old), &list(&new))?);
+    steps.extend(entries::list(&["status", rows], &list(old), &list(new))?);
     Some(steps)
 }
 
