@@ -27,7 +27,7 @@ use super::{
     wish::{Values, wish},
 };
 use crate::runtime::{
-    Action, Api, CallError, Context, Event, Index, Key, Retry, Retryable, SyncMode, call,
+    Action, Api, CallError, Context, Event, Index, Key, Pace, Retry, Retryable, SyncMode, call,
     call::explain,
     status::{Reports, StatusError},
 };
@@ -177,6 +177,7 @@ impl Expander {
         if object.meta().deletion_timestamp.is_some() {
             return Ok(Action::await_change());
         }
+        let pace = Pace::begin();
         let wishes = self.wish(object, setting);
         self.need(object, &wishes);
         let suspended = !setting.suspend || self.suspend(object, &wishes).await?;
@@ -190,7 +191,9 @@ impl Expander {
             .chain(setting.again)
             .min();
         let done = self.carry_out(plans).await;
-        self.report(object, done.states).await?;
+        if self.report(object, done.states).await? {
+            pace.gather().await;
+        }
         if done.again || !suspended {
             return Err(ExpandError::Again(Key::of(object)));
         }
@@ -343,7 +346,8 @@ impl Expander {
         names::kustomization(&self.context.namespace, &object.name_any(), &row.name)
     }
 
-    async fn report<K: Assembled>(&self, object: &K, states: Vec<SyncState>) -> Result<(), ExpandError> {
+    /// Whether something was written.
+    async fn report<K: Assembled>(&self, object: &K, states: Vec<SyncState>) -> Result<bool, ExpandError> {
         let old = object.state();
         let conditions = status::conditions(&states);
         let new = AssemblageStatus {
@@ -358,10 +362,11 @@ impl Expander {
             )
         };
         let api: Api<K> = self.api();
-        if self.reports.write(&api, object, old, &new).await? {
+        let is_written = self.reports.write(&api, object, old, &new).await?;
+        if is_written {
             self.tell(object, &new).await;
         }
-        Ok(())
+        Ok(is_written)
     }
 
     /// Events about rows that came to something else than before.

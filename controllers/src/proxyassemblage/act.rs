@@ -102,6 +102,7 @@ async fn patched(
     match answer {
         Ok(written) => {
             let mut now = wanted.clone();
+            now.spec.syncs = mirror::in_place(&live.spec.syncs, &wanted.spec.syncs);
             now.metadata.resource_version = written.metadata.resource_version;
             now.metadata.generation = written.metadata.generation;
             now.status.clone_from(&live.status);

@@ -124,6 +124,16 @@ pub fn patch(live: &Assemblage, next: &Assemblage) -> Option<Patch> {
     Some(Patch(steps))
 }
 
+/// The rows as [`patch`] leaves them: those that were there in their places, and what is new behind them.
+pub fn in_place(before: &[SyncRow], wanted: &[SyncRow]) -> Vec<SyncRow> {
+    let mut wanted: BTreeMap<&str, &SyncRow> = wanted.iter().map(|row| (row.name.as_str(), row)).collect();
+    let there: Vec<&SyncRow> = before
+        .iter()
+        .filter_map(|row| wanted.remove(row.name.as_str()))
+        .collect();
+    there.into_iter().chain(wanted.into_values()).cloned().collect()
+}
+
 fn removes_any(live: &Assemblage, next: &Assemblage) -> bool {
     let stays: BTreeSet<&str> = next.spec.syncs.iter().map(|row| row.name.as_str()).collect();
     live.spec

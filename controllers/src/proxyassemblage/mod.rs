@@ -34,7 +34,7 @@ use crate::{
     bindings::Objects,
     expand::{self, decide::Away},
     runtime::{
-        Action, CallError, Context, Key, Retry, Retryable, Runner,
+        Action, CallError, Context, Key, Pace, Retry, Retryable, Runner,
         call::explain,
         status::{Reports, StatusError},
     },
@@ -147,6 +147,7 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
         Reach::Ready(client) => client,
         Reach::Away(away) => return mirroring.stand_by(&proxy, &away).await,
     };
+    let pace = Pace::begin();
     let mut rows = mirroring.rows(&proxy).await;
     let live = match mirroring.poll(&proxy, &client).await {
         Ok(live) => live,
@@ -172,7 +173,7 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
         Err(BringError::Confirm(error)) => return Err(error),
     };
     let kept = rows.refused.keys().cloned().collect();
-    mirroring
+    let is_reported = mirroring
         .report(
             &proxy,
             &view(&proxy, &origin, &rows, &kept),
@@ -181,6 +182,9 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
             outcome.foreign.as_deref(),
         )
         .await?;
+    if is_reported || outcome.live.is_some() {
+        pace.gather().await;
+    }
     Ok(Action::requeue(mirroring.next_poll(&key)))
 }
 

@@ -20,7 +20,7 @@ use crate::{
 const MAX_REQUEST: usize = 256;
 
 impl Mirroring {
-    /// What the cluster reports.
+    /// What the cluster reports. Whether something was written.
     pub(super) async fn report(
         &self,
         proxy: &ProxyAssemblage,
@@ -28,7 +28,7 @@ impl Mirroring {
         rows: &Rows,
         live: Option<&Assemblage>,
         foreign: Option<&str>,
-    ) -> Result<(), ProxyError> {
+    ) -> Result<bool, ProxyError> {
         if let Some(origin) = foreign {
             return self.report_conflict(proxy, origin).await;
         }
@@ -53,7 +53,7 @@ impl Mirroring {
     }
 
     /// Another origin's Assemblage has the name.
-    async fn report_conflict(&self, proxy: &ProxyAssemblage, origin: &str) -> Result<(), ProxyError> {
+    async fn report_conflict(&self, proxy: &ProxyAssemblage, origin: &str) -> Result<bool, ProxyError> {
         let origin = if origin.is_empty() {
             "nobody's proxy (it has no origin)"
         } else {
@@ -79,7 +79,8 @@ impl Mirroring {
             .and_then(|status| find(&status.conditions, "Ready"))
             .map(|ready| ready.reason.as_str());
         let is_new = before != Some(Reason::NameConflict.as_str());
-        self.write(proxy, &self.status(proxy, states.collect(), &conditions))
+        let is_written = self
+            .write(proxy, &self.status(proxy, states.collect(), &conditions))
             .await?;
         if is_new {
             self.context
@@ -90,11 +91,11 @@ impl Mirroring {
                 )
                 .await;
         }
-        Ok(())
+        Ok(is_written)
     }
 
     /// The cluster cannot be worked on: what it reported stays.
-    pub(super) async fn report_away(&self, proxy: &ProxyAssemblage, away: &Away) -> Result<(), ProxyError> {
+    pub(super) async fn report_away(&self, proxy: &ProxyAssemblage, away: &Away) -> Result<bool, ProxyError> {
         let reachable = match away.reason.parse() {
             Ok(Reason::Unreachable | Reason::CredentialsRejected) => Status::False,
             Ok(Reason::KindMissing) => Status::True,
@@ -110,7 +111,7 @@ impl Mirroring {
         &self,
         proxy: &ProxyAssemblage,
         error: &CallError,
-    ) -> Result<(), ProxyError> {
+    ) -> Result<bool, ProxyError> {
         let message = explain(error);
         if error.is_unreachable() {
             return self
@@ -127,7 +128,7 @@ impl Mirroring {
         reachable: Status,
         reason: &str,
         message: &str,
-    ) -> Result<(), ProxyError> {
+    ) -> Result<bool, ProxyError> {
         let answering = reachable == Status::True;
         let (word, said) = if answering {
             (ObjectReason::Answering.as_str(), "")
@@ -171,14 +172,12 @@ impl Mirroring {
         )
     }
 
-    async fn write(&self, proxy: &ProxyAssemblage, status: &AssemblageStatus) -> Result<(), ProxyError> {
+    async fn write(&self, proxy: &ProxyAssemblage, status: &AssemblageStatus) -> Result<bool, ProxyError> {
         let api: Api<ProxyAssemblage> = Api::namespaced(self.context.client.clone(), &self.context.namespace);
         // The semaphore is never closed, so there always comes a permit.
         let _turn = self.writers.acquire().await.ok();
-        self.reports
-            .write(&api, proxy, proxy.status.as_ref(), status)
-            .await?;
-        Ok(())
+        let old = proxy.status.as_ref();
+        Ok(self.reports.write(&api, proxy, old, status).await?)
     }
 }
 

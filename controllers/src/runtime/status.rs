@@ -156,11 +156,21 @@ impl<S: Serialize + DeserializeOwned> Reports<S> {
         if let Some(before) = &before {
             keep_transition_times(before, &mut new_value);
         }
-        let steps = before.and_then(|before| steps(&before, &new_value, self.rows));
-        if let Some(mut steps) = steps {
+        let steps = before
+            .as_ref()
+            .and_then(|before| steps(before, &new_value, self.rows));
+        if let (Some(before), Some(mut steps)) = (before, steps) {
             if steps.is_empty() {
                 return Ok(false);
             }
+            let mut after = json!({"status": before});
+            // They were made for it. New entries come last, wherever `new` has them.
+            let is_there = json_patch::patch(&mut after, &json_patch::Patch(steps.clone())).is_ok();
+            let after = if is_there {
+                after["status"].take()
+            } else {
+                new_value
+            };
             steps.insert(0, entries::test(&["metadata", "uid"], json!(seen.uid())));
             let parameters = PatchParams {
                 field_manager: Some(self.manager.to_owned()),
@@ -170,7 +180,7 @@ impl<S: Serialize + DeserializeOwned> Reports<S> {
             let sent = api.patch_status_briefly(&name, &parameters, &patch);
             match call(format!("writing the status of {what}"), sent).await {
                 Ok(version) => {
-                    self.keep(key, seen, version, new_value);
+                    self.keep(key, seen, version, after);
                     return Ok(true);
                 }
                 Err(error) if error.is_invalid() => {}
