@@ -94,7 +94,7 @@ impl Expander {
                     sources.create(&by, &source),
                 )
                 .await?;
-                self.sources.apply(&written);
+                self.sources.written(&written);
             }
             Write::ReplaceSource(source) => {
                 let name = source.name_any();
@@ -103,7 +103,7 @@ impl Expander {
                     sources.replace(&name, &by, &source),
                 )
                 .await?;
-                self.sources.apply(&written);
+                self.sources.written(&written);
             }
             Write::Create(wanted) => {
                 let written = call(
@@ -190,7 +190,7 @@ impl Expander {
             "{what} a Kustomization"
         );
         self.memory.written(&name, &KustomizationRow::of(written));
-        self.kustomizations.apply(written);
+        self.kustomizations.written(written);
     }
 }
 

@@ -367,3 +367,94 @@ fn class(class: FailureClass) -> engine::Class {
         FailureClass::Infra => engine::Class::Infra,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use muster_api::{
+        ProxyAssemblage,
+        assemblage::{AssemblageStatus, TargetedAssemblageSpec},
+        sync::LocalReference,
+    };
+
+    use super::*;
+
+    fn assemblage(rows: &[(&str, u64)], reported: &[(&str, u64)], deleting: bool) -> ProxyAssemblage {
+        let mut made = ProxyAssemblage::new(
+            "eu-1",
+            TargetedAssemblageSpec {
+                cluster_ref: Some(LocalReference {
+                    name: "eu-1".to_owned(),
+                }),
+                syncs: rows
+                    .iter()
+                    .map(|(name, token)| SyncRow::bare(name, *token))
+                    .collect(),
+                ..TargetedAssemblageSpec::default()
+            },
+        );
+        made.metadata.namespace = Some("fleet".to_owned());
+        made.metadata.labels =
+            Some([(labels::label::MANAGED_BY.to_owned(), labels::MUSTER.to_owned())].into());
+        made.metadata.deletion_timestamp = deleting.then(|| Time(Timestamp::UNIX_EPOCH));
+        made.status = Some(AssemblageStatus {
+            syncs: reported
+                .iter()
+                .map(|(name, token)| SyncState {
+                    name: (*name).to_owned(),
+                    token: Some(*token),
+                    ..SyncState::default()
+                })
+                .collect(),
+            ..AssemblageStatus::default()
+        });
+        made
+    }
+
+    #[test]
+    fn what_changes_of_one_module_concerns_no_other() {
+        let index = index::<ProxyAssemblage>();
+        let mut change = |rows: &[(&str, u64)], reported: &[(&str, u64)], deleting: bool| -> Vec<String> {
+            let concerned = index.apply(&assemblage(rows, reported, deleting));
+            concerned.into_iter().map(|key| key.name).collect()
+        };
+        let rows = [("web", 1), ("api", 1), ("base", 1)];
+        assert_eq!(change(&rows, &[], false), ["api", "base", "web"]);
+        assert_eq!(change(&rows, &[("web", 1)], false), ["web"], "a report");
+        assert_eq!(
+            change(&[("web", 1), ("api", 2), ("base", 1)], &[("web", 1)], false),
+            ["api"],
+            "a row"
+        );
+        let moved = [("web", 1), ("base", 1)];
+        assert_eq!(
+            change(&moved, &[("web", 1)], false),
+            ["api", "base"],
+            "what goes, and what stands elsewhere by that"
+        );
+        assert_eq!(
+            change(&moved, &[("web", 1), ("new", 4)], false),
+            ["new"; 0],
+            "of a module that has no row"
+        );
+        assert_eq!(
+            change(&moved, &[("web", 1), ("new", 4)], true),
+            ["base", "web"],
+            "that it goes, all of them"
+        );
+    }
+
+    #[test]
+    fn what_did_not_change_is_shared_between_versions() {
+        let index = index::<ProxyAssemblage>();
+        let mut rows = |web: u64| {
+            index.apply(&assemblage(&[("web", web), ("api", 1)], &[], false));
+            index.all().remove(0)
+        };
+        let (before, after) = (rows(1), rows(2));
+        assert!(Arc::ptr_eq(&before.head, &after.head));
+        assert!(is_same(before.of("api"), after.of("api")));
+        assert!(!is_same(before.of("web"), after.of("web")));
+        assert!(before.is_same_to("api", &after) && !before.is_same_to("web", &after));
+    }
+}

@@ -82,6 +82,8 @@ pub struct Index<K, R> {
 #[derive(Debug)]
 struct State<R> {
     rows: BTreeMap<Key, R>,
+    /// The resourceVersions of the objects, as far as they are numbers.
+    versions: BTreeMap<Key, u64>,
     /// The rows that concern a target: the reverse of `targets`.
     about: BTreeMap<Key, BTreeSet<Key>>,
     /// The rows of a list that is not complete yet.
@@ -105,6 +107,7 @@ where
             concern: None,
             state: RwLock::new(State {
                 rows: BTreeMap::new(),
+                versions: BTreeMap::new(),
                 about: BTreeMap::new(),
                 incoming: BTreeMap::new(),
             }),
@@ -193,6 +196,9 @@ where
                 let key = Key::of(object);
                 let row = self.project(object);
                 let mut state = self.state.write();
+                state
+                    .versions
+                    .extend(version(object).map(|version| (key.clone(), version)));
                 if let Some(row) = row.unwrap_or_else(|_panicked| state.rows.get(&key).cloned()) {
                     state.incoming.insert(key, row);
                 }
@@ -218,9 +224,20 @@ where
         }
     }
 
+    /// An object was written by this process. An answer may come later than what the watch shows: an older version changes nothing.
+    pub fn written(&self, object: &K) {
+        let known = self.state.read().versions.get(&Key::of(object)).copied();
+        if known.is_none_or(|known| version(object).is_none_or(|written| written >= known)) {
+            self.apply(object);
+        }
+    }
+
     /// An object was added or changed. Returns whom the old and the new row concern; nobody, if the row is the same.
     pub fn apply(&self, object: &K) -> BTreeSet<Key> {
         let key = Key::of(object);
+        if let Some(version) = version(object) {
+            self.state.write().versions.insert(key.clone(), version);
+        }
         match self.project(object) {
             Ok(Some(row)) => self.put(key, row),
             Ok(None) => self.delete(&key),
@@ -238,6 +255,7 @@ where
     /// An object is gone.
     pub fn delete(&self, key: &Key) -> BTreeSet<Key> {
         let mut state = self.state.write();
+        state.versions.remove(key);
         match state.rows.remove(key) {
             Some(old) => {
                 let targets = (self.targets)(key, &old);
@@ -297,6 +315,10 @@ where
     }
 }
 
+fn version(object: &impl Resource) -> Option<u64> {
+    object.meta().resource_version.as_ref()?.parse().ok()
+}
+
 impl<R> State<R> {
     fn unlink(&mut self, key: &Key, targets: &[Key]) {
         for target in targets {
@@ -346,6 +368,60 @@ mod tests {
 
     fn names(keys: BTreeSet<Key>) -> Vec<String> {
         keys.into_iter().map(|key| key.name).collect()
+    }
+
+    #[test]
+    fn a_change_of_a_row_that_is_of_many_concerns_those_of_which_something_changed() {
+        let each = |row: &Vec<String>| -> Vec<Key> { row.iter().map(|name| Key::new("ns", name)).collect() };
+        let row = |object: &ConfigMap| {
+            object
+                .labels()
+                .get("for")
+                .map(|all| all.split('.').map(str::to_owned).collect())
+        };
+        let index: Index<ConfigMap, Vec<String>> = Index::new(row, move |_, row| each(row))
+            .concerning(move |_, before, row| {
+                let differ = before
+                    .iter()
+                    .filter(|name| !row.contains(name))
+                    .chain(row.iter().filter(|name| !before.contains(name)));
+                each(&differ.cloned().collect())
+            })
+            .succeeding(|before, mut row: Vec<String>| {
+                row.sort_by_key(|name| !before.contains(name));
+                row
+            });
+        assert_eq!(names(index.apply(&object("a", Some("x.y")))), ["x", "y"]);
+        assert_eq!(names(index.apply(&object("a", Some("z.y")))), ["x", "z"]);
+        let kept = index.get(&Key::new("ns", "a"));
+        assert_eq!(
+            kept.as_deref(),
+            Some(&["y".to_owned(), "z".to_owned()][..]),
+            "what succeeds is kept"
+        );
+        let about = |target: &str| index.about(&Key::new("ns", target)).len();
+        assert_eq!((about("x"), about("y"), about("z")), (0, 1, 1));
+        assert_eq!(names(index.delete(&Key::new("ns", "a"))), ["y", "z"]);
+    }
+
+    #[test]
+    fn an_answer_that_comes_later_than_the_watch_changes_nothing() {
+        let index = index();
+        let at = |version: &str, target: &str| {
+            let mut object = object("a", Some(target));
+            object.metadata.resource_version = Some(version.to_owned());
+            object
+        };
+        let row = || index.get(&Key::new("ns", "a")).unwrap();
+        index.apply(&at("9", "created"));
+        index.apply(&at("10", "ready"));
+        index.written(&at("9", "created"));
+        assert_eq!(row(), "ready");
+        index.written(&at("11", "changed"));
+        assert_eq!(row(), "changed");
+        index.delete(&Key::new("ns", "a"));
+        index.written(&at("9", "created"));
+        assert_eq!(row(), "created", "what is gone says nothing of what is made anew");
     }
 
     #[test]

@@ -163,14 +163,7 @@ impl<S: Serialize + DeserializeOwned> Reports<S> {
             if steps.is_empty() {
                 return Ok(false);
             }
-            let mut after = json!({"status": before});
-            // They were made for it. New entries come last, wherever `new` has them.
-            let is_there = json_patch::patch(&mut after, &json_patch::Patch(steps.clone())).is_ok();
-            let after = if is_there {
-                after["status"].take()
-            } else {
-                new_value
-            };
+            let after = patched(before, &steps);
             steps.insert(0, entries::test(&["metadata", "uid"], json!(seen.uid())));
             let parameters = PatchParams {
                 field_manager: Some(self.manager.to_owned()),
@@ -199,7 +192,7 @@ impl<S: Serialize + DeserializeOwned> Reports<S> {
         let written = patch_if_changed(api, seen, old, new, self.manager).await?;
         let is_written = written.is_some();
         if let Some(written) = written {
-            self.keep(key, seen, written.resource_version(), new_value);
+            self.keep(key, seen, written.resource_version(), Some(new_value));
         }
         Ok(is_written)
     }
@@ -216,14 +209,20 @@ impl<S: Serialize + DeserializeOwned> Reports<S> {
         None
     }
 
-    fn keep(&self, key: Key, seen: &impl Resource, version: Option<String>, status: Value) {
-        // It was made of such a status.
-        if let Ok(status) = serde_json::from_value(status) {
+    fn keep(&self, key: Key, seen: &impl Resource, version: Option<String>, status: Option<Value>) {
+        if let Some(Ok(status)) = status.map(serde_json::from_value) {
             let (uid, status) = (seen.meta().uid.clone(), Arc::new(status));
             let written = Written { uid, version, status };
             self.written.lock().insert(key, written);
         }
     }
+}
+
+/// A status as steps leave it: new entries are the last ones of it, wherever the steps were made from had them.
+fn patched(status: Value, steps: &[PatchOperation]) -> Option<Value> {
+    let mut object = json!({"status": status});
+    json_patch::patch(&mut object, steps).ok()?;
+    Some(object["status"].take())
 }
 
 /// The steps from one status to another; `None` if they are not to be had.

@@ -18,6 +18,7 @@ mod mirrored;
 mod plan;
 mod remote;
 mod rest;
+mod row_by_row;
 mod rows;
 mod situation;
 mod sources;
