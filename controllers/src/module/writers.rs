@@ -28,7 +28,10 @@ use muster_api::{
 };
 use muster_driver::RowWrite;
 use parking_lot::Mutex;
-use tokio::sync::{Mutex as Turn, oneshot};
+use tokio::{
+    sync::{Mutex as Turn, oneshot},
+    time::{Instant, sleep_until},
+};
 
 use super::{
     Error, Modules,
@@ -40,7 +43,7 @@ use super::{
 use crate::runtime::Api;
 use crate::{
     registry::{self, ClusterRow},
-    runtime::{CallError, Key, call},
+    runtime::{CallError, Key, Pace, call},
 };
 
 /// Rows in one patch: at most 32 KiB each, and a request of 3 MiB is the most that an API server takes.
@@ -50,7 +53,11 @@ const TRIES: usize = 4;
 
 /// Who writes which assemblage. Bounded by the assemblages that are being written now.
 #[derive(Debug, Default)]
-pub struct Writers(Mutex<BTreeMap<Key, Weak<Queue>>>);
+pub struct Writers {
+    queues: Mutex<BTreeMap<Key, Weak<Queue>>>,
+    /// Until when rows are gathered for the next write: [`Pace`].
+    gathering: Mutex<BTreeMap<Key, Instant>>,
+}
 
 /// What is to be written into one assemblage.
 #[derive(Debug, Default)]
@@ -78,11 +85,26 @@ impl Queue {
 
 impl Writers {
     fn queue(&self, assemblage: &Key) -> Arc<Queue> {
-        let mut queues = self.0.lock();
+        let mut queues = self.queues.lock();
         queues.retain(|_, queue| queue.strong_count() > 0);
         let queue = queues.get(assemblage).and_then(Weak::upgrade).unwrap_or_default();
         queues.insert(assemblage.clone(), Arc::downgrade(&queue));
         queue
+    }
+
+    /// Waits until the next write of an assemblage may begin.
+    async fn gathered(&self, assemblage: &Key) {
+        let until = self.gathering.lock().get(assemblage).copied();
+        if let Some(until) = until {
+            sleep_until(until).await;
+        }
+    }
+
+    /// An assemblage was written.
+    fn written(&self, assemblage: &Key, pace: Pace) {
+        let (now, mut gathering) = (Instant::now(), self.gathering.lock());
+        gathering.retain(|_, until| *until > now);
+        gathering.insert(assemblage.clone(), pace.end());
     }
 }
 
@@ -109,11 +131,14 @@ impl<K: Rolled> Modules<K> {
         let _turn = queue.turn.lock().await;
         // Whoever had the turn may have written ours, too.
         while outcome.is_empty() {
+            self.writers.gathered(assemblage).await;
             let jobs = queue.next();
             if jobs.is_empty() {
                 break;
             }
+            let pace = Pace::begin();
             self.write_all(assemblage, jobs).await;
+            self.writers.written(assemblage, pace);
         }
         // Nothing comes if another that had taken it was ended in between.
         outcome.try_recv().unwrap_or(Err(Error::Overtaken { what }))

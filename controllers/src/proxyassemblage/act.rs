@@ -15,7 +15,7 @@ use super::{
     mirror::{self, Mirror},
     observe::DOWNSTREAM_DEADLINE,
 };
-use crate::runtime::{Api, CallError, call_within, strict};
+use crate::runtime::{Api, CallError, Key, call_within, strict};
 
 /// What became of a mirror.
 #[derive(Debug, Default)]
@@ -27,10 +27,11 @@ pub(super) struct Outcome {
 }
 
 impl Mirroring {
-    /// Writes what was decided, on the version or the absence that it was decided on.
+    /// Writes what was decided, on the version or the absence that it was decided on. `live` is what may be patched.
     pub(super) async fn act(
         &self,
         client: &Client,
+        proxy: &Key,
         mirror: Mirror,
         live: Option<&Assemblage>,
     ) -> Result<Outcome, CallError> {
@@ -67,8 +68,11 @@ impl Mirroring {
                     "changing a mirror"
                 );
                 let what = format!("changing Assemblage {SYSTEM_NAMESPACE}/{name}");
-                if let Some(patched) = patched(&api, &what, &wanted, live).await? {
-                    return Ok(patched);
+                match patched(&api, &what, &wanted, live).await {
+                    Ok(Some(outcome)) => return Ok(outcome),
+                    Ok(None) => {}
+                    Err(error) if error.code() == Some(403) => self.sessions.deny_patches(proxy),
+                    Err(error) => return Err(error),
                 }
                 let live =
                     call_within(DOWNSTREAM_DEADLINE, what, strict::replace(&api, &by, &wanted)).await?;

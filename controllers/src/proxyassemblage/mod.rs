@@ -246,8 +246,9 @@ impl Mirroring {
         if mirror::removes(&wanted, live) {
             self.confirm(proxy).await.map_err(BringError::Confirm)?;
         }
-        let outcome = self.act(client, wanted, live).await;
         let key = Key::of(proxy);
+        let patched = live.filter(|_| self.sessions.may_patch(&key));
+        let outcome = self.act(client, &key, wanted, patched).await;
         match &outcome {
             Ok(Outcome { live: Some(live), .. }) => self.sessions.written(&key, live),
             Ok(_) => {}

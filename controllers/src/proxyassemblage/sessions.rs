@@ -54,6 +54,7 @@ struct Session {
     alive: Arc<AtomicBool>,
     failures: Arc<Mutex<Failures>>,
     latest: Arc<Mutex<Latest>>,
+    may_not_patch: bool,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -121,6 +122,19 @@ impl Sessions {
         }
     }
 
+    /// The account in the cluster has no right to patch: it was enrolled by an older muster. It is asked again in the next session.
+    pub fn deny_patches(&self, proxy: &Key) {
+        if let Some(session) = self.by_proxy.lock().get_mut(proxy) {
+            session.may_not_patch = true;
+        }
+    }
+
+    /// Whether the mirror of a proxy may be patched, as far as is known.
+    pub fn may_patch(&self, proxy: &Key) -> bool {
+        let sessions = self.by_proxy.lock();
+        sessions.get(proxy).is_none_or(|session| !session.may_not_patch)
+    }
+
     /// The mirror of a proxy must be read again.
     pub fn forget(&self, proxy: &Key) {
         if let Some(session) = self.by_proxy.lock().get(proxy) {
@@ -168,6 +182,7 @@ impl Sessions {
                 alive,
                 failures,
                 latest,
+                may_not_patch: false,
                 _task: AbortOnDropHandle::new(tokio::spawn(task)),
             },
         );
