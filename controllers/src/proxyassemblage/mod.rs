@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Invariant: a cluster that is not ready gets no call; what it last reported stays, with the reason beside it.
-//! Invariant: the mirror is written with the version that was read, and only if it is of this origin.
+//! Invariant: a row of the mirror changes only from what was read of it, all else with the version that was read; and only if it is of this
+//! origin.
 
 mod act;
 pub mod copy;

@@ -3,7 +3,7 @@
 //! As kube's `DeserializeGuard`, which buffers an object in a tree whose keys are trees, copies that, and keeps `managedFields`: of what a fleet's
 //! watches cost that was a half. Here an object is read from its text at once; of a large one a tree alone was two thirds of that.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
@@ -12,9 +12,9 @@ use kube::{
 };
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeOwned, Error as _},
+    de::{DeserializeOwned, Error as _, MapAccess, Visitor, value::MapAccessDeserializer},
 };
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 /// An object without `managedFields`, or what can be said of one that cannot be read.
 #[derive(Clone, Debug)]
@@ -23,21 +23,61 @@ pub struct Guard<K>(pub Result<K, InvalidObject>);
 impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Guard<K> {
     /// Fails only if not even the metadata can be read.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // API servers send the type of an event before its object, so that its text is here as it came.
-        let text = <Box<RawValue>>::deserialize(deserializer)?;
-        Ok(Self(match serde_json::from_str::<K>(text.get()) {
-            Ok(mut object) => {
-                object.meta_mut().managed_fields = None;
-                Ok(object)
-            }
-            Err(error) => {
-                let PartialObjectMeta { mut metadata, .. } =
-                    serde_json::from_str::<PartialObjectMeta<K>>(text.get()).map_err(D::Error::custom)?;
-                metadata.managed_fields = None;
-                let error = error.to_string();
-                Err(InvalidObject { error, metadata })
-            }
-        }))
+        match deserializer.deserialize_newtype_struct(AS_TEXT, Whole)? {
+            Read::Text(text) => of(
+                || serde_json::from_str(text.get()),
+                || serde_json::from_str(text.get()),
+            ),
+            Read::Tree(tree) => of(|| K::deserialize(&tree), || PartialObjectMeta::deserialize(&tree)),
+        }
+        .map_err(D::Error::custom)
+    }
+}
+
+/// The object, or its metadata and why it cannot be read.
+fn of<K: Resource>(
+    object: impl FnOnce() -> serde_json::Result<K>,
+    metadata: impl FnOnce() -> serde_json::Result<PartialObjectMeta<K>>,
+) -> serde_json::Result<Guard<K>> {
+    Ok(Guard(match object() {
+        Ok(mut object) => {
+            object.meta_mut().managed_fields = None;
+            Ok(object)
+        }
+        Err(error) => {
+            let PartialObjectMeta { mut metadata, .. } = metadata()?;
+            metadata.managed_fields = None;
+            let error = error.to_string();
+            Err(InvalidObject { error, metadata })
+        }
+    }))
+}
+
+/// The name by which serde_json is asked for a value's text ([`RawValue`]). What is no text any more ignores it.
+const AS_TEXT: &str = "$serde_json::private::RawValue";
+
+/// An object as it came.
+enum Read {
+    Text(Box<RawValue>),
+    /// It was read before: kube reads an event whole whose type comes after its object.
+    Tree(Value),
+}
+
+struct Whole;
+
+impl<'de> Visitor<'de> for Whole {
+    type Value = Read;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, text: A) -> Result<Read, A::Error> {
+        <Box<RawValue>>::deserialize(MapAccessDeserializer::new(text)).map(Read::Text)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, tree: D) -> Result<Read, D::Error> {
+        Value::deserialize(tree).map(Read::Tree)
     }
 }
 
@@ -75,7 +115,7 @@ impl<K: Resource> Resource for Guard<K> {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::ResourceExt;
+    use kube::{ResourceExt, core::WatchEvent};
     use serde_json::{from_str, json};
 
     use super::*;
@@ -91,6 +131,29 @@ mod tests {
             ("a".to_owned(), &[][..])
         );
         assert_eq!(read.data.unwrap()["key"], "value");
+    }
+
+    #[test]
+    fn an_event_is_read_whichever_of_its_fields_comes_first() {
+        let object =
+            json!({"metadata": {"name": "a", "managedFields": [{"manager": "x"}]}, "data": {"key": "value"}});
+        let broken = json!({"metadata": {"name": "a"}, "data": "no map"});
+        for (object, expect) in [(&object, true), (&broken, false)] {
+            for text in [
+                format!(r#"{{"type": "ADDED", "object": {object}}}"#),
+                format!(r#"{{"object": {object}, "type": "ADDED"}}"#),
+            ] {
+                let WatchEvent::Added(guard) = from_str::<WatchEvent<Guard<ConfigMap>>>(&text).unwrap()
+                else {
+                    panic!("{text}")
+                };
+                assert_eq!(
+                    (guard.name_any().as_str(), guard.managed_fields()),
+                    ("a", &[][..])
+                );
+                assert_eq!(guard.0.is_ok(), expect, "{text}");
+            }
+        }
     }
 
     #[test]

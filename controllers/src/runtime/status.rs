@@ -16,8 +16,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
+use super::Api;
 use super::{
-    Api, Key,
+    Key,
     call::{CallError, call},
     entries,
     version::is_as_new,

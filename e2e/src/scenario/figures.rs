@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use muster_real::Meter;
 use tokio::time::Instant;
 
 use crate::{
