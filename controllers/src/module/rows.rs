@@ -396,7 +396,7 @@ mod tests {
         made.metadata.namespace = Some("fleet".to_owned());
         made.metadata.labels =
             Some([(labels::label::MANAGED_BY.to_owned(), labels::MUSTER.to_owned())].into());
-        made.metadata.deletion_timestamp = deleting.then(|| Time(Timestamp::UNIX_EPOCH));
+        made.metadata.deletion_timestamp = deleting.then_some(Time(Timestamp::UNIX_EPOCH));
         made.status = Some(AssemblageStatus {
             syncs: reported
                 .iter()
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn what_changes_of_one_module_concerns_no_other() {
         let index = index::<ProxyAssemblage>();
-        let mut change = |rows: &[(&str, u64)], reported: &[(&str, u64)], deleting: bool| -> Vec<String> {
+        let change = |rows: &[(&str, u64)], reported: &[(&str, u64)], deleting: bool| -> Vec<String> {
             let concerned = index.apply(&assemblage(rows, reported, deleting));
             concerned.into_iter().map(|key| key.name).collect()
         };
@@ -447,7 +447,7 @@ mod tests {
     #[test]
     fn what_did_not_change_is_shared_between_versions() {
         let index = index::<ProxyAssemblage>();
-        let mut rows = |web: u64| {
+        let rows = |web: u64| {
             index.apply(&assemblage(&[("web", web), ("api", 1)], &[], false));
             index.all().remove(0)
         };

@@ -147,8 +147,9 @@ impl Sessions {
         let mut sessions = self.by_proxy.lock();
         let failures = match sessions.get(proxy) {
             Some(session) if session.alive.load(Ordering::Relaxed) => {
-                live.into_iter()
-                    .for_each(|live| session.latest.lock().take(live.clone()));
+                if let Some(live) = live {
+                    session.latest.lock().take(live.clone());
+                }
                 return;
             }
             Some(session) => Arc::clone(&session.failures),
@@ -163,7 +164,9 @@ impl Sessions {
         }
         let alive = Arc::new(AtomicBool::new(true));
         let mut latest = Latest::default();
-        live.into_iter().for_each(|live| latest.take(live.clone()));
+        if let Some(live) = live {
+            latest.take(live.clone());
+        }
         let latest = Arc::new(Mutex::new(latest));
         let task = follow(Watch {
             proxy: proxy.clone(),

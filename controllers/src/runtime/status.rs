@@ -164,7 +164,7 @@ impl<S: Serialize + DeserializeOwned> Reports<S> {
             if steps.is_empty() {
                 return Ok(false);
             }
-            let after = patched(before, &steps);
+            let after = patched(&before, &steps);
             steps.insert(0, entries::test(&["metadata", "uid"], json!(seen.uid())));
             let parameters = PatchParams {
                 field_manager: Some(self.manager.to_owned()),
@@ -220,7 +220,7 @@ impl<S: Serialize + DeserializeOwned> Reports<S> {
 }
 
 /// A status as steps leave it: new entries are the last ones of it, wherever the steps were made from had them.
-fn patched(status: Value, steps: &[PatchOperation]) -> Option<Value> {
+fn patched(status: &Value, steps: &[PatchOperation]) -> Option<Value> {
     let mut object = json!({"status": status});
     json_patch::patch(&mut object, steps).ok()?;
     Some(object["status"].take())

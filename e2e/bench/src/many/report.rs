@@ -22,24 +22,24 @@ pub struct Row {
 pub fn print(plan: &Plan, rows: &[Row]) {
     let Some(row) = rows.last() else { return };
     println!("## {} clusters, {} modules", plan.clusters, row.modules);
-    for (number, run) in row.versions.iter().enumerate() {
-        let each = |amount: f64| amount / run.assignments as f64;
+    for (version, run) in row.versions.iter().enumerate() {
+        let each = |amount: f64| amount / number(run.assignments);
         println!(
             "version {}: {:.1} s, {:.1} ms of processor time per assignment, {:.0} KB, {:.2} writes",
-            number + 1,
+            version + 1,
             run.time.as_secs_f64(),
             each(run.processor.iter().sum::<f64>() * 1000.0),
-            each(run.bytes.iter().sum::<u64>() as f64 / 1000.0),
-            each(run.writes.values().sum::<usize>() as f64),
+            each(number(run.bytes.iter().sum::<u64>() / 1000)),
+            each(number(run.writes.values().sum::<usize>())),
         );
         for (kind, processor) in KINDS.iter().zip(run.processor) {
             println!("    {kind}: {:.1} ms", each(processor * 1000.0));
         }
         for (connection, bytes) in CONNECTIONS.iter().zip(run.bytes) {
-            println!("    {connection}: {:.0} KB", each(bytes as f64 / 1000.0));
+            println!("    {connection}: {:.0} KB", each(number(bytes / 1000)));
         }
         for (what, count) in &run.writes {
-            println!("    {what}: {:.2}", each(*count as f64));
+            println!("    {what}: {:.2}", each(number(*count)));
         }
     }
     let median = row.flips.get(row.flips.len() / 2).copied().unwrap_or_default();
@@ -52,4 +52,9 @@ pub fn print(plan: &Plan, rows: &[Row]) {
     for (kind, usage) in KINDS.iter().zip(row.memory) {
         println!("    {kind}: {:.0} MiB, at most {:.0}", usage.resident, usage.most);
     }
+}
+
+/// Counts of a benchmark are far below what would be rounded.
+fn number(count: impl TryInto<u32>) -> f64 {
+    count.try_into().map_or(f64::INFINITY, f64::from)
 }
