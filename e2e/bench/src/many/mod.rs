@@ -33,9 +33,6 @@ pub struct Plan {
     /// Stages that the clusters are in, one after the other
     #[arg(long, default_value_t = 1)]
     stages: usize,
-    /// The management cluster is a kube-apiserver on its etcd
-    #[arg(long)]
-    real: bool,
     /// Keep the logs of the processes in this folder
     #[arg(long, value_name = "FOLDER")]
     logs: Option<PathBuf>,
