@@ -196,29 +196,31 @@ pub fn is_stored_so(resource: &Resource, stored: &Stored) -> bool {
 
 /// A stored object as this resource shows it: a version shows only what its schema has.
 pub fn presented(resource: &Resource, mut value: Value) -> Value {
-    match &resource.typing {
-        Typing::Custom(custom) if value["apiVersion"] != resource.api_version().as_str() => {
-            value["apiVersion"] = resource.api_version().into();
-            custom.schema.prune(&mut value);
+    if is_of_another_version(resource, &value) {
+        match &resource.typing {
+            Typing::Custom(custom) => {
+                value["apiVersion"] = resource.api_version().into();
+                custom.schema.prune(&mut value);
+            }
+            Typing::Builtin(_) => events::from_core(&mut value),
         }
-        Typing::Builtin(_) if resource.storage_api_version != resource.api_version() => {
-            events::from_core(&mut value);
-        }
-        Typing::Custom(_) | Typing::Builtin(_) => {}
     }
     value
 }
 
-/// A stored object as this resource shows it, which is mostly as it is stored.
+/// As [`presented`], without a copy of what is shown as it is stored, which is most.
 pub fn shown<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
-    let is_other = match &resource.typing {
-        Typing::Custom(_) => value["apiVersion"] != resource.api_version().as_str(),
-        Typing::Builtin(_) => resource.storage_api_version != resource.api_version(),
-    };
-    if is_other {
+    if is_of_another_version(resource, value) {
         Cow::Owned(presented(resource, value.clone()))
     } else {
         Cow::Borrowed(value)
+    }
+}
+
+fn is_of_another_version(resource: &Resource, stored: &Value) -> bool {
+    match &resource.typing {
+        Typing::Custom(_) => stored["apiVersion"] != resource.api_version().as_str(),
+        Typing::Builtin(_) => resource.storage_api_version != resource.api_version(),
     }
 }
 

@@ -45,6 +45,7 @@ impl Expander {
                 continue;
             }
             self.needs.retain(&lives);
+            self.reports.retain(&lives);
             let due = due(&mut idle, &self.unreferenced(), self.context.clock.now());
             if due.is_empty() {
                 continue;

@@ -105,7 +105,7 @@ pub struct Expander {
     pub(super) sources: Arc<Index<GitRepository, SourceRow>>,
     pub(super) needs: Arc<Needs>,
     pub(super) memory: Memory,
-    reports: Reports<AssemblageStatus>,
+    pub(super) reports: Reports<AssemblageStatus>,
 }
 
 impl Expander {

@@ -22,7 +22,7 @@ pub fn test(path: Path<'_>, value: Value) -> PatchOperation {
 }
 
 /// Puts a value where there was none, or at the end of a list (`-`).
-pub fn add(path: Path<'_>, value: Value) -> PatchOperation {
+fn add(path: Path<'_>, value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation {
         path: pointer(path),
         value,
@@ -48,7 +48,8 @@ pub fn field(path: Path<'_>, old: Option<&Value>, new: Option<&Value>) -> Vec<Pa
     }
 }
 
-/// The steps from one list to another. Their order has no meaning: what is new comes last. `None` if an entry has no name of its own.
+/// The steps from one list to another. Their order has no meaning: what is new comes last. `None` if an entry has no name of its own, or
+/// there was none: a list that came meanwhile would be overwritten, as nothing of an empty one can be tested.
 pub fn list(path: Path<'_>, old: &[Value], new: &[Value]) -> Option<Vec<PatchOperation>> {
     by_name(old)?;
     let mut news = by_name(new)?;
@@ -59,12 +60,11 @@ pub fn list(path: Path<'_>, old: &[Value], new: &[Value]) -> Option<Vec<PatchOpe
         let entry = [path, &[&place]].concat();
         steps.extend(field(&entry, Some(old), news.remove(name(old)?)));
     }
-    if !old.is_empty() {
-        let end = [path, &["-"]].concat();
-        steps.extend(news.into_values().map(|new| add(&end, new.clone())));
-    } else if !news.is_empty() {
-        steps.push(add(path, news.into_values().cloned().collect()));
+    if old.is_empty() && !new.is_empty() {
+        return None;
     }
+    let end = [path, &["-"]].concat();
+    steps.extend(news.into_values().map(|new| add(&end, new.clone())));
     Some(steps)
 }
 
@@ -121,7 +121,13 @@ mod tests {
     fn entries_without_names_of_their_own_are_not_told_apart() {
         assert_eq!(list(&["l"], &entries(&[("a", 1), ("a", 2)]), &[]), None);
         assert_eq!(list(&["l"], &[json!({"value": 1})], &[]), None);
-        assert_eq!(list(&["l"], &[], &[json!("a")]), None);
+        assert_eq!(list(&["l"], &entries(&[("a", 1)]), &[json!("a")]), None);
+    }
+
+    #[test]
+    fn what_came_into_an_empty_list_meanwhile_is_not_overwritten() {
+        assert_eq!(list(&["l"], &[], &entries(&[("a", 1)])), None);
+        assert_eq!(list(&["l"], &[], &[]), Some(Vec::new()));
     }
 
     fn some() -> impl Strategy<Value = Vec<Value>> {
@@ -151,7 +157,10 @@ mod tests {
     proptest! {
         #[test]
         fn the_steps_lead_from_any_list_to_any_other(old in some(), new in some()) {
-            let steps = list(&["list"], &old, &new).unwrap();
+            let Some(steps) = list(&["list"], &old, &new) else {
+                prop_assert!(old.is_empty() && !new.is_empty());
+                return Ok(());
+            };
             let mut object = json!({"list": old});
             patch(&mut object, &Patch(steps.clone())).unwrap();
             prop_assert_eq!(sorted(&object["list"]), sorted(&json!(new)));
@@ -160,7 +169,9 @@ mod tests {
 
         #[test]
         fn no_step_is_carried_out_on_another_entry(old in some(), new in some(), meanwhile in some()) {
-            let steps = list(&["list"], &old, &new).unwrap();
+            let Some(steps) = list(&["list"], &old, &new) else {
+                return Ok(());
+            };
             let mut object = json!({"list": meanwhile});
             let done = patch(&mut object, &Patch(steps.clone())).is_ok();
             // Where it is carried out, every entry that it replaced or removed stood where it was.

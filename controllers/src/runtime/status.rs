@@ -1,10 +1,6 @@
 //! Writing status: only what changed, only on the version that was observed, not at all if nothing but times would change.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use json_patch::PatchOperation;
 use kube::{
@@ -229,8 +225,11 @@ fn patched(status: &Value, steps: &[PatchOperation]) -> Option<Value> {
 /// The steps from one status to another; `None` if they are not to be had.
 fn steps(old: &Value, new: &Value, rows: &str) -> Option<Vec<PatchOperation>> {
     let (olds, news) = (old.as_object()?, new.as_object()?);
-    let names: BTreeSet<&String> = olds.keys().chain(news.keys()).collect();
-    let fields = names.into_iter().filter(|name| *name != rows);
+    // A field that was not there has nothing to be tested by.
+    if news.keys().any(|name| name != rows && !olds.contains_key(name)) {
+        return None;
+    }
+    let fields = olds.keys().filter(|name| *name != rows);
     let mut steps: Vec<PatchOperation> = fields
         .flat_map(|name| entries::field(&["status", name], olds.get(name), news.get(name)))
         .collect();

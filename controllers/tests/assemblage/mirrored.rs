@@ -333,3 +333,39 @@ async fn a_paused_cluster_gets_no_call() {
         .unwrap();
     fleet.succeeded("eu-1", "web", NEW, 2).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_may_not_patch_replaces_and_is_not_denied_each_time() {
+    let fleet = Fleet::new(&["eu-1"]).await;
+    fleet.proxy("eu-1", &[row("web", OLD, 1)]).await;
+    fleet.succeeded("eu-1", "web", OLD, 1).await;
+    let there = &fleet.downstream["eu-1"];
+    let denied = Match {
+        client: Some(CONTROLLERS.to_owned()),
+        verbs: vec![Verb::Patch],
+        path: Some("/assemblages/eu-1".to_owned()),
+        ..Match::default()
+    };
+    there
+        .server
+        .faults()
+        .add(Rule::always(denied, Fault::Status(Failure::Forbidden)));
+    let patches = || {
+        there.requests(|request| {
+            request.verb == Some(Verb::Patch) && request.path.ends_with("/assemblages/eu-1")
+        })
+    };
+    let before = patches();
+    for token in [2, 3] {
+        fleet
+            .management
+            .set_rows::<ProxyAssemblage>("eu-1", &[row("web", NEW, token)])
+            .await;
+        until("the row in the cluster", || async {
+            let mirror: Assemblage = there.api().get("eu-1").await.unwrap();
+            (mirror.spec.syncs[0].token == Some(token)).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(patches() - before, 1);
+}
