@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     evidence::{Assumed, Progress},
@@ -13,6 +12,7 @@ use crate::{
     plan::{PlanControl, PlanRunReport},
     schema,
     sync::{Binding, LocalReference, Package, Source},
+    unread,
 };
 
 kind! {
@@ -80,19 +80,17 @@ pub const TOKEN_NEVER_FALLS: &str = "a row's token never falls";
     },
     { "rule": "!has(self.withdraw) || !has(self.source)", "message": "a row that is to be withdrawn has no source" },
     { "rule": "has(self.source) || !has(self.__package__)", "message": "a row with a package needs a source" },
-]))]
+], "x-kubernetes-map-type" = "atomic"))]
+// A row is written as a whole: that the API server tracks a manager for each field of each row would be a third of the object.
 pub struct SyncRow {
     /// The sync's name: the module's, for rows of modules.
     #[schemars(length(min = 1, max = schema::MAX_NAME), regex(pattern = schema::DNS_SUBDOMAIN))]
     pub name: String,
     /// Where the configuration comes from.
-    // Written as a whole: that the API server tracks a manager for each field of each row would be a third of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub source: Option<Source>,
     /// Which part of the source is applied, and how. Absent with a source: all of it, with the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub package: Option<Package>,
     /// Variables evaluated in the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -214,12 +212,12 @@ pub struct AssemblageStatus {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "readable_agent"
+        deserialize_with = "unread::readable_option"
     )]
     pub agent: Option<Agent>,
     /// The state of each sync.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
-    // One writer: no manager is tracked for each field of each state.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "unread::readable")]
+    // A state that cannot be read says nothing. One writer: no manager is tracked for each field of each state.
     #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "atomic"))]
     pub syncs: Vec<SyncState>,
     /// The last value of reconcile.fluxcd.io/requestedAt that was acted on.
@@ -301,22 +299,6 @@ impl SyncState {
         let parts: Vec<String> = self.message.iter().cloned().chain(assumed).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
-}
-
-/// The states that can be read. Another version of muster, or a cluster that means ill, may use words that are unknown here: such a
-/// state says nothing, and takes nothing from the others.
-fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SyncState>, D::Error> {
-    let states: Option<Vec<Value>> = Option::deserialize(deserializer)?;
-    let states = states.unwrap_or_default().into_iter();
-    Ok(states
-        .filter_map(|state| serde_json::from_value(state).ok())
-        .collect()) // unreadable: see above
-}
-
-/// A report that can be read; another one says nothing, and takes nothing from the states beside it.
-fn readable_agent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Agent>, D::Error> {
-    let agent: Option<Value> = Option::deserialize(deserializer)?;
-    Ok(agent.and_then(|agent| serde_json::from_value(agent).ok())) // unreadable: see above
 }
 
 /// Where a sync stands.

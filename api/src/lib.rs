@@ -46,6 +46,7 @@ pub mod selector;
 pub mod sync;
 pub mod template;
 pub mod text;
+pub mod unread;
 pub mod update_plan;
 pub mod validate;
 pub mod zonerollout;

@@ -123,6 +123,7 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
                 };
                 tasks.control("clusterupgrade", upgrade::run(setup));
             }
+            let (proxies, remotes) = (Arc::default(), Arc::default());
             tasks.control(
                 "module",
                 module::run::<muster_api::Module>(
@@ -132,6 +133,7 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
                     Arc::clone(&windows),
                     Arc::clone(&gates),
                     decisions.clone(),
+                    Arc::clone(&proxies),
                 ),
             );
             tasks.control(
@@ -143,15 +145,16 @@ pub async fn controller(setup: Setup) -> Result<(), ProcessError> {
                     windows,
                     gates,
                     decisions,
+                    Arc::clone(&remotes),
                 ),
             );
             tasks.control(
                 "proxyassemblage",
-                proxyassemblage::run(context.clone(), Arc::clone(&objects)),
+                proxyassemblage::run(context.clone(), Arc::clone(&objects), proxies),
             );
             tasks.control(
                 "remoteassemblage",
-                remoteassemblage::run(context.clone(), objects),
+                remoteassemblage::run(context.clone(), objects, remotes),
             );
             if let Some(config) = notify {
                 tasks.control("notify", notify::run(context.clone(), config));

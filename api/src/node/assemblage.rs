@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 use super::{content::MAX_PARTS, module::NodeOnDelete};
-use crate::{assemblage::FailureClass, kind::kind, schema};
+use crate::{assemblage::FailureClass, kind::kind, schema, unread};
 
 /// How many NodeModules may be on one node.
 pub const MAX_ROWS: usize = 64;
@@ -86,14 +85,14 @@ pub struct NodeAssemblageStatus {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "readable"
+        deserialize_with = "unread::readable_option"
     )]
     pub agent: Option<NodeAgent>,
     /// The state of each row.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "readable_rows"
+        deserialize_with = "unread::readable"
     )]
     #[schemars(length(max = MAX_ROWS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub rows: Vec<NodeRowState>,
@@ -182,18 +181,6 @@ pub enum NodePhase {
     Withdrawing,
     /// Nothing is left of it.
     Withdrawn,
-}
-
-/// A report of another version, or of a node that means harm, may use unknown words: it says nothing, and takes nothing from the others.
-fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NodeAgent>, D::Error> {
-    let agent: Option<Value> = Option::deserialize(deserializer)?;
-    Ok(agent.and_then(|agent| serde_json::from_value(agent).ok())) // unreadable: see above
-}
-
-fn readable_rows<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NodeRowState>, D::Error> {
-    let rows: Option<Vec<Value>> = Option::deserialize(deserializer)?;
-    let rows = rows.unwrap_or_default().into_iter();
-    Ok(rows.filter_map(|row| serde_json::from_value(row).ok()).collect()) // unreadable: see above
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]

@@ -141,7 +141,7 @@ impl Expander {
             )),
             needs,
             memory: Memory::default(),
-            reports: Reports::new(status::ROWS, manager),
+            reports: Reports::new(manager),
         }
     }
 
@@ -177,7 +177,7 @@ impl Expander {
         if object.meta().deletion_timestamp.is_some() {
             return Ok(Action::await_change());
         }
-        let pace = Pace::begin();
+        let pace = Pace::begin(object.rows().len());
         let wishes = self.wish(object, setting);
         self.need(object, &wishes);
         let suspended = !setting.suspend || self.suspend(object, &wishes).await?;

@@ -4,15 +4,57 @@
 
 use jiff::Timestamp;
 use muster_api::{
-    assemblage::{AssemblageStatus, SyncPhase, SyncState},
+    assemblage::{AssemblageStatus, SyncPhase, SyncRow, SyncState},
     conditions::{Conditions, Status},
     reasons::{ObjectReason, Reason},
 };
 
 use super::unclaimed;
+use crate::runtime::{entries::Entry, status::Listed};
 
-/// The list of a status whose entries are written by themselves.
-pub const ROWS: &str = "syncs";
+impl Listed for AssemblageStatus {
+    const LIST: &'static str = "syncs";
+    type Entry = SyncState;
+
+    fn entries(&self) -> &[SyncState] {
+        &self.syncs
+    }
+
+    fn head(&self) -> Self {
+        let Self {
+            observed_generation,
+            conditions,
+            last_contact,
+            agent,
+            syncs: _,
+            last_handled_reconcile_at,
+        } = self;
+        Self {
+            observed_generation: *observed_generation,
+            conditions: conditions.clone(),
+            last_contact: last_contact.clone(),
+            agent: agent.clone(),
+            syncs: Vec::new(),
+            last_handled_reconcile_at: last_handled_reconcile_at.clone(),
+        }
+    }
+
+    fn listing(self, syncs: Vec<SyncState>) -> Self {
+        Self { syncs, ..self }
+    }
+}
+
+impl Entry for SyncState {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Entry for SyncRow {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
 
 /// How many rows a condition's message names.
 const NAMED: usize = 3;

@@ -27,6 +27,7 @@
 
 mod act;
 mod by_hand;
+mod carriers;
 pub(crate) mod command;
 mod concern;
 mod contents;
@@ -72,6 +73,7 @@ use muster_api::{labels::finalizer, reasons::Reason, selector::SelectorError};
 use thiserror::Error;
 
 pub use self::{
+    carriers::Carriers,
     dependencies::{Dependencies, Name},
     facts::Standing,
     kind::{Carrier, Rolled},
@@ -181,12 +183,13 @@ pub async fn run<K: Rolled>(
     windows: Arc<WatchedWindows>,
     gates: Arc<Evaluator>,
     decisions: Decisions,
+    carriers: Arc<Carriers<K::Assemblage>>,
 ) {
     let modules = Arc::new(Modules::<K> {
         bindings: Arc::clone(&bindings),
         dependencies: Arc::clone(&dependencies),
         windows: Arc::clone(&windows),
-        rows: Arc::new(rows::index()),
+        rows: carriers.rows(),
         sights: Sights::default(),
         history: History::of::<K>(),
         gaps: Gaps::new(context.gap),
@@ -225,7 +228,8 @@ pub async fn run<K: Rolled>(
         .on(changed)
         .on(dependencies.changes(K::KIND))
         .after(dependencies.synced())
-        .rows(Arc::clone(&modules.rows))
+        .on(carriers.concerned())
+        .after(async move { carriers.rows().synced().await })
         .rows(modules.history.rows())
         .on(clusters)
         .on(objects)

@@ -15,7 +15,7 @@ use super::{
     mirror::{self, Mirror},
     observe::DOWNSTREAM_DEADLINE,
 };
-use crate::runtime::{Api, CallError, Key, call_within, strict};
+use crate::runtime::{Api, CallError, Key, call_within, entries, strict};
 
 /// What became of a mirror.
 #[derive(Debug, Default)]
@@ -106,7 +106,7 @@ async fn patched(
     match answer {
         Ok(written) => {
             let mut now = wanted.clone();
-            now.spec.syncs = mirror::in_place(&live.spec.syncs, &wanted.spec.syncs);
+            now.spec.syncs = entries::in_place(&live.spec.syncs, &wanted.spec.syncs);
             now.metadata.resource_version = written.metadata.resource_version;
             now.metadata.generation = written.metadata.generation;
             now.status.clone_from(&live.status);

@@ -113,25 +113,12 @@ pub fn patch(live: &Assemblage, next: &Assemblage) -> Option<Patch> {
     if same != next.metadata || !next.annotations().keys().all(is_request) || removes_any(live, next) {
         return None;
     }
-    // A row always serialises.
-    let rows = |object: &Assemblage| serde_json::to_value(&object.spec.syncs).ok();
-    let (old, new) = (rows(live)?, rows(next)?);
     steps.extend(entries::list(
         &["spec", "syncs"],
-        old.as_array()?,
-        new.as_array()?,
+        &live.spec.syncs,
+        &next.spec.syncs,
     )?);
     Some(Patch(steps))
-}
-
-/// The rows as [`patch`] leaves them: those that were there in their places, and what is new behind them.
-pub fn in_place(before: &[SyncRow], wanted: &[SyncRow]) -> Vec<SyncRow> {
-    let mut wanted: BTreeMap<&str, &SyncRow> = wanted.iter().map(|row| (row.name.as_str(), row)).collect();
-    let there: Vec<&SyncRow> = before
-        .iter()
-        .filter_map(|row| wanted.remove(row.name.as_str()))
-        .collect();
-    there.into_iter().chain(wanted.into_values()).cloned().collect()
 }
 
 fn removes_any(live: &Assemblage, next: &Assemblage) -> bool {

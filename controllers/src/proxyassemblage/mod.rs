@@ -33,9 +33,10 @@ use tokio::sync::{OnceCell, Semaphore};
 use self::{act::Outcome, mirror::Proxy, observe::Reach, sessions::Sessions, values::Rows};
 use crate::{
     bindings::Objects,
-    expand::{self, decide::Away},
+    expand::decide::Away,
+    module::Carriers,
     runtime::{
-        Action, CallError, Context, Key, Pace, Retry, Retryable, Runner,
+        Action, Base, CallError, Context, Key, Pace, Retry, Retryable, Runner,
         call::explain,
         status::{Reports, StatusError},
     },
@@ -105,11 +106,14 @@ pub struct Mirroring {
     identity: OnceCell<String>,
 }
 
-/// Mirrors the ProxyAssemblages of the context's namespace until its shutdown. `objects` are what control-plane bindings read.
-pub async fn run(context: Context, objects: Arc<Objects>) {
+/// Mirrors the ProxyAssemblages of the context's namespace until its shutdown. `objects` are what control-plane bindings read; Modules
+/// follow the same watch as `carriers`.
+pub async fn run(context: Context, objects: Arc<Objects>, carriers: Arc<Carriers<ProxyAssemblage>>) {
     let registry = Arc::clone(&context.registry);
     let (sessions, changed) = Sessions::new(context.clock.clone(), context.jitter.clone());
-    let runner = Runner::<ProxyAssemblage>::new("proxyassemblage", &context).workers(WORKERS);
+    let base = Base::from(&context);
+    let proxies = carriers.watch(&base);
+    let runner = Runner::watching("proxyassemblage", base, proxies).workers(WORKERS);
     context.metrics.conditions(runner.store());
     let (bound, placed, present) = (runner.store(), runner.store(), runner.store());
     let of_objects = objects
@@ -128,7 +132,7 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
         sessions,
         objects,
         writers: Semaphore::new(WRITERS),
-        reports: Reports::new(expand::status::ROWS, manager::CONTROLLER),
+        reports: Reports::new(manager::CONTROLLER),
         identity: OnceCell::new(),
     });
     tokio::select! {
@@ -148,7 +152,7 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
         Reach::Ready(client) => client,
         Reach::Away(away) => return mirroring.stand_by(&proxy, &away).await,
     };
-    let pace = Pace::begin();
+    let pace = Pace::begin(proxy.spec.syncs.len());
     let mut rows = mirroring.rows(&proxy).await;
     let live = match mirroring.poll(&proxy, &client).await {
         Ok(live) => live,

@@ -88,7 +88,8 @@ impl Mirroring {
             .into_iter()
             .find(|object| object.name_any() == key.name);
         if let Some(version) = list.metadata.resource_version {
-            self.sessions.watch(&key, api, version, live.as_ref());
+            let watched = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
+            self.sessions.watch(&key, watched, version, live.as_ref());
         }
         Ok(live)
     }

@@ -26,7 +26,7 @@ use tracing::debug;
 use crate::runtime::Api;
 use crate::{
     expand::Pending,
-    runtime::{Clock, Jitter, Key, call::explain, version::is_as_new},
+    runtime::{Clock, Guard, Jitter, Key, call::explain, version::is_as_new},
 };
 
 /// How long a server keeps one watch open, within [`STRAY`]: clients may ask for at most 295 s.
@@ -143,7 +143,7 @@ impl Sessions {
     }
 
     /// Watches the mirror of a proxy from `version` on, at which it was `live`, unless it is watched already, or failed lately.
-    pub fn watch(&self, proxy: &Key, api: Api<Assemblage>, version: String, live: Option<&Assemblage>) {
+    pub fn watch(&self, proxy: &Key, api: Api<Guard<Assemblage>>, version: String, live: Option<&Assemblage>) {
         let mut sessions = self.by_proxy.lock();
         let failures = match sessions.get(proxy) {
             Some(session) if session.alive.load(Ordering::Relaxed) => {
@@ -204,7 +204,7 @@ impl Sessions {
 
 struct Watch {
     proxy: Key,
-    api: Api<Assemblage>,
+    api: Api<Guard<Assemblage>>,
     version: String,
     length: Duration,
     alive: Arc<AtomicBool>,
@@ -246,8 +246,12 @@ async fn events(watch: &Watch) -> Result<(), kube::Error> {
     let mut events = watch.api.watch(&parameters, &watch.version).await?.boxed();
     while let Some(event) = events.next().await {
         match event? {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                watch.latest.lock().take(object);
+            WatchEvent::Added(Guard(object)) | WatchEvent::Modified(Guard(object)) => {
+                match object {
+                    Ok(object) => watch.latest.lock().take(object),
+                    // Reading it says why it cannot be read.
+                    Err(_invalid) => *watch.latest.lock() = Latest::default(),
+                }
                 watch.changed.add(watch.proxy.clone());
             }
             WatchEvent::Deleted(_) => {

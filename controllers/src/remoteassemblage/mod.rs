@@ -21,7 +21,8 @@ use tokio::sync::Semaphore;
 use crate::{
     bindings::{Kinds, Objects},
     expand::{Assembled, ExpandError, Expander},
-    runtime::{Action, Context, Key, Runner},
+    module::Carriers,
+    runtime::{Action, Base, Context, Key, Runner},
     targeted,
 };
 
@@ -51,11 +52,14 @@ struct Remotes {
     kinds: Kinds,
 }
 
-/// Expands the RemoteAssemblages of the context's namespace until its shutdown. `objects` are what control-plane bindings read.
-pub async fn run(context: Context, objects: Arc<Objects>) {
+/// Expands the RemoteAssemblages of the context's namespace until its shutdown. `objects` are what control-plane bindings read;
+/// BootstrapModules follow the same watch as `carriers`.
+pub async fn run(context: Context, objects: Arc<Objects>, carriers: Arc<Carriers<RemoteAssemblage>>) {
     let registry = Arc::clone(&context.registry);
     let kinds = Kinds::new(&context.options.binding_kinds);
-    let runner = Runner::<RemoteAssemblage>::new("remoteassemblage", &context).workers(WORKERS);
+    let base = Base::from(&context);
+    let watched = carriers.watch(&base);
+    let runner = Runner::watching("remoteassemblage", base, watched).workers(WORKERS);
     context.metrics.conditions(runner.store());
     let store = runner.store();
     let (bound, placed) = (store.clone(), store.clone());

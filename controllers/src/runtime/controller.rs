@@ -92,7 +92,8 @@ impl<K> Runner<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    fn watching(
+    /// Reconciles the objects of `K` that `events` show: for a watch that has other readers. `name` is for the log.
+    pub fn watching(
         name: &'static str,
         base: Base,
         events: impl Stream<Item = Watched<K>> + Send + 'static,

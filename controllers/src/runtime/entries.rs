@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use json_patch::{
     AddOperation, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation, jsonptr::PointerBuf,
 };
+use serde::Serialize;
 use serde_json::Value;
 
 /// A place in an object.
@@ -48,34 +49,56 @@ pub fn field(path: Path<'_>, old: Option<&Value>, new: Option<&Value>) -> Vec<Pa
     }
 }
 
+/// An entry of a list that is told from the others by its name.
+pub trait Entry: Serialize + PartialEq + Clone {
+    /// Its name in the list.
+    fn name(&self) -> &str;
+}
+
 /// The steps from one list to another. Their order has no meaning: what is new comes last. `None` if an entry has no name of its own, or
 /// there was none: a list that came meanwhile would be overwritten, as nothing of an empty one can be tested.
-pub fn list(path: Path<'_>, old: &[Value], new: &[Value]) -> Option<Vec<PatchOperation>> {
+pub fn list<T: Entry>(path: Path<'_>, old: &[T], new: &[T]) -> Option<Vec<PatchOperation>> {
     by_name(old)?;
     let mut news = by_name(new)?;
-    let mut steps = Vec::new();
-    // From the end: what goes does not move what is still to be tested.
-    for (place, old) in old.iter().enumerate().rev() {
-        let place = place.to_string();
-        let entry = [path, &[&place]].concat();
-        steps.extend(field(&entry, Some(old), news.remove(name(old)?)));
-    }
     if old.is_empty() && !new.is_empty() {
         return None;
     }
+    let value = |entry: &T| serde_json::to_value(entry).ok();
+    let mut steps = Vec::new();
+    // From the end: what goes does not move what is still to be tested.
+    for (position, old) in old.iter().enumerate().rev() {
+        let new = news.remove(old.name());
+        if new == Some(old) {
+            continue;
+        }
+        let position = position.to_string();
+        let entry = [path, &[&position]].concat();
+        let new = match new {
+            Some(new) => Some(value(new)?),
+            None => None,
+        };
+        steps.extend(field(&entry, Some(&value(old)?), new.as_ref()));
+    }
     let end = [path, &["-"]].concat();
-    steps.extend(news.into_values().map(|new| add(&end, new.clone())));
+    for new in news.into_values() {
+        steps.push(add(&end, value(new)?));
+    }
     Some(steps)
 }
 
-fn by_name(list: &[Value]) -> Option<BTreeMap<&str, &Value>> {
-    let names: Option<BTreeMap<&str, &Value>> =
-        list.iter().map(|entry| Some((name(entry)?, entry))).collect();
-    names.filter(|names| names.len() == list.len())
+/// The entries as the steps of [`list`] leave them: those that were there where they were, and what is new behind them.
+pub fn in_place<T: Entry>(before: &[T], wanted: &[T]) -> Vec<T> {
+    let mut wanted: BTreeMap<&str, &T> = wanted.iter().map(|entry| (entry.name(), entry)).collect();
+    let there: Vec<&T> = before
+        .iter()
+        .filter_map(|entry| wanted.remove(entry.name()))
+        .collect();
+    there.into_iter().chain(wanted.into_values()).cloned().collect()
 }
 
-fn name(entry: &Value) -> Option<&str> {
-    entry.get("name")?.as_str()
+fn by_name<T: Entry>(list: &[T]) -> Option<BTreeMap<&str, &T>> {
+    let names: BTreeMap<&str, &T> = list.iter().map(|entry| (entry.name(), entry)).collect();
+    (names.len() == list.len()).then_some(names)
 }
 
 fn pointer(path: Path<'_>) -> PointerBuf {
@@ -86,14 +109,29 @@ fn pointer(path: Path<'_>) -> PointerBuf {
 mod tests {
     use json_patch::{Patch, patch};
     use proptest::prelude::*;
+    use serde::Deserialize;
     use serde_json::json;
 
     use super::*;
 
-    fn entries(of: &[(&str, u8)]) -> Vec<Value> {
-        of.iter()
-            .map(|(name, value)| json!({"name": name, "value": value}))
-            .collect()
+    #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    struct Numbered {
+        name: String,
+        value: u8,
+    }
+
+    impl Entry for Numbered {
+        fn name(&self) -> &str {
+            &self.name
+        }
+    }
+
+    fn entries(of: &[(&str, u8)]) -> Vec<Numbered> {
+        let entry = |&(name, value): &(&str, u8)| Numbered {
+            name: name.to_owned(),
+            value,
+        };
+        of.iter().map(entry).collect()
     }
 
     fn lines(steps: &[PatchOperation]) -> Vec<String> {
@@ -118,38 +156,33 @@ mod tests {
     }
 
     #[test]
-    fn entries_without_names_of_their_own_are_not_told_apart() {
+    fn entries_of_one_name_are_not_changed_one_by_one() {
         assert_eq!(list(&["l"], &entries(&[("a", 1), ("a", 2)]), &[]), None);
-        assert_eq!(list(&["l"], &[json!({"value": 1})], &[]), None);
-        assert_eq!(list(&["l"], &entries(&[("a", 1)]), &[json!("a")]), None);
+        assert_eq!(
+            list(&["l"], &entries(&[("a", 1)]), &entries(&[("b", 1), ("b", 2)])),
+            None
+        );
     }
 
     #[test]
     fn what_came_into_an_empty_list_meanwhile_is_not_overwritten() {
         assert_eq!(list(&["l"], &[], &entries(&[("a", 1)])), None);
-        assert_eq!(list(&["l"], &[], &[]), Some(Vec::new()));
+        assert_eq!(list::<Numbered>(&["l"], &[], &[]), Some(Vec::new()));
     }
 
-    fn some() -> impl Strategy<Value = Vec<Value>> {
+    fn some() -> impl Strategy<Value = Vec<Numbered>> {
         let entries = proptest::collection::btree_map("[a-e]", 0_u8..3, 0..5);
         let shuffled = entries
             .prop_map(|all| all.into_iter().collect::<Vec<_>>())
             .prop_shuffle();
         shuffled.prop_map(|all| {
-            let pairs = all
-                .iter()
-                .map(|(name, value)| json!({"name": name, "value": value}));
-            pairs.collect()
+            let entry = |(name, value)| Numbered { name, value };
+            all.into_iter().map(entry).collect()
         })
     }
 
-    fn sorted(list: &Value) -> Vec<String> {
-        let mut all: Vec<String> = list
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(Value::to_string)
-            .collect();
+    fn sorted(list: &[Numbered]) -> Vec<Numbered> {
+        let mut all = list.to_vec();
         all.sort();
         all
     }
@@ -163,8 +196,10 @@ mod tests {
             };
             let mut object = json!({"list": old});
             patch(&mut object, &Patch(steps.clone())).unwrap();
-            prop_assert_eq!(sorted(&object["list"]), sorted(&json!(new)));
-            prop_assert_eq!(steps.is_empty(), sorted(&json!(old)) == sorted(&json!(new)));
+            let after: Vec<Numbered> = serde_json::from_value(object["list"].take()).unwrap();
+            prop_assert_eq!(sorted(&after), sorted(&new));
+            prop_assert_eq!(after, in_place(&old, &new));
+            prop_assert_eq!(steps.is_empty(), sorted(&old) == sorted(&new));
         }
 
         #[test]

@@ -16,7 +16,7 @@ use super::Api;
 use super::{
     Key,
     call::{CallError, call},
-    entries,
+    entries::{self, Entry},
     version::is_as_new,
 };
 
@@ -91,13 +91,29 @@ where
     Ok(Some(written))
 }
 
-/// Statuses with a long list `rows` of entries with names, of one kind, of which this process is the only writer.
+/// A status with a long list of entries with names.
+pub trait Listed: Serialize + DeserializeOwned {
+    /// The field that the list stands in.
+    const LIST: &'static str;
+    /// What it lists.
+    type Entry: Entry;
+
+    /// The list.
+    fn entries(&self) -> &[Self::Entry];
+
+    /// The status without the list.
+    fn head(&self) -> Self;
+
+    /// The status of this head, with a list.
+    fn listing(self, entries: Vec<Self::Entry>) -> Self;
+}
+
+/// Statuses of one kind, each with a long list, of which this process is the only writer.
 ///
 /// What was written last is remembered until the watch shows it: a status that differs from what a watch shows may be the one that was
 /// just written. Bounded by the objects that there are: [`Reports::retain`].
 #[derive(Debug)]
 pub struct Reports<S> {
-    rows: &'static str,
     manager: &'static str,
     written: Mutex<BTreeMap<Key, Written<S>>>,
 }
@@ -109,11 +125,10 @@ struct Written<S> {
     status: Arc<S>,
 }
 
-impl<S: Serialize + DeserializeOwned> Reports<S> {
+impl<S: Listed> Reports<S> {
     /// None was written yet.
-    pub fn new(rows: &'static str, manager: &'static str) -> Self {
+    pub fn new(manager: &'static str) -> Self {
         Self {
-            rows,
             manager,
             written: Mutex::default(),
         }
@@ -147,49 +162,52 @@ impl<S: Serialize + DeserializeOwned> Reports<S> {
                 source,
             })
         };
-        let mut new_value = value(new)?;
-        let before = self.last(&key, seen).map(|status| value(&status));
-        let before = before.or_else(|| old.map(value)).transpose()?;
-        if let Some(before) = &before {
-            keep_transition_times(before, &mut new_value);
-        }
-        let steps = before
-            .as_ref()
-            .and_then(|before| steps(before, &new_value, self.rows));
-        if let (Some(before), Some(mut steps)) = (before, steps) {
-            if steps.is_empty() {
-                return Ok(false);
-            }
-            let after = patched(&before, &steps);
-            steps.insert(0, entries::test(&["metadata", "uid"], json!(seen.uid())));
-            let parameters = PatchParams {
-                field_manager: Some(self.manager.to_owned()),
-                ..PatchParams::default()
-            };
-            let patch = Patch::Json::<()>(json_patch::Patch(steps));
-            let sent = api.patch_status_briefly(&name, &parameters, &patch);
-            match call(format!("writing the status of {what}"), sent).await {
-                Ok(version) => {
-                    self.keep(key, seen, version, after);
-                    return Ok(true);
+        let last = self.last(&key, seen);
+        if let Some(before) = last.as_deref().or(old) {
+            let before_head = value(&before.head())?;
+            let mut head = value(&new.head())?;
+            keep_transition_times(&before_head, &mut head);
+            if let Some(mut steps) = steps(&before_head, &head, before, new) {
+                if steps.is_empty() {
+                    return Ok(false);
                 }
-                Err(error) if error.is_invalid() => {}
-                Err(error) => {
-                    // It may have been carried out.
-                    self.written.lock().remove(&key);
-                    return Err(error.into());
+                steps.insert(0, entries::test(&["metadata", "uid"], json!(seen.uid())));
+                let parameters = PatchParams {
+                    field_manager: Some(self.manager.to_owned()),
+                    ..PatchParams::default()
+                };
+                let patch = Patch::Json::<()>(json_patch::Patch(steps));
+                let sent = api.patch_status_briefly(&name, &parameters, &patch);
+                match call(format!("writing the status of {what}"), sent).await {
+                    Ok(version) => {
+                        let entries = entries::in_place(before.entries(), new.entries());
+                        self.keep(key, seen, version, head, entries);
+                        return Ok(true);
+                    }
+                    Err(error) if error.is_invalid() => {}
+                    Err(error) => {
+                        // It may have been carried out.
+                        self.written.lock().remove(&key);
+                        return Err(error.into());
+                    }
                 }
             }
         }
         self.written.lock().remove(&key);
-        let mut new_value = value(new)?;
+        let mut head = value(&new.head())?;
         if let Some(old) = old {
-            keep_transition_times(&value(old)?, &mut new_value);
+            keep_transition_times(&value(&old.head())?, &mut head);
         }
         let written = patch_if_changed(api, seen, old, new, self.manager).await?;
         let is_written = written.is_some();
         if let Some(written) = written {
-            self.keep(key, seen, written.resource_version(), Some(new_value));
+            self.keep(
+                key,
+                seen,
+                written.resource_version(),
+                head,
+                new.entries().to_vec(),
+            );
         }
         Ok(is_written)
     }
@@ -206,40 +224,38 @@ impl<S: Serialize + DeserializeOwned> Reports<S> {
         None
     }
 
-    fn keep(&self, key: Key, seen: &impl Resource, version: Option<String>, status: Option<Value>) {
-        if let Some(Ok(status)) = status.map(serde_json::from_value) {
-            let (uid, status) = (seen.meta().uid.clone(), Arc::new(status));
+    fn keep(
+        &self,
+        key: Key,
+        seen: &impl Resource,
+        version: Option<String>,
+        head: Value,
+        entries: Vec<S::Entry>,
+    ) {
+        if let Ok(head) = serde_json::from_value::<S>(head) {
+            let (uid, status) = (seen.meta().uid.clone(), Arc::new(head.listing(entries)));
             let written = Written { uid, version, status };
             self.written.lock().insert(key, written);
         }
     }
 }
 
-/// A status as steps leave it: new entries are the last ones of it, wherever the steps were made from had them.
-fn patched(status: &Value, steps: &[PatchOperation]) -> Option<Value> {
-    let mut object = json!({"status": status});
-    json_patch::patch(&mut object, steps).ok()?;
-    Some(object["status"].take())
-}
-
-/// The steps from one status to another; `None` if they are not to be had.
-fn steps(old: &Value, new: &Value, rows: &str) -> Option<Vec<PatchOperation>> {
-    let (olds, news) = (old.as_object()?, new.as_object()?);
+/// The steps from one status to another, of which `old_head` and `head` are all but the lists; `None` if they are not to be had.
+fn steps<S: Listed>(old_head: &Value, head: &Value, old: &S, new: &S) -> Option<Vec<PatchOperation>> {
+    let (olds, news) = (old_head.as_object()?, head.as_object()?);
     // A field that was not there has nothing to be tested by.
-    if news.keys().any(|name| name != rows && !olds.contains_key(name)) {
+    if news.keys().any(|name| !olds.contains_key(name)) {
         return None;
     }
-    let fields = olds.keys().filter(|name| *name != rows);
-    let mut steps: Vec<PatchOperation> = fields
+    let mut steps: Vec<PatchOperation> = olds
+        .keys()
         .flat_map(|name| entries::field(&["status", name], olds.get(name), news.get(name)))
         .collect();
-    let list = |of: &Value| {
-        of.get(rows)
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default()
-    };
-    steps.extend(entries::list(&["status", rows], &list(old), &list(new))?);
+    steps.extend(entries::list(
+        &["status", S::LIST],
+        old.entries(),
+        new.entries(),
+    )?);
     Some(steps)
 }
 

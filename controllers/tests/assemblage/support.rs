@@ -183,8 +183,12 @@ impl Cluster {
         let (context, objects) = self.context(connect(downstream));
         self.spawn(Arc::clone(&context.registry).run(context.shutdown.clone()));
         self.spawn(Arc::clone(&objects).run(context.shutdown.clone()));
-        self.spawn(proxyassemblage::run(context.clone(), Arc::clone(&objects)));
-        self.spawn(remoteassemblage::run(context, objects));
+        self.spawn(proxyassemblage::run(
+            context.clone(),
+            Arc::clone(&objects),
+            Arc::default(),
+        ));
+        self.spawn(remoteassemblage::run(context, objects, Arc::default()));
     }
 
     /// Creates an object.

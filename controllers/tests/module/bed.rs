@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Debug, future::Future, sync::Arc, time::Duration};
 
+use futures::StreamExt;
 use k8s_openapi::{
     ByteString,
     api::{
@@ -26,7 +27,7 @@ use muster_controllers::{
     record::Decisions,
     registry::{self, Access, Connect, ConnectError, Registry},
     rolloutwindow::WatchedWindows,
-    runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
+    runtime::{Base, Clock, Context, Events, Jitter, Options, Shutdown},
 };
 use muster_sync::source::MemorySource;
 use serde::{Serialize, de::DeserializeOwned};
@@ -223,7 +224,10 @@ impl Bed {
             ..context.clone()
         };
         let windows = Arc::<WatchedWindows>::default();
+        let carriers = Arc::<module::Carriers<ProxyAssemblage>>::default();
+        let proxies = carriers.watch(&Base::from(&context));
         let tasks = [
+            tokio::spawn(proxies.for_each(|_| std::future::ready(()))),
             tokio::spawn(Arc::clone(&windows).run(context.clone())),
             tokio::spawn(registry.run(shutdown.clone())),
             tokio::spawn(Arc::clone(&objects).run(shutdown)),
@@ -235,6 +239,7 @@ impl Bed {
                 windows,
                 gates,
                 Decisions::default(),
+                carriers,
             )),
         ];
         Deciding {

@@ -3,10 +3,10 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use futures::future;
+use futures::{StreamExt, future};
 use http_body_util::{BodyExt, Full};
 use kube::{Client, client::Body};
-use muster_api::{Module, crds, labels::SYSTEM_NAMESPACE};
+use muster_api::{Module, ProxyAssemblage, crds, labels::SYSTEM_NAMESPACE};
 use muster_apiserver::{ApiServer, InProcess};
 use muster_controllers::{
     bindings::{Kinds, Objects},
@@ -16,7 +16,7 @@ use muster_controllers::{
     record::Decisions,
     registry::{self, Registry},
     rolloutwindow::WatchedWindows,
-    runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
+    runtime::{Base, Clock, Context, Events, Jitter, Options, Shutdown},
 };
 use muster_sync::source::{self, MemorySource};
 use serde_json::json;
@@ -53,6 +53,8 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
     let context = context(client, namespace, &registry, (clock, jitter));
     let dependencies = Arc::<module::Dependencies>::default();
     let windows = Arc::<WatchedWindows>::default();
+    let carriers = Arc::<module::Carriers<ProxyAssemblage>>::default();
+    let proxies = carriers.watch(&Base::from(&context));
     println!("ready");
     let shutdown = context.shutdown.clone();
     let tasks = [
@@ -60,6 +62,7 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
         tokio::spawn(Arc::clone(&objects).run(shutdown)),
         tokio::spawn(Arc::clone(&dependencies).run(context.clone())),
         tokio::spawn(Arc::clone(&windows).run(context.clone())),
+        tokio::spawn(proxies.for_each(|_| future::ready(()))),
         tokio::spawn(module::run::<Module>(
             context.clone(),
             objects,
@@ -67,6 +70,7 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
             windows,
             gates,
             Decisions::default(),
+            carriers,
         )),
     ];
     // Whoever measures is gone when nothing can be said to us any more.
