@@ -216,7 +216,11 @@ pub struct AssemblageStatus {
     )]
     pub agent: Option<Agent>,
     /// The state of each sync.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "unread::readable")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "unread::readable"
+    )]
     // A state that cannot be read says nothing. One writer: no manager is tracked for each field of each state.
     #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "atomic"))]
     pub syncs: Vec<SyncState>,

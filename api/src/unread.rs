@@ -37,7 +37,10 @@ pub(crate) fn readable<'de, T: DeserializeOwned, D: Deserializer<'de>>(
 ) -> Result<Vec<T>, D::Error> {
     let elements: Option<Vec<Unread>> = Option::deserialize(deserializer)?;
     let elements = elements.unwrap_or_default();
-    Ok(elements.iter().filter_map(|element| element.read().ok()).collect())
+    Ok(elements
+        .iter()
+        .filter_map(|element| element.read().ok())
+        .collect())
 }
 
 /// What is there, if it can be read.
@@ -92,13 +95,25 @@ mod tests {
     #[test]
     fn what_cannot_be_read_takes_nothing_from_the_rest() {
         for (document, numbers, one) in [
-            (json!({"numbers": [1, "two", {}, null, 3, 1_000], "one": 1}), vec![1, 3], Some(1)),
+            (
+                json!({"numbers": [1, "two", {}, null, 3, 1_000], "one": 1}),
+                vec![1, 3],
+                Some(1),
+            ),
             (json!({"numbers": null, "one": null}), vec![], None),
             (json!({"one": {"of": "another"}}), vec![], None),
         ] {
             let expect = List { numbers, one };
-            assert_eq!(from_str::<List>(&document.to_string()).unwrap(), expect, "{document}");
-            assert_eq!(from_value::<List>(document.clone()).unwrap(), expect, "{document}");
+            assert_eq!(
+                from_str::<List>(&document.to_string()).unwrap(),
+                expect,
+                "{document}"
+            );
+            assert_eq!(
+                from_value::<List>(document.clone()).unwrap(),
+                expect,
+                "{document}"
+            );
         }
     }
 

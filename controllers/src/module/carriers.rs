@@ -34,12 +34,7 @@ impl<A: Carrier> Carriers<A> {
     /// Watches the assemblages of the namespace. The rows follow as the stream is read, each before its event is handed on.
     pub fn watch(self: &Arc<Self>, base: &Base) -> impl Stream<Item = Watched<A>> + Send + 'static + use<A> {
         let carriers = Arc::clone(self);
-        watch::watch(
-            base.client.clone(),
-            &base.namespace,
-            watcher::Config::default(),
-        )
-        .inspect(move |event| {
+        watch::watch(base.client.clone(), &base.namespace, watcher::Config::default()).inspect(move |event| {
             for module in carriers.rows.event(event) {
                 carriers.concerned.announce(&module);
             }

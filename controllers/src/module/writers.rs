@@ -136,7 +136,10 @@ impl<K: Rolled> Modules<K> {
             if jobs.is_empty() {
                 break;
             }
-            let rows = self.rows.get(assemblage).map_or(0, |assemblage| assemblage.syncs.len());
+            let rows = self
+                .rows
+                .get(assemblage)
+                .map_or(0, |assemblage| assemblage.syncs.len());
             let pace = Pace::begin(rows);
             self.write_all(assemblage, jobs).await;
             self.writers.written(assemblage, pace);

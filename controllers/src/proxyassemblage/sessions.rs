@@ -143,7 +143,13 @@ impl Sessions {
     }
 
     /// Watches the mirror of a proxy from `version` on, at which it was `live`, unless it is watched already, or failed lately.
-    pub fn watch(&self, proxy: &Key, api: Api<Guard<Assemblage>>, version: String, live: Option<&Assemblage>) {
+    pub fn watch(
+        &self,
+        proxy: &Key,
+        api: Api<Guard<Assemblage>>,
+        version: String,
+        live: Option<&Assemblage>,
+    ) {
         let mut sessions = self.by_proxy.lock();
         let failures = match sessions.get(proxy) {
             Some(session) if session.alive.load(Ordering::Relaxed) => {

@@ -125,6 +125,28 @@ mod tests {
     }
 
     #[test]
+    fn only_the_fields_of_the_metadata_are_cut() {
+        let cut = |text: &str| {
+            let text = RawValue::from_string(text.to_owned()).unwrap();
+            without_managed_fields(text).get().to_owned()
+        };
+        assert_eq!(
+            cut(
+                r#"{"managedFields": 1, "metadata": {"name": "ä", "managedFields": [{"f": {"a": "]"}}], "x": 2}, "spec": {"managedFields": [3]}}"#
+            ),
+            r#"{"managedFields": 1, "metadata": {"name": "ä", "managedFields": null, "x": 2}, "spec": {"managedFields": [3]}}"#
+        );
+        for whole in [
+            r#"{"metadata": {"name": "a"}, "spec": {"managedFields": [3]}}"#,
+            r#"{"metadata": "managedFields"}"#,
+            r#"["metadata", {"managedFields": []}]"#,
+            "{}",
+        ] {
+            assert_eq!(cut(whole), whole);
+        }
+    }
+
+    #[test]
     fn an_event_is_read_whichever_of_its_fields_comes_first() {
         let object =
             json!({"metadata": {"name": "a", "managedFields": [{"manager": "x"}]}, "data": {"key": "value"}});

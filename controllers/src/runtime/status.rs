@@ -251,11 +251,7 @@ fn steps<S: Listed>(old_head: &Value, head: &Value, old: &S, new: &S) -> Option<
         .keys()
         .flat_map(|name| entries::field(&["status", name], olds.get(name), news.get(name)))
         .collect();
-    steps.extend(entries::list(
-        &["status", S::LIST],
-        old.entries(),
-        new.entries(),
-    )?);
+    steps.extend(entries::list(&["status", S::LIST], old.entries(), new.entries())?);
     Some(steps)
 }
 

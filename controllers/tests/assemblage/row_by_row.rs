@@ -11,8 +11,8 @@ use muster_api::{
 };
 use muster_apiserver::Verb;
 use muster_controllers::{
-    proxyassemblage::mirror::{in_place, patch},
-    runtime::{Api as Encoded, status::Reports},
+    proxyassemblage::mirror::patch,
+    runtime::{Api as Encoded, entries::in_place, status::Reports},
 };
 use serde_json::json;
 
@@ -100,7 +100,7 @@ impl Reported {
         cluster.create(assemblage("eu-1", &[row("web", OLD, 1)])).await;
         let this = Self {
             cluster,
-            reports: Reports::new("syncs", "muster-agent"),
+            reports: Reports::new("muster-agent"),
         };
         let seen = this.live().await;
         this.write(&seen, states).await;

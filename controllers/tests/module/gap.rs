@@ -20,7 +20,7 @@ fn lead(bed: &Bed, gap: Duration) -> Vec<AbortOnDropHandle<()>> {
         objects,
         mut tasks,
     } = bed.decide("controller", gap);
-    let rows = tokio::spawn(proxyassemblage::run(context, objects));
+    let rows = tokio::spawn(proxyassemblage::run(context, objects, std::sync::Arc::default()));
     tasks.push(AbortOnDropHandle::new(rows));
     tasks
 }
