@@ -10,8 +10,11 @@ use tokio::time::{Instant, sleep_until};
 /// How long changes are gathered at most: no report waits longer because others are written.
 const MOST: Duration = Duration::from_millis(500);
 
-/// For how long changes are gathered for each row of the object: with this, 120 modules that all change at once cost a cluster hardly more
-/// for each of them than ten do (`docs/benchmarks.md`); with half of it, two thirds more.
+/// A write of so few rows costs all that read it hardly more than one of a single row.
+const FEW: usize = 10;
+
+/// For how long changes are gathered for each row beyond [`FEW`]: so that 120 modules that all change at once cost a cluster hardly more
+/// for each of them than ten do (`docs/benchmarks.md`).
 const OF_A_ROW: Duration = Duration::from_millis(4);
 
 /// The start of a write.
@@ -26,7 +29,7 @@ impl Pace {
     pub fn begin(rows: usize) -> Self {
         Self {
             begun: Instant::now(),
-            least: OF_A_ROW.saturating_mul(u32::try_from(rows).unwrap_or(u32::MAX)),
+            least: OF_A_ROW.saturating_mul(u32::try_from(rows.saturating_sub(FEW)).unwrap_or(u32::MAX)),
         }
     }
 
@@ -52,10 +55,10 @@ mod tests {
     async fn changes_are_gathered_by_rows_or_by_what_the_write_took() {
         for (rows, took, expect) in [
             (0, 0, 0),
-            (1, 0, 4),
-            (10, 0, 40),
+            (10, 0, 0),
             (10, 30, 90),
-            (120, 30, 480),
+            (11, 0, 4),
+            (120, 30, 440),
             (300, 0, 500),
             (1, 400, 500),
         ] {

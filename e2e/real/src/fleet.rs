@@ -126,6 +126,11 @@ impl Fleet {
         &self.planes
     }
 
+    /// A process that runs: `etcd`, or one of a control plane, as `eu-1-apiserver`.
+    pub fn pid(&self, process: &str) -> anyhow::Result<u32> {
+        self.processes.pid(process)
+    }
+
     /// Ends one process of a control plane: `apiserver`, `controller-manager`, `source-controller`.
     pub fn stop(&mut self, plane: &str, process: &str) -> anyhow::Result<()> {
         self.processes.stop(&format!("{plane}-{process}"))

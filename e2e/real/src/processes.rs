@@ -102,6 +102,12 @@ impl Processes {
         Ok(())
     }
 
+    /// Which one it is.
+    pub(crate) fn pid(&self, name: &str) -> anyhow::Result<u32> {
+        let child = self.children.get(name);
+        Ok(child.with_context(|| format!("{name} is not running"))?.id())
+    }
+
     /// Ends a process: told to, then killed.
     pub(crate) fn stop(&mut self, name: &str) -> anyhow::Result<()> {
         let child = self

@@ -5,8 +5,9 @@
 //!        └── git repository                                                            (one process)          (one for each cluster)
 //! ```
 //!
-//! API servers, controller and agents are processes of their own; every connection is TLS and passes a relay that counts its bytes.
+//! API servers, controller and agents are processes of their own, and the management API server may be a kube-apiserver; every connection is TLS and passes a relay that counts its bytes.
 
+mod management;
 mod processes;
 mod report;
 mod repository;
@@ -33,6 +34,9 @@ pub struct Plan {
     /// Stages that the clusters are in, one after the other
     #[arg(long, default_value_t = 1)]
     stages: usize,
+    /// The management cluster is a kube-apiserver on its etcd (`cargo xtask real build`)
+    #[arg(long)]
+    real: bool,
     /// Keep the logs of the processes in this folder
     #[arg(long, value_name = "FOLDER")]
     logs: Option<PathBuf>,

@@ -24,6 +24,7 @@ use tokio::process::Child;
 
 use super::{
     Plan,
+    management::Management,
     processes::{self, Servers, Usage},
     repository,
 };
@@ -31,7 +32,6 @@ use crate::fleet::{self, client, cluster, define};
 
 /// Where modules and Clusters are.
 pub const FLEET: &str = "fleet";
-const MANAGEMENT: &str = "management";
 
 /// What is measured of: in the order of the table.
 pub const KINDS: [&str; 4] = ["management API server", "controller", "API servers", "agents"];
@@ -48,7 +48,7 @@ pub struct World {
     pub inside: Vec<Client>,
     pub repository: PathBuf,
     pub stages: usize,
-    management: Servers,
+    management: Management,
     servers: Servers,
     controller: Option<Child>,
     agents: Vec<Child>,
@@ -66,7 +66,7 @@ impl World {
         let logs = plan.logs.clone().unwrap_or_else(|| place.join("logs"));
         fs::create_dir_all(&logs)?;
         let names: Vec<String> = (0..plan.clusters).map(cluster).collect();
-        let management = Servers::start(&place, &[MANAGEMENT.to_owned()]).await?;
+        let management = Management::start(&place, plan.real).await?;
         let servers = Servers::start(&place, &names).await?;
         let bytes = <[Arc<AtomicU64>; 3]>::default();
         let mut meters = Vec::new();
@@ -157,7 +157,7 @@ impl World {
     /// What each kind of process took so far, in the order of [`KINDS`].
     pub fn usage(&self) -> anyhow::Result<[Usage; 4]> {
         Ok([
-            Usage::of(self.management.pid())?,
+            Usage::of(self.management.pids()?)?,
             Usage::of(self.controller.as_ref().and_then(Child::id))?,
             Usage::of(self.servers.pid())?,
             Usage::of(self.agents.iter().filter_map(Child::id))?,

@@ -1,0 +1,112 @@
+//! The management cluster's API server: muster's own, or a kube-apiserver on its etcd.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{Read as _, Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use super::{processes::Servers, servers::USERS};
+
+/// Its name in kubeconfigs and logs.
+pub const NAME: &str = "management";
+
+/// The group whose members may do everything.
+const MASTERS: &str = "system:masters";
+
+pub enum Management {
+    /// A process of this program.
+    Embedded(Servers),
+    /// kube-apiserver, etcd and kube-controller-manager.
+    Real(Real),
+}
+
+/// A real one, and how much of its audit log was counted.
+pub struct Real {
+    fleet: muster_real::Fleet,
+    log: PathBuf,
+    counted: u64,
+}
+
+impl Management {
+    /// Starts it, and writes kubeconfigs for the administrator and for each user into the folder.
+    pub async fn start(folder: &Path, is_real: bool) -> anyhow::Result<Self> {
+        if !is_real {
+            return Ok(Self::Embedded(Servers::start(folder, &[NAME.to_owned()]).await?));
+        }
+        let planes = folder.join("planes");
+        let fleet = tokio::task::spawn_blocking(move || {
+            let mut fleet = muster_real::Fleet::start(&planes, muster_real::Plan::default())?;
+            fleet.add(&[NAME.to_owned()])?;
+            anyhow::Ok(fleet)
+        })
+        .await??;
+        let plane = fleet.plane(NAME)?;
+        fs::copy(plane.kubeconfig(), folder.join(format!("{NAME}.kubeconfig")))?;
+        for user in USERS {
+            let kubeconfig = plane.kubeconfig_of(user, &[MASTERS])?;
+            fs::write(folder.join(format!("{NAME}.{user}.kubeconfig")), kubeconfig)?;
+        }
+        let log = plane.audit_log();
+        Ok(Self::Real(Real {
+            fleet,
+            log,
+            counted: 0,
+        }))
+    }
+
+    /// The processes that are measured: of a real one, kube-apiserver and etcd.
+    pub fn pids(&self) -> anyhow::Result<Vec<u32>> {
+        match self {
+            Self::Embedded(servers) => Ok(servers.pid().into_iter().collect()),
+            Self::Real(real) => Ok(vec![
+                real.fleet.pid("etcd")?,
+                real.fleet.pid(&format!("{NAME}-apiserver"))?,
+            ]),
+        }
+    }
+
+    /// The writes since the call before, by resource and user, but of Leases.
+    pub async fn writes(&mut self) -> anyhow::Result<BTreeMap<String, usize>> {
+        match self {
+            Self::Embedded(servers) => servers.writes().await,
+            Self::Real(real) => real.writes(),
+        }
+    }
+}
+
+impl Real {
+    fn writes(&mut self) -> anyhow::Result<BTreeMap<String, usize>> {
+        let mut log = File::open(&self.log)?;
+        log.seek(SeekFrom::Start(self.counted))?;
+        let mut text = String::new();
+        log.read_to_string(&mut text)?;
+        // The last line may not be whole yet.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        self.counted += u64::try_from(whole)?;
+        let mut counts = BTreeMap::new();
+        for line in text.get(..whole).unwrap_or_default().lines() {
+            if let Some(what) = write(&serde_json::from_str(line)?) {
+                *counts.entry(what).or_default() += 1;
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// What an entry of the audit log wrote, if it is of a write that was done by muster or by this program.
+fn write(entry: &Value) -> Option<String> {
+    let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str);
+    let is_done = text("/stage")? == "ResponseComplete";
+    let is_write = matches!(text("/verb")?, "create" | "update" | "patch" | "delete");
+    let resource = text("/objectRef/resource")?;
+    let sub = text("/objectRef/subresource").map(|sub| format!("/{sub}"));
+    let counts = is_done && is_write && resource != "leases";
+    counts.then(|| {
+        let user = text("/user/username").unwrap_or_default();
+        format!("{resource}{} by the {user}", sub.unwrap_or_default())
+    })
+}
