@@ -102,9 +102,11 @@ pub trait Listed: Serialize + DeserializeOwned {
     fn entries(&self) -> &[Self::Entry];
 
     /// The status without the list.
+    #[must_use]
     fn head(&self) -> Self;
 
     /// The status of this head, with a list.
+    #[must_use]
     fn listing(self, entries: Vec<Self::Entry>) -> Self;
 }
 
