@@ -1,4 +1,5 @@
-//! A part of a document that is read later, perhaps not at all: what another version of muster wrote may be unknown here.
+//! A part of a document that is read later, perhaps not at all. Another version of muster, or a cluster or a node that means harm, may use words
+//! that are unknown here: such a part says nothing, and takes nothing from the others.
 
 use std::fmt;
 

@@ -48,7 +48,8 @@ fn of<K: Resource + DeserializeOwned>(unread: &Unread) -> serde_json::Result<Gua
     }))
 }
 
-/// Cuts `managedFields` out of the text of an object: trees that are not kept are a sixth of what reading an assemblage of 120 rows costs.
+/// Cuts `managedFields` out of the text of an object: read into trees and dropped they were 13 % of the controller's processor time with
+/// 120 modules on each cluster.
 fn without_managed_fields(text: Box<RawValue>) -> Box<RawValue> {
     #[derive(Deserialize)]
     struct Object<'a> {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 /// How long changes are gathered at most: no report waits longer because others are written.
 const MOST: Duration = Duration::from_millis(500);
 
-/// A write of so few rows costs all that read it hardly more than one of a single row.
+/// Objects of so few rows are small: only what their writes take here is counted.
 const FEW: usize = 10;
 
 /// For how long changes are gathered for each row beyond [`FEW`]: so that 120 modules that all change at once cost a cluster hardly more

@@ -5,7 +5,8 @@
 //!        └── git repository                                                            (one process)          (one for each cluster)
 //! ```
 //!
-//! API servers, controller and agents are processes of their own, and the management API server may be a kube-apiserver; every connection is TLS and passes a relay that counts its bytes.
+//! API servers, controller and agents are processes of their own, and the management API server may be a kube-apiserver; every connection is
+//! TLS and passes a relay that counts its bytes.
 
 mod management;
 mod processes;
