@@ -77,6 +77,27 @@ fn the_callers_reason_wins_by_its_rank_only() {
     assert_eq!(world.words(), "a:Failed");
 }
 
+/// It was ready when it was charged, left for longer than its slot is kept, and fails on what it got: that holds for it when
+/// the target goes on, too, and it is not said that it was unready before.
+#[test]
+fn a_unit_that_was_released_for_its_absence_failed_since_it_was_charged() {
+    let mut world = World::settled(&["a"], "r1");
+    world.aim("r2");
+    let charged = world.now;
+    world.step();
+    world.member("a").eligible = Eligible::No(ineligible(26, Absence::Skip));
+    world.step();
+    world.pass(world.spec.deadlines.absence);
+    world.step();
+    world.report("a", failure(muster_rollout::Class::Revision, true));
+    world.aim("r3");
+    world.step();
+    let Why::Failed { since, until, .. } = world.why("a") else {
+        panic!("{:?}", world.why("a"))
+    };
+    assert_eq!((since, until), (Some(charged), None));
+}
+
 #[test]
 fn every_unit_has_one_and_each_is_counted_once() {
     let mut world = World::settled(&["a", "b", "c", "d", "e"], "r1");

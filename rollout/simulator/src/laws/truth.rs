@@ -71,9 +71,9 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
         }),
         Why::Failed { class, since, .. } => {
             let told = matches!(it.state(), Some(State::Failed { class: told, .. }) if told == class);
-            told && *class != Class::Infra
-                && (active.is_some() == since.is_some())
-                && (since.is_some() || it.is_there())
+            // A unit that was given up for its absence failed on what it got, if it was ready before.
+            let on_slot = active.is_some() || !it.is_there() && it.charge().is_some_and(|charge| charge.was_ready);
+            told && *class != Class::Infra && on_slot == since.is_some() && (on_slot || it.is_there())
         }
         Why::AlreadyUnready { .. } => !it.charge().is_some_and(|charge| charge.was_ready),
         Why::Overdue { .. } => changing(&|charge| {
