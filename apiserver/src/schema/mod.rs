@@ -119,8 +119,10 @@ impl Schema {
             lists::duplicates(value, &self.root, "", &mut causes);
             causes
         };
-        if old.is_none_or(|old| duplicates(old).is_empty()) {
-            causes.extend(duplicates(new));
+        let more = duplicates(new);
+        // What was there twice before may stay.
+        if !more.is_empty() && old.is_none_or(|old| duplicates(old).is_empty()) {
+            causes.extend(more);
         }
         if self.root.has_rules() {
             if causes.iter().any(Cause::blocks_rules) {

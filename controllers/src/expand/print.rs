@@ -8,15 +8,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use muster_api::{
     digest,
-    flux::{GitRepository, Kustomization},
+    flux::{GitRepository, GitRepositorySpec, Kustomization, KustomizationSpec},
     kind::GROUP,
 };
 use serde::Serialize;
-use serde_json::Value;
 
 use super::{derive::derived_annotations, labels};
 
-/// The hash of what we derive of an object.
+/// The hash of what we derive of an object. The derived and the live one are of one type, so that equal ones are equal texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Print(String);
 
@@ -32,33 +31,24 @@ pub fn kustomization_print(object: &Kustomization) -> Print {
         .iter()
         .filter(|owner| owner.api_version.starts_with(GROUP))
         .collect();
-    print(&(
-        without_suspend(&object.spec),
-        labels,
-        derived_annotations(object),
-        owners,
-    ))
+    let spec = KustomizationSpec {
+        suspend: None,
+        ..object.spec.clone()
+    };
+    print(&(spec, labels, derived_annotations(object), owners))
 }
 
 /// The fingerprint of a GitRepository, derived or live: its spec alone, for sources are shared.
 pub fn source_print(object: &GitRepository) -> Print {
-    print(&without_suspend(&object.spec))
+    print(&GitRepositorySpec {
+        suspend: None,
+        ..object.spec.clone()
+    })
 }
 
-/// `suspend` is another's to set.
-fn without_suspend(spec: &impl Serialize) -> Value {
-    let mut spec = value(spec);
-    if let Some(fields) = spec.as_object_mut() {
-        fields.remove("suspend");
-    }
-    spec
-}
-
+/// `suspend` is another's to set. Flux's types are plain data with text keys, which always have a JSON form.
 fn print(data: &impl Serialize) -> Print {
-    Print(digest::sha256_hex(&[&digest::canonical(&value(data))]))
-}
-
-/// Flux's types are plain data with text keys, which always have a JSON form.
-fn value(data: &impl Serialize) -> Value {
-    serde_json::to_value(data).unwrap_or(Value::Null)
+    Print(digest::sha256_hex(&[
+        &serde_json::to_string(data).unwrap_or_default()
+    ]))
 }

@@ -72,7 +72,8 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
         Why::Failed { class, since, .. } => {
             let told = matches!(it.state(), Some(State::Failed { class: told, .. }) if told == class);
             // A unit that was given up for its absence failed on what it got, if it was ready before.
-            let on_slot = active.is_some() || !it.is_there() && it.charge().is_some_and(|charge| charge.was_ready);
+            let on_slot =
+                active.is_some() || !it.is_there() && it.charge().is_some_and(|charge| charge.was_ready);
             told && *class != Class::Infra && on_slot == since.is_some() && (on_slot || it.is_there())
         }
         Why::AlreadyUnready { .. } => !it.charge().is_some_and(|charge| charge.was_ready),
