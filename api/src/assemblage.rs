@@ -11,6 +11,7 @@ use crate::{
     kind::kind,
     plan::{PlanControl, PlanRunReport},
     schema,
+    shared::{Pool, Poolable, Shared},
     sync::{Binding, LocalReference, Package, Source},
     unread,
 };
@@ -54,7 +55,7 @@ pub struct TargetedAssemblageSpec {
     /// The syncs; their order has no meaning.
     #[serde(default)]
     #[schemars(length(max = schema::MAX_SYNCS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub syncs: Vec<SyncRow>,
+    pub syncs: Vec<Shared<SyncRow>>,
 }
 
 /// The syncs of this cluster.
@@ -64,7 +65,7 @@ pub struct AssemblageSpec {
     /// The syncs; their order has no meaning.
     #[serde(default)]
     #[schemars(length(max = schema::MAX_SYNCS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub syncs: Vec<SyncRow>,
+    pub syncs: Vec<Shared<SyncRow>>,
 }
 
 /// What an API server answers whose row has a greater token by now.
@@ -130,6 +131,13 @@ pub struct SyncRow {
     /// The sync is to be withdrawn: Prune removes its objects, Orphan leaves them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withdraw: Option<Withdraw>,
+}
+
+impl Poolable for SyncRow {
+    fn pool() -> &'static Pool<Self> {
+        static POOL: Pool<SyncRow> = Pool::new();
+        &POOL
+    }
 }
 
 impl SyncRow {
@@ -223,7 +231,7 @@ pub struct AssemblageStatus {
     )]
     // A state that cannot be read says nothing. One writer: no manager is tracked for each field of each state.
     #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "atomic"))]
-    pub syncs: Vec<SyncState>,
+    pub syncs: Vec<Shared<SyncState>>,
     /// The last value of reconcile.fluxcd.io/requestedAt that was acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
@@ -294,6 +302,13 @@ pub struct SyncState {
     /// Objects that were taken to be healthy without evidence from their controllers; only of a sync that succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assumed: Option<Assumed>,
+}
+
+impl Poolable for SyncState {
+    fn pool() -> &'static Pool<Self> {
+        static POOL: Pool<SyncState> = Pool::new();
+        &POOL
+    }
 }
 
 impl SyncState {

@@ -265,7 +265,8 @@ async fn state(assemblages: &Api<ProxyAssemblage>, on: &OnRunFlags) -> anyhow::R
 
 fn of<'a>(assemblage: &'a ProxyAssemblage, module: &str) -> Option<&'a SyncState> {
     let status = assemblage.status.as_ref()?;
-    status.syncs.iter().find(|state| state.name == module)
+    let state = status.syncs.iter().find(|state| state.name == module)?;
+    Some(state)
 }
 
 /// Waits until the cluster says what came of the control; with where the plan stands then.

@@ -17,7 +17,7 @@ use kube::{
     runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use muster_api::{
-    Assemblage, ProxyAssemblage,
+    Assemblage, ProxyAssemblage, Shared,
     assemblage::{AssemblageStatus, SyncPhase, SyncRow, SyncState},
     crds,
     evidence::Assumed,
@@ -41,16 +41,17 @@ fn row(name: &str, digest: &str, token: u64) -> SyncRow {
 }
 
 /// What a proxy of these rows says when the cluster reports this.
-fn copied(rows: &[SyncRow], reported: Vec<SyncState>) -> Vec<SyncState> {
+fn copied(rows: &[SyncRow], reported: Vec<SyncState>) -> Vec<Shared<SyncState>> {
+    let rows: Vec<Shared<SyncRow>> = rows.iter().cloned().map(Shared::from).collect();
     let mut live = Assemblage::new(
         "eu-1",
-        muster_api::assemblage::AssemblageSpec { syncs: rows.to_vec() },
+        muster_api::assemblage::AssemblageSpec { syncs: rows.clone() },
     );
     live.status = Some(AssemblageStatus {
-        syncs: reported,
+        syncs: reported.into_iter().map(Shared::from).collect(),
         ..AssemblageStatus::default()
     });
-    copy::states(rows, &BTreeMap::new(), &BTreeSet::new(), Some(&live))
+    copy::states(&rows, &BTreeMap::new(), &BTreeSet::new(), Some(&live))
 }
 
 fn succeeded(name: &str, digest: &str, token: u64) -> SyncState {

@@ -159,7 +159,7 @@ fn parts((spec, status): (&TargetedAssemblageSpec, Option<&AssemblageStatus>), m
     let state = status.and_then(|status| status.syncs.iter().find(|state| state.name == module));
     let conditions = status.map_or_else(Vec::new, |status| ConditionView::all(&status.conditions));
     let echo = row.zip(state).map(|(row, state)| echo(row, state));
-    (row.map(view), echo, conditions)
+    (row.map(|row| view(row)), echo, conditions)
 }
 
 fn view(row: &SyncRow) -> RowView {

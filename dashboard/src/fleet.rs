@@ -360,8 +360,9 @@ impl<'a> Row<'a> {
     }
 
     fn echoed(row: &'a SyncRow, status: Option<&'a AssemblageStatus>) -> Self {
-        let echo = status.and_then(|status| status.syncs.iter().find(|state| state.name == row.name));
-        Self(row, echo)
+        let mut states = status.into_iter().flat_map(|status| &status.syncs);
+        let echo = states.find(|state| state.name == row.name);
+        Self(row, echo.map(|state| &**state))
     }
 }
 

@@ -224,7 +224,7 @@ impl Foresight {
                 if row.withdraw.is_none() && !removed.contains(&module) {
                     rows.entry(cluster.clone())
                         .or_default()
-                        .insert(module, row.clone());
+                        .insert(module, SyncRow::clone(row));
                 }
             }
         }
@@ -529,7 +529,7 @@ fn rows_now<'a, A: Carrier>(
         let cluster = assemblage.name_any();
         let of = |name: &str| assemblage.spec().syncs.iter().find(|row| row.name == name);
         let row = of(name).or_else(|| of(taken?.get(&cluster)?))?;
-        Some((cluster, row))
+        Some((cluster, &**row))
     };
     assemblages.iter().filter_map(row).collect()
 }

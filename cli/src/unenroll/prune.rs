@@ -8,7 +8,7 @@ use kube::{
     core::DynamicObject,
 };
 use muster_api::{
-    ProxyAssemblage, RemoteAssemblage,
+    ProxyAssemblage, RemoteAssemblage, Shared,
     assemblage::{AssemblageStatus, Intent, SyncPhase, SyncRow},
     labels::manager,
 };
@@ -55,9 +55,9 @@ async fn read(plane: &Plane, cluster: &str) -> Result<Vec<String>, CallError> {
 
 /// The rows that have something in the cluster, or may have. What is left of one that was withdrawn keeps the place of its token and holds
 /// nothing.
-fn held(rows: &[SyncRow], status: Option<&AssemblageStatus>) -> Vec<String> {
+fn held(rows: &[Shared<SyncRow>], status: Option<&AssemblageStatus>) -> Vec<String> {
     let told = status.map_or(&[][..], |status| &status.syncs);
-    let is_gone = |row: &SyncRow| {
+    let is_gone = |row: &Shared<SyncRow>| {
         let mut of_row = told
             .iter()
             .filter(|state| state.name == row.name && state.token == row.token);
@@ -137,19 +137,21 @@ mod tests {
             "name": "carried", "token": 1, "source": {"git": {"url": "https://example.com/x", "version": {"tag": "v1"}}},
         }))
         .unwrap();
-        let withdrawn = |name: &str, token| SyncRow::withdrawal(name, token, Withdraw::Prune);
+        let withdrawn = |name: &str, token| SyncRow::withdrawal(name, token, Withdraw::Prune).into();
         let rows = [
-            carried,
+            carried.into(),
             withdrawn("going", 2),
             withdrawn("old", 3),
             withdrawn("gone", 4),
-            SyncRow::bare("bare", 5),
+            SyncRow::bare("bare", 5).into(),
         ];
-        let state = |name: &str, token, state| SyncState {
-            name: name.to_owned(),
-            token: Some(token),
-            state,
-            ..SyncState::default()
+        let state = |name: &str, token, state| {
+            Shared::from(SyncState {
+                name: name.to_owned(),
+                token: Some(token),
+                state,
+                ..SyncState::default()
+            })
         };
         let status = AssemblageStatus {
             syncs: vec![

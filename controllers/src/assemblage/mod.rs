@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::{StreamExt, stream};
 use kube::runtime::reflector::Store;
 use muster_api::{
-    Assemblage,
+    Assemblage, Shared,
     assemblage::{AssemblageStatus, SyncRow},
     labels::manager,
 };
@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl Assembled for Assemblage {
-    fn rows(&self) -> &[SyncRow] {
+    fn rows(&self) -> &[Shared<SyncRow>] {
         &self.spec.syncs
     }
 
@@ -77,7 +77,7 @@ async fn reconcile(
 
 /// The assemblages that a change of a bound object may concern.
 fn with_bindings(store: &Store<Assemblage>) -> Vec<Key> {
-    let bound = |row: &SyncRow| !row.bindings.is_empty();
+    let bound = |row: &Shared<SyncRow>| !row.bindings.is_empty();
     store
         .state()
         .iter()

@@ -8,6 +8,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use muster_api::{
+    Shared,
     assemblage::{FailureClass, SyncPhase, SyncState},
     flux::{GitRepository, Kustomization},
     labels::annotation::RECONCILE_REQUESTED_AT,
@@ -37,7 +38,7 @@ const OLDER: &str = "; the kind Kustomization of this cluster is older than must
 #[derive(Debug, Default)]
 pub(super) struct Done {
     /// The states of the rows, as decided or as it turned out.
-    pub states: Vec<SyncState>,
+    pub states: Vec<Shared<SyncState>>,
     /// Somebody was faster somewhere, or a write failed: it is to be looked at again.
     pub again: bool,
 }
@@ -57,7 +58,7 @@ impl Expander {
             .await;
         let again = results.iter().any(|(_, again)| *again);
         Done {
-            states: results.into_iter().map(|(state, _)| state).collect(),
+            states: results.into_iter().map(|(state, _)| state.into()).collect(),
             again,
         }
     }

@@ -77,7 +77,7 @@ impl Expander {
         let mut referred = BTreeSet::new();
         let assemblages: Api<K> = self.api();
         pages(&assemblages, |object| {
-            referred.extend(object.rows().iter().filter_map(source_of));
+            referred.extend(object.rows().iter().filter_map(|row| source_of(row)));
         })
         .await?;
         let kustomizations: Api<Kustomization> = self.api();

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 use futures::{StreamExt, stream};
 use kube::{Resource, ResourceExt, core::NamespaceResourceScope};
 use muster_api::{
+    Shared,
     assemblage::{Agent, AssemblageStatus, SyncPhase, SyncRow, SyncState},
     features,
     flux::{GitRepository, KubeConfigReference, Kustomization},
@@ -47,7 +48,7 @@ pub trait Assembled:
     + 'static
 {
     /// The rows of its spec.
-    fn rows(&self) -> &[SyncRow];
+    fn rows(&self) -> &[Shared<SyncRow>];
     /// Its status as last written.
     fn state(&self) -> Option<&AssemblageStatus>;
 }
@@ -347,7 +348,11 @@ impl Expander {
     }
 
     /// Whether something was written.
-    async fn report<K: Assembled>(&self, object: &K, states: Vec<SyncState>) -> Result<bool, ExpandError> {
+    async fn report<K: Assembled>(
+        &self,
+        object: &K,
+        states: Vec<Shared<SyncState>>,
+    ) -> Result<bool, ExpandError> {
         let old = object.state();
         let conditions = status::conditions(&states);
         let new = AssemblageStatus {
@@ -407,9 +412,8 @@ fn removes(plan: &Plan) -> bool {
 }
 
 fn said<'a, K: Assembled>(object: &'a K, row: &str) -> Option<&'a SyncState> {
-    object
-        .state()
-        .and_then(|status| status.syncs.iter().find(|state| state.name == row))
+    let mut states = object.state()?.syncs.iter();
+    states.find(|state| state.name == row).map(|state| &**state)
 }
 
 /// What is worth an event: an end, good or bad, and what needs a hand.

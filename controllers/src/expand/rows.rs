@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use muster_api::Shared;
 use muster_api::assemblage::{AssemblageStatus, SyncRow, SyncState, Withdraw};
 
 use super::unclaimed;
@@ -13,20 +14,20 @@ use super::unclaimed;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The row; of one that is gone, what it comes to.
-    pub row: SyncRow,
+    pub row: Shared<SyncRow>,
     /// It is gone from the spec: nothing is left to say once nothing of it is there.
     pub vanished: bool,
 }
 
 /// All rows, by name.
-pub fn entries(rows: &[SyncRow], status: Option<&AssemblageStatus>) -> Vec<Entry> {
+pub fn entries(rows: &[Shared<SyncRow>], status: Option<&AssemblageStatus>) -> Vec<Entry> {
     let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     let listed = status.map(|status| status.syncs.as_slice()).unwrap_or_default();
     let gone = listed
         .iter()
         .filter(|state| !names.contains(state.name.as_str()))
         .map(|state| Entry {
-            row: vanished(state),
+            row: vanished(state).into(),
             vanished: true,
         });
     let mut entries: Vec<Entry> = rows

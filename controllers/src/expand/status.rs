@@ -4,6 +4,7 @@
 
 use jiff::Timestamp;
 use muster_api::{
+    Shared,
     assemblage::{AssemblageStatus, SyncPhase, SyncRow, SyncState},
     conditions::{Conditions, Status},
     reasons::{ObjectReason, Reason},
@@ -14,9 +15,9 @@ use crate::runtime::{entries::Entry, status::Listed};
 
 impl Listed for AssemblageStatus {
     const LIST: &'static str = "syncs";
-    type Entry = SyncState;
+    type Entry = Shared<SyncState>;
 
-    fn entries(&self) -> &[SyncState] {
+    fn entries(&self) -> &[Shared<SyncState>] {
         &self.syncs
     }
 
@@ -39,18 +40,18 @@ impl Listed for AssemblageStatus {
         }
     }
 
-    fn listing(self, syncs: Vec<SyncState>) -> Self {
+    fn listing(self, syncs: Vec<Shared<SyncState>>) -> Self {
         Self { syncs, ..self }
     }
 }
 
-impl Entry for SyncState {
+impl Entry for Shared<SyncState> {
     fn name(&self) -> &str {
         &self.name
     }
 }
 
-impl Entry for SyncRow {
+impl Entry for Shared<SyncRow> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -60,8 +61,9 @@ impl Entry for SyncRow {
 const NAMED: usize = 3;
 
 /// The conditions that sum up rows: Ready, and Reconciling while something is under way.
-pub fn conditions(states: &[SyncState]) -> Conditions {
-    let counted: Vec<&SyncState> = states.iter().filter(|state| !unclaimed(state)).collect();
+pub fn conditions(states: &[Shared<SyncState>]) -> Conditions {
+    let states = states.iter().map(|state| &**state);
+    let counted: Vec<&SyncState> = states.filter(|state| !unclaimed(state)).collect();
     let wanted = counted
         .iter()
         .filter(|state| !matches!(state.state, SyncPhase::Withdrawing | SyncPhase::Withdrawn))
@@ -87,7 +89,7 @@ pub fn conditions(states: &[SyncState]) -> Conditions {
 
 /// The status to write. `requested_at` is the request that this reconcile answers.
 pub fn status(
-    states: Vec<SyncState>,
+    states: Vec<Shared<SyncState>>,
     conditions: &Conditions,
     old: Option<&AssemblageStatus>,
     generation: i64,

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use muster_api::{
+    Shared,
     assemblage::{Intent, SyncRow},
     sync::Binding,
 };
@@ -29,7 +30,7 @@ pub async fn bind(objects: &Objects, bindings: &[Binding], mut known: Values) ->
 }
 
 /// The rows that have variables to be found: those that are carried out.
-pub fn carried(rows: &[SyncRow]) -> impl Iterator<Item = &SyncRow> {
+pub fn carried(rows: &[Shared<SyncRow>]) -> impl Iterator<Item = &Shared<SyncRow>> {
     rows.iter()
         .filter(|row| matches!(row.intent(), Intent::Carry { .. }))
 }

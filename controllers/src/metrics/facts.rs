@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Resource, ResourceExt};
 use muster_api::{
-    Assemblage, ClusterUpgrade, ProxyAssemblage, RemoteAssemblage, ZoneRollout,
+    Assemblage, ClusterUpgrade, ProxyAssemblage, RemoteAssemblage, Shared, ZoneRollout,
     assemblage::SyncState,
     cluster::NotReady,
     conditions::READY,
@@ -28,7 +28,7 @@ pub trait Conditioned: Resource<DynamicType = ()> + Clone + Send + Sync + 'stati
     fn conditions(&self) -> &[Condition];
 
     /// The states of its syncs, as it has them.
-    fn syncs(&self) -> &[SyncState] {
+    fn syncs(&self) -> &[Shared<SyncState>] {
         &[]
     }
 }
@@ -145,7 +145,7 @@ fn waits_of(attention: &[Attention], now: Timestamp) -> BTreeMap<String, f64> {
 }
 
 /// The sum over syncs.
-fn assumed(syncs: &[SyncState]) -> u32 {
+fn assumed(syncs: &[Shared<SyncState>]) -> u32 {
     let counts = syncs.iter().filter_map(|sync| Some(sync.assumed.as_ref()?.count));
     counts.fold(0, u32::saturating_add)
 }
@@ -195,7 +195,7 @@ macro_rules! conditioned {
                 self.status.as_ref().map_or(&[], |status| &*status.conditions)
             }
 
-            fn syncs(&self) -> &[SyncState] {
+            fn syncs(&self) -> &[Shared<SyncState>] {
                 self.status.as_ref().map_or(&[], |status| &*status.syncs)
             }
         }

@@ -234,6 +234,8 @@ fn pointer(seen: &SeenRow, field: &str) -> PointerBuf {
 
 #[cfg(test)]
 mod tests {
+    use muster_api::Shared;
+
     use super::*;
     use crate::module::rows::Asks;
 
@@ -255,6 +257,7 @@ mod tests {
                 content: muster_rollout::Content::Nothing,
             },
             reported: None,
+            of: (Shared::default(), None),
         }
     }
 

@@ -178,7 +178,7 @@ async fn listed<K: Rolled>(modules: &Modules<K>, namespace: &str) -> Result<Vec<
         let rows = list
             .items
             .iter()
-            .map(|item| (item.name_any(), Arc::new(rows::row(item))));
+            .map(|item| (item.name_any(), Arc::new(rows::row(item, None))));
         all.extend(rows);
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),

@@ -192,7 +192,7 @@ fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Time
 fn rows<A: Carrier>(assemblages: &[A]) -> Vec<Arc<AssemblageRow>> {
     let mut rows: Vec<_> = assemblages
         .iter()
-        .map(|assemblage| Arc::new(rows::row(assemblage)))
+        .map(|assemblage| Arc::new(rows::row(assemblage, None)))
         .collect();
     rows.sort_by(|one, other| one.head.name.cmp(&other.head.name));
     rows

@@ -9,6 +9,7 @@ use std::{
 use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
+    Shared,
     assemblage::{Agent, FailureClass, Intent, SyncPhase, SyncRow, SyncState, Withdraw},
     evidence::Progress,
     labels,
@@ -75,19 +76,6 @@ impl AssemblageRow {
             && self.left_of(module) == other.left_of(module)
     }
 
-    /// This version, sharing with the one before what did not change.
-    fn sharing(mut self, before: &Self) -> Self {
-        if self.head == before.head {
-            self.head = Arc::clone(&before.head);
-        }
-        for row in &mut self.syncs {
-            if let Some(old) = before.of(&row.name).filter(|old| *old == row) {
-                *row = Arc::clone(old);
-            }
-        }
-        self
-    }
-
     /// The modules that a change from `before` concerns.
     fn concerned<'a>(&'a self, before: &'a Self) -> BTreeSet<&'a str> {
         let rows = self.syncs.iter().chain(&before.syncs);
@@ -105,7 +93,7 @@ pub fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
 }
 
 /// One sync: what is assigned, and what was echoed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenRow {
     /// The sync's name.
     pub name: String,
@@ -133,6 +121,8 @@ pub struct SeenRow {
     pub assigned: engine::Row,
     /// The report as the engine has it.
     pub reported: Option<engine::Echo>,
+    /// What it was made of.
+    pub of: (Shared<SyncRow>, Option<Shared<SyncState>>),
 }
 
 /// The greatest token of a report that is believed without a row that has it. A restored fleet may report tokens that nobody here
@@ -157,6 +147,11 @@ pub fn print(row: &SyncRow) -> Print {
 }
 
 impl SeenRow {
+    /// Whether it is what would be made of these.
+    fn is_of(&self, position: usize, sync: &Shared<SyncRow>, state: Option<&Shared<SyncState>>) -> bool {
+        self.position == position && self.of.0 == *sync && self.of.1.as_ref() == state
+    }
+
     /// Its token as the engine has it: 0 where it has none.
     pub fn engine_token(&self) -> engine::Token {
         engine::Token(self.token.unwrap_or(0))
@@ -208,7 +203,7 @@ pub struct Echo {
 /// An index of the rows of all assemblages of a kind; a changed assemblage concerns the modules of whose rows something changed in it.
 pub fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
     Index::new(
-        |assemblage| Some(Arc::new(row(assemblage))),
+        |assemblage| Some(Arc::new(row(assemblage, None))),
         |key: &Key, row: &Arc<AssemblageRow>| {
             row.syncs
                 .iter()
@@ -216,26 +211,31 @@ pub fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
                 .collect()
         },
     )
-    .succeeding(|before, row| Arc::new(Arc::unwrap_or_clone(row).sharing(before)))
+    .succeeding(|assemblage, before| Some(Arc::new(row(assemblage, Some(before)))))
     .concerning(|key, before, row| {
         let modules = row.concerned(before).into_iter();
         modules.map(|module| Key::new(&key.namespace, module)).collect()
     })
 }
 
-/// Projects an assemblage.
-pub fn row<A: Carrier>(assemblage: &A) -> AssemblageRow {
+/// Projects an assemblage. What is as in the version before is shared with it, and not worked out again.
+pub fn row<A: Carrier>(assemblage: &A, before: Option<&Arc<AssemblageRow>>) -> AssemblageRow {
     let states = assemblage.status().map_or(&[][..], |status| &status.syncs);
     let rows = &assemblage.spec().syncs;
     let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     let without = states.iter().filter(|state| !names.contains(state.name.as_str()));
     let ours = is_ours(assemblage);
-    let states: BTreeMap<&str, &SyncState> =
+    let states: BTreeMap<&str, &Shared<SyncState>> =
         states.iter().map(|state| (state.name.as_str(), state)).collect();
     let mut syncs: Vec<_> = rows
         .iter()
         .enumerate()
-        .map(|(position, sync)| Arc::new(seen(position, sync, states.get(sync.name.as_str()).copied())))
+        .map(|(position, sync)| {
+            let state = states.get(sync.name.as_str()).copied();
+            let before = before.and_then(|before| before.of(&sync.name));
+            let same = before.filter(|before| before.is_of(position, sync, state));
+            same.map_or_else(|| Arc::new(seen(position, sync, state)), Arc::clone)
+        })
         .collect();
     syncs.sort_by(|one, other| one.name.cmp(&other.name));
     let head = Head {
@@ -249,8 +249,12 @@ pub fn row<A: Carrier>(assemblage: &A) -> AssemblageRow {
             .and_then(|status| status.agent.clone().map(Arc::new)),
         foreign_syncs: if ours { 0 } else { rows.len() },
     };
+    let head = match before {
+        Some(before) if *before.head == head => Arc::clone(&before.head),
+        Some(_) | None => Arc::new(head),
+    };
     AssemblageRow {
-        head: Arc::new(head),
+        head,
         syncs,
         left: without
             .map(|state| (state.name.clone(), reported(None, state)))
@@ -270,7 +274,7 @@ pub fn is_ours<A: Carrier>(assemblage: &A) -> bool {
         && cluster == Some(assemblage.name_any().as_str())
 }
 
-fn seen(position: usize, sync: &SyncRow, state: Option<&SyncState>) -> SeenRow {
+fn seen(position: usize, sync: &Shared<SyncRow>, state: Option<&Shared<SyncState>>) -> SeenRow {
     let asks = match sync.intent() {
         Intent::Carry { .. } => Asks::Carry,
         Intent::Withdraw(how) => Asks::Withdraw(how),
@@ -284,7 +288,7 @@ fn seen(position: usize, sync: &SyncRow, state: Option<&SyncState>) -> SeenRow {
         print: print(sync),
         revision: sync.revision.clone(),
         asks,
-        echo: state.map(echo),
+        echo: state.map(|state| echo(state)),
         attempt: sync.attempt,
         plan: sync
             .package
@@ -293,6 +297,7 @@ fn seen(position: usize, sync: &SyncRow, state: Option<&SyncState>) -> SeenRow {
         control: sync.plan_control.as_ref().map(|control| control.id.clone()),
         assigned: assigned(sync, asks),
         reported: state.map(|state| reported(sync.token, state)),
+        of: (sync.clone(), state.cloned()),
     }
 }
 
@@ -388,7 +393,7 @@ mod tests {
                 }),
                 syncs: rows
                     .iter()
-                    .map(|(name, token)| SyncRow::bare(name, *token))
+                    .map(|(name, token)| SyncRow::bare(name, *token).into())
                     .collect(),
                 ..TargetedAssemblageSpec::default()
             },
@@ -405,6 +410,7 @@ mod tests {
                     token: Some(*token),
                     ..SyncState::default()
                 })
+                .map(Shared::from)
                 .collect(),
             ..AssemblageStatus::default()
         });

@@ -298,7 +298,7 @@ fn made<K: Rolled>(assemblage: &Key, cluster: &ClusterRow, rows: &[&SyncRow]) ->
             name: name.to_owned(),
         }),
         kubeconfig_ref: None,
-        syncs: rows.iter().map(|row| (*row).clone()).collect(),
+        syncs: rows.iter().map(|&row| row.clone().into()).collect(),
     };
     let mut made = K::Assemblage::make(name, spec);
     let words = [

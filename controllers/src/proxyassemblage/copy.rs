@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::{
-    Assemblage,
+    Assemblage, Shared,
     assemblage::{Agent, SyncPhase, SyncRow, SyncState},
     conditions::bounded,
     evidence::{Assumed, Progress},
@@ -25,11 +25,11 @@ const MAX_COMMIT: usize = 64;
 
 /// The states to report for the rows of a proxy, by name.
 pub fn states(
-    rows: &[SyncRow],
+    rows: &[Shared<SyncRow>],
     refused: &BTreeMap<String, Refusal>,
     unclaimed: &BTreeSet<String>,
     live: Option<&Assemblage>,
-) -> Vec<SyncState> {
+) -> Vec<Shared<SyncState>> {
     let reported = live
         .and_then(|live| live.status.as_ref())
         .map(|status| status.syncs.as_slice())
@@ -37,9 +37,9 @@ pub fn states(
     let reported = reported
         .iter()
         .filter(|state| state.name.len() <= MAX_NAME)
-        .map(within_limits)
+        .map(cut)
         .collect();
-    let mut states: BTreeMap<String, SyncState> = completed(reported, rows)
+    let mut states: BTreeMap<String, Shared<SyncState>> = completed(reported, rows)
         .into_iter()
         .map(|state| (state.name.clone(), state))
         .collect();
@@ -58,7 +58,9 @@ pub fn states(
         }
     }
     for name in unclaimed {
-        let state = states.entry(name.clone()).or_insert_with(|| unacknowledged(name));
+        let state = states
+            .entry(name.clone())
+            .or_insert_with(|| unacknowledged(name).into());
         state.reason = Some(ObjectReason::Unclaimed.into());
         state.message = Some(
             "this row is in the cluster and was never held here; a row of this name claims it".to_owned(),
@@ -68,15 +70,15 @@ pub fn states(
 }
 
 /// The states given and one for each row that has none, by name.
-pub fn completed(reported: Vec<SyncState>, rows: &[SyncRow]) -> Vec<SyncState> {
-    let mut states: BTreeMap<String, SyncState> = reported
+pub fn completed(reported: Vec<Shared<SyncState>>, rows: &[Shared<SyncRow>]) -> Vec<Shared<SyncState>> {
+    let mut states: BTreeMap<String, Shared<SyncState>> = reported
         .into_iter()
         .map(|state| (state.name.clone(), state))
         .collect();
     for row in rows {
         states
             .entry(row.name.clone())
-            .or_insert_with(|| unacknowledged(&row.name));
+            .or_insert_with(|| unacknowledged(&row.name).into());
     }
     states.into_values().collect()
 }
@@ -100,6 +102,15 @@ pub fn agent(agent: &Agent) -> Agent {
         version: cut(&agent.version),
         sync: cut(&agent.sync),
         features: features.take(MAX_FEATURES).cloned().collect(),
+    }
+}
+
+fn cut(state: &Shared<SyncState>) -> Shared<SyncState> {
+    let within = within_limits(state);
+    if within == **state {
+        state.clone()
+    } else {
+        within.into()
     }
 }
 

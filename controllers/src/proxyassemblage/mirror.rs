@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use json_patch::Patch;
 use kube::{ResourceExt, core::ObjectMeta};
 use muster_api::{
-    Assemblage,
+    Assemblage, Shared,
     assemblage::{AssemblageSpec, Intent, SyncPhase, SyncRow, SyncState},
     labels::{MUSTER, SYSTEM_NAMESPACE, annotation, label},
     schema::MAX_LABEL,
@@ -32,11 +32,11 @@ pub struct Proxy<'a> {
     /// The request to reconcile that is handed on.
     pub requested_at: Option<&'a str>,
     /// Its rows as they are to be downstream; names of rows that cannot be brought there now are in `kept`.
-    pub rows: &'a [SyncRow],
+    pub rows: &'a [Shared<SyncRow>],
     /// Rows of the proxy that cannot be brought there now: what is there of them stays.
     pub kept: &'a BTreeSet<String>,
     /// Its status as last written: the rows that it held.
-    pub said: &'a [SyncState],
+    pub said: &'a [Shared<SyncState>],
 }
 
 /// What is to be done downstream.
@@ -184,8 +184,8 @@ fn sorted(spec: &AssemblageSpec) -> AssemblageSpec {
     spec
 }
 
-fn rows(proxy: &Proxy<'_>, live: Option<&Assemblage>) -> Vec<SyncRow> {
-    let there: BTreeMap<&str, &SyncRow> = live
+fn rows(proxy: &Proxy<'_>, live: Option<&Assemblage>) -> Vec<Shared<SyncRow>> {
+    let there: BTreeMap<&str, &Shared<SyncRow>> = live
         .iter()
         .flat_map(|live| &live.spec.syncs)
         .map(|row| (row.name.as_str(), row))
@@ -207,7 +207,7 @@ fn rows(proxy: &Proxy<'_>, live: Option<&Assemblage>) -> Vec<SyncRow> {
     let kept = there.values().filter(|row| {
         proxy.kept.contains(&row.name) || !ours.contains(row.name.as_str()) && stays(proxy, row)
     });
-    let mut rows: Vec<SyncRow> = mine.chain(kept.map(|row| (*row).clone())).collect();
+    let mut rows: Vec<Shared<SyncRow>> = mine.chain(kept.map(|row| (*row).clone())).collect();
     rows.sort_by(|a, b| a.name.cmp(&b.name));
     rows
 }
@@ -238,25 +238,25 @@ fn listed(proxy: &Proxy<'_>, name: &str) -> bool {
 }
 
 /// Of the proxy's row and the one that is there the one that is to be there.
-fn newer(row: &SyncRow, old: &SyncRow, states: &[SyncState]) -> SyncRow {
+fn newer(row: &Shared<SyncRow>, old: &Shared<SyncRow>, states: &[Shared<SyncState>]) -> Shared<SyncRow> {
     if old.token > row.token {
         return old.clone();
     }
-    match (row.intent(), old.intent()) {
-        // A fence leaves what is there and raises its token.
-        (Intent::Bare, Intent::Carry { .. }) => SyncRow {
-            token: row.token,
-            ..old.clone()
-        },
-        (Intent::Bare, Intent::Withdraw(_)) if !withdrawn(&row.name, old, states) => SyncRow {
-            token: row.token,
-            ..old.clone()
-        },
-        _ => row.clone(),
+    // A fence leaves what is there and raises its token.
+    let raises = match (row.intent(), old.intent()) {
+        (Intent::Bare, Intent::Carry { .. }) => true,
+        (Intent::Bare, Intent::Withdraw(_)) => !withdrawn(&row.name, old, states),
+        _ => false,
+    };
+    if !raises {
+        return row.clone();
     }
+    let mut raised = old.clone();
+    raised.token = row.token;
+    raised
 }
 
-fn withdrawn(name: &str, row: &SyncRow, states: &[SyncState]) -> bool {
+fn withdrawn(name: &str, row: &SyncRow, states: &[Shared<SyncState>]) -> bool {
     states
         .iter()
         .any(|state| state.name == name && state.token == row.token && state.state == SyncPhase::Withdrawn)

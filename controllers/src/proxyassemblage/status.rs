@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use muster_api::{
-    Assemblage, ProxyAssemblage,
+    Assemblage, ProxyAssemblage, Shared,
     assemblage::{Agent, AssemblageStatus, SyncState},
     cluster::NotReady,
     conditions::{AGENT_OUTDATED, Conditions, REACHABLE, Status, bounded, find},
@@ -62,10 +62,10 @@ impl Mirroring {
         let message = format!(
             "the Assemblage of this name in the cluster belongs to {origin}; nothing is written to it; to take it over, annotate this object with fleet.muster.dev/adopt=<that origin>"
         );
-        let states = held(proxy).into_iter().map(|state| SyncState {
-            reason: Some(Reason::NameConflict.into()),
-            message: Some(bounded(&message, muster_api::schema::MAX_MESSAGE).into_owned()),
-            ..state
+        let states = held(proxy).into_iter().map(|mut state| {
+            state.reason = Some(Reason::NameConflict.into());
+            state.message = Some(bounded(&message, muster_api::schema::MAX_MESSAGE).into_owned());
+            state
         });
         let conditions = Conditions::ready(Status::False, Reason::NameConflict, &*message).with(
             REACHABLE,
@@ -157,7 +157,7 @@ impl Mirroring {
     fn status(
         &self,
         proxy: &ProxyAssemblage,
-        states: Vec<SyncState>,
+        states: Vec<Shared<SyncState>>,
         conditions: &Conditions,
     ) -> AssemblageStatus {
         let old = proxy.status.as_ref();
@@ -198,7 +198,7 @@ fn outdated(live: &Assemblage, agent: Option<&Agent>) -> Option<String> {
 }
 
 /// The states as last reported; of rows that were never reported, that they were not.
-fn held(proxy: &ProxyAssemblage) -> Vec<SyncState> {
+fn held(proxy: &ProxyAssemblage) -> Vec<Shared<SyncState>> {
     let reported = proxy
         .status
         .as_ref()

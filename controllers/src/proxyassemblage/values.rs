@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_api::{
-    ProxyAssemblage,
+    ProxyAssemblage, Shared,
     assemblage::{Agent, FailureClass, Intent, SyncRow},
     features,
     reasons::ObjectReason,
@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     /// Those that can be brought downstream.
-    pub resolved: Vec<SyncRow>,
+    pub resolved: Vec<Shared<SyncRow>>,
     /// Those that cannot, by name: what is there of them stays.
     pub refused: BTreeMap<String, Refusal>,
 }
@@ -36,7 +36,7 @@ impl Mirroring {
         within_limits(rows)
     }
 
-    async fn resolved(&self, row: &SyncRow, given: &Values) -> Result<SyncRow, Refusal> {
+    async fn resolved(&self, row: &Shared<SyncRow>, given: &Values) -> Result<Shared<SyncRow>, Refusal> {
         if !matches!(row.intent(), Intent::Carry { .. }) {
             return Ok(row.clone());
         }
@@ -51,11 +51,12 @@ impl Mirroring {
                 .into_iter()
                 .filter(|(name, _)| !given.contains_key(name) || used.contains(name)),
         );
-        Ok(SyncRow {
-            values,
-            control_plane_bindings: Vec::new(),
-            ..row.clone()
-        })
+        let mut resolved = row.clone();
+        if values != row.values || !row.control_plane_bindings.is_empty() {
+            resolved.values = values;
+            resolved.control_plane_bindings = Vec::new();
+        }
+        Ok(resolved)
     }
 
     /// What is known of the cluster.
@@ -84,7 +85,7 @@ impl Rows {
                 self.resolved.push(row);
             } else {
                 let refusal = unsupported(&features::refusal(&missing, agent));
-                self.refused.insert(row.name, refusal);
+                self.refused.insert(row.name.clone(), refusal);
             }
         }
     }
@@ -96,7 +97,7 @@ impl Rows {
             rows.into_iter().partition(|row| features::needed(row).is_empty());
         self.resolved = plain;
         let any = !needy.is_empty();
-        let refused = needy.into_iter().map(|row| (row.name, unsupported(why)));
+        let refused = needy.into_iter().map(|row| (row.name.clone(), unsupported(why)));
         self.refused.extend(refused);
         any
     }
@@ -104,7 +105,7 @@ impl Rows {
 
 /// The rows that fit: one that is too large, or would make the assemblage too large, fails alone. By name, so that the same rows
 /// give the same answer whatever their order.
-pub(super) fn within_limits(mut rows: Vec<(String, Result<SyncRow, Refusal>)>) -> Rows {
+pub(super) fn within_limits(mut rows: Vec<(String, Result<Shared<SyncRow>, Refusal>)>) -> Rows {
     rows.sort_by(|a, b| a.0.cmp(&b.0));
     let mut fitting = Rows::default();
     let mut total = 0;
@@ -119,7 +120,7 @@ pub(super) fn within_limits(mut rows: Vec<(String, Result<SyncRow, Refusal>)>) -
     fitting
 }
 
-fn fits(row: SyncRow, total: &mut usize) -> Result<SyncRow, Refusal> {
+fn fits(row: Shared<SyncRow>, total: &mut usize) -> Result<Shared<SyncRow>, Refusal> {
     // A row came from JSON: it goes back to it.
     let size = serde_json::to_vec(&row).map_or(0, |text| text.len());
     let too_large = |what: &str, size: usize, limit: usize| Refusal {
@@ -146,7 +147,7 @@ fn fits(row: SyncRow, total: &mut usize) -> Result<SyncRow, Refusal> {
 mod tests {
     use super::*;
 
-    fn row(name: &str, bytes: usize) -> (String, Result<SyncRow, Refusal>) {
+    fn row(name: &str, bytes: usize) -> (String, Result<Shared<SyncRow>, Refusal>) {
         let values = Values::from([("A".to_owned(), "x".repeat(bytes))]);
         (
             name.to_owned(),
@@ -154,7 +155,8 @@ mod tests {
                 name: name.to_owned(),
                 values,
                 ..SyncRow::default()
-            }),
+            }
+            .into()),
         )
     }
 

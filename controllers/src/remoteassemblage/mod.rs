@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 use muster_api::{
-    RemoteAssemblage,
+    RemoteAssemblage, Shared,
     assemblage::{AssemblageStatus, SyncRow},
     labels::manager,
 };
@@ -27,7 +27,7 @@ use crate::{
 };
 
 impl Assembled for RemoteAssemblage {
-    fn rows(&self) -> &[SyncRow] {
+    fn rows(&self) -> &[Shared<SyncRow>] {
         &self.spec.syncs
     }
 

@@ -63,8 +63,8 @@ impl fmt::Display for Key {
 type Project<K, R> = Box<dyn Fn(&K) -> Option<R> + Send + Sync>;
 /// Of a row, whom it concerns.
 type Targets<R> = Box<dyn Fn(&Key, &R) -> Vec<Key> + Send + Sync>;
-/// Of the row of before and the new one, what is kept of them.
-type Succeed<R> = Box<dyn Fn(&R, R) -> R + Send + Sync>;
+/// Of an object and the row of its version before, its row; `None`: not of interest any more.
+type Succeed<K, R> = Box<dyn Fn(&K, &R) -> Option<R> + Send + Sync>;
 /// Of the row of before and the new one, whom the change concerns.
 type Concern<R> = Box<dyn Fn(&Key, &R, &R) -> Vec<Key> + Send + Sync>;
 
@@ -72,7 +72,7 @@ type Concern<R> = Box<dyn Fn(&Key, &R, &R) -> Vec<Key> + Send + Sync>;
 pub struct Index<K, R> {
     row: Project<K, R>,
     targets: Targets<R>,
-    succeed: Option<Succeed<R>>,
+    succeed: Option<Succeed<K, R>>,
     concern: Option<Concern<R>>,
     state: RwLock<State<R>>,
     synced: watch::Sender<bool>,
@@ -116,9 +116,9 @@ where
         }
     }
 
-    /// A row that follows one of the same key is kept as `succeed` makes it: it may share with the row of before what did not change.
+    /// An object of which there is a row is projected by `succeed`: its row may share with the one before what did not change.
     #[must_use]
-    pub fn succeeding(mut self, succeed: impl Fn(&R, R) -> R + Send + Sync + 'static) -> Self {
+    pub fn succeeding(mut self, succeed: impl Fn(&K, &R) -> Option<R> + Send + Sync + 'static) -> Self {
         self.succeed = Some(Box::new(succeed));
         self
     }
@@ -248,8 +248,12 @@ where
 
     /// The row of an object. A panic over one object is not the end of the watch of all.
     fn project(&self, object: &K) -> Result<Option<R>, Panicked> {
-        isolated(|| (self.row)(object))
-            .inspect_err(|panicked| panicked.log(&format!("reading the object {}", Key::of(object))))
+        let before = self.succeed.as_ref().zip(self.get(&Key::of(object)));
+        let row = || match &before {
+            Some((succeed, before)) => succeed(object, before),
+            None => (self.row)(object),
+        };
+        isolated(row).inspect_err(|panicked| panicked.log(&format!("reading the object {}", Key::of(object))))
     }
 
     /// An object is gone.
@@ -295,19 +299,17 @@ where
         if old == Some(&row) {
             return BTreeSet::new();
         }
-        let row = match (old, &self.succeed) {
-            (Some(old), Some(succeed)) => succeed(old, row),
-            (None, _) | (_, None) => row,
-        };
         let concerned = match (old, &self.concern) {
             (Some(old), Some(concern)) => Some(concern(&key, old, &row)),
             (None, _) | (_, None) => None,
         };
         let before = old.map(|old| (self.targets)(&key, old)).unwrap_or_default();
         let after = (self.targets)(&key, &row);
-        state.unlink(&key, &before);
-        for target in &after {
-            state.about.entry(target.clone()).or_default().insert(key.clone());
+        if before != after {
+            state.unlink(&key, &before);
+            for target in &after {
+                state.about.entry(target.clone()).or_default().insert(key.clone());
+            }
         }
         state.rows.insert(key, row);
         self.changed.send_replace(());
@@ -373,13 +375,11 @@ mod tests {
     #[test]
     fn a_change_of_a_row_that_is_of_many_concerns_those_of_which_something_changed() {
         let each = |row: &Vec<String>| -> Vec<Key> { row.iter().map(|name| Key::new("ns", name)).collect() };
-        let row = |object: &ConfigMap| {
-            object
-                .labels()
-                .get("for")
-                .map(|all| all.split('.').map(str::to_owned).collect())
+        let row = |object: &ConfigMap| -> Option<Vec<String>> {
+            let all = object.labels().get("for")?;
+            Some(all.split('.').map(str::to_owned).collect())
         };
-        let index: Index<ConfigMap, Vec<String>> = Index::new(row, move |_, row| each(row))
+        let index: Index<ConfigMap, Vec<String>> = Index::new(row, move |_, row: &Vec<String>| each(row))
             .concerning(move |_, before, row| {
                 let differ = before
                     .iter()
@@ -387,9 +387,10 @@ mod tests {
                     .chain(row.iter().filter(|name| !before.contains(name)));
                 each(&differ.cloned().collect())
             })
-            .succeeding(|before, mut row: Vec<String>| {
+            .succeeding(move |object, before| {
+                let mut row = row(object)?;
                 row.sort_by_key(|name| !before.contains(name));
-                row
+                Some(row)
             });
         assert_eq!(names(index.apply(&object("a", Some("x.y")))), ["x", "y"]);
         assert_eq!(names(index.apply(&object("a", Some("z.y")))), ["x", "z"]);

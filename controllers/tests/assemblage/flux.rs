@@ -78,7 +78,7 @@ async fn what_rolls_something_out_itself_is_refused_by_name() {
         .await;
     pass(Duration::from_hours(1)).await;
     let object: Assemblage = cluster.api().get("eu-1").await.unwrap();
-    let message = object.status.unwrap().syncs.remove(0).message.unwrap();
+    let message = object.status.unwrap().syncs.remove(0).message.clone().unwrap();
     assert_eq!(
         message,
         "ZoneRollout/web/a rolls something out itself, which Flux does not wait for: use the built-in sync (muster agent without --sync flux)"

@@ -3,17 +3,21 @@
 use std::collections::BTreeSet;
 
 use muster_api::{
-    Assemblage,
+    Assemblage, Shared,
     assemblage::{AssemblageStatus, SyncPhase, SyncRow, SyncState, Withdraw},
 };
 use muster_controllers::proxyassemblage::mirror::{Mirror, Proxy, mirror, unclaimed_rows};
 use serde_json::json;
 
-use super::support::{NEW, OLD, assemblage, row};
+use super::support::{NEW, OLD, assemblage, row, shared};
 
 const ORIGIN: &str = "uid/fleet/eu-1";
 
-fn proxy<'a>(rows: &'a [SyncRow], said: &'a [SyncState], kept: &'a BTreeSet<String>) -> Proxy<'a> {
+fn proxy<'a>(
+    rows: &'a [Shared<SyncRow>],
+    said: &'a [Shared<SyncState>],
+    kept: &'a BTreeSet<String>,
+) -> Proxy<'a> {
     Proxy {
         name: "eu-1",
         cluster: Some("eu-1"),
@@ -32,7 +36,7 @@ fn live(origin: Option<&str>, rows: &[SyncRow], states: &[SyncState]) -> Assembl
     live.metadata.annotations =
         origin.map(|origin| [("fleet.muster.dev/origin".to_owned(), origin.to_owned())].into());
     live.status = Some(AssemblageStatus {
-        syncs: states.to_vec(),
+        syncs: shared(states),
         ..AssemblageStatus::default()
     });
     live
@@ -59,7 +63,15 @@ fn one(row: &SyncRow) -> String {
 
 /// The outcome in one line.
 fn line(mirror: &Mirror) -> String {
-    let rows = |object: &Assemblage| object.spec.syncs.iter().map(one).collect::<Vec<_>>().join(" ");
+    let rows = |object: &Assemblage| {
+        object
+            .spec
+            .syncs
+            .iter()
+            .map(|row| one(row))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     match mirror {
         Mirror::Equal => "equal".to_owned(),
         Mirror::Create(object) => format!("create [{}]", rows(object)),
@@ -76,7 +88,13 @@ fn line(mirror: &Mirror) -> String {
 #[track_caller]
 fn check(rows: &[SyncRow], said: &[SyncState], there: Option<Assemblage>, expect: &str) {
     let kept = BTreeSet::new();
-    assert_eq!(line(&mirror(&proxy(rows, said, &kept), there.as_ref())), expect);
+    assert_eq!(
+        line(&mirror(
+            &proxy(&shared(rows), &shared(said), &kept),
+            there.as_ref()
+        )),
+        expect
+    );
 }
 
 #[test]
@@ -111,7 +129,7 @@ fn another_origin_is_not_written_unless_it_is_named() {
         "foreign other/fleet/eu-1",
     );
     check(&rows, &[], Some(live(None, &[], &[])), "foreign ");
-    let kept = BTreeSet::new();
+    let (rows, kept) = (shared(&rows), BTreeSet::new());
     let adopting = Proxy {
         adopt: Some("other/fleet/eu-1"),
         ..proxy(&rows, &[], &kept)
@@ -178,7 +196,10 @@ fn rows_that_the_proxy_never_held_stay() {
         "replace at 7 [hand:-:a restored:5:a web:1:a]",
     );
     let (rows, said, kept) = ([row("web", OLD, 1)], [listed("web")], BTreeSet::new());
-    let unclaimed = unclaimed_rows(&proxy(&rows, &said, &kept), &live(Some(ORIGIN), &there, &[]));
+    let unclaimed = unclaimed_rows(
+        &proxy(&shared(&rows), &shared(&said), &kept),
+        &live(Some(ORIGIN), &there, &[]),
+    );
     assert_eq!(
         unclaimed,
         BTreeSet::from(["hand".to_owned(), "restored".to_owned()])
@@ -251,10 +272,13 @@ fn a_row_that_cannot_be_resolved_stays_as_it_is_there() {
     let there = live(Some(ORIGIN), &[row("web", OLD, 1)], &[]);
     let rows = [row("api", OLD, 2)];
     assert_eq!(
-        line(&mirror(&proxy(&rows, &[listed("web")], &kept), Some(&there))),
+        line(&mirror(
+            &proxy(&shared(&rows), &[listed("web").into()], &kept),
+            Some(&there)
+        )),
         "replace at 7 [api:2:a web:1:a]"
     );
-    assert!(unclaimed_rows(&proxy(&rows, &[], &kept), &there).is_empty());
+    assert!(unclaimed_rows(&proxy(&shared(&rows), &[], &kept), &there).is_empty());
 }
 
 #[test]

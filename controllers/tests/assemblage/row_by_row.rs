@@ -42,7 +42,7 @@ fn the_patch_of_a_mirror_has_only_the_rows_that_changed() {
     let after: Assemblage = serde_json::from_value(object).unwrap();
     assert_eq!(
         after.spec.syncs,
-        in_place(&before.spec.syncs, &rows),
+        in_place(&before.spec.syncs, &shared(&rows)),
         "what is remembered is what is there"
     );
     let names: Vec<&str> = after.spec.syncs.iter().map(|row| row.name.as_str()).collect();
@@ -83,7 +83,7 @@ fn state(name: &str, token: u64, state: SyncPhase) -> SyncState {
 fn status(states: &[SyncState]) -> AssemblageStatus {
     AssemblageStatus {
         observed_generation: Some(1),
-        syncs: states.to_vec(),
+        syncs: shared(states),
         ..AssemblageStatus::default()
     }
 }
@@ -129,7 +129,7 @@ impl Reported {
         let states = self.live().await.status.unwrap().syncs;
         let mut tokens: Vec<_> = states
             .into_iter()
-            .map(|state| (state.name, state.token))
+            .map(|state| (state.name.clone(), state.token))
             .collect();
         tokens.sort();
         tokens

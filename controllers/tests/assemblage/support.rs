@@ -12,7 +12,7 @@ use kube::{
     core::NamespaceResourceScope,
 };
 use muster_api::{
-    Assemblage, ProxyAssemblage, RemoteAssemblage,
+    Assemblage, ProxyAssemblage, RemoteAssemblage, Shared,
     assemblage::{AssemblageSpec, SyncRow, SyncState, TargetedAssemblageSpec},
     cluster::Version,
     crds,
@@ -362,7 +362,8 @@ macro_rules! has_states {
     ($($kind:ty),*) => {
         $(impl HasStates for $kind {
             fn states(&self) -> Vec<SyncState> {
-                self.status.as_ref().map(|status| status.syncs.clone()).unwrap_or_default()
+                let states = self.status.iter().flat_map(|status| &status.syncs);
+                states.map(|state| state.clone().into_inner()).collect()
             }
         })*
     };
@@ -394,9 +395,14 @@ pub fn row(name: &str, commit: &str, token: u64) -> SyncRow {
     }
 }
 
+/// As assemblages hold them.
+pub fn shared<T: Clone>(parts: &[T]) -> Vec<Shared<T>> {
+    parts.iter().cloned().map(Shared::from).collect()
+}
+
 /// An Assemblage.
 pub fn assemblage(name: &str, rows: &[SyncRow]) -> Assemblage {
-    Assemblage::new(name, AssemblageSpec { syncs: rows.to_vec() })
+    Assemblage::new(name, AssemblageSpec { syncs: shared(rows) })
 }
 
 /// The spec of a ProxyAssemblage or RemoteAssemblage for a Cluster.
@@ -406,7 +412,7 @@ pub fn targeted(cluster: &str, rows: &[SyncRow]) -> TargetedAssemblageSpec {
             name: cluster.to_owned(),
         }),
         kubeconfig_ref: None,
-        syncs: rows.to_vec(),
+        syncs: shared(rows),
     }
 }
 

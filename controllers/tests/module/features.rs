@@ -184,7 +184,7 @@ async fn a_row_that_another_automation_writes_is_left_out_of_the_mirror() {
     })
     .await;
     let mirror = mirrors(&bed, "eu-1").get("eu-1").await.unwrap();
-    let names: Vec<String> = mirror.spec.syncs.into_iter().map(|row| row.name).collect();
+    let names: Vec<String> = mirror.spec.syncs.iter().map(|row| row.name.clone()).collect();
     assert_eq!(names, ["plain"]);
     bed.patch("plain", version("two")).await;
     bed.until_ready("plain").await;
@@ -201,7 +201,8 @@ async fn a_field_that_the_kind_does_not_have_is_not_dropped_in_silence() {
     bed.until("it is held up there, and the others have it", || async {
         let states = proxy(&bed, "eu-1").await.status?.syncs;
         let web = states.into_iter().find(|state| state.name == "web")?;
-        let named = web.reason.as_deref() == Some("SyncUnsupported") && web.message?.contains("settle");
+        let named =
+            web.reason.as_deref() == Some("SyncUnsupported") && web.message.as_ref()?.contains("settle");
         (named && bed.text("eu-1", "web").await.is_none()).then_some(())
     })
     .await;

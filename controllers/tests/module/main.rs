@@ -34,6 +34,7 @@ mod renamed;
 mod stopped;
 mod swept;
 mod unseen;
+mod versions;
 mod watched_once;
 mod window_status;
 mod windows;

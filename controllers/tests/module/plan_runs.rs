@@ -68,7 +68,8 @@ async fn jobs(bed: &Bed, cluster: &str) -> usize {
 async fn state(bed: &Bed, cluster: &str) -> SyncState {
     let proxy = bed.api::<ProxyAssemblage>().get(cluster).await.unwrap();
     let syncs = proxy.status.unwrap().syncs;
-    syncs.into_iter().find(|state| state.name == "web").unwrap()
+    let state = syncs.into_iter().find(|state| state.name == "web").unwrap();
+    state.into_inner()
 }
 
 /// Clusters with the first version; the second has failed in eu-1.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use kube::api::PostParams;
 use muster_api::{
-    Module, ProxyAssemblage,
-    assemblage::SyncPhase,
+    Module, ProxyAssemblage, Shared,
+    assemblage::{SyncPhase, SyncRow},
     conditions::{RECONCILING, STALLED},
 };
 use muster_apiserver::{
@@ -220,4 +220,52 @@ async fn a_busy_or_broken_server_refuses_nothing() {
         bed.until_ready("web").await;
         assert_eq!(bed.texts("web").await, ["two", "two", "two"], "{failure:?}");
     }
+}
+
+fn row_of_another(number: usize) -> Shared<SyncRow> {
+    let row = SyncRow {
+        name: format!("of-another-{number}"),
+        ..SyncRow::default()
+    };
+    row.into()
+}
+
+/// An assemblage has room for 256 rows: the API server refuses one more.
+#[tokio::test(start_paused = true)]
+async fn a_full_assemblage_is_named_and_harms_no_other_cluster() {
+    let bed = Bed::new(&CLUSTERS).await;
+    bed.release("one", &["web", "other"], "one");
+    bed.deploy("other", "one", json!({})).await;
+    let proxies = bed.api::<ProxyAssemblage>();
+    let mut full = proxies.get("eu-1").await.unwrap();
+    let more = (full.spec.syncs.len()..256).map(|number| row_of_another(number));
+    full.spec.syncs.extend(more);
+    let full = proxies
+        .replace("eu-1", &PostParams::default(), &full)
+        .await
+        .unwrap();
+    let other = bed.marks("other").await;
+
+    let spec = json!({"rollout": {"maxUnreadyClusters": 3}});
+    bed.create::<Module>(module("web", "one", spec)).await;
+    bed.until("the others have it", || async {
+        (bed.texts("web").await == ["", "one", "one"]).then_some(())
+    })
+    .await;
+    until_reason(&bed, "WriteFailed", "eu-1").await;
+    let said = bed.until_said("web", "Ready", "False WriteFailed").await;
+    assert!(said.contains("must have at most 256 items"), "{said}");
+    pass(Duration::from_hours(1)).await;
+    assert_eq!(proxies.get("eu-1").await.unwrap().spec, full.spec);
+    assert_eq!(bed.marks("other").await, other);
+    assert!(is_ready(&bed.module("other").await.unwrap()));
+
+    let mut roomy = proxies.get("eu-1").await.unwrap();
+    roomy.spec.syncs.pop();
+    proxies
+        .replace("eu-1", &PostParams::default(), &roomy)
+        .await
+        .unwrap();
+    bed.until_ready("web").await;
+    assert_eq!(bed.texts("web").await, ["one", "one", "one"]);
 }

@@ -80,7 +80,7 @@ impl<'a> World<'a> {
         let rows: Api<ProxyAssemblage> = Api::namespaced(self.plane.client_as(VISITOR), NAMESPACE);
         let status = rows.get(cluster).await?.status.unwrap_or_default(); // none: then nothing is said
         let state = status.syncs.into_iter().find(|state| state.name == module);
-        Ok(state.and_then(|state| state.plan).unwrap_or_default())
+        Ok(state.and_then(|state| state.plan.clone()).unwrap_or_default())
     }
 
     /// The Jobs of a step in a cluster: their names begin with that of its file.

@@ -9,6 +9,7 @@
 //! TLS and passes a relay that counts its bytes.
 
 mod management;
+mod observer;
 mod processes;
 mod report;
 mod repository;
@@ -61,7 +62,7 @@ async fn all(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A fresh world, two versions, a restart in the middle of the third, and a minute of rest.
+/// A fresh world, two versions, a restart in the middle of the third, and half a minute of rest; the limit is observed all the time.
 async fn one(plan: &Plan, modules: usize) -> anyhow::Result<Row> {
     let mut world = World::start(plan).await?;
     let first = rollout::version(&mut world, modules, 1).await?;
@@ -69,6 +70,11 @@ async fn one(plan: &Plan, modules: usize) -> anyhow::Result<Row> {
     let flips = rollout::flips(&world).await?;
     let restart = rollout::restart(&mut world, modules, 3).await?;
     let rest = rollout::rest(&mut world).await?;
+    let (most, allowed) = (world.observer.most(), (plan.clusters / 2).max(1));
+    anyhow::ensure!(
+        most <= allowed,
+        "{most} clusters of one module at once, {allowed} are allowed"
+    );
     let memory = world.usage()?;
     Ok(Row {
         modules,
@@ -76,6 +82,7 @@ async fn one(plan: &Plan, modules: usize) -> anyhow::Result<Row> {
         flips,
         restart,
         rest,
+        at_once: (most, allowed),
         memory,
     })
 }

@@ -16,6 +16,8 @@ pub struct Row {
     pub flips: Vec<Duration>,
     pub restart: Duration,
     pub rest: usize,
+    /// The most clusters of one module at once, and how many are allowed.
+    pub at_once: (usize, usize),
     pub memory: [Usage; 4],
 }
 
@@ -44,10 +46,12 @@ pub fn print(plan: &Plan, rows: &[Row]) {
     }
     let median = row.flips.get(row.flips.len() / 2).copied().unwrap_or_default();
     println!(
-        "a flip: {:.1} ms; restart in mid-rollout: {:.1} s; writes at rest: {}",
+        "a flip: {:.1} ms; restart in mid-rollout: {:.1} s; writes at rest: {}; at once: {} of {}",
         median.as_secs_f64() * 1000.0,
         row.restart.as_secs_f64(),
-        row.rest
+        row.rest,
+        row.at_once.0,
+        row.at_once.1
     );
     for (kind, usage) in KINDS.iter().zip(row.memory) {
         println!("    {kind}: {:.0} MiB, at most {:.0}", usage.resident, usage.most);

@@ -25,6 +25,7 @@ use tokio::process::Child;
 use super::{
     Plan,
     management::Management,
+    observer::Observer,
     processes::{self, Servers, Usage},
     repository,
 };
@@ -44,6 +45,8 @@ pub const CONNECTIONS: [&str; 3] = [
 
 pub struct World {
     pub client: Client,
+    /// Of the limit.
+    pub observer: Observer,
     /// The clusters, by number.
     pub inside: Vec<Client>,
     pub repository: PathBuf,
@@ -119,6 +122,7 @@ impl World {
         let repository = place.join("repository");
         repository::init(&repository)?;
         let mut world = Self {
+            observer: Observer::begin(administrator.clone()),
             client: administrator,
             inside,
             repository,

@@ -1,0 +1,70 @@
+//! The observer of the limit: at no instant is a version of a module on its way to more clusters than it may be.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures::StreamExt;
+use kube::{Client, ResourceExt};
+use muster_api::assemblage::{Intent, ProxyAssemblage, SyncPhase};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::world::FLEET;
+use crate::fleet::shown;
+
+/// Watches the assemblages of the fleet. One watch shows them in the order of their writes, so that each state that is counted was there.
+pub struct Observer {
+    most: Arc<Mutex<usize>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Observer {
+    pub fn begin(client: Client) -> Self {
+        let most = Arc::<Mutex<usize>>::default();
+        let shared = Arc::clone(&most);
+        let task = tokio::spawn(async move {
+            let mut assemblages = shown::<ProxyAssemblage>(client, FLEET);
+            let mut open: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+            let mut clusters: BTreeMap<String, usize> = BTreeMap::new();
+            while let Some(assemblage) = assemblages.next().await {
+                let now = unconfirmed(&assemblage);
+                let before = open
+                    .insert(assemblage.name_any(), now.clone())
+                    .unwrap_or_default();
+                for module in before.difference(&now) {
+                    clusters.entry(module.clone()).and_modify(|count| *count -= 1);
+                }
+                for module in now.difference(&before) {
+                    let count = clusters.entry(module.clone()).or_default();
+                    *count += 1;
+                    let mut most = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                    *most = (*most).max(*count);
+                }
+            }
+        });
+        Self {
+            most,
+            _task: AbortOnDropHandle::new(task),
+        }
+    }
+
+    /// The most clusters of one module at once, so far.
+    pub fn most(&self) -> usize {
+        *self.most.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The modules of which this cluster was given something that it does not report as succeeded.
+fn unconfirmed(assemblage: &ProxyAssemblage) -> BTreeSet<String> {
+    let states = assemblage.status.iter().flat_map(|status| &status.syncs);
+    let states: BTreeMap<&str, _> = states.map(|state| (state.name.as_str(), state)).collect();
+    let rows = assemblage.spec.syncs.iter();
+    let carried = rows.filter(|row| matches!(row.intent(), Intent::Carry { .. }));
+    let open = carried.filter(|row| {
+        states.get(row.name.as_str()).is_none_or(|state| {
+            state.state != SyncPhase::Succeeded || state.token != row.token || state.digest != row.digest
+        })
+    });
+    open.map(|row| row.name.clone()).collect()
+}
