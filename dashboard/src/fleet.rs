@@ -360,8 +360,8 @@ impl<'a> Row<'a> {
     }
 
     fn echoed(row: &'a SyncRow, status: Option<&'a AssemblageStatus>) -> Self {
-        let mut states = status.into_iter().flat_map(|status| &status.syncs);
-        let echo = states.find(|state| state.name == row.name);
+        let mut syncs = status.into_iter().flat_map(|status| &status.syncs);
+        let echo = syncs.find(|state| state.name == row.name);
         Self(row, echo.map(|state| &**state))
     }
 }

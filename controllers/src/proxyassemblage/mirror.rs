@@ -243,17 +243,17 @@ fn newer(row: &Shared<SyncRow>, old: &Shared<SyncRow>, states: &[Shared<SyncStat
         return old.clone();
     }
     // A fence leaves what is there and raises its token.
-    let raises = match (row.intent(), old.intent()) {
+    let is_fence = match (row.intent(), old.intent()) {
         (Intent::Bare, Intent::Carry { .. }) => true,
         (Intent::Bare, Intent::Withdraw(_)) => !withdrawn(&row.name, old, states),
         _ => false,
     };
-    if !raises {
+    if !is_fence {
         return row.clone();
     }
-    let mut raised = old.clone();
-    raised.token = row.token;
-    raised
+    let mut fenced = old.clone();
+    fenced.token = row.token;
+    fenced
 }
 
 fn withdrawn(name: &str, row: &SyncRow, states: &[Shared<SyncState>]) -> bool {

@@ -238,7 +238,7 @@ async fn a_full_assemblage_is_named_and_harms_no_other_cluster() {
     bed.deploy("other", "one", json!({})).await;
     let proxies = bed.api::<ProxyAssemblage>();
     let mut full = proxies.get("eu-1").await.unwrap();
-    let more = (full.spec.syncs.len()..256).map(|number| row_of_another(number));
+    let more = (full.spec.syncs.len()..256).map(row_of_another);
     full.spec.syncs.extend(more);
     let full = proxies
         .replace("eu-1", &PostParams::default(), &full)
