@@ -7,6 +7,7 @@ use yaml_rust2::Event;
 use yaml_rust2::parser::{Parser, Tag as RawTag};
 use yaml_rust2::scanner::{Marker, ScanError, TScalarStyle};
 
+use super::lenient::Lenient;
 use super::source::Source;
 use super::text::{self, Chunk};
 use super::{ALIAS_BUDGET, Document, Kind, MAX_DEPTH, Node, Position, Scalar, Tag, YamlError, YamlProblem};
@@ -25,16 +26,34 @@ pub(super) fn documents(file: &Arc<str>, text: Chunk<'_>) -> Result<Vec<Document
 
 /// The one document of a chunk.
 fn document(file: &Arc<str>, chunk: Chunk<'_>) -> Result<Option<Arc<Node>>, YamlError> {
-    let mut parser = Parser::new_from_str(chunk.text);
-    let mut builder = Builder::new(file, chunk);
+    let mut text = Lenient::new(chunk);
     loop {
-        let (event, marker) = parser
-            .next_token()
-            .map_err(|error| syntax(file, &chunk, &error))?;
+        match read(file, &text) {
+            Ok(root) => return Ok(root),
+            Err(Stop::Text(error)) => return Err(error),
+            Err(Stop::Parser(error)) if text.put_right(&error) => {}
+            Err(Stop::Parser(error)) => return Err(syntax(file, &text, &error)),
+        }
+    }
+}
+
+/// Why a document is not read.
+enum Stop {
+    /// The parser does not go on.
+    Parser(ScanError),
+    /// What it reads is refused.
+    Text(YamlError),
+}
+
+fn read(file: &Arc<str>, text: &Lenient<'_>) -> Result<Option<Arc<Node>>, Stop> {
+    let mut parser = Parser::new_from_str(text.text());
+    let mut builder = Builder::new(file, text);
+    loop {
+        let (event, marker) = parser.next_token().map_err(Stop::Parser)?;
         match event {
             Event::StreamEnd => return Ok(builder.root),
             Event::Nothing | Event::StreamStart | Event::DocumentStart | Event::DocumentEnd => {}
-            node => builder.take(node, &marker)?,
+            node => builder.take(node, &marker).map_err(Stop::Text)?,
         }
     }
 }
@@ -63,10 +82,10 @@ struct Open {
 }
 
 impl<'a> Builder<'a> {
-    fn new(file: &'a Arc<str>, chunk: Chunk<'a>) -> Self {
+    fn new(file: &'a Arc<str>, text: &'a Lenient<'a>) -> Self {
         Self {
             file,
-            source: Source::new(chunk),
+            source: Source::new(text),
             open: Vec::new(),
             anchors: BTreeMap::new(),
             aliased: 0,
@@ -270,7 +289,7 @@ const STRICTER: &[&str] = &[
     "must be followed by a valid YAML whitespace",
 ];
 
-fn syntax(file: &Arc<str>, chunk: &Chunk<'_>, error: &ScanError) -> YamlError {
+fn syntax(file: &Arc<str>, text: &Lenient<'_>, error: &ScanError) -> YamlError {
     let said = error.info().to_owned();
     let problem = if said.contains("recursion limit") {
         YamlProblem::Depth
@@ -281,6 +300,5 @@ fn syntax(file: &Arc<str>, chunk: &Chunk<'_>, error: &ScanError) -> YamlError {
     } else {
         YamlProblem::Syntax(said)
     };
-    let marker = error.marker();
-    YamlError::new(file, chunk.place(marker.line(), marker.col() + 1), problem)
+    YamlError::new(file, text.place(error.marker()), problem)
 }

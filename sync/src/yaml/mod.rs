@@ -13,6 +13,7 @@ pub mod edit;
 mod error;
 mod events;
 mod json;
+mod lenient;
 mod node;
 mod scalar;
 mod source;

@@ -105,6 +105,13 @@ fn fraction(text: &str) -> Option<Resolved> {
 
 /// Go's `ParseInt` and `ParseUint` with base 0, underscores removed.
 fn integer(text: &str) -> Option<Resolved> {
+    // go-yaml reads what stands behind `0b` by itself, and takes a sign there.
+    if let Some(signed) = text
+        .strip_prefix("0b")
+        .filter(|rest| rest.starts_with(['+', '-']))
+    {
+        return i64::from_str_radix(signed, 2).ok().map(Resolved::Int);
+    }
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),

@@ -5,27 +5,27 @@ use std::cell::OnceCell;
 use yaml_rust2::scanner::Marker;
 
 use super::Position;
-use super::text::Chunk;
+use super::lenient::Lenient;
 
-/// A chunk, by lines when somebody asks.
+/// A text, by lines when a question needs them.
 pub(super) struct Source<'a> {
-    chunk: Chunk<'a>,
+    text: &'a Lenient<'a>,
     has_tabs: bool,
     lines: OnceCell<Vec<&'a str>>,
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(chunk: Chunk<'a>) -> Self {
+    pub(super) fn new(text: &'a Lenient<'a>) -> Self {
         Self {
-            chunk,
-            has_tabs: chunk.text.contains('\t'),
+            text,
+            has_tabs: text.text().contains('\t'),
             lines: OnceCell::new(),
         }
     }
 
     /// The place in the file; the parser counts columns from 0.
     pub(super) fn place(&self, marker: &Marker) -> Position {
-        self.chunk.place(marker.line(), marker.col() + 1)
+        self.text.place(marker)
     }
 
     /// Whether a tab stands between the start of the line and this place, and no text.
@@ -61,7 +61,7 @@ impl<'a> Source<'a> {
     fn lines(&self) -> &[&'a str] {
         self.lines.get_or_init(|| {
             let ends = |line: &'a str| line.strip_suffix('\r').unwrap_or(line).split('\r');
-            self.chunk.text.split('\n').flat_map(ends).collect()
+            self.text.text().split('\n').flat_map(ends).collect()
         })
     }
 }

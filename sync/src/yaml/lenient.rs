@@ -1,0 +1,175 @@
+//! White space without meaning where the parser takes less of it than kubectl's: it is put right there, and the text is read again.
+//!
+//! A line of a quoted text may begin anywhere, also left of what the text belongs to, and a tab may stand behind a colon.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use yaml_rust2::scanner::{Marker, ScanError};
+
+use super::Position;
+use super::text::Chunk;
+
+/// How many bytes of a document are read again at most: documents with such white space in many places are not worth more.
+const READ_AGAIN: usize = 64 * 1024 * 1024;
+
+/// A chunk with its white space put right as far as the parser has come. No line moves to another place.
+pub(super) struct Lenient<'a> {
+    chunk: Chunk<'a>,
+    text: Cow<'a, str>,
+    /// Spaces that were put before a line, by its number.
+    inserted: BTreeMap<usize, usize>,
+    /// Bytes that may still be read again.
+    budget: usize,
+}
+
+impl<'a> Lenient<'a> {
+    pub(super) fn new(chunk: Chunk<'a>) -> Self {
+        Self {
+            chunk,
+            text: Cow::Borrowed(chunk.text),
+            inserted: BTreeMap::new(),
+            budget: READ_AGAIN,
+        }
+    }
+
+    /// The text for the parser.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The place in the file; the parser counts columns from 0.
+    pub(super) fn place(&self, marker: &Marker) -> Position {
+        let inserted = self.inserted.get(&marker.line()).copied().unwrap_or_default();
+        let column = marker.col().saturating_sub(inserted) + 1;
+        self.chunk.place(marker.line(), column)
+    }
+
+    /// Puts right what the parser stopped at. False: it stopped at something else.
+    pub(super) fn put_right(&mut self, error: &ScanError) -> bool {
+        let marker = error.marker();
+        let Some((budget, at)) = self.budget.checked_sub(self.text.len()).zip(self.offset(marker)) else {
+            return false;
+        };
+        self.budget = budget;
+        match error.info() {
+            "invalid indentation in quoted scalar" => self.indent(at, marker),
+            "':' must be followed by a valid YAML whitespace" => {
+                let blanks = self.text[..at].trim_end_matches([' ', '\t']).len();
+                self.replace_tabs(blanks, at)
+            }
+            "tab cannot be used as indentation" => self.replace_tabs(at, at + 1),
+            _ => false,
+        }
+    }
+
+    /// Indents the lines of the quoted text that begins at `at` as its first quote.
+    fn indent(&mut self, at: usize, marker: &Marker) -> bool {
+        let quoted = &self.text[at..at + quoted(&self.text[at..])];
+        let (mut indented, mut line, mut rest) =
+            (String::with_capacity(2 * quoted.len()), marker.line(), quoted);
+        let before = self.inserted.len();
+        while let Some(next) = after_break(rest) {
+            let (ended, behind) = rest.split_at(next);
+            indented.push_str(ended);
+            line += 1;
+            let blanks = behind.len() - behind.trim_start_matches([' ', '\t']).len();
+            let lacks = marker.col().saturating_sub(blanks);
+            if lacks > 0 && !behind[blanks..].starts_with(['\n', '\r']) {
+                indented.extend(std::iter::repeat_n(' ', lacks));
+                *self.inserted.entry(line).or_default() += lacks;
+            }
+            rest = behind;
+        }
+        indented.push_str(rest);
+        let is_changed = self.inserted.len() > before;
+        self.text = Cow::Owned([&self.text[..at], &indented, &self.text[at + quoted.len()..]].concat());
+        is_changed
+    }
+
+    fn replace_tabs(&mut self, from: usize, to: usize) -> bool {
+        let has_tabs = self.text[from..to].contains('\t');
+        if has_tabs {
+            let spaces = self.text[from..to].replace('\t', " ");
+            self.text.to_mut().replace_range(from..to, &spaces);
+        }
+        has_tabs
+    }
+
+    /// Where a place is in the text, in bytes.
+    fn offset(&self, marker: &Marker) -> Option<usize> {
+        let mut start = 0;
+        for _ in 1..marker.line() {
+            start += after_break(&self.text[start..])?;
+        }
+        let mut chars = self.text[start..].char_indices();
+        chars.nth(marker.col()).map(|(index, _)| start + index)
+    }
+}
+
+/// Where the next line starts. Lines end as for the parser: at a line feed, a carriage return, or both.
+fn after_break(text: &str) -> Option<usize> {
+    let end = text.find(['\n', '\r'])?;
+    let both = text[end..].starts_with("\r\n");
+    Some(end + if both { 2 } else { 1 })
+}
+
+/// How long the quoted text is that the text begins with.
+fn quoted(text: &str) -> usize {
+    let is_single = text.starts_with('\'');
+    let mut chars = text.char_indices().skip(1).peekable();
+    while let Some((index, c)) = chars.next() {
+        match c {
+            '\'' if is_single && chars.next_if(|(_, next)| *next == '\'').is_none() => return index + 1,
+            '"' if !is_single => return index + 1,
+            '\\' if !is_single => {
+                chars.next();
+            }
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use yaml_rust2::{Event, parser::Parser};
+
+    use super::*;
+
+    /// What the parser stops at.
+    fn stop(text: &str) -> Option<ScanError> {
+        let mut parser = Parser::new_from_str(text);
+        loop {
+            match parser.next_token() {
+                Ok((Event::StreamEnd, _)) => return None,
+                Ok(_) => {}
+                Err(error) => return Some(error),
+            }
+        }
+    }
+
+    #[test]
+    fn places_are_those_of_the_file() {
+        let mut text = Lenient::new(Chunk::whole("x:\n  y: [\"a\nb\", c]]\n"));
+        let error = stop(text.text()).unwrap();
+        assert!(text.put_right(&error));
+        assert_eq!(text.text(), "x:\n  y: [\"a\n      b\", c]]\n");
+        let error = stop(text.text()).unwrap();
+        assert!(!text.put_right(&error), "{error}");
+        assert_eq!(text.place(error.marker()), Position { line: 3, column: 7 });
+    }
+
+    #[test]
+    fn a_document_is_read_again_as_long_as_its_budget_lasts() {
+        let document = "x: \"a\nb\"\n".to_owned() + &"y: 'c\nd'\n".repeat(9);
+        let mut text = Lenient::new(Chunk::whole(&document));
+        let again = 3;
+        text.budget = again * (document.len() + 20);
+        let mut times = 0;
+        while stop(text.text()).is_some_and(|error| text.put_right(&error)) {
+            times += 1;
+        }
+        assert_eq!(times, again);
+    }
+}
