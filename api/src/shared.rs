@@ -1,7 +1,7 @@
-//! Parts of documents that stay the same from version to version: a row of an assemblage is read once, and all versions that have it share it.
+//! Parts of documents that stay the same from version to version, as the rows of an assemblage do.
 //!
 //! An assemblage of a hundred rows is read anew whenever one of them changes. What has the same text as a part that is still in use somewhere
-//! is that part: it is not parsed again, is cloned by a count, and is equal at a glance.
+//! is that part: it is not parsed again, is cloned by a count, and is equal at a glance. Very long texts are left out of this.
 
 use std::{
     borrow::Cow,
@@ -18,8 +18,8 @@ use crate::unread::Unread;
 
 /// The longest text that is kept, in bytes: longer ones are read each time.
 const MAX_TEXT: usize = 32 * 1024;
-/// As many texts are kept at least before those are dropped whose parts are no longer in use.
-const MIN_SWEEP: usize = 1024;
+/// As many bytes of texts and parts are kept at least before those are dropped whose parts are no longer in use.
+const MIN_SWEEP: usize = 4 * 1024 * 1024;
 
 /// A part of a document. Reading goes through it; a change of it makes a copy of its own, if it is shared.
 pub struct Shared<T>(Arc<T>);
@@ -37,6 +37,8 @@ pub struct Pool<T>(Mutex<Option<Kept<T>>>);
 #[derive(Debug)]
 struct Kept<T> {
     by_text: HashMap<Box<str>, Weak<T>>,
+    /// Of the texts, and of the parts without what they point to.
+    bytes: usize,
     sweep_at: usize,
 }
 
@@ -44,6 +46,7 @@ impl<T> Default for Kept<T> {
     fn default() -> Self {
         Self {
             by_text: HashMap::new(),
+            bytes: 0,
             sweep_at: MIN_SWEEP,
         }
     }
@@ -79,9 +82,12 @@ impl<T: DeserializeOwned> Pool<T> {
         }
         let part = Arc::new(serde_json::from_str(text)?);
         self.with(|kept| {
-            if kept.by_text.len() >= kept.sweep_at {
+            kept.bytes += text.len() + size_of::<T>();
+            if kept.bytes >= kept.sweep_at {
                 kept.by_text.retain(|_, part| part.strong_count() > 0);
-                kept.sweep_at = MIN_SWEEP.max(kept.by_text.len() * 2);
+                let sizes = kept.by_text.keys().map(|text| text.len() + size_of::<T>());
+                kept.bytes = sizes.sum();
+                kept.sweep_at = MIN_SWEEP.max(kept.bytes * 2);
             }
             kept.by_text.insert(text.into(), Arc::downgrade(&part));
         });
@@ -219,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_tree_is_that_of_its_text() {
+    fn a_part_of_a_tree_equals_that_of_its_text() {
         let tree: Shared<Part> = from_value(json!({"name": "tree"})).unwrap();
         assert_eq!((&*tree.name, &tree), ("tree", &part("tree")));
     }
@@ -236,10 +242,12 @@ mod tests {
     fn what_is_not_in_use_is_dropped() {
         let pool = Pool::<Part>::new();
         let used = pool.read(r#"{"name": "used"}"#).unwrap();
-        for number in 0..10 * MIN_SWEEP {
-            drop(pool.read(&format!(r#"{{"name": "{number}"}}"#)));
+        let long = "n".repeat(MAX_TEXT / 2);
+        for number in 0..3 * MIN_SWEEP / long.len() {
+            drop(pool.read(&format!(r#"{{"name": "{number}{long}"}}"#)));
+            let bytes = pool.with(|kept| kept.by_text.keys().map(|text| text.len()).sum::<usize>());
+            assert!(bytes <= MIN_SWEEP + MAX_TEXT, "{bytes}");
         }
-        assert!(pool.with(|kept| kept.by_text.len()) <= MIN_SWEEP);
         assert!(Arc::ptr_eq(&used, &pool.read(r#"{"name": "used"}"#).unwrap()));
         drop(pool.read(&format!(r#"{{"name": "{}"}}"#, "n".repeat(MAX_TEXT))));
         assert!(pool.with(|kept| kept.by_text.keys().all(|text| text.len() <= MAX_TEXT)));

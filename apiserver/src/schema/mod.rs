@@ -120,7 +120,7 @@ impl Schema {
             causes
         };
         let more = duplicates(new);
-        // What was there twice before may stay.
+        // If anything was there twice before, this is not what is wrong with the update.
         if !more.is_empty() && old.is_none_or(|old| duplicates(old).is_empty()) {
             causes.extend(more);
         }

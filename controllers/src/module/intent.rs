@@ -234,8 +234,6 @@ fn pointer(seen: &SeenRow, field: &str) -> PointerBuf {
 
 #[cfg(test)]
 mod tests {
-    use muster_api::Shared;
-
     use super::*;
     use crate::module::rows::Asks;
 
@@ -257,7 +255,6 @@ mod tests {
                 content: muster_rollout::Content::Nothing,
             },
             reported: None,
-            of: (Shared::default(), None),
         }
     }
 

@@ -32,6 +32,8 @@ pub struct AssemblageRow {
     pub head: Arc<Head>,
     /// Its syncs, by name.
     pub syncs: Vec<Arc<SeenRow>>,
+    /// What each of them was made of.
+    parts: Vec<Parts>,
     /// What the cluster reports of syncs that have no row here, by name: of modules that were removed, or of before this assemblage was
     /// made. A row that is made for one of them gets a greater token.
     pub left: Vec<(String, engine::Echo)>,
@@ -59,8 +61,25 @@ pub struct Head {
 impl AssemblageRow {
     /// The row of a module.
     pub fn of(&self, module: &str) -> Option<&Arc<SeenRow>> {
-        let place = self.syncs.binary_search_by(|row| row.name.as_str().cmp(module));
-        place.ok().and_then(|place| self.syncs.get(place))
+        self.syncs.get(self.index(module)?)
+    }
+
+    fn index(&self, module: &str) -> Option<usize> {
+        let index = self.syncs.binary_search_by(|row| row.name.as_str().cmp(module));
+        index.ok()
+    }
+
+    /// The row of these parts, in the version after this one.
+    fn next(&self, position: usize, parts: &Parts) -> Arc<SeenRow> {
+        let index = self.index(&parts.0.name);
+        let before = index.and_then(|index| self.syncs.get(index).zip(self.parts.get(index)));
+        match before {
+            Some((row, before)) if row.position == position && before == parts => Arc::clone(row),
+            Some((row, _)) => Some(seen(position, parts))
+                .filter(|seen| *seen != **row)
+                .map_or_else(|| Arc::clone(row), Arc::new),
+            None => Arc::new(seen(position, parts)),
+        }
     }
 
     /// What the cluster reports of a module that has no row.
@@ -121,9 +140,10 @@ pub struct SeenRow {
     pub assigned: engine::Row,
     /// The report as the engine has it.
     pub reported: Option<engine::Echo>,
-    /// What it was made of.
-    pub of: (Shared<SyncRow>, Option<Shared<SyncState>>),
 }
+
+/// What a row is made of: what is assigned, and what is reported.
+type Parts = (Shared<SyncRow>, Option<Shared<SyncState>>);
 
 /// The greatest token of a report that is believed without a row that has it. A restored fleet may report tokens that nobody here
 /// remembers, and new ones must be greater; a report that left no room for those would stop the module for good.
@@ -147,11 +167,6 @@ pub fn print(row: &SyncRow) -> Print {
 }
 
 impl SeenRow {
-    /// Whether it is what would be made of these.
-    fn is_of(&self, position: usize, sync: &Shared<SyncRow>, state: Option<&Shared<SyncState>>) -> bool {
-        self.position == position && self.of.0 == *sync && self.of.1.as_ref() == state
-    }
-
     /// Its token as the engine has it: 0 where it has none.
     pub fn engine_token(&self) -> engine::Token {
         engine::Token(self.token.unwrap_or(0))
@@ -231,13 +246,16 @@ pub fn row<A: Carrier>(assemblage: &A, before: Option<&Arc<AssemblageRow>>) -> A
         .iter()
         .enumerate()
         .map(|(position, sync)| {
-            let state = states.get(sync.name.as_str()).copied();
-            let before = before.and_then(|before| before.of(&sync.name));
-            let same = before.filter(|before| before.is_of(position, sync, state));
-            same.map_or_else(|| Arc::new(seen(position, sync, state)), Arc::clone)
+            let parts = (sync.clone(), states.get(sync.name.as_str()).copied().cloned());
+            let row = before.map_or_else(
+                || Arc::new(seen(position, &parts)),
+                |before| before.next(position, &parts),
+            );
+            (row, parts)
         })
         .collect();
-    syncs.sort_by(|one, other| one.name.cmp(&other.name));
+    syncs.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
+    let (syncs, parts) = syncs.into_iter().unzip();
     let head = Head {
         name: assemblage.name_any(),
         ours,
@@ -256,6 +274,7 @@ pub fn row<A: Carrier>(assemblage: &A, before: Option<&Arc<AssemblageRow>>) -> A
     AssemblageRow {
         head,
         syncs,
+        parts,
         left: without
             .map(|state| (state.name.clone(), reported(None, state)))
             .collect(),
@@ -274,7 +293,8 @@ pub fn is_ours<A: Carrier>(assemblage: &A) -> bool {
         && cluster == Some(assemblage.name_any().as_str())
 }
 
-fn seen(position: usize, sync: &Shared<SyncRow>, state: Option<&Shared<SyncState>>) -> SeenRow {
+fn seen(position: usize, (sync, state): &Parts) -> SeenRow {
+    let state = state.as_ref();
     let asks = match sync.intent() {
         Intent::Carry { .. } => Asks::Carry,
         Intent::Withdraw(how) => Asks::Withdraw(how),
@@ -297,7 +317,6 @@ fn seen(position: usize, sync: &Shared<SyncRow>, state: Option<&Shared<SyncState
         control: sync.plan_control.as_ref().map(|control| control.id.clone()),
         assigned: assigned(sync, asks),
         reported: state.map(|state| reported(sync.token, state)),
-        of: (sync.clone(), state.cloned()),
     }
 }
 

@@ -7,7 +7,7 @@ use yaml_rust2::Event;
 use yaml_rust2::parser::{Parser, Tag as RawTag};
 use yaml_rust2::scanner::{Marker, ScanError, TScalarStyle};
 
-use super::lenient::Lenient;
+use super::lenient::{self, Lenient};
 use super::source::Source;
 use super::text::{self, Chunk};
 use super::{ALIAS_BUDGET, Document, Kind, MAX_DEPTH, Node, Position, Scalar, Tag, YamlError, YamlProblem};
@@ -15,8 +15,9 @@ use super::{ALIAS_BUDGET, Document, Kind, MAX_DEPTH, Node, Position, Scalar, Tag
 /// All documents of a text, empty ones included.
 pub(super) fn documents(file: &Arc<str>, text: Chunk<'_>) -> Result<Vec<Document>, YamlError> {
     let mut documents = Vec::new();
+    let mut again = lenient::budget(text.text);
     for chunk in text::split(file, text)? {
-        documents.extend(document(file, chunk)?.map(|root| Document {
+        documents.extend(document(file, chunk, &mut again)?.map(|root| Document {
             file: Arc::clone(file),
             root,
         }));
@@ -24,14 +25,14 @@ pub(super) fn documents(file: &Arc<str>, text: Chunk<'_>) -> Result<Vec<Document
     Ok(documents)
 }
 
-/// The one document of a chunk.
-fn document(file: &Arc<str>, chunk: Chunk<'_>) -> Result<Option<Arc<Node>>, YamlError> {
+/// The one document of a chunk. `again`: the bytes of its file that may be read again.
+fn document(file: &Arc<str>, chunk: Chunk<'_>, again: &mut usize) -> Result<Option<Arc<Node>>, YamlError> {
     let mut text = Lenient::new(chunk);
     loop {
         match read(file, &text) {
             Ok(root) => return Ok(root),
             Err(Stop::Text(error)) => return Err(error),
-            Err(Stop::Parser(error)) if text.put_right(&error) => {}
+            Err(Stop::Parser(error)) if text.put_right(&error, again) => {}
             Err(Stop::Parser(error)) => return Err(syntax(file, &text, &error)),
         }
     }

@@ -10,8 +10,19 @@ use yaml_rust2::scanner::{Marker, ScanError};
 use super::Position;
 use super::text::Chunk;
 
-/// How many bytes of a document are read again at most: documents with such white space in many places are not worth more.
-const READ_AGAIN: usize = 64 * 1024 * 1024;
+/// How often a file is read again at most, in all its documents: so many times its length, and a little for small ones. One with such white
+/// space in more places is not worth more.
+const READ_AGAIN: usize = 32;
+/// The little for small ones, in bytes; and how much longer than its document a text may become.
+const AT_LEAST: usize = 64 * 1024;
+
+/// The bytes of a file's documents that may be read again.
+pub(super) fn budget(file: &str) -> usize {
+    file.len().saturating_mul(READ_AGAIN).saturating_add(AT_LEAST)
+}
+
+const BLANKS: [char; 2] = [' ', '\t'];
+const BREAKS: [char; 2] = ['\n', '\r'];
 
 /// A chunk with its white space put right as far as the parser has come. No line moves to another place.
 pub(super) struct Lenient<'a> {
@@ -19,8 +30,8 @@ pub(super) struct Lenient<'a> {
     text: Cow<'a, str>,
     /// Spaces that were put before a line, by its number.
     inserted: BTreeMap<usize, usize>,
-    /// Bytes that may still be read again.
-    budget: usize,
+    /// Spaces that may still be put before lines.
+    room: usize,
 }
 
 impl<'a> Lenient<'a> {
@@ -29,7 +40,7 @@ impl<'a> Lenient<'a> {
             chunk,
             text: Cow::Borrowed(chunk.text),
             inserted: BTreeMap::new(),
-            budget: READ_AGAIN,
+            room: chunk.text.len().saturating_add(AT_LEAST),
         }
     }
 
@@ -45,20 +56,26 @@ impl<'a> Lenient<'a> {
         self.chunk.place(marker.line(), column)
     }
 
-    /// Puts right what the parser stopped at. False: it stopped at something else.
-    pub(super) fn put_right(&mut self, error: &ScanError) -> bool {
+    /// Puts right what the parser stopped at. False: it stopped at something else, or `budget` does not last to read the text again.
+    pub(super) fn put_right(&mut self, error: &ScanError, budget: &mut usize) -> bool {
         let marker = error.marker();
-        let Some((budget, at)) = self.budget.checked_sub(self.text.len()).zip(self.offset(marker)) else {
+        let Some((left, at)) = budget.checked_sub(self.text.len()).zip(self.offset(marker)) else {
             return false;
         };
-        self.budget = budget;
+        *budget = left;
         match error.info() {
             "invalid indentation in quoted scalar" => self.indent(at, marker),
             "':' must be followed by a valid YAML whitespace" => {
-                let blanks = self.text[..at].trim_end_matches([' ', '\t']).len();
-                self.replace_tabs(blanks, at)
+                let blanks = self.text[..at].trim_end_matches(BLANKS).len();
+                // Behind the colon of a key that begins with `?` kubectl takes no tab.
+                let before = self.text[..blanks].trim_end_matches(':').trim_end_matches(BLANKS);
+                !before.is_empty() && !before.ends_with(['\n', '\r']) && self.replace_tabs(blanks, at)
             }
-            "tab cannot be used as indentation" => self.replace_tabs(at, at + 1),
+            "tab cannot be used as indentation" => {
+                let behind = &self.text[at..];
+                let blanks = behind.len() - behind.trim_start_matches(BLANKS).len();
+                self.replace_tabs(at, at + blanks)
+            }
             _ => false,
         }
     }
@@ -73,9 +90,13 @@ impl<'a> Lenient<'a> {
             let (ended, behind) = rest.split_at(next);
             indented.push_str(ended);
             line += 1;
-            let blanks = behind.len() - behind.trim_start_matches([' ', '\t']).len();
+            let blanks = behind.len() - behind.trim_start_matches(BLANKS).len();
             let lacks = marker.col().saturating_sub(blanks);
-            if lacks > 0 && !behind[blanks..].starts_with(['\n', '\r']) {
+            if lacks > 0 && !behind[blanks..].starts_with(BREAKS) && !is_indicator(behind) {
+                let Some(room) = self.room.checked_sub(lacks) else {
+                    return false;
+                };
+                self.room = room;
                 indented.extend(std::iter::repeat_n(' ', lacks));
                 *self.inserted.entry(line).or_default() += lacks;
             }
@@ -107,9 +128,15 @@ impl<'a> Lenient<'a> {
     }
 }
 
+/// Whether the line ends a document, also in a quoted text.
+fn is_indicator(line: &str) -> bool {
+    let behind = line.strip_prefix("---").or_else(|| line.strip_prefix("..."));
+    behind.is_some_and(|behind| behind.is_empty() || behind.starts_with(BLANKS) || behind.starts_with(BREAKS))
+}
+
 /// Where the next line starts. Lines end as for the parser: at a line feed, a carriage return, or both.
 fn after_break(text: &str) -> Option<usize> {
-    let end = text.find(['\n', '\r'])?;
+    let end = text.find(BREAKS)?;
     let both = text[end..].starts_with("\r\n");
     Some(end + if both { 2 } else { 1 })
 }
@@ -153,10 +180,10 @@ mod tests {
     fn places_are_those_of_the_file() {
         let mut text = Lenient::new(Chunk::whole("x:\n  y: [\"a\nb\", c]]\n"));
         let error = stop(text.text()).unwrap();
-        assert!(text.put_right(&error));
+        assert!(text.put_right(&error, &mut 1_000));
         assert_eq!(text.text(), "x:\n  y: [\"a\n      b\", c]]\n");
         let error = stop(text.text()).unwrap();
-        assert!(!text.put_right(&error), "{error}");
+        assert!(!text.put_right(&error, &mut 1_000), "{error}");
         assert_eq!(text.place(error.marker()), Position { line: 3, column: 7 });
     }
 
@@ -165,11 +192,20 @@ mod tests {
         let document = "x: \"a\nb\"\n".to_owned() + &"y: 'c\nd'\n".repeat(9);
         let mut text = Lenient::new(Chunk::whole(&document));
         let again = 3;
-        text.budget = again * (document.len() + 20);
+        let mut budget = again * (document.len() + 20);
         let mut times = 0;
-        while stop(text.text()).is_some_and(|error| text.put_right(&error)) {
+        while stop(text.text()).is_some_and(|error| text.put_right(&error, &mut budget)) {
             times += 1;
         }
         assert_eq!(times, again);
+    }
+
+    #[test]
+    fn a_text_that_would_become_far_longer_is_left_as_it_is() {
+        let document = format!("x: {}\"a\n{}\"\n", " ".repeat(50_000), "b\n".repeat(25_000));
+        let mut text = Lenient::new(Chunk::whole(&document));
+        let error = stop(&document).unwrap();
+        assert!(!text.put_right(&error, &mut budget(&document)));
+        assert_eq!(text.text(), document);
     }
 }

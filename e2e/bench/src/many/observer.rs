@@ -13,7 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::world::FLEET;
 use crate::fleet::shown;
 
-/// Watches the assemblages of the fleet. One watch shows them in the order of their writes, so that each state that is counted was there.
+/// Watches the assemblages of the fleet. One watch shows them in the order of their writes, so that each state that is counted was there; as
+/// long as it does not break, which is printed.
 pub struct Observer {
     most: Arc<Mutex<usize>>,
     _task: AbortOnDropHandle<()>,

@@ -71,10 +71,16 @@ pub(super) fn holds(it: &Facts<'_>, why: &Why) -> bool {
         }),
         Why::Failed { class, since, .. } => {
             let told = matches!(it.state(), Some(State::Failed { class: told, .. }) if told == class);
-            // A unit that was given up for its absence failed on what it got, if it was ready before.
-            let on_slot =
-                active.is_some() || !it.is_there() && it.charge().is_some_and(|charge| charge.was_ready);
-            told && *class != Class::Infra && on_slot == since.is_some() && (on_slot || it.is_there())
+            let since_charged = |at: Millis| {
+                let charge = it
+                    .charge()
+                    .filter(|charge| at >= charge.since && at <= it.case.now);
+                // One that was released for its absence failed on what it got, if it was ready before, and is not to stay with it.
+                let released = |charge: &Charge| charge.was_ready && (!it.is_there() || it.is_refused());
+                charge.is_some_and(|charge| !charge.skipped || released(charge))
+            };
+            let is_so = since.map_or_else(|| active.is_none() && it.is_there(), since_charged);
+            told && *class != Class::Infra && is_so
         }
         Why::AlreadyUnready { .. } => !it.charge().is_some_and(|charge| charge.was_ready),
         Why::Overdue { .. } => changing(&|charge| {
