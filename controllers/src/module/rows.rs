@@ -33,7 +33,7 @@ pub struct AssemblageRow {
     /// Its syncs, by name.
     pub syncs: Vec<Arc<SeenRow>>,
     /// What each of them was made of.
-    parts: Vec<Parts>,
+    pub parts: Vec<Parts>,
     /// What the cluster reports of syncs that have no row here, by name: of modules that were removed, or of before this assemblage was
     /// made. A row that is made for one of them gets a greater token.
     pub left: Vec<(String, engine::Echo)>,
@@ -143,7 +143,7 @@ pub struct SeenRow {
 }
 
 /// What a row is made of: what is assigned, and what is reported.
-type Parts = (Shared<SyncRow>, Option<Shared<SyncState>>);
+pub type Parts = (Shared<SyncRow>, Option<Shared<SyncState>>);
 
 /// The greatest token of a report that is believed without a row that has it. A restored fleet may report tokens that nobody here
 /// remembers, and new ones must be greater; a report that left no room for those would stop the module for good.

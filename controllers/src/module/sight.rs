@@ -293,6 +293,7 @@ mod tests {
         Arc::new(AssemblageRow {
             head: Arc::new(head),
             syncs: Vec::new(),
+            parts: Vec::new(),
             left: Vec::new(),
         })
     }
