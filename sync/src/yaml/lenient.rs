@@ -69,7 +69,7 @@ impl<'a> Lenient<'a> {
                 let blanks = self.text[..at].trim_end_matches(BLANKS).len();
                 // Behind the colon of a key that begins with `?` kubectl takes no tab.
                 let before = self.text[..blanks].trim_end_matches(':').trim_end_matches(BLANKS);
-                !before.is_empty() && !before.ends_with(['\n', '\r']) && self.replace_tabs(blanks, at)
+                !before.is_empty() && !before.ends_with(BREAKS) && self.replace_tabs(blanks, at)
             }
             "tab cannot be used as indentation" => {
                 let behind = &self.text[at..];
@@ -85,7 +85,7 @@ impl<'a> Lenient<'a> {
         let quoted = &self.text[at..at + quoted(&self.text[at..])];
         let (mut indented, mut line, mut rest) =
             (String::with_capacity(2 * quoted.len()), marker.line(), quoted);
-        let before = self.inserted.len();
+        let (mut room, mut inserted) = (self.room, Vec::new());
         while let Some(next) = after_break(rest) {
             let (ended, behind) = rest.split_at(next);
             indented.push_str(ended);
@@ -93,18 +93,22 @@ impl<'a> Lenient<'a> {
             let blanks = behind.len() - behind.trim_start_matches(BLANKS).len();
             let lacks = marker.col().saturating_sub(blanks);
             if lacks > 0 && !behind[blanks..].starts_with(BREAKS) && !is_indicator(behind) {
-                let Some(room) = self.room.checked_sub(lacks) else {
+                let Some(left) = room.checked_sub(lacks) else {
                     return false;
                 };
-                self.room = room;
+                room = left;
                 indented.extend(std::iter::repeat_n(' ', lacks));
-                *self.inserted.entry(line).or_default() += lacks;
+                inserted.push((line, lacks));
             }
             rest = behind;
         }
         indented.push_str(rest);
-        let is_changed = self.inserted.len() > before;
+        let is_changed = !inserted.is_empty();
         self.text = Cow::Owned([&self.text[..at], &indented, &self.text[at + quoted.len()..]].concat());
+        self.room = room;
+        for (line, lacks) in inserted {
+            *self.inserted.entry(line).or_default() += lacks;
+        }
         is_changed
     }
 
@@ -206,6 +210,6 @@ mod tests {
         let mut text = Lenient::new(Chunk::whole(&document));
         let error = stop(&document).unwrap();
         assert!(!text.put_right(&error, &mut budget(&document)));
-        assert_eq!(text.text(), document);
+        assert_eq!((text.text(), text.inserted.len()), (&*document, 0));
     }
 }
