@@ -41,7 +41,8 @@ pub struct Observer {
     limit: u32,
     /// Who failed on what, or had it long enough to be late, or away.
     failed_on: BTreeMap<Revision, BTreeSet<UnitId>>,
-    written: BTreeMap<UnitId, (Millis, Option<Revision>)>,
+    /// What each unit's row carries, and since when: a new token for the same content is the same row.
+    written: BTreeMap<UnitId, (Millis, Content)>,
 }
 
 impl Observer {
@@ -65,12 +66,14 @@ impl Observer {
     /// E1: a row was written that was decided on this view. `content` is None when the row was dropped.
     pub fn wrote(&mut self, unit: &UnitId, content: Option<Content>, view: usize, now: Millis) -> Verdict {
         self.note_if_late(unit, now);
-        let Some(Content::Carries { revision, .. }) = content else {
+        let Some(content @ Content::Carries { .. }) = content else {
             self.counted.remove(unit);
             self.written.remove(unit);
             return Ok(());
         };
-        self.written.insert(unit.clone(), (now, revision));
+        if self.written.get(unit).is_none_or(|(_, before)| *before != content) {
+            self.written.insert(unit.clone(), (now, content));
+        }
         let new = self.counted.insert(unit.clone());
         let had_a_slot = self.confirmed.get(unit).is_some_and(|at| *at > view);
         let here = self.counted.iter().filter(|other| {
@@ -191,7 +194,7 @@ impl Observer {
 
     /// Who has had a row for as long as the shortest deadline may be late at it; who was away for long may count as failed.
     fn note_if_late(&mut self, unit: &UnitId, now: Millis) {
-        if let Some((since, revision)) = self.written.get(unit)
+        if let Some((since, Content::Carries { revision, .. })) = self.written.get(unit)
             && (now.since(*since) >= self.deadline || self.is_long_absent(unit, now))
         {
             self.failed(unit, *revision);
