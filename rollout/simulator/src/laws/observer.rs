@@ -6,7 +6,8 @@
 //!
 //! Four things no writer can know, and so the sentence is read with them: who came back after the view was taken that a
 //! write was decided on is not counted against that write; a unit that came back, or was charged out of its row when
-//! the memory was lost, may itself be written, on the slot that it took above the limit, until nobody charges it any more;
+//! the memory was lost or the view did not show its success yet, may itself be written, on the slot that it took above
+//! the limit, until nobody charges it any more;
 //! a unit that was counted in that view, and reported since, is written on the slot that it had beside who came back;
 //! and so is a unit that has held its slot since before the return, even if its target changed before its row arrived.
 //! The limit is the greatest since nothing was under way.
@@ -71,7 +72,11 @@ impl Observer {
             self.written.remove(unit);
             return Ok(());
         };
-        if self.written.get(unit).is_none_or(|(_, before)| *before != content) {
+        if self
+            .written
+            .get(unit)
+            .is_none_or(|(_, before)| *before != content)
+        {
             self.written.insert(unit.clone(), (now, content));
         }
         let new = self.counted.insert(unit.clone());
@@ -156,6 +161,7 @@ impl Observer {
             self.unseen.remove(&unit.id);
         }
         let charges = &case.decision.memory.charges;
+        self.note_charged_on_an_old_view(case, number);
         self.returned
             .retain(|unit, since| *since > number || charges.contains_key(unit));
         let holds = |unit: &UnitId| charges.get(unit).is_some_and(Charge::counts);
@@ -170,6 +176,16 @@ impl Observer {
     pub fn calm(&mut self, spec: &Spec, view: &[Unit]) {
         if self.counted.is_empty() {
             self.limit = limit(spec, view);
+        }
+    }
+
+    /// The view is older than a success, so the unit's row is charged as not confirmed: beside the limit, as when the memory was lost.
+    fn note_charged_on_an_old_view(&mut self, case: &Case<'_>, number: usize) {
+        for unit in case.decision.memory.charges.keys() {
+            let anew = !case.before.charges.contains_key(unit);
+            if anew && self.confirmed.get(unit).is_some_and(|at| *at > number) {
+                self.is_charged_anew(unit, number);
+            }
         }
     }
 
