@@ -114,7 +114,12 @@ fn what_is_no_substitution_is_refused_by_name() {
     check("${v:?m}", ":? is not supported");
     check("${v@Q}", "@ is not supported");
     check("${v[0]}", "[ is not supported");
-    check("${v#[a-z]}", "[ or \\ in a pattern is not supported");
+    check("${v#[a-z}", "a [ or \\ that does not end is not supported");
+    check("${v#a\\}", "a [ or \\ that does not end is not supported");
+    check(
+        "${v%[a-z]}",
+        "[ or \\ in the pattern of a suffix is not supported",
+    );
     check(
         "${v/#abc/}",
         "an empty replacement after /# or /% is not supported",
@@ -132,10 +137,7 @@ fn what_is_no_substitution_is_refused_by_name() {
     check("${v//}", "a second / is needed");
     check("${v///x}", "a text to replace is needed");
     check("${v/#/x}", "a text to replace is needed");
-    check(
-        "${umlaut#?}",
-        "? in a pattern for a value that is not all ASCII is not supported",
-    );
+    check("${umlaut#?}", "cuts the value of umlaut inside a character");
     check("${umlaut#*}", "cuts the value of umlaut inside a character");
     check(
         &format!("${{v#{}}}", "*".repeat(1001)),
@@ -291,7 +293,7 @@ fn what_stands_in_a_secret_is_in_no_message() {
     );
     check(
         "${umlaut:1}",
-        "\"${…}\" cuts the value of ${…} inside a character; offsets and lengths count bytes",
+        "\"${…}\" cuts the value of ${…} inside a character; offsets, lengths and patterns count bytes",
     );
 }
 

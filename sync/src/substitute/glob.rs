@@ -1,14 +1,57 @@
-//! Patterns of `#` and `%`: `*` is any text, slashes included, `?` one character.
+//! Patterns of `#` and `%`, as Flux's envsubst has them: `*` is any text, slashes included, `?` one character, `[a-z]` one of these,
+//! `[^a-z]` one of the others, and `\` takes away the meaning of what follows.
 
 /// Characters of a pattern: matching takes its length times that of the value.
 pub(super) const MAX_PATTERN: usize = 1000;
 
 /// A pattern.
-pub(super) struct Glob(Vec<char>);
+pub(super) struct Glob(Vec<Part>);
+
+enum Part {
+    Star,
+    Any,
+    Char(char),
+    Class { not: bool, ranges: Vec<(char, char)> },
+}
+
+impl Part {
+    /// Whether this character fits; a star is none.
+    fn fits(&self, c: char) -> bool {
+        match self {
+            Self::Star => false,
+            Self::Any => true,
+            Self::Char(wanted) => *wanted == c,
+            Self::Class { not, ranges } => {
+                ranges.iter().any(|(low, high)| (low..=high).contains(&&c)) != *not
+            }
+        }
+    }
+}
 
 impl Glob {
-    pub(super) fn new(pattern: impl IntoIterator<Item = char>) -> Self {
-        Self(pattern.into_iter().collect())
+    /// `None`: a class or an escape does not end, or a class is empty.
+    pub(super) fn new(pattern: impl IntoIterator<Item = char>) -> Option<Self> {
+        let mut chars = pattern.into_iter().peekable();
+        let mut parts = Vec::new();
+        while let Some(c) = chars.next() {
+            parts.push(match c {
+                '*' => Part::Star,
+                '?' => Part::Any,
+                '\\' => Part::Char(chars.next()?),
+                '[' => Part::Class {
+                    not: chars.next_if_eq(&'^').is_some(),
+                    ranges: ranges(&mut chars)?,
+                },
+                c => Part::Char(c),
+            });
+        }
+        Some(Self(parts))
+    }
+
+    /// Whether it has parts that stand for one character, whichever.
+    pub(super) fn counts_characters(&self) -> bool {
+        let counts = |part: &Part| matches!(part, Part::Any | Part::Class { .. });
+        self.0.iter().any(counts)
     }
 
     /// Characters of the shortest and of the longest beginning of a text that fits and is not empty.
@@ -20,11 +63,11 @@ impl Glob {
         let mut found = None;
         for (count, c) in (1..).zip(text) {
             let mut next = vec![false; places.len()];
-            for (place, wanted) in self.0.iter().enumerate().filter(|(place, _)| places[*place]) {
-                match wanted {
-                    '*' => next[place] = true,
-                    wanted if *wanted == '?' || *wanted == c => next[place + 1] = true,
-                    _ => {}
+            for (place, part) in self.0.iter().enumerate().filter(|(place, _)| places[*place]) {
+                if matches!(part, Part::Star) {
+                    next[place] = true;
+                } else if part.fits(c) {
+                    next[place + 1] = true;
                 }
             }
             self.pass_stars(&mut next);
@@ -41,10 +84,92 @@ impl Glob {
 
     /// A star may be nothing.
     fn pass_stars(&self, places: &mut [bool]) {
-        for (place, wanted) in self.0.iter().enumerate() {
-            if *wanted == '*' && places[place] {
+        for (place, part) in self.0.iter().enumerate() {
+            if matches!(part, Part::Star) && places[place] {
                 places[place + 1] = true;
             }
         }
     }
+
+    /// Bytes of the shortest and of the longest beginning that fits and is not empty, where single bytes of a character are tried too:
+    /// as Flux's does it. Takes the square of the text's length.
+    pub(super) fn beginnings_in_bytes(&self, text: &str) -> Option<(usize, usize)> {
+        let fits = |length: &usize| fits(&self.0, &text.as_bytes()[..*length]);
+        let mut lengths = (1..=text.len()).filter(fits);
+        let shortest = lengths.next()?;
+        Some((shortest, lengths.next_back().unwrap_or(shortest)))
+    }
+}
+
+/// The ranges of a class, up to its end.
+fn ranges(chars: &mut std::iter::Peekable<impl Iterator<Item = char>>) -> Option<Vec<(char, char)>> {
+    let mut ranges = Vec::new();
+    while ranges.is_empty() || chars.next_if_eq(&']').is_none() {
+        let low = member(chars)?;
+        let high = match chars.next_if_eq(&'-') {
+            Some(_) => member(chars)?,
+            None => low,
+        };
+        ranges.push((low, high));
+    }
+    Some(ranges)
+}
+
+/// A member of a class: `-` and `]` need an escape.
+fn member(chars: &mut impl Iterator<Item = char>) -> Option<char> {
+    match chars.next()? {
+        '\\' => chars.next(),
+        '-' | ']' => None,
+        c => Some(c),
+    }
+}
+
+/// Whether the parts fit all of the text. What stands between two stars is taken where it fits first.
+fn fits(mut parts: &[Part], mut text: &[u8]) -> bool {
+    let is_star = |part: &Part| matches!(part, Part::Star);
+    while !parts.is_empty() {
+        let after = parts
+            .iter()
+            .position(|part| !is_star(part))
+            .unwrap_or(parts.len());
+        let end = parts[after..]
+            .iter()
+            .position(is_star)
+            .map_or(parts.len(), |end| after + end);
+        let (chunk, rest) = (&parts[after..end], &parts[end..]);
+        if chunk.is_empty() {
+            return true;
+        }
+        let starts = if after > 0 { text.len() } else { 0 };
+        let left = (0..=starts).find_map(|start| {
+            without(chunk, &text[start..]).filter(|left| left.is_empty() || !rest.is_empty())
+        });
+        let Some(left) = left else {
+            return false;
+        };
+        (parts, text) = (rest, left);
+    }
+    text.is_empty()
+}
+
+/// The text behind its beginning that fits.
+fn without<'a>(chunk: &[Part], mut text: &'a [u8]) -> Option<&'a [u8]> {
+    for part in chunk {
+        text = if let Part::Char(c) = part {
+            text.strip_prefix(c.encode_utf8(&mut [0; 4]).as_bytes())?
+        } else {
+            let (c, width) = first(text)?;
+            part.fits(c).then(|| &text[width..])?
+        };
+    }
+    Some(text)
+}
+
+/// The first character and its bytes; a byte that begins none stands for itself.
+fn first(text: &[u8]) -> Option<(char, usize)> {
+    let valid = text.utf8_chunks().next()?.valid();
+    Some(match valid.chars().next() {
+        Some(c) => (c, c.len_utf8()),
+        None => (char::REPLACEMENT_CHARACTER, 1),
+    })
 }

@@ -123,7 +123,9 @@ pub enum SubstituteProblem {
         why: &'static str,
     },
     /// Offsets count bytes.
-    #[error("{expression:?} cuts the value of {name} inside a character; offsets and lengths count bytes")]
+    #[error(
+        "{expression:?} cuts the value of {name} inside a character; offsets, lengths and patterns count bytes"
+    )]
     CutsCharacter {
         /// The variable.
         name: String,

@@ -3,6 +3,9 @@
 use super::glob::{self, Glob};
 use super::{MAX_EXPANDED, SubstituteProblem};
 
+/// The longest value that is gone through byte by byte: that takes the square of its length.
+const MAX_WIDE: usize = 512;
+
 /// What stands between a name and the closing brace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
@@ -158,41 +161,74 @@ fn removed<'a>(
             next,
         })
     };
-    if pattern.contains(['[', '\\']) {
-        return unsupported("[ or \\ in a pattern", "use * and ? only");
-    }
     if pattern.chars().count() > glob::MAX_PATTERN {
         return unsupported("a pattern of more than 1000 characters", "use * and ?");
     }
-    // Flux's takes single bytes of characters there, and leaves halves.
-    if !value.is_ascii() && pattern.contains('?') {
-        return unsupported("? in a pattern for a value that is not all ASCII", "use *");
+    let is_suffix = matches!(remove, Remove::ShortestSuffix | Remove::LongestSuffix);
+    // Flux's turns value and pattern around: a class of a suffix is one only if it reads so from its end.
+    let glob = if is_suffix {
+        Glob::new(pattern.chars().rev())
+    } else {
+        Glob::new(pattern.chars())
+    };
+    let Some(glob) = glob else {
+        return match is_suffix {
+            true => unsupported("[ or \\ in the pattern of a suffix", "use * and ?"),
+            false => unsupported("a [ or \\ that does not end", "write [a-z] or \\["),
+        };
+    };
+    let cuts = || SubstituteProblem::CutsCharacter {
+        name: name.to_owned(),
+        expression: expression.to_owned(),
+    };
+    if !value.is_ascii() && glob.counts_characters() {
+        if value.len() > MAX_WIDE {
+            return unsupported(
+                "? or [ for a value of more than 512 bytes that is not all ASCII",
+                "use *",
+            );
+        }
+        return without_bytes(remove, value, &glob).ok_or_else(cuts);
     }
+    // Flux's takes a single byte of a character there, and leaves half of it.
     let taken = match remove {
         Remove::ShortestPrefix => value.chars().next(),
         Remove::ShortestSuffix => value.chars().next_back(),
         Remove::LongestPrefix | Remove::LongestSuffix => None,
     };
     if taken.is_some_and(|c| !c.is_ascii()) && pattern.chars().all(|c| c == '*') {
-        return Err(SubstituteProblem::CutsCharacter {
-            name: name.to_owned(),
-            expression: expression.to_owned(),
-        });
+        return Err(cuts());
     }
-    Ok(without(remove, value, pattern))
+    Ok(without(remove, value, &glob))
 }
 
 fn is_short(remove: Remove) -> bool {
     matches!(remove, Remove::ShortestPrefix | Remove::ShortestSuffix)
 }
 
+/// The same, byte by byte. `None`: half of a character would be left.
+fn without_bytes<'a>(remove: Remove, value: &'a str, glob: &Glob) -> Option<&'a str> {
+    let is_prefix = matches!(remove, Remove::ShortestPrefix | Remove::LongestPrefix);
+    let turned: String = value.chars().rev().collect();
+    let found = glob.beginnings_in_bytes(if is_prefix { value } else { &turned });
+    let Some((shortest, longest)) = found else {
+        return Some(value);
+    };
+    let count = if is_short(remove) { shortest } else { longest };
+    if is_prefix {
+        value.get(count..)
+    } else {
+        turned.get(count..).and(value.get(..value.len() - count))
+    }
+}
+
 /// As Flux: an empty prefix or suffix is never taken.
-fn without<'a>(remove: Remove, value: &'a str, pattern: &str) -> &'a str {
+fn without<'a>(remove: Remove, value: &'a str, glob: &Glob) -> &'a str {
     let is_prefix = matches!(remove, Remove::ShortestPrefix | Remove::LongestPrefix);
     let found = if is_prefix {
-        Glob::new(pattern.chars()).beginnings(value.chars())
+        glob.beginnings(value.chars())
     } else {
-        Glob::new(pattern.chars().rev()).beginnings(value.chars().rev())
+        glob.beginnings(value.chars().rev())
     };
     let Some((shortest, longest)) = found else {
         return value;
