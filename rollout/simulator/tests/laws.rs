@@ -14,12 +14,13 @@ use muster_simulator::{
 /// and the first unit's row arrived only after its target had changed: the law said one too many, and the unit had held its slot all
 /// the time. A unit that was released for its absence reported a failure: the law asked for a slot that it no longer held. A row was
 /// written again, with a new token for the same content: the law counted its deadline anew. A unit was charged on a view that did not
-/// show its success yet, beside the limit, and its target had changed: the law said one too many.
-const BROKE_ONCE: [u64; 4] = [
+/// show its success yet, beside the limit, and its target had changed, or another one held its slot before: the law said one too many.
+const BROKE_ONCE: [u64; 5] = [
     12_514_814_577_455_792_852,
     14_938_237_122_109_392_664,
     5_766_695_090_276_160_790,
     7_774_386_284_542_353_097,
+    3_823_554_411_259_986_624,
 ];
 
 /// A few histories as everybody walks them, or those that `MUSTER_SEED` names: as many as `MUSTER_RUNS` says, or that one.

@@ -32,10 +32,14 @@ pub struct Observer {
     away: BTreeMap<UnitId, Millis>,
     /// Since when a unit was away that came back while nobody looked: if it leaves again unseen, its absence was one.
     unseen: BTreeMap<UnitId, Millis>,
+    /// The newest view that was decided on.
+    newest: usize,
     /// Who came back, and in which view that is seen first.
     returned: BTreeMap<UnitId, usize>,
     /// Who reported success last in which view: the first that shows it.
     confirmed: BTreeMap<UnitId, usize>,
+    /// Who reported success last in which view, counted or not: a report that was lost or false may be between two of success.
+    succeeded: BTreeMap<UnitId, usize>,
     /// The view on which each unit that takes a slot took it.
     slots: BTreeMap<UnitId, usize>,
     /// The greatest limit since nobody was counted and nothing was under way.
@@ -55,8 +59,10 @@ impl Observer {
             counted: BTreeSet::new(),
             away: BTreeMap::new(),
             unseen: BTreeMap::new(),
+            newest: 0,
             returned: BTreeMap::new(),
             confirmed: BTreeMap::new(),
+            succeeded: BTreeMap::new(),
             slots: BTreeMap::new(),
             limit: 0,
             failed_on: BTreeMap::new(),
@@ -103,6 +109,7 @@ impl Observer {
     pub fn reported(&mut self, unit: &UnitId, revision: Option<Revision>, state: &State, view: usize) {
         match state {
             State::Succeeded | State::Withdrawn => {
+                self.succeeded.insert(unit.clone(), view);
                 if self.counted.remove(unit) {
                     self.confirmed.insert(unit.clone(), view);
                 }
@@ -150,6 +157,7 @@ impl Observer {
         }
         self.returned.remove(unit);
         self.confirmed.remove(unit);
+        self.succeeded.remove(unit);
         self.slots.remove(unit);
     }
 
@@ -161,6 +169,7 @@ impl Observer {
             self.unseen.remove(&unit.id);
         }
         let charges = &case.decision.memory.charges;
+        self.newest = self.newest.max(number);
         self.note_charged_on_an_old_view(case, number);
         self.returned
             .retain(|unit, since| *since > number || charges.contains_key(unit));
@@ -183,8 +192,8 @@ impl Observer {
     fn note_charged_on_an_old_view(&mut self, case: &Case<'_>, number: usize) {
         for unit in case.decision.memory.charges.keys() {
             let anew = !case.before.charges.contains_key(unit);
-            if anew && self.confirmed.get(unit).is_some_and(|at| *at > number) {
-                self.is_charged_anew(unit, number);
+            if anew && self.succeeded.get(unit).is_some_and(|at| *at > number) {
+                self.is_charged_anew(unit, self.newest + 1);
             }
         }
     }
