@@ -27,11 +27,15 @@ pub fn revision(commit: &str, sync: &Sync, control_plane_bindings: &[Binding]) -
         package,
         bindings,
     } = sync;
-    let options = json!({
+    let mut options = json!({
         "url": source.git.url,
         "secretRef": source.git.secret_ref.as_ref().map(|reference| &reference.name),
         "package": options(package),
     });
+    // What is not set is no part of the hash: revisions of before keep theirs.
+    if let Some(reference) = &source.git.proxy_secret_ref {
+        options["proxySecretRef"] = json!(reference.name);
+    }
     let definitions = json!({
         "bindings": definitions(bindings),
         "controlPlaneBindings": definitions(control_plane_bindings),

@@ -70,6 +70,16 @@ const FEATURES: &[Feature] = &[
         with_flux: false,
         remotely: false,
     },
+    Feature {
+        name: "proxySecretRef",
+        is_needed: |row| {
+            row.source
+                .as_ref()
+                .is_some_and(|source| source.git.proxy_secret_ref.is_some())
+        },
+        with_flux: true,
+        remotely: true,
+    },
 ];
 
 /// What an agent of this version reports, where muster applies or where Flux does.

@@ -1,17 +1,37 @@
 //! Generated names: pure functions of full identities, each with a hash, so that two identities never share one.
 
-use crate::{digest, module::ModuleKind};
+use crate::{
+    digest,
+    module::ModuleKind,
+    sync::{GitSource, LocalReference},
+};
 
 /// How much of a person's name a generated name keeps, in bytes: with a hyphen and the hash that makes a DNS label.
 pub const MAX_STEM: usize = 52;
 
 /// The name of the `GitRepository` that holds a commit: `src-<10 base32 of sha256(url, commit, secretRef)>`.
 pub fn source(url: &str, commit: &str, secret_ref: Option<&str>) -> String {
+    source_through(url, commit, secret_ref, None)
+}
+
+/// The name of the `GitRepository` of a source at a commit.
+pub fn source_of(git: &GitSource, commit: &str) -> String {
+    let name = |reference: Option<&LocalReference>| reference.map(|reference| reference.name.clone());
+    let (secret, proxy) = (name(git.secret_ref.as_ref()), name(git.proxy_secret_ref.as_ref()));
+    source_through(&git.url, commit, secret.as_deref(), proxy.as_deref())
+}
+
+/// [`source`] with the name of a proxy's Secret, which is a part of the hash only where there is one: other names stay what they were.
+pub fn source_through(
+    url: &str,
+    commit: &str,
+    secret_ref: Option<&str>,
+    proxy_secret_ref: Option<&str>,
+) -> String {
     // No Secret has an empty name: without one the part is empty.
-    format!(
-        "src-{}",
-        digest::short(&[url, commit, secret_ref.unwrap_or_default()])
-    )
+    let parts = [url, commit, secret_ref.unwrap_or_default()];
+    let parts: Vec<&str> = parts.into_iter().chain(proxy_secret_ref).collect();
+    format!("src-{}", digest::short(&parts))
 }
 
 /// The name of the `Kustomization` of one sync of an assemblage.

@@ -43,6 +43,9 @@ pub struct GitSource {
     /// A Secret of this namespace with Flux's keys (username, password, bearerToken, ca.crt, tls.crt, tls.key). The downstream cluster needs one of the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
+    /// A Secret of this namespace that names the HTTP proxy which leads to the repository (Flux's keys address, username, password). Its host must be one of --proxy-hosts. The downstream cluster needs a Secret of the same name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_secret_ref: Option<LocalReference>,
 }
 
 /// An exact state of a repository: exactly one of tag and commit.

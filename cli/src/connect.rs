@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use http::{HeaderName, HeaderValue};
 use kube::{
     Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
 use muster_controllers::runtime::deadline;
@@ -68,9 +68,7 @@ async fn found(flags: &ClusterFlags) -> anyhow::Result<Config> {
         let what = || format!("kubeconfig {}", file.display());
         let kubeconfig = Kubeconfig::read_from(file).with_context(what)?;
         has_context(&kubeconfig, flags).with_context(what)?;
-        return Config::from_custom_kubeconfig(kubeconfig, &options)
-            .await
-            .with_context(what);
+        return configured(kubeconfig, &options).await.with_context(what);
     }
     let said = env::var("KUBECONFIG").unwrap_or_default();
     let has_own = !said.is_empty() || env::home_dir().is_some_and(|home| home.join(".kube/config").exists());
@@ -80,9 +78,36 @@ async fn found(flags: &ClusterFlags) -> anyhow::Result<Config> {
     }
     let kubeconfig = Kubeconfig::read().with_context(|| unfound(&said))?;
     has_context(&kubeconfig, flags)?;
-    Config::from_custom_kubeconfig(kubeconfig, &options)
+    configured(kubeconfig, &options)
         .await
         .with_context(|| unfound(&said))
+}
+
+/// What a kubeconfig says of an API server. kube would take HTTPS_PROXY for its `proxy-url`: API servers are reached without it.
+pub async fn configured(
+    kubeconfig: Kubeconfig,
+    options: &KubeConfigOptions,
+) -> Result<Config, KubeconfigError> {
+    let named = options.context.as_ref().or(kubeconfig.current_context.as_ref());
+    let context = kubeconfig
+        .contexts
+        .iter()
+        .find(|context| Some(&context.name) == named);
+    let cluster = context.and_then(|context| context.context.as_ref());
+    let cluster = cluster.and_then(|context| {
+        let mut clusters = kubeconfig.clusters.iter();
+        clusters
+            .find(|cluster| cluster.name == context.cluster)?
+            .cluster
+            .as_ref()
+    });
+    let has_proxy =
+        cluster.is_some_and(|cluster| cluster.proxy_url.as_ref().is_some_and(|url| !url.is_empty()));
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, options).await?;
+    if !has_proxy {
+        config.proxy_url = None;
+    }
+    Ok(config)
 }
 
 /// The context that is asked for has to be there; else those that are there are named.

@@ -15,7 +15,10 @@ use muster_controllers::{
     registry,
     runtime::{BindingKind, Clock, Jitter, Options, SyncMode, call::explain, sendable},
 };
-use muster_sync::source::{self, GitOptions, GitSource};
+use muster_sync::{
+    proxy::Proxies,
+    source::{self, GitOptions, GitSource},
+};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -97,6 +100,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
         lease_duration,
         metrics_addr,
         gate_hosts,
+        proxy_hosts,
         record_decisions,
         notify_config,
         git,
@@ -117,6 +121,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
         allow_insecure: allow_insecure_sources,
         limits: git.into(),
     };
+    let proxies = Proxies::from_variables(|name| std::env::var(name).ok())?;
     let lease = leader_elect
         .then(|| election(&config, lease_duration))
         .transpose()?;
@@ -133,10 +138,14 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
             record_decisions,
             nodes: None,
             upgrades: false,
+            proxies: proxies.clone(),
+            proxy_hosts: proxy_hosts.into_iter().collect(),
         },
         clock,
         jitter: Jitter::from_system(),
-        source: Arc::new(GitSource::new(git, source::Clock::new(move || now.now()))?),
+        source: Arc::new(
+            GitSource::new(git, source::Clock::new(move || now.now()))?.with_proxies(proxies.clone()),
+        ),
         connect: Arc::new(registry::connect_over_network),
         gates: gates::Access {
             hosts: gate_hosts.into_iter().collect(),
@@ -145,7 +154,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
             } else {
                 InsecureSources::Refused
             },
-            ..gates::Access::default()
+            fetch: Arc::new(gates::Web::through(proxies)),
         },
         notify: notify_config.map(|file| receivers(&file)).transpose()?,
         instance: std::env::var("HOSTNAME").unwrap_or_else(|_unset| std::process::id().to_string()),

@@ -110,7 +110,7 @@ async fn setup(cluster: &ClusterFlags, settings: Settings) -> anyhow::Result<Zon
 async fn named(url: &str, file: &str) -> anyhow::Result<Config> {
     let kubeconfig =
         Kubeconfig::read_from(file).with_context(|| format!("-kubernetes.config-file {file}"))?;
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+    let mut config = connect::configured(kubeconfig, &KubeConfigOptions::default())
         .await
         .with_context(|| format!("-kubernetes.config-file {file}"))?;
     config.cluster_url = url

@@ -1,15 +1,13 @@
-//! Which hosts gates may ask (`--gate-hosts`): an object names an address, the process decides.
+//! Hosts that a process may reach where an object names the address: gates (`--gate-hosts`) and proxies (`--proxy-hosts`).
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use reqwest::Url;
 use thiserror::Error;
 
-use super::GateError;
-
 /// A host, with or without a port. Without: the port that the scheme has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GateHost {
+pub struct Host {
     /// As addresses have it: lower case, IPv6 in brackets.
     host: String,
     port: Option<u16>,
@@ -20,11 +18,22 @@ pub struct GateHost {
 #[error("{0:?} is no host: write HOST or HOST:PORT, such as prometheus.example.com:9090")]
 pub struct NoHost(String);
 
-/// The hosts that gates may ask. The default: none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hosts(BTreeSet<GateHost>);
+/// An address that is not allowed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotAllowed {
+    /// It cannot be taken apart.
+    #[error("it is no URL: {0}")]
+    Address(String),
+    /// It leads to a host that is not allowed; with a port if it names one.
+    #[error("host {0} is not allowed")]
+    Host(String),
+}
 
-impl FromStr for GateHost {
+/// The hosts that are allowed. The default: none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hosts(BTreeSet<Host>);
+
+impl FromStr for Host {
     type Err = NoHost;
 
     fn from_str(text: &str) -> Result<Self, NoHost> {
@@ -43,7 +52,7 @@ impl FromStr for GateHost {
     }
 }
 
-impl fmt::Display for GateHost {
+impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.port {
             Some(port) => write!(f, "{}:{port}", self.host),
@@ -52,20 +61,23 @@ impl fmt::Display for GateHost {
     }
 }
 
-impl FromIterator<GateHost> for Hosts {
-    fn from_iter<T: IntoIterator<Item = GateHost>>(hosts: T) -> Self {
+impl FromIterator<Host> for Hosts {
+    fn from_iter<T: IntoIterator<Item = Host>>(hosts: T) -> Self {
         Self(hosts.into_iter().collect())
     }
 }
 
 impl Hosts {
     /// The address as it will be asked, if its host is one of these.
-    pub(super) fn admit(&self, url: &str) -> Result<Url, GateError> {
-        let url = Url::parse(url).map_err(|error| GateError::Address(error.to_string()))?;
+    ///
+    /// # Errors
+    /// No URL with a host, or one of a host that is not allowed.
+    pub fn admit(&self, url: &str) -> Result<Url, NotAllowed> {
+        let url = Url::parse(url).map_err(|error| NotAllowed::Address(error.to_string()))?;
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
-            return Err(GateError::Address("it names no host".to_owned()));
+            return Err(NotAllowed::Address("it names no host".to_owned()));
         };
-        let named = |port: Option<u16>| GateHost {
+        let named = |port: Option<u16>| Host {
             host: host.to_owned(),
             port,
         };
@@ -73,7 +85,7 @@ impl Hosts {
         if usual || self.0.contains(&named(Some(port))) {
             Ok(url)
         } else {
-            Err(GateError::HostRefused(named(url.port()).to_string()))
+            Err(NotAllowed::Host(named(url.port()).to_string()))
         }
     }
 }
@@ -85,7 +97,7 @@ mod tests {
     #[test]
     fn what_is_a_host() {
         let check = |text: &str, expect: Option<&str>| {
-            let read = text.parse::<GateHost>().ok().map(|host| host.to_string());
+            let read = text.parse::<Host>().ok().map(|host| host.to_string());
             assert_eq!(read.as_deref(), expect, "{text}");
         };
         check("Prometheus.example.com", Some("prometheus.example.com"));
@@ -108,10 +120,7 @@ mod tests {
     }
 
     fn check(hosts: &[&str], url: &str, expect: Result<&str, &str>) {
-        let hosts: Hosts = hosts
-            .iter()
-            .map(|text| text.parse::<GateHost>().unwrap())
-            .collect();
+        let hosts: Hosts = hosts.iter().map(|text| text.parse::<Host>().unwrap()).collect();
         let read = hosts
             .admit(url)
             .map(|url| url.to_string())
@@ -135,7 +144,7 @@ mod tests {
         );
         check(&["127.0.0.1:80"], "http://127.1/", Ok("http://127.0.0.1/"));
         let not = |hosts: &[&str], url: &str, named: &str| {
-            check(hosts, url, Err(&format!("--gate-hosts {named} ")));
+            check(hosts, url, Err(&format!("host {named} is not allowed")));
         };
         not(&[], "https://a.test/", "a.test");
         not(&["a.test"], "https://a.test:9090/", "a.test:9090");
@@ -145,6 +154,6 @@ mod tests {
         not(&["a.test"], "https://evil.test\\@a.test/", "evil.test");
         not(&["a.test"], "https://evil.test#@a.test/", "evil.test");
         not(&["a.test"], "https://a.test./", "a.test.");
-        check(&["a.test"], "https://", Err("cannot be used"));
+        check(&["a.test"], "https://", Err("it is no URL"));
     }
 }

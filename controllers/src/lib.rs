@@ -21,6 +21,7 @@ pub mod expand;
 pub mod gates;
 pub mod gitrepository;
 pub mod health;
+pub mod hosts;
 pub mod kustomization;
 pub mod lease;
 pub mod machines;

@@ -323,6 +323,7 @@ fn parts(setup: Setup, name: &str, gap: Duration, outgoing: &Outgoing) -> Parts 
     let client = outgoing.client(client, Target::Own);
     let (metrics, guard) = (outgoing.metrics.clone(), outgoing.clone());
     let registry = Registry::new(registry::Setup {
+        proxy_hosts: options.proxy_hosts.clone(),
         client: client.clone(),
         namespace: namespace.clone(),
         clock: clock.clone(),

@@ -7,10 +7,12 @@
     reason = "a helper that fails fails its test"
 )]
 
-use muster_controllers::registry::kubeconfig::parse;
+use muster_controllers::{hosts::Hosts, registry::kubeconfig::parse};
 use serde_json::{Value, json};
 
 const TOKEN: &str = "hunter2-token";
+const NOT_HTTP: &str =
+    "is no address of an HTTP proxy (http:// or https://); others, such as socks5, are not supported";
 
 fn good() -> Value {
     json!({
@@ -38,6 +40,45 @@ fn check(config: &Value, expect: &str) {
     let error = parse(config.to_string().as_bytes()).unwrap_err();
     assert_eq!(error.to_string(), expect, "{config}");
     assert!(!format!("{error:?}{error}").contains("hunter2"), "{error:?}");
+}
+
+#[test]
+fn a_proxy_is_taken_where_its_host_is_allowed() {
+    let proxy = |url: &str| with("/clusters/0/cluster/proxy-url", json!(url));
+    let text = proxy("http://user:hunter2@Proxy.test:3128").to_string();
+    let access = parse(text.as_bytes()).unwrap();
+    assert_eq!(
+        access.proxy.as_ref().unwrap().url().as_str(),
+        "http://user:hunter2@proxy.test:3128/"
+    );
+    assert!(!format!("{access:?}").contains("hunter2"), "{access:?}");
+    let hosts = |hosts: &[&str]| hosts.iter().map(|host| host.parse().unwrap()).collect::<Hosts>();
+    for others in [
+        &[][..],
+        &["proxy.test"],
+        &["proxy.test:3129", "a.proxy.test:3128"],
+    ] {
+        let error = access.clone().admit(&hosts(others)).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "field proxy-url: proxy proxy.test:3128 is not allowed; start the controller with --proxy-hosts proxy.test:3128, or remove the field"
+        );
+    }
+    let admitted = access.clone().admit(&hosts(&["proxy.test:3128"])).unwrap();
+    assert_eq!(admitted, access);
+    for (url, problem) in [
+        ("https://hunter2.test:3128", "must be http:// and a host"),
+        ("socks5://hunter2.test", NOT_HTTP),
+        (
+            "http://proxy.test/hunter2",
+            "has a path; name host and port alone",
+        ),
+    ] {
+        check(
+            &proxy(url),
+            &format!("field clusters[c].cluster.proxy-url: {problem}"),
+        );
+    }
 }
 
 #[test]
@@ -133,11 +174,6 @@ fn every_other_field_is_refused_by_name() {
         );
     };
     cluster("certificate-authority", json!("/etc/ca"), file);
-    cluster(
-        "proxy-url",
-        json!("http://proxy"),
-        "it would send the credential through somebody else's host",
-    );
     let anybody = "anybody could answer as the API server; use certificate-authority-data";
     cluster("insecure-skip-tls-verify", json!(true), anybody);
     cluster("insecure-skip-tls-verify", json!("false"), anybody);

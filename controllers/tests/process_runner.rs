@@ -66,6 +66,7 @@ impl Log {
 fn context(api: &ApiServer) -> Context {
     let (clock, jitter, client) = (Clock::system(), Jitter::seeded(1), api.client());
     let registry = Registry::new(Setup {
+        proxy_hosts: muster_controllers::hosts::Hosts::default(),
         client: client.clone(),
         namespace: NS.to_owned(),
         clock: clock.clone(),

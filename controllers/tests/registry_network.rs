@@ -17,6 +17,10 @@ use muster_apiserver::{
     fault::{Failure, Fault, Match, Rule},
 };
 use muster_controllers::registry::{Access, connect_over_network, kubeconfig::parse};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+};
 
 async fn names(access: &Access) -> Result<Vec<String>, String> {
     let namespaces: Api<Namespace> =
@@ -76,6 +80,46 @@ async fn a_failure_is_seen_at_once_whatever_the_server_asks_for() {
     let answer = tokio::time::timeout(Duration::from_secs(20), names(&access)).await;
     assert!(answer.unwrap().is_err());
     assert_eq!(api.recorder().requests().len(), 1, "nothing was sent again");
+}
+
+/// A proxy leads where its client says; nobody but a kubeconfig sends it to an API server.
+#[tokio::test]
+async fn a_proxy_of_the_kubeconfig_leads_to_its_server() {
+    let api = ApiServer::start().await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let text = api.kubeconfig().unwrap();
+    let server = parse(text.as_bytes()).unwrap().server;
+    let through = text.replace(
+        &server,
+        &format!("{server}\n    proxy-url: http://ann:hunter2@{address}"),
+    );
+    let access = parse(through.as_bytes()).unwrap();
+    assert!(!format!("{access:?}").contains("hunter2"), "{access:?}");
+    let proxy = tokio::spawn(async move {
+        let (client, _) = listener.accept().await.unwrap();
+        let mut client = BufReader::new(client);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(client.read_line(&mut head).await.unwrap(), 0);
+        }
+        let to = head.split(' ').nth(1).unwrap().to_owned();
+        let mut server = TcpStream::connect(&to).await.unwrap();
+        client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        drop(tokio::io::copy_bidirectional(&mut client, &mut server).await);
+        head
+    });
+    assert!(names(&access).await.unwrap().contains(&"kube-system".to_owned()));
+    let head = proxy.await.unwrap();
+    let host = server.strip_prefix("https://").unwrap();
+    assert!(
+        head.starts_with(&format!("CONNECT {host} HTTP/1.1\r\n")),
+        "{head}"
+    );
+    assert!(
+        head.to_lowercase().contains("proxy-authorization: basic "),
+        "{head}"
+    );
 }
 
 /// `token: |` leaves a line feed behind; kube's client panics on it.

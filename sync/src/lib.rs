@@ -18,6 +18,7 @@ pub mod build;
 pub mod health;
 pub mod inventory;
 pub mod plan;
+pub mod proxy;
 pub mod source;
 pub mod substitute;
 pub mod yaml;

@@ -45,6 +45,10 @@ pub struct GitRepositorySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalObjectReference>,
 
+    /// A Secret of this namespace that names an HTTP proxy: `address`, and `username` with `password` if it asks for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_secret_ref: Option<LocalObjectReference>,
+
     /// Deadline of one fetch, as a Go duration. Without it: 60 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m))+$"))]

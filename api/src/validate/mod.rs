@@ -189,12 +189,14 @@ impl Found {
     fn source(&mut self, field: &str, source: &GitSource, insecure: InsecureSources) {
         self.check(format!("{field}.url"), git::url(&source.url, insecure));
         self.check(format!("{field}.version"), git::version(&source.version));
-        if let Some(secret) = &source.secret_ref {
-            self.name(
-                format!("{field}.secretRef.name"),
-                &secret.name,
-                names::dns_subdomain,
-            );
+        let secrets = [
+            ("secretRef", &source.secret_ref),
+            ("proxySecretRef", &source.proxy_secret_ref),
+        ];
+        for (key, secret) in secrets {
+            if let Some(secret) = secret {
+                self.name(format!("{field}.{key}.name"), &secret.name, names::dns_subdomain);
+            }
         }
     }
 

@@ -23,6 +23,7 @@ fn sync() -> Sync {
                     commit: None,
                 },
                 secret_ref: None,
+                proxy_secret_ref: None,
             },
         },
         package: Package::default(),
@@ -47,6 +48,13 @@ fn values(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect()
+}
+
+#[test]
+fn a_proxy_is_a_part_of_the_revision() {
+    let mut with = sync();
+    with.source.git.proxy_secret_ref = Some(LocalReference { name: "proxy".into() });
+    assert_ne!(revision(&with), revision(&sync()));
 }
 
 /// Golden: these are compared with what clusters echo; a change of them would roll everything anew.

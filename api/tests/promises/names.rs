@@ -5,11 +5,51 @@ use std::collections::BTreeSet;
 use muster_api::{
     module::ModuleKind,
     names,
+    sync::{GitSource, GitVersion, LocalReference},
     validate::names::{dns_label, dns_subdomain},
 };
 use proptest::prelude::*;
 
 const COMMIT: &str = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567";
+
+/// A source without a proxy keeps its name; with one it has another, also from one whose Secret is called as the proxy's.
+#[test]
+fn a_proxy_is_a_part_of_a_sources_name() {
+    let named = |secret: Option<&str>, proxy: Option<&str>| {
+        let reference = |name: Option<&str>| {
+            name.map(|name| LocalReference {
+                name: name.to_owned(),
+            })
+        };
+        let git = GitSource {
+            url: "https://git.example/fleet".to_owned(),
+            version: GitVersion::default(),
+            secret_ref: reference(secret),
+            proxy_secret_ref: reference(proxy),
+        };
+        names::source_of(&git, COMMIT)
+    };
+    assert_eq!(
+        named(None, None),
+        names::source("https://git.example/fleet", COMMIT, None)
+    );
+    assert_eq!(
+        named(Some("git"), None),
+        names::source("https://git.example/fleet", COMMIT, Some("git"))
+    );
+    let names = [
+        named(None, None),
+        named(Some("a"), None),
+        named(None, Some("a")),
+        named(Some("a"), Some("a")),
+        named(Some("a"), Some("b")),
+    ];
+    assert_eq!(
+        names.iter().collect::<BTreeSet<_>>().len(),
+        names.len(),
+        "{names:?}"
+    );
+}
 
 /// Golden: these names are in clusters; a change of them would make everything anew.
 #[test]

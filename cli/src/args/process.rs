@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use muster_controllers::{gates::GateHost, lease::LeaseDuration, node::configured::StartupTaint};
+use muster_controllers::{hosts::Host, lease::LeaseDuration, node::configured::StartupTaint};
 use muster_sync::source::Limits;
 
 use super::duration;
@@ -101,7 +101,16 @@ pub struct ProcessFlags {
         value_name = "HOST[:PORT]",
         env = "MUSTER_GATE_HOSTS"
     )]
-    pub gate_hosts: Vec<GateHost>,
+    pub gate_hosts: Vec<Host>,
+    /// A proxy that a Secret (proxySecretRef) or a kubeconfig (proxy-url) may name; can be repeated. Without any, none may.
+    /// HTTPS_PROXY and NO_PROXY need no such flag
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "HOST[:PORT]",
+        env = "MUSTER_PROXY_HOSTS"
+    )]
+    pub proxy_hosts: Vec<Host>,
     /// Record every rollout decision in this directory, for muster replay
     #[arg(long, value_name = "FOLDER", env = "MUSTER_RECORD_DECISIONS")]
     pub record_decisions: Option<PathBuf>,

@@ -4,13 +4,16 @@ use std::{error::Error, path::PathBuf, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kube::{
-    Client, Config,
+    Client,
     config::{Cluster, KubeConfigOptions, Kubeconfig},
 };
 
 use muster_controllers::runtime::{call::explain, sendable};
 
-use crate::steps::{Refusal, Step};
+use crate::{
+    connect,
+    steps::{Refusal, Step},
+};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -90,7 +93,7 @@ impl Way {
             context: Some(context.clone()),
             ..KubeConfigOptions::default()
         };
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let config = connect::configured(kubeconfig, &options).await;
         let mut config = config.map_err(|error| unusable(&what, &error))?;
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(SILENCE);

@@ -140,12 +140,7 @@ fn source_of(row: &SyncRow) -> Option<String> {
     let Intent::Carry { source } = row.intent() else {
         return None;
     };
-    let secret = source
-        .git
-        .secret_ref
-        .as_ref()
-        .map(|reference| reference.name.as_str());
-    Some(names::source(&source.git.url, commit(row, &source.git)?, secret))
+    Some(names::source_of(&source.git, commit(row, &source.git)?))
 }
 
 /// Reads a complete list from the API server's store, page by page.

@@ -19,7 +19,7 @@ use muster_api::{
     labels::annotation,
     names,
     plan::{PlanRun, PlanRunSpec},
-    sync::{GitSource, HealthCheck, HealthExpression, HealthTable, Package, PackagePlan},
+    sync::{GitSource, HealthCheck, HealthExpression, HealthTable, LocalReference, Package, PackagePlan},
 };
 use muster_health::table::{self, Entry};
 
@@ -63,8 +63,7 @@ pub fn commit<'a>(row: &'a SyncRow, git: &'a GitSource) -> Option<&'a str> {
 
 /// Derives the objects of a row. `package` is the row's with all variables filled in.
 pub fn derive(place: &Place, row: &SyncRow, git: &GitSource, commit: &str, package: &Package) -> Derived {
-    let secret = git.secret_ref.as_ref().map(|reference| reference.name.as_str());
-    let source = names::source(&git.url, commit, secret);
+    let source = names::source_of(git, commit);
     let name = names::kustomization(&place.namespace, &place.assemblage, &row.name);
     Derived {
         commit: commit.to_owned(),
@@ -95,6 +94,10 @@ pub fn derive(place: &Place, row: &SyncRow, git: &GitSource, commit: &str, packa
 }
 
 fn source_spec(git: &GitSource, commit: &str) -> GitRepositorySpec {
+    let reference = |secret: &Option<LocalReference>| {
+        let name = secret.as_ref().map(|secret| secret.name.clone());
+        name.map(|name| LocalObjectReference { name })
+    };
     GitRepositorySpec {
         url: git.url.clone(),
         interval: SOURCE_INTERVAL.to_owned(),
@@ -102,9 +105,8 @@ fn source_spec(git: &GitSource, commit: &str) -> GitRepositorySpec {
             commit: Some(commit.to_owned()),
             ..GitRepositoryRef::default()
         }),
-        secret_ref: git.secret_ref.as_ref().map(|reference| LocalObjectReference {
-            name: reference.name.clone(),
-        }),
+        secret_ref: reference(&git.secret_ref),
+        proxy_secret_ref: reference(&git.proxy_secret_ref),
         timeout: Some(SOURCE_TIMEOUT.to_owned()),
         ..GitRepositorySpec::default()
     }

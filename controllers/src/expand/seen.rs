@@ -289,6 +289,8 @@ fn is_named_by_content(object: &GitRepository) -> bool {
         .reference
         .as_ref()
         .and_then(|reference| reference.commit.as_deref());
-    let secret = object.spec.secret_ref.as_ref().map(|secret| secret.name.as_str());
-    commit.is_some_and(|commit| object.name_any() == names::source(&object.spec.url, commit, secret))
+    let spec = &object.spec;
+    let secret = spec.secret_ref.as_ref().map(|secret| secret.name.as_str());
+    let proxy = spec.proxy_secret_ref.as_ref().map(|secret| secret.name.as_str());
+    commit.is_some_and(|commit| object.name_any() == names::source_through(&spec.url, commit, secret, proxy))
 }

@@ -6,7 +6,7 @@ use muster_api::{rollout::GateOperator, validate::UrlError};
 use thiserror::Error;
 
 use super::FetchError;
-use crate::{bindings::ObjectId, runtime::CallError};
+use crate::{bindings::ObjectId, hosts::NotAllowed, runtime::CallError};
 
 /// Why a gate has no data, in words for people.
 #[derive(Debug, Error)]
@@ -120,4 +120,13 @@ pub enum GateError {
     /// A defect of muster.
     #[error("its evaluation ended by itself: please report this as a defect of muster")]
     Panicked,
+}
+
+impl From<NotAllowed> for GateError {
+    fn from(refusal: NotAllowed) -> Self {
+        match refusal {
+            NotAllowed::Address(why) => Self::Address(why),
+            NotAllowed::Host(host) => Self::HostRefused(host),
+        }
+    }
 }

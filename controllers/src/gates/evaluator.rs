@@ -14,13 +14,14 @@ use muster_rollout::Outcome;
 use reqwest::Url;
 
 use super::{
-    Ask, Credentials, Fetch, GateError, Hosts, Question, Reading, Web, condition,
+    Ask, Credentials, Fetch, GateError, Question, Reading, Web, condition,
     judge::{self, Judged},
     turns::Turns,
 };
 use crate::runtime::Api;
 use crate::{
     bindings::Objects,
+    hosts::Hosts,
     runtime::{Clock, Key, call, call::explain},
 };
 
@@ -145,7 +146,7 @@ impl Evaluator {
     /// The address of a gate, if the process was started so that it may be asked.
     fn admitted(&self, gate: &HttpGate) -> Result<Url, GateError> {
         git::gate_url(&gate.url, self.insecure())?;
-        self.setup.access.hosts.admit(&gate.url)
+        Ok(self.setup.access.hosts.admit(&gate.url)?)
     }
 
     /// Read anew for each evaluation, and forgotten after it.

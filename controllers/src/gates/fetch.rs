@@ -4,6 +4,7 @@ use std::{error::Error as _, sync::OnceLock};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use muster_sync::proxy::Proxies;
 use reqwest::{Certificate, Client, ClientBuilder, Response, Url, header, redirect};
 use thiserror::Error;
 
@@ -53,9 +54,10 @@ pub trait Fetch: Send + Sync {
     async fn get(&self, ask: &Ask) -> Result<Bytes, FetchError>;
 }
 
-/// Hosts over the network: rustls, no redirect, no proxy, nothing of the environment.
+/// Hosts over the network: rustls, no redirect, by the proxies of the process.
 #[derive(Debug, Default)]
 pub struct Web {
+    proxies: Proxies,
     /// For all who trust the machine's authorities alone.
     usual: OnceLock<Client>,
 }
@@ -64,7 +66,7 @@ pub struct Web {
 impl Fetch for Web {
     async fn get(&self, ask: &Ask) -> Result<Bytes, FetchError> {
         let client = match &ask.credentials.authorities {
-            Some(pem) => trusting(pem)?,
+            Some(pem) => self.trusting(pem)?,
             None => self.usual()?,
         };
         let request = client
@@ -75,7 +77,10 @@ impl Fetch for Web {
             Some(Login::Basic(user, password)) => request.basic_auth(user, Some(password)),
             None => request,
         };
-        let answer = request.send().await.map_err(unreachable)?;
+        let answer = request
+            .send()
+            .await
+            .map_err(|error| self.unreachable(ask, error))?;
         if answer.status().is_redirection() {
             return Err(FetchError::Redirect(target(&answer)));
         }
@@ -87,32 +92,48 @@ impl Fetch for Web {
 }
 
 impl Web {
+    /// Hosts are reached through these proxies.
+    pub fn through(proxies: Proxies) -> Self {
+        Self {
+            proxies,
+            ..Self::default()
+        }
+    }
+
     fn usual(&self) -> Result<Client, FetchError> {
         if let Some(client) = self.usual.get() {
             return Ok(client.clone());
         }
-        let client = built(builder())?;
+        let client = built(self.builder())?;
         Ok(self.usual.get_or_init(|| client).clone())
     }
-}
 
-fn builder() -> ClientBuilder {
-    // An error means that the process has installed a provider already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder()
-        .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirect::Policy::none())
-        .referer(false)
-        .no_proxy()
-}
-
-fn trusting(pem: &[u8]) -> Result<Client, FetchError> {
-    // What is no certificate is as good as none: both are refused.
-    let authorities = Certificate::from_pem_bundle(pem).unwrap_or_default();
-    if authorities.is_empty() {
-        return Err(FetchError::Authorities);
+    fn builder(&self) -> ClientBuilder {
+        // An error means that the process has installed a provider already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Client::builder()
+            .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            .proxy(self.proxies.rule())
     }
-    built(builder().tls_certs_merge(authorities))
+
+    fn trusting(&self, pem: &[u8]) -> Result<Client, FetchError> {
+        // What is no certificate is as good as none: both are refused.
+        let authorities = Certificate::from_pem_bundle(pem).unwrap_or_default();
+        if authorities.is_empty() {
+            return Err(FetchError::Authorities);
+        }
+        built(self.builder().tls_certs_merge(authorities))
+    }
+
+    fn unreachable(&self, ask: &Ask, error: reqwest::Error) -> FetchError {
+        let why = cause(error);
+        FetchError::Unreachable(match self.proxies.route(&ask.url) {
+            Some(proxy) => format!("{why} (through proxy {})", proxy.origin()),
+            None => why,
+        })
+    }
 }
 
 fn built(builder: ClientBuilder) -> Result<Client, FetchError> {
@@ -140,7 +161,11 @@ async fn body(mut answer: Response) -> Result<Bytes, FetchError> {
         return Err(FetchError::TooLong);
     }
     let mut body = BytesMut::new();
-    while let Some(chunk) = answer.chunk().await.map_err(unreachable)? {
+    while let Some(chunk) = answer
+        .chunk()
+        .await
+        .map_err(|error| FetchError::Unreachable(cause(error)))?
+    {
         if body.len() + chunk.len() > MAX_ANSWER {
             return Err(FetchError::TooLong);
         }
@@ -150,7 +175,7 @@ async fn body(mut answer: Response) -> Result<Bytes, FetchError> {
 }
 
 /// The last cause says most; the address, which has a query, is left out.
-fn unreachable(error: reqwest::Error) -> FetchError {
+fn cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut why = error.to_string();
     let mut cause = error.source();
@@ -158,5 +183,5 @@ fn unreachable(error: reqwest::Error) -> FetchError {
         why = source.to_string();
         cause = source.source();
     }
-    FetchError::Unreachable(why)
+    why
 }

@@ -9,7 +9,7 @@
 //! Invariant: no reconcile waits for a gate: it asks, goes on, and is woken by the reading.
 //! Invariant: one evaluation of a gate at a time; a few of a module, of a host, of all.
 //! Invariant: a reading counts for what was asked only: this life of the module, this run of this revision, this stage, this definition.
-//! Invariant: nothing is opened but hosts that the process was started with; no redirect is followed, no proxy is asked.
+//! Invariant: nothing is opened but hosts that the process was started with; no redirect is followed.
 //! Invariant: a Secret is read for one evaluation, and its values stand in nothing that is said of it.
 //! Invariant: what cannot be told is no data, with its reason; it never passes.
 
@@ -18,7 +18,6 @@ mod credentials;
 mod error;
 mod evaluator;
 mod fetch;
-mod hosts;
 mod judge;
 mod readings;
 mod turns;
@@ -32,7 +31,6 @@ pub use self::{
     error::GateError,
     evaluator::{Access, Evaluator, Setup},
     fetch::{Ask, Fetch, FetchError, MAX_ANSWER, Web},
-    hosts::{GateHost, Hosts, NoHost},
     readings::Readings,
 };
 

@@ -110,7 +110,7 @@ fn wish(spec: &GitRepositorySpec) -> Result<(Want, Duration, Duration), Refusal>
 /// Whether a field that is not carried out says what is so without it.
 fn asks_nothing(field: &str, value: &Value) -> bool {
     match field {
-        "provider" => value == "generic",
+        "provider" => value == "generic" || value == "github",
         "recurseSubmodules" => value == false,
         "include" | "sparseCheckout" => value.as_array().is_some_and(Vec::is_empty),
         _ => value.is_null(),
@@ -308,10 +308,10 @@ mod tests {
             "Unsupported: spec.recurseSubmodules, spec.verify cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
         );
         check(
-            json!({"url": "https://git.test/r", "interval": "10m", "provider": "azure", "proxySecretRef": {}, "include": [{}]}),
+            json!({"url": "https://git.test/r", "interval": "10m", "provider": "azure", "include": [{}]}),
             None,
             None,
-            "Unsupported: spec.include, spec.provider, spec.proxySecretRef cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
+            "Unsupported: spec.include, spec.provider cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
         );
         check(
             json!({"url": "https://git.test/r", "interval": "10m", "provider": "generic", "recurseSubmodules": false, "include": []}),

@@ -1,19 +1,32 @@
 //! The way into a repository: its address, the credentials of its Secret, and failures in Flux's words.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use muster_api::flux::GitRepository;
-use muster_sync::source::{Credentials, Remote, SourceError, SourceErrorClass};
+use muster_api::{
+    flux::{GitRepository, LocalObjectReference},
+    sync::{GitSource, LocalReference},
+};
+use muster_sync::{
+    proxy::Proxy,
+    source::{Credentials, Remote, SourceError, SourceErrorClass},
+};
 
+use crate::hosts::NotAllowed;
 use crate::runtime::{Api, CallError, Context, call, call::explain};
 
 /// What a GitRepository says about where its content is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
+    /// The field of the object that the names of Secrets stand in.
+    pub at: &'static str,
     pub namespace: String,
     pub url: String,
     /// The Secret with the credentials.
     pub secret: Option<String>,
+    /// The Secret with the proxy.
+    pub proxy: Option<String>,
     /// Patterns of files that are left out.
     pub ignore: Option<String>,
 }
@@ -29,52 +42,93 @@ pub(crate) struct Failure {
 
 impl Address {
     pub(crate) fn of(object: &GitRepository) -> Self {
+        let name = |reference: &Option<LocalObjectReference>| Some(reference.as_ref()?.name.clone());
         Self {
+            at: "spec",
             namespace: object.namespace().unwrap_or_default(),
             url: object.spec.url.clone(),
-            secret: object
-                .spec
-                .secret_ref
-                .as_ref()
-                .map(|reference| reference.name.clone()),
+            secret: name(&object.spec.secret_ref),
+            proxy: name(&object.spec.proxy_secret_ref),
             ignore: object.spec.ignore.clone(),
+        }
+    }
+
+    /// Of a module in this namespace.
+    pub(crate) fn of_module(namespace: &str, git: &GitSource) -> Self {
+        let name = |reference: &Option<LocalReference>| Some(reference.as_ref()?.name.clone());
+        Self {
+            at: "spec.sync.source.git",
+            namespace: namespace.to_owned(),
+            url: git.url.clone(),
+            secret: name(&git.secret_ref),
+            proxy: name(&git.proxy_secret_ref),
+            ignore: None,
         }
     }
 
     /// The repository as far as it can be read from what is here already: without credentials.
     pub(crate) fn remote(&self) -> Remote {
         Remote {
-            url: self.url.clone(),
-            credentials: None,
             ignore: self.ignore.clone(),
-            timeout: None,
+            ..Remote::new(self.url.clone())
         }
     }
 }
 
-/// The repository with the credentials of its Secret.
+/// The repository with what its Secrets hold.
 pub(crate) async fn enter(address: &Address, context: &Context) -> Result<Remote, Failure> {
-    let remote = address.remote();
-    let Some(name) = &address.secret else {
-        return Ok(remote);
-    };
-    let namespace = &address.namespace;
+    let mut remote = address.remote();
+    if let Some(name) = &address.secret {
+        let data = secret(address, name, "secretRef", context).await?;
+        remote.credentials = Some(Credentials::from_secret(&data)?);
+    }
+    if let Some(name) = &address.proxy {
+        remote.proxy = Some(proxy(address, name, context).await?);
+    }
+    Ok(remote)
+}
+
+/// The values of the Secret that a field of the spec names.
+async fn secret(
+    address: &Address,
+    name: &str,
+    field: &str,
+    context: &Context,
+) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
+    let Address { namespace, at, .. } = address;
     let secrets: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
     let read = call(format!("reading Secret {namespace}/{name}"), secrets.get(name)).await;
-    let secret = read.map_err(|error| Failure::of_secret(namespace, name, &error))?;
-    let data = secret
-        .data
-        .unwrap_or_default()
-        .into_iter()
-        .map(|(key, value)| (key, value.0))
-        .collect();
-    Ok(remote.with_credentials(Credentials::from_secret(&data)?))
+    let secret =
+        read.map_err(|error| Failure::of_secret(namespace, name, &format!("{at}.{field}"), &error))?;
+    let data = secret.data.unwrap_or_default();
+    Ok(data.into_iter().map(|(key, value)| (key, value.0)).collect())
+}
+
+/// The proxy of a Secret, if this process may use it.
+async fn proxy(address: &Address, name: &str, context: &Context) -> Result<Proxy, Failure> {
+    let data = secret(address, name, "proxySecretRef", context).await?;
+    let Address { namespace, at, .. } = address;
+    let refused = |reason, why: String| Failure {
+        reason,
+        message: format!("Secret {namespace}/{name}, which {at}.proxySecretRef names: {why}"),
+        class: SourceErrorClass::Missing,
+    };
+    let proxy =
+        Proxy::from_secret(&data).map_err(|error| refused("AuthenticationFailed", error.to_string()))?;
+    match context.options.proxy_hosts.admit(&proxy.origin()) {
+        Ok(_) => Ok(proxy),
+        Err(NotAllowed::Host(host)) => Err(refused(
+            "AccessDenied",
+            format!("proxy {host} is not allowed; start this process with --proxy-hosts {host}"),
+        )),
+        Err(error @ NotAllowed::Address(_)) => Err(refused("AuthenticationFailed", error.to_string())),
+    }
 }
 
 impl Failure {
-    fn of_secret(namespace: &str, name: &str, error: &CallError) -> Self {
+    fn of_secret(namespace: &str, name: &str, field: &str, error: &CallError) -> Self {
         let message = if error.is_not_found() {
-            format!("Secret {namespace}/{name} is not there; create it, or correct spec.secretRef")
+            format!("Secret {namespace}/{name} is not there; create it, or correct {field}")
         } else {
             explain(error)
         };
@@ -90,7 +144,10 @@ impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
         let class = error.class();
         let reason = match &error {
-            SourceError::Unauthorized { .. } | SourceError::Credentials { .. } => "AuthenticationFailed",
+            SourceError::Unauthorized { .. }
+            | SourceError::ProxyUnauthorized { .. }
+            | SourceError::GitHubApp { .. }
+            | SourceError::Credentials { .. } => "AuthenticationFailed",
             SourceError::Unsupported { .. } | SourceError::SchemeRefused { .. } => "Unsupported",
             SourceError::InvalidUrl { .. } => "URLInvalid",
             _ if class == SourceErrorClass::Invalid => "InvalidSpec",

@@ -18,6 +18,7 @@ use super::{
     work::{Tools, Work},
 };
 use crate::{
+    hosts::Hosts,
     process::MACHINES as NAME,
     registry::{self, Connect, Registry},
     runtime::{Clock, Events, Jitter, Key, Shutdown},
@@ -73,6 +74,7 @@ pub fn start(setup: Setup) -> (Arc<Hooks>, impl Future<Output = ()> + Send + use
     // Not run, and so without Clusters: it reads a Secret each time, and keeps the connection.
     let clusters = Registry::new(registry::Setup {
         client: client.clone(),
+        proxy_hosts: Hosts::default(),
         namespace: namespace.clone(),
         clock: clock.clone(),
         jitter,

@@ -3,23 +3,25 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use muster_api::{
     digest,
     module::{ModuleObject, SourceStatus},
-    sync::{GitSource, LocalReference},
+    sync::GitSource,
 };
-use muster_sync::source::{Credentials, Remote, SourceError, Want};
+use muster_sync::source::Want;
 use parking_lot::Mutex;
-use thiserror::Error;
 
 use super::{
     Modules,
     facts::{Definition, Target},
     kind::Rolled,
 };
-use crate::runtime::{Api, CallError, Key, call, call::explain};
+use crate::{
+    gitrepository::remote::{self, Address, enter},
+    runtime::Key,
+};
 
 /// The first wait after a failed look at a repository; it doubles up to the package's `retryInterval`.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -44,16 +46,6 @@ struct Failure {
     message: String,
     since: Timestamp,
     count: u32,
-}
-
-#[derive(Debug, Error)]
-enum LookError {
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    #[error(transparent)]
-    Secret(#[from] CallError),
-    #[error("there is no Secret {name} in namespace {namespace}, which secretRef names; create it")]
-    NoSecret { name: String, namespace: String },
 }
 
 impl Tags {
@@ -161,7 +153,7 @@ async fn look<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -> L
     let found = resolve(module, git, modules).await.map_err(|error| {
         let before = last.and_then(|look| look.found.err());
         Failure {
-            message: explain(&error),
+            message: error.message,
             since: before.as_ref().map_or(now, |before| before.since),
             count: before.map_or(0, |before| before.count.saturating_add(1)),
         }
@@ -175,14 +167,15 @@ async fn look<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -> L
     look
 }
 
-async fn resolve<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -> Result<String, LookError> {
+async fn resolve<K: Rolled>(
+    module: &K,
+    git: &GitSource,
+    modules: &Modules<K>,
+) -> Result<String, remote::Failure> {
+    let address = Address::of_module(&module.namespace().unwrap_or_default(), git);
+    let remote = enter(&address, &modules.context).await?;
     // Validated before: exactly one of tag and commit, and a commit never comes here.
     let want = Want::Tag(git.version.tag.clone().unwrap_or_default());
-    let mut remote = Remote::new(git.url.clone());
-    if let Some(LocalReference { name }) = &git.secret_ref {
-        let namespace = module.namespace().unwrap_or_default();
-        remote = remote.with_credentials(credentials(name, &namespace, modules).await?);
-    }
     Ok(modules
         .context
         .source
@@ -190,30 +183,6 @@ async fn resolve<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -
         .await?
         .commit
         .to_string())
-}
-
-async fn credentials<K: Rolled>(
-    name: &str,
-    namespace: &str,
-    modules: &Modules<K>,
-) -> Result<Credentials, LookError> {
-    let secrets: Api<Secret> = Api::namespaced(modules.context.client.clone(), namespace);
-    let secret = call(
-        format!("reading Secret {namespace}/{name}"),
-        secrets.get_opt(name),
-    )
-    .await?;
-    let secret = secret.ok_or_else(|| LookError::NoSecret {
-        name: name.to_owned(),
-        namespace: namespace.to_owned(),
-    })?;
-    let data = secret
-        .data
-        .unwrap_or_default()
-        .into_iter()
-        .map(|(key, value)| (key, value.0))
-        .collect();
-    Ok(Credentials::from_secret(&data)?)
 }
 
 /// What, where, since when, and what stays as it is.
@@ -259,6 +228,7 @@ mod tests {
             url: url.to_owned(),
             version,
             secret_ref: None,
+            proxy_secret_ref: None,
         }
     }
 

@@ -25,6 +25,7 @@ use super::facts::Standing;
 pub struct Content {
     url: String,
     secret: Option<LocalReference>,
+    proxy: Option<LocalReference>,
     path: String,
     target_namespace: Option<String>,
     substitute: BTreeMap<String, String>,
@@ -39,6 +40,7 @@ impl Content {
         Self {
             url: git.url.clone(),
             secret: git.secret_ref.clone(),
+            proxy: git.proxy_secret_ref.clone(),
             path: folder(&package.path).to_owned(),
             target_namespace: package.target_namespace.clone(),
             substitute: package.substitute.clone(),

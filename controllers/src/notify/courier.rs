@@ -1,11 +1,17 @@
 //! Who brings messages: over https, each within its time, a few tries, and no further while a receiver ails.
 
-use std::{collections::BTreeMap, error::Error as _, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    error::Error as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use backon::{ExponentialBuilder, Retryable};
 use bytes::{Bytes, BytesMut};
 use http::{StatusCode, header};
 use jiff::Timestamp;
+use muster_sync::proxy::Proxies;
 use parking_lot::Mutex;
 use reqwest::{Certificate, Client, redirect};
 use tokio::time::Instant;
@@ -47,8 +53,8 @@ struct Failed {
 }
 
 /// Brings messages to receivers.
-#[derive(Default)]
 pub struct Courier {
+    proxies: Proxies,
     /// By the file of authorities; without one the machine's.
     clients: Mutex<BTreeMap<Option<PathBuf>, Client>>,
     /// The receivers that took no try, by name, and until when they are left alone.
@@ -62,6 +68,15 @@ impl Courier {
         until
             .checked_duration_since(Instant::now())
             .filter(|left| !left.is_zero())
+    }
+
+    /// Receivers are reached through these proxies.
+    pub fn through(proxies: Proxies) -> Self {
+        Self {
+            proxies,
+            clients: Mutex::default(),
+            ailing: Mutex::default(),
+        }
     }
 
     /// Brings one message; returns where it can be edited.
@@ -130,7 +145,7 @@ impl Courier {
     ) -> Result<Option<Option<Post>>, Failed> {
         // Files are read for each message: what is wrong with them may be mended.
         let request = request(receiver, standing, telling, edits, now).map_err(later)?;
-        let client = self.client(receiver).map_err(later)?;
+        let client = self.client(receiver.authorities.as_deref()).map_err(later)?;
         let (status, wait, body) = match tokio::time::timeout(TRY, send(&client, request)).await {
             Ok(answer) => answer.map_err(later)?,
             Err(_elapsed) => return Err(later(format!("it did not answer within {} s", TRY.as_secs()))),
@@ -155,9 +170,10 @@ impl Courier {
         }
     }
 
-    fn client(&self, receiver: &Receiver) -> Result<Client, String> {
+    fn client(&self, authorities: Option<&Path>) -> Result<Client, String> {
         let mut clients = self.clients.lock();
-        if let Some(client) = clients.get(&receiver.authorities) {
+        let key = authorities.map(Path::to_owned);
+        if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
         // An error means that the process has installed a provider already, which is as good.
@@ -166,8 +182,8 @@ impl Courier {
             .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
             .referer(false)
-            .no_proxy();
-        let builder = match &receiver.authorities {
+            .proxy(self.proxies.rule());
+        let builder = match authorities {
             None => builder,
             Some(file) => {
                 let unread = |why: String| format!("{}: {why}", file.display());
@@ -180,7 +196,7 @@ impl Courier {
             }
         };
         let client = builder.build().map_err(|error| error.to_string())?;
-        clients.insert(receiver.authorities.clone(), client.clone());
+        clients.insert(key, client.clone());
         Ok(client)
     }
 }
@@ -270,4 +286,32 @@ fn unreachable(error: reqwest::Error) -> String {
         cause = source.source();
     }
     format!("it cannot be reached: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncBufReadExt, BufReader},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn receivers_are_reached_through_the_proxy_of_the_process() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = format!("http://{}", listener.local_addr().unwrap());
+        let proxies = Proxies::from_variables(|name| (name == "HTTPS_PROXY").then(|| proxy.clone())).unwrap();
+        let client = Courier::through(proxies).client(None).unwrap();
+        let post = client.post("https://chat.test/hook").send();
+        let asked = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut line = String::new();
+            BufReader::new(stream).read_line(&mut line).await.unwrap();
+            line
+        };
+        let (posted, asked) = tokio::join!(post, asked);
+        assert_eq!(asked, "CONNECT chat.test:443 HTTP/1.1\r\n");
+        assert!(posted.is_err(), "it hung up");
+    }
 }

@@ -105,7 +105,7 @@ pub async fn run(context: Context, config: Arc<Config>) {
         revisions: runner.store(),
         modules: Arc::new(rows()),
         bootstraps: Arc::new(rows()),
-        courier: Courier::default(),
+        courier: Courier::through(context.options.proxies.clone()),
         kept: Mutex::default(),
         rounds: Mutex::default(),
         config,

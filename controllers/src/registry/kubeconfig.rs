@@ -4,10 +4,14 @@
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use muster_sync::proxy::Proxy;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::runtime::sendable;
+use crate::{
+    hosts::{Hosts, NotAllowed},
+    runtime::sendable,
+};
 
 /// The largest kubeconfig that is read, in bytes: a Secret holds at most 1 MiB, a kubeconfig a few KiB.
 const TEXT_MAX: usize = 256 * 1024;
@@ -41,6 +45,8 @@ pub struct Access {
     pub certificate_authority: Vec<u8>,
     /// The name that the server's certificate must have, if it is not that of the server's address.
     pub tls_server_name: Option<String>,
+    /// The HTTP proxy that leads to the server.
+    pub proxy: Option<Proxy>,
     /// Bearer token.
     pub token: Option<Secret<String>>,
     /// Certificate and key, PEM.
@@ -56,6 +62,19 @@ impl Access {
         self.server == other.server
             && self.certificate_authority == other.certificate_authority
             && self.tls_server_name == other.tls_server_name
+    }
+
+    /// Whether this process may use the proxy that the kubeconfig names.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn admit(self, proxies: &Hosts) -> Result<Self, KubeconfigError> {
+        match self.proxy.as_ref().map(|proxy| proxies.admit(&proxy.origin())) {
+            Some(Err(NotAllowed::Host(host) | NotAllowed::Address(host))) => {
+                Err(KubeconfigError::Proxy(host))
+            }
+            None | Some(Ok(_)) => Ok(self),
+        }
     }
 }
 
@@ -76,6 +95,11 @@ pub enum KubeconfigError {
         /// Why it is not.
         why: &'static str,
     },
+    /// A proxy that this process may not use.
+    #[error(
+        "field proxy-url: proxy {0} is not allowed; start the controller with --proxy-hosts {0}, or remove the field"
+    )]
+    Proxy(String),
     /// A field that must be there.
     #[error("field {0} is missing")]
     Missing(String),
@@ -123,6 +147,7 @@ pub fn parse(text: &[u8]) -> Result<Access, KubeconfigError> {
         tls_server_name: cluster
             .sendable("tls-server-name", sendable::is_server_name, sendable::SERVER_NAME)?
             .map(str::to_owned),
+        proxy: proxy(&cluster)?,
         token: user
             .sendable("token", sendable::is_token, sendable::TOKEN)?
             .map(|token| Secret(token.to_owned())),
@@ -134,13 +159,9 @@ pub fn parse(text: &[u8]) -> Result<Access, KubeconfigError> {
     Ok(access)
 }
 
-/// The fields of a cluster entry: four that are known, the others with the reason why they may not be there.
+/// The fields of a cluster entry: those that are known, the others with the reason why they may not be there.
 fn refuse_cluster_fields(cluster: &Fields<'_>) -> Result<(), KubeconfigError> {
     cluster.refuse("certificate-authority", FILE)?;
-    cluster.refuse(
-        "proxy-url",
-        "it would send the credential through somebody else's host",
-    )?;
     // Said to be false it does nothing, and tools write it so.
     if cluster.get("insecure-skip-tls-verify") != Some(&Value::Bool(false)) {
         cluster.refuse(
@@ -152,6 +173,7 @@ fn refuse_cluster_fields(cluster: &Fields<'_>) -> Result<(), KubeconfigError> {
         "server",
         "certificate-authority-data",
         "tls-server-name",
+        "proxy-url",
         "insecure-skip-tls-verify",
         "disable-compression",
         "extensions",
@@ -215,6 +237,22 @@ fn server(cluster: &Fields<'_>) -> Result<String, KubeconfigError> {
         return Err(invalid(problem));
     }
     Ok(server.to_owned())
+}
+
+/// kube reaches API servers by the method CONNECT of plain HTTP proxies alone.
+fn proxy(cluster: &Fields<'_>) -> Result<Option<Proxy>, KubeconfigError> {
+    let Some(text) = cluster.trimmed("proxy-url")? else {
+        return Ok(None);
+    };
+    let invalid = |problem| KubeconfigError::Invalid {
+        path: cluster.path("proxy-url"),
+        problem,
+    };
+    let proxy = Proxy::parse(text).map_err(invalid)?;
+    if proxy.url().scheme() != "http" {
+        return Err(invalid("must be http:// and a host"));
+    }
+    Ok(Some(proxy))
 }
 
 fn client_certificate(user: &Fields<'_>) -> Result<Option<CertificateAndKey>, KubeconfigError> {

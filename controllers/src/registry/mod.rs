@@ -54,6 +54,7 @@ pub use self::{
     row::{ClusterRow, ClusterState, owner},
     state::told,
 };
+use crate::hosts::Hosts;
 use crate::runtime::{CallError, Changes, Clock, Jitter, Panicked, Shutdown, isolated_future};
 
 /// The pause after a panic that is no single cluster's.
@@ -71,6 +72,8 @@ pub struct Setup {
     pub jitter: Jitter,
     /// How a kubeconfig becomes a client: [`connect_over_network`], or the in-process servers of a test.
     pub connect: Connect,
+    /// Proxies that a kubeconfig may name.
+    pub proxy_hosts: Hosts,
 }
 
 /// The clusters of one namespace. [`Registry::run`] keeps it up to date; without that it stays empty, as in an agent.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use kube::{Client, Config, config::AuthInfo};
+use muster_sync::proxy::Proxy;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use serde_json::{Map, Value};
 
@@ -21,7 +22,7 @@ pub fn connect_over_network(access: &Access) -> Result<Client, ConnectError> {
     Ok(sendable::client(configuration(access)?, Client::try_from)?)
 }
 
-/// How a client is made: TLS by the CA of the kubeconfig alone, no proxy, no retry that the caller does not see.
+/// How a client is made: TLS by the CA of the kubeconfig alone, no proxy but its own, no retry that the caller does not see.
 pub fn configuration(access: &Access) -> Result<Config, ConnectError> {
     let server = access
         .server
@@ -33,12 +34,21 @@ pub fn configuration(access: &Access) -> Result<Config, ConnectError> {
     let mut config = Config::new(server);
     config.root_cert = Some(certificates(&access.certificate_authority)?);
     config.tls_server_name.clone_from(&access.tls_server_name);
+    config.proxy_url = proxy_url(access.proxy.as_ref())?;
     config.auth_info = credential(access)?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
     config.default_retry = false;
     Ok(config)
+}
+
+fn proxy_url(proxy: Option<&Proxy>) -> Result<Option<http::Uri>, ConnectError> {
+    let parse = |proxy: &Proxy| proxy.url().as_str().parse();
+    proxy.map(parse).transpose().map_err(|_| ConnectError::Field {
+        field: "proxy-url",
+        problem: "it is no address".to_owned(),
+    })
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, ConnectError> {

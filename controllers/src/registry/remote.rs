@@ -101,7 +101,14 @@ impl Registry {
             Some(key) => std::slice::from_ref(key),
             None => &KUBECONFIG_KEYS,
         };
-        let found = watching::read_secret(self.setup.client.clone(), namespace, secret, keys).await?;
+        let found = watching::read_secret(
+            self.setup.client.clone(),
+            namespace,
+            secret,
+            keys,
+            &self.setup.proxy_hosts,
+        )
+        .await?;
         let access = match found {
             Some(Ok(access)) => access,
             Some(Err(why)) => return Err(rejected(namespace, secret, &why)),

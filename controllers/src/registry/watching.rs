@@ -11,6 +11,7 @@ use muster_api::{
 };
 
 use super::{entry::Found, kubeconfig, probe};
+use crate::hosts::Hosts;
 use crate::runtime::{Api, CallError, Guard, Index, Key, call, watch};
 
 /// Clusters by their own key.
@@ -27,9 +28,11 @@ pub(super) fn cluster_index(version: Version) -> ClusterIndex {
 }
 
 /// An index of Secrets that are named as a Cluster's kubeconfig.
-pub(super) fn secret_index() -> SecretIndex {
+pub(super) fn secret_index(proxies: Hosts) -> SecretIndex {
     Index::new(
-        |secret: &Secret| cluster_of_secret(&secret.name_any()).map(|_| found(secret, KUBECONFIG_KEY)),
+        move |secret: &Secret| {
+            cluster_of_secret(&secret.name_any()).map(|_| found(secret, KUBECONFIG_KEY, &proxies))
+        },
         |key, _| vec![key.clone()],
     )
 }
@@ -91,6 +94,7 @@ pub(super) async fn read_secret(
     namespace: &str,
     name: &str,
     keys: &[&str],
+    proxies: &Hosts,
 ) -> Result<Found, CallError> {
     let secrets: Api<Secret> = Api::namespaced(client, namespace);
     let secret = call(
@@ -98,16 +102,17 @@ pub(super) async fn read_secret(
         secrets.get_opt(name),
     )
     .await?;
-    Ok(secret.and_then(|secret| keys.iter().find_map(|key| found(&secret, key))))
+    Ok(secret.and_then(|secret| keys.iter().find_map(|key| found(&secret, key, proxies))))
 }
 
 /// What a Secret says under a key.
-fn found(secret: &Secret, key: &str) -> Found {
+fn found(secret: &Secret, key: &str, proxies: &Hosts) -> Found {
     if secret.metadata.deletion_timestamp.is_some() {
         return None;
     }
     let value = secret.data.as_ref()?.get(key)?;
-    Some(kubeconfig::parse(&value.0).map_err(|error| error.to_string()))
+    let access = kubeconfig::parse(&value.0).and_then(|access| access.admit(proxies));
+    Some(access.map_err(|error| error.to_string()))
 }
 
 /// The best version of Cluster that the API server serves; `None`: Cluster API is not installed.

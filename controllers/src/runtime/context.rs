@@ -3,10 +3,11 @@
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use kube::Client;
-use muster_sync::source::Source;
+use muster_sync::{proxy::Proxies, source::Source};
 
 use super::{Clock, Events, Jitter, Shutdown};
 use crate::{
+    hosts::Hosts,
     metrics::Metrics,
     node::configured::StartupTaint,
     registry::{Registry, RemoteClients},
@@ -41,7 +42,7 @@ pub struct BindingKind {
 }
 
 /// The flags of `controller` and `agent` that controllers read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Who carries the Flux kinds out.
     pub sync: SyncMode,
@@ -55,6 +56,10 @@ pub struct Options {
     pub nodes: Option<Vec<StartupTaint>>,
     /// A controller rolls the versions of ClusterUpgrades over Clusters.
     pub upgrades: bool,
+    /// Proxies on the way to git, gates and receivers.
+    pub proxies: Proxies,
+    /// Proxies that Secrets and kubeconfigs may name.
+    pub proxy_hosts: Hosts,
 }
 
 impl Default for Options {
@@ -66,6 +71,8 @@ impl Default for Options {
             record_decisions: None,
             nodes: None,
             upgrades: false,
+            proxies: Proxies::default(),
+            proxy_hosts: Hosts::default(),
         }
     }
 }

@@ -30,6 +30,7 @@ pub fn row(commit: &str, token: u64) -> SyncRow {
             commit: None,
         },
         secret_ref: None,
+        proxy_secret_ref: None,
     };
     SyncRow {
         name: "web".to_owned(),

@@ -124,6 +124,7 @@ impl Cluster {
         let jitter = Jitter::seeded(1);
         let namespace = self.namespace.to_owned();
         let registry = Registry::new(Setup {
+            proxy_hosts: muster_controllers::hosts::Hosts::default(),
             client: client.clone(),
             namespace: namespace.clone(),
             clock: clock.clone(),
@@ -386,6 +387,7 @@ pub fn row(name: &str, commit: &str, token: u64) -> SyncRow {
                     tag: None,
                 },
                 secret_ref: None,
+                proxy_secret_ref: None,
             },
         }),
         commit: Some(commit.to_owned()),

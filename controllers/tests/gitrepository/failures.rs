@@ -7,6 +7,7 @@ use muster_apiserver::{
     Verb,
     fault::{Fault as ApiFault, Match, Rule},
 };
+use muster_controllers::runtime::Options;
 use muster_sync::source::{
     CommitId, Fault, Fetched, Files, MemorySource, Remote, Resolved, Source, SourceError, Want,
 };
@@ -233,6 +234,45 @@ async fn a_secret_that_comes_or_changes_is_noticed_within_a_minute_or_so() {
     let began = Instant::now();
     bed.until_ready("src", "True Succeeded").await;
     assert!(began.elapsed() < Duration::from_secs(75), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_is_used_where_its_host_is_allowed() {
+    let mut bed = Bed::new().await;
+    bed.commit(&[("a.yaml", "a: 1\n")]);
+    bed.repository("src", json!({"proxySecretRef": {"name": "proxy"}}))
+        .await;
+    let message_of = async |bed: &Bed, wanted: &str| {
+        let object = bed.until_ready("src", wanted).await;
+        message(&object, "Ready").to_owned()
+    };
+    assert_eq!(
+        message_of(&bed, "False AuthenticationFailed").await,
+        "Secret fleet/proxy is not there; create it, or correct spec.proxySecretRef"
+    );
+    let secret = json!({"address": "http://proxy.test:3128", "username": "ann", "password": "hunter2"});
+    bed.secret("proxy", secret).await;
+    assert_eq!(
+        message_of(&bed, "False AccessDenied").await,
+        "Secret fleet/proxy, which spec.proxySecretRef names: proxy proxy.test:3128 is not allowed; start this process with --proxy-hosts proxy.test:3128"
+    );
+    let allowed = ["proxy.test:3128".parse().unwrap()];
+    bed.context.options = Arc::new(Options {
+        proxy_hosts: allowed.into_iter().collect(),
+        ..Options::default()
+    });
+    bed.start();
+    bed.until_ready("src", "True Succeeded").await;
+    let socks = json!({"stringData": {"address": "socks5://hunter2.test"}});
+    bed.edit("/api/v1/namespaces/fleet/secrets/proxy", socks).await;
+    bed.request("src", "now").await;
+    let text = message_of(&bed, "False AuthenticationFailed").await;
+    assert!(
+        text.contains(": key \"address\" is no address of an HTTP proxy"),
+        "{text}"
+    );
+    let everything = bed.read(&repository("src")).await.unwrap().to_string();
+    assert!(!everything.contains("hunter2"), "{everything}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -194,7 +194,6 @@ async fn what_is_refused_is_stalled_by_name_and_keeps_what_it_has() {
         ("verify", json!({})),
         ("include", json!([{"repository": {"name": "x"}}])),
         ("recurseSubmodules", json!(true)),
-        ("proxySecretRef", json!({"name": "x"})),
         ("sparseCheckout", json!(["x"])),
         ("provider", json!("github")),
         ("serviceAccountName", json!("x")),

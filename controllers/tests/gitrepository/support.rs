@@ -23,7 +23,7 @@ const START: &str = "2026-11-21T12:00:00Z";
 pub struct Bed {
     pub api: ApiServer,
     pub source: MemorySource,
-    context: Context,
+    pub context: Context,
     running: Option<AbortOnDropHandle<()>>,
 }
 
@@ -63,6 +63,7 @@ impl Bed {
             jitter: jitter.clone(),
             source: around(source.clone()),
             registry: Registry::new(Setup {
+                proxy_hosts: muster_controllers::hosts::Hosts::default(),
                 client: client.clone(),
                 namespace: NS.to_owned(),
                 clock: clock.clone(),

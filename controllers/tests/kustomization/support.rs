@@ -167,6 +167,7 @@ impl Bed {
     fn context(&self, client: Client) -> Context {
         let (clock, jitter) = (self.clock.clone(), Jitter::seeded(1));
         let registry = Registry::new(Setup {
+            proxy_hosts: muster_controllers::hosts::Hosts::default(),
             client: client.clone(),
             namespace: NS.to_owned(),
             clock: clock.clone(),

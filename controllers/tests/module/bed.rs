@@ -20,7 +20,8 @@ use muster_api::{Module, ProxyAssemblage, cluster::Version, crds};
 use muster_apiserver::{ApiServer, ChangeKind, record::EventRecord};
 use muster_controllers::{
     bindings::{Kinds, Objects},
-    gates::{self, Evaluator, Hosts},
+    gates::{self, Evaluator},
+    hosts::Hosts,
     metrics::Metrics,
     module,
     process::{ProcessError, Setup, agent, controller},
@@ -185,6 +186,7 @@ impl Bed {
     pub fn decide(&self, client: &str, gap: Duration) -> Deciding {
         let setup = self.setup(&self.management, client, NS);
         let registry = Registry::new(registry::Setup {
+            proxy_hosts: muster_controllers::hosts::Hosts::default(),
             client: setup.client.clone(),
             namespace: NS.to_owned(),
             clock: setup.clock.clone(),

@@ -24,9 +24,11 @@ use k8s_openapi::api::core::v1::Secret;
 use muster_api::{Module, validate::InsecureSources};
 use muster_apiserver::{ApiServer, Login};
 use muster_controllers::{
-    gates::{Access, Ask, Fetch, FetchError, Hosts, Web},
+    gates::{Access, Ask, Credentials, Fetch, FetchError, Web},
+    hosts::Hosts,
     registry::kubeconfig,
 };
+use muster_sync::proxy::Proxies;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -290,6 +292,29 @@ async fn a_secret_is_read_each_time_and_shown_nowhere() {
         let is_secret = event.resource.resource == "secrets";
         assert!(is_secret || !object.to_string().contains(TOKEN), "{object}");
     }
+}
+
+/// The host has a name that only the proxy knows; the proxy is the host itself, which answers whatever it is called.
+#[tokio::test]
+async fn through_the_proxy_of_the_process() {
+    let host = self::Host::new().await;
+    let proxy = |name: &str| (name == "HTTP_PROXY").then(|| format!("http://{}", host.address));
+    let get = async |proxies: Proxies| {
+        let ask = Ask {
+            url: "http://metrics.test/value".parse().unwrap(),
+            credentials: Credentials::default(),
+        };
+        Web::through(proxies).get(&ask).await
+    };
+    let answer = get(Proxies::from_variables(proxy).unwrap()).await.unwrap();
+    assert_eq!(answer, r#"{"v": 1}"#);
+    let gone = |name: &str| (name == "HTTP_PROXY").then(|| "http://127.0.0.1:9".to_owned());
+    let error = get(Proxies::from_variables(gone).unwrap())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("the host cannot be reached: "), "{error}");
+    assert!(error.ends_with(" (through proxy http://127.0.0.1:9)"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -241,6 +241,7 @@ fn context(api: &ApiServer) -> Context {
         jitter: jitter.clone(),
         source: Arc::new(MemorySource::new(source::Clock::new(move || source_clock.now()))),
         registry: Registry::new(Setup {
+            proxy_hosts: muster_controllers::hosts::Hosts::default(),
             client: client.clone(),
             namespace: NS.to_owned(),
             clock: clock.clone(),

@@ -230,6 +230,7 @@ impl Bed {
 
 fn start(client: Client, connect: &Connect) -> (Arc<Registry>, tokio_util::task::AbortOnDropHandle<()>) {
     let registry = Registry::new(Setup {
+        proxy_hosts: muster_controllers::hosts::Hosts::default(),
         client,
         namespace: NS.to_owned(),
         clock: Clock::system(),

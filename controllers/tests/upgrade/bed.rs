@@ -316,6 +316,7 @@ impl Bed {
         let client = self.management.client_as("controller");
         let jitter = Jitter::seeded(1);
         let registry = Registry::new(registry::Setup {
+            proxy_hosts: muster_controllers::hosts::Hosts::default(),
             client: client.clone(),
             namespace: NS.to_owned(),
             clock: self.clock.clone(),

@@ -36,6 +36,7 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
     }
     let (clock, jitter) = (Clock::system(), Jitter::from_system());
     let registry = Registry::new(registry::Setup {
+        proxy_hosts: muster_controllers::hosts::Hosts::default(),
         client: client.clone(),
         namespace: namespace.to_owned(),
         clock: clock.clone(),

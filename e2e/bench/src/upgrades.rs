@@ -128,6 +128,7 @@ fn controller(api: &ApiServer, everywhere: &ApiServer, served: &Served) -> Vec<A
     let (clock, jitter) = (Clock::system(), Jitter::from_system());
     let (everywhere, served) = (everywhere.service(), Arc::clone(served));
     let registry = Registry::new(registry::Setup {
+        proxy_hosts: muster_controllers::hosts::Hosts::default(),
         client: client.clone(),
         namespace: NAMESPACE.to_owned(),
         clock: clock.clone(),

@@ -6,7 +6,8 @@ use std::{collections::BTreeMap, path::Path};
 use arbitrary::{Result, Unstructured};
 use http::HeaderValue;
 use muster_controllers::{
-    gates::{self, GateHost, Login},
+    gates::{self, Login},
+    hosts::Host,
     notify,
 };
 use muster_sync::source::{self, Remote};
@@ -150,10 +151,10 @@ fn assert_sendable(secret: &Data, key: &str, text: &str) {
 }
 
 fn hosts_read_back(text: &str) {
-    if let Ok(host) = text.parse::<GateHost>() {
+    if let Ok(host) = text.parse::<Host>() {
         let shown = host.to_string();
         assert_eq!(
-            shown.parse::<GateHost>().as_ref(),
+            shown.parse::<Host>().as_ref(),
             Ok(&host),
             "{text:?} is shown as {shown}"
         );

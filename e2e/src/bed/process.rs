@@ -12,7 +12,8 @@ use std::{
 
 use muster_apiserver::{ApiServer, InProcess, Login};
 use muster_controllers::{
-    gates::{self, Fetch, GateHost},
+    gates::{self, Fetch},
+    hosts::Host,
     lease::{Election, LeaseDuration},
     process::{self, ProcessError, Setup},
     registry::{Access, ConnectError},
@@ -135,7 +136,7 @@ pub struct World {
     /// How gates ask.
     pub gates: Arc<dyn Fetch>,
     /// Whom they may ask.
-    pub gate_host: GateHost,
+    pub gate_host: Host,
     /// The clusters.
     pub doors: Doors,
     /// Who numbers their requests.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::github::AppRefusal;
+
 /// A failure of a source. URLs in it never carry credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
@@ -55,6 +57,28 @@ pub enum SourceError {
         /// What it was doing.
         phase: &'static str,
     },
+    /// The proxy on the way is not there, or does not let the request through.
+    #[error(
+        "{url} cannot be reached through proxy {proxy}: {why}; see HTTPS_PROXY and NO_PROXY of the process, or the Secret that proxySecretRef names"
+    )]
+    Proxy {
+        /// The URL.
+        url: String,
+        /// Scheme, host and port.
+        proxy: String,
+        /// What it answered, or what the network said.
+        why: String,
+    },
+    /// The proxy on the way asks for a user and a password.
+    #[error("{url}: proxy {proxy} {}; see HTTPS_PROXY of the process, or the Secret that proxySecretRef names", if *.given { "refuses the user and the password" } else { "asks for a user and a password" })]
+    ProxyUnauthorized {
+        /// The URL.
+        url: String,
+        /// Scheme, host and port.
+        proxy: String,
+        /// Whether they were sent.
+        given: bool,
+    },
     /// The host wants other credentials.
     #[error("{url} answered {status}: {}", if *.given { "the credentials are refused; renew them in the Secret" } else { "credentials are needed; name a Secret in secretRef" })]
     Unauthorized {
@@ -64,6 +88,16 @@ pub enum SourceError {
         status: u16,
         /// Whether credentials were sent.
         given: bool,
+    },
+    /// GitHub gives the App no token for the repository.
+    #[error("GitHub App {app} gets no token for {repository}: {why}")]
+    GitHubApp {
+        /// The App's id.
+        app: String,
+        /// Owner and name.
+        repository: String,
+        /// Why.
+        why: AppRefusal,
     },
     /// There is no repository, or it is hidden from us.
     #[error("{url} is not there: no git repository, or the credentials do not show it")]
@@ -254,11 +288,14 @@ impl SourceError {
     pub fn class(&self) -> SourceErrorClass {
         match self {
             Self::Unreachable { .. }
+            | Self::Proxy { .. }
             | Self::Timeout { .. }
             | Self::Protocol { .. }
             | Self::NotFetched { .. }
             | Self::Storage { .. } => SourceErrorClass::Unavailable,
             Self::Unauthorized { .. }
+            | Self::ProxyUnauthorized { .. }
+            | Self::GitHubApp { .. }
             | Self::RepositoryNotFound { .. }
             | Self::RedirectRefused { .. }
             | Self::Empty { .. }

@@ -8,6 +8,7 @@ mod clock;
 mod entries;
 mod error;
 mod git;
+mod github;
 mod ignored;
 mod limits;
 mod memory;
@@ -26,6 +27,7 @@ pub use self::error::{Refusal, SourceError, SourceErrorClass};
 #[doc(hidden)]
 pub use self::git::Objects;
 pub use self::git::{GitOptions, GitSource};
+pub use self::github::{AppRefusal, GitHubApp};
 pub use self::limits::Limits;
 pub use self::memory::{Counts, Fault, MemorySource};
 pub use self::types::{CommitId, Credentials, Fetched, File, Files, InvalidCommitId, Remote, Resolved, Want};

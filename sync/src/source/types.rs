@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use super::SourceError;
+use super::github::GitHubApp;
+use crate::proxy::Proxy;
 
 /// The full name of a git commit: 40 or 64 lower-case hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,6 +94,8 @@ pub struct Remote {
     pub url: String,
     /// From the Secret that `secretRef` names.
     pub credentials: Option<Credentials>,
+    /// From the Secret that `proxySecretRef` names: it is used instead of the proxies of the process.
+    pub proxy: Option<Proxy>,
     /// `spec.ignore` of the GitRepository: patterns of paths to leave out, stronger than those of `.sourceignore` and the default ones.
     pub ignore: Option<String>,
     /// The time that one call may take, if it is less than what the process allows.
@@ -105,6 +109,7 @@ impl fmt::Debug for Remote {
         f.debug_struct("Remote")
             .field("url", &url)
             .field("credentials", &self.credentials)
+            .field("proxy", &self.proxy)
             .finish_non_exhaustive()
     }
 }
@@ -115,6 +120,7 @@ impl Remote {
         Self {
             url: url.into(),
             credentials: None,
+            proxy: None,
             ignore: None,
             timeout: None,
         }
@@ -143,6 +149,8 @@ pub struct Credentials {
     pub tls_crt: Option<Vec<u8>>,
     /// `tls.key`: PEM key of the client.
     pub tls_key: Option<Vec<u8>>,
+    /// `githubAppID` and what goes with it.
+    pub github_app: Option<GitHubApp>,
 }
 
 impl Credentials {
@@ -176,6 +184,7 @@ impl Credentials {
             ca_crt: pem("ca.crt"),
             tls_crt: pem("tls.crt"),
             tls_key: pem("tls.key"),
+            github_app: GitHubApp::from_secret(data)?,
         };
         if data.contains_key("identity") {
             return refuse(
@@ -191,6 +200,9 @@ impl Credentials {
         if read.username.is_some() && read.bearer_token.is_some() {
             return refuse("both username and bearerToken are given; keep one");
         }
+        if read.github_app.is_some() && (read.username.is_some() || read.bearer_token.is_some()) {
+            return refuse("the keys of a GitHub App and another login are given; keep one");
+        }
         Ok(read)
     }
 }
@@ -198,7 +210,12 @@ impl Credentials {
 impl Credentials {
     /// Tells credentials apart in the memory of this process.
     pub(super) fn fingerprint(&self) -> String {
+        let app = self.github_app.as_ref().map(GitHubApp::parts);
+        let [id, installation, key] = app.map_or([None, None, None], |parts| parts.map(Some));
         let parts = [
+            id.as_deref(),
+            installation.as_deref(),
+            key.as_deref(),
             self.username.as_deref().map(str::as_bytes),
             self.password.as_deref().map(str::as_bytes),
             self.bearer_token.as_deref().map(str::as_bytes),
@@ -216,7 +233,10 @@ impl Credentials {
 
     /// Whether they say who we are, and not only whom to trust.
     pub(super) fn identify(&self) -> bool {
-        self.username.is_some() || self.bearer_token.is_some() || self.tls_crt.is_some()
+        self.username.is_some()
+            || self.bearer_token.is_some()
+            || self.tls_crt.is_some()
+            || self.github_app.is_some()
     }
 }
 
@@ -230,6 +250,7 @@ impl fmt::Debug for Credentials {
             ("ca.crt", self.ca_crt.is_some()),
             ("tls.crt", self.tls_crt.is_some()),
             ("tls.key", self.tls_key.is_some()),
+            ("githubAppPrivateKey", self.github_app.is_some()),
         ];
         let held = keys.into_iter().filter(|(_, there)| *there).map(|(key, _)| key);
         f.write_str("Credentials")?;

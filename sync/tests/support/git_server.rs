@@ -38,7 +38,7 @@ const MAX_BODY: usize = 16 << 20;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Door {
     Plain,
-    /// With a certificate for `localhost` by an authority made for this server.
+    /// With a certificate for `localhost` and `git.test` by an authority made for this server.
     Tls,
     /// The same, and clients must show a certificate by that authority.
     Mutual,
@@ -133,7 +133,7 @@ pub enum Tamper {
 struct Backend {
     root: PathBuf,
     /// The one value of `Authorization` that is let in.
-    authorization: Option<String>,
+    authorization: Mutex<Option<String>>,
     seen: Mutex<Vec<Seen>>,
     /// A prefix of paths, and what stands in its place now.
     moved: Mutex<Option<(String, String)>>,
@@ -147,7 +147,12 @@ struct Backend {
 
 impl GitServer {
     pub async fn start(root: &Path, door: Door, authorization: Option<&str>) -> Self {
-        let authorization = authorization.map(str::to_owned);
+        Self::beside(Router::new(), root, door, authorization).await
+    }
+
+    /// With other paths beside the repositories.
+    pub async fn beside(others: Router, root: &Path, door: Door, authorization: Option<&str>) -> Self {
+        let authorization = Mutex::new(authorization.map(str::to_owned));
         let backend = Arc::new(Backend {
             root: root.to_owned(),
             authorization,
@@ -158,7 +163,10 @@ impl GitServer {
             sent: AtomicUsize::new(0),
             sent_in_all: AtomicUsize::new(0),
         });
-        let router = Router::new().fallback(serve).with_state(Arc::clone(&backend));
+        let router = Router::new()
+            .fallback(serve)
+            .with_state(Arc::clone(&backend))
+            .merge(others);
         Self {
             web: WebServer::start(router, door).await,
             backend,
@@ -183,6 +191,11 @@ impl GitServer {
 
     pub fn client_pem(&self) -> (Vec<u8>, Vec<u8>) {
         self.web.client_pem()
+    }
+
+    /// From now on this value of `Authorization` is let in, and no other.
+    pub fn lets_in(&self, authorization: &str) {
+        *self.backend.authorization.lock().unwrap() = Some(authorization.to_owned());
     }
 
     /// From now on packs are sent so.
@@ -239,7 +252,8 @@ async fn serve(State(backend): State<Arc<Backend>>, request: Request) -> Respons
             .body(Body::empty())
             .unwrap();
     }
-    if backend.authorization.is_some() && backend.authorization != authorization {
+    let wanted = backend.authorization.lock().unwrap().clone();
+    if wanted.is_some() && wanted != authorization {
         return Response::builder()
             .status(StatusCode::UNAUTHORIZED)
             .body(Body::empty())
@@ -373,10 +387,10 @@ impl Authority {
         }
     }
 
-    /// A certificate for `localhost`; asks clients for one by this authority, if it is wanted.
+    /// A certificate for `localhost` and `git.test`; asks clients for one by this authority, if it is wanted.
     fn acceptor(&self, mutual: bool) -> TlsAcceptor {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned(), "git.test".to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(ring::default_provider());

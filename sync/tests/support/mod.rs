@@ -5,4 +5,5 @@
 pub mod child;
 pub mod git_server;
 pub mod hostile;
+pub mod proxy;
 pub mod repo;

@@ -53,11 +53,12 @@ impl Actor<'_> {
     pub(super) fn read_secret(&self, name: &str, pause: Duration, refusal: Option<(String, u64)>) {
         let setup = &self.registry.setup;
         let (client, namespace, cluster) = (setup.client.clone(), setup.namespace.clone(), name.to_owned());
+        let proxies = setup.proxy_hosts.clone();
         self.work.push(
             async move {
                 sleep(pause).await;
                 let secret = kubeconfig_secret(&cluster);
-                let read = watching::read_secret(client, &namespace, &secret, &[KUBECONFIG_KEY]);
+                let read = watching::read_secret(client, &namespace, &secret, &[KUBECONFIG_KEY], &proxies);
                 let found = isolated_future(read).await;
                 Done::Read {
                     cluster,

@@ -106,6 +106,7 @@ enum Done {
 impl<'a> Actor<'a> {
     pub(super) fn new(registry: &'a Registry) -> Self {
         let setup = &registry.setup;
+        let proxies = setup.proxy_hosts.clone();
         let events = Events::new(
             setup.client.clone(),
             manager::CONTROLLER,
@@ -116,8 +117,8 @@ impl<'a> Actor<'a> {
             registry,
             entries: BTreeMap::new(),
             clusters: None,
-            typed: Arc::new(watching::secret_index()),
-            labelled: Arc::new(watching::secret_index()),
+            typed: Arc::new(watching::secret_index(proxies.clone())),
+            labelled: Arc::new(watching::secret_index(proxies)),
             work: FuturesUnordered::new(),
             listed: None,
             generation: 0,

@@ -6,18 +6,23 @@ use std::sync::Arc;
 
 use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, RemoteCallbacks, Repository};
 
-use super::super::clock::Deadline;
+use super::super::clock::{Clock, Deadline};
+use super::super::github::Tokens;
 use super::super::transport::Context;
 use super::super::url::GitUrl;
 use super::super::{CommitId, Credentials, SourceError, Want};
 use super::mirror::{self, Mirror, Part, Whole};
 use super::tree::Problem;
 use super::{GitOptions, check_want};
+use crate::proxy::Proxies;
 
 /// Everything that a fetch needs; it runs where it may block.
 pub(super) struct Job {
     pub url: GitUrl,
     pub credentials: Option<Credentials>,
+    pub proxies: Proxies,
+    pub tokens: Arc<Tokens>,
+    pub clock: Clock,
     pub want: Want,
     pub mirror: Mirror,
     pub options: Arc<GitOptions>,
@@ -112,6 +117,8 @@ impl Job {
         Context::new(
             self.url.clone(),
             self.credentials.clone(),
+            self.proxies.clone(),
+            (Arc::clone(&self.tokens), self.clock.clone()),
             self.options.limits.clone(),
             self.deadline,
         )

@@ -31,6 +31,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
+use crate::proxy::Proxies;
+
 use self::fetch::Job;
 use self::gate::Gate;
 use self::mirror::{Mirror, Whole};
@@ -39,6 +41,7 @@ pub use self::objects::Objects;
 pub(super) use self::retention::RECENT;
 use self::retention::Recent;
 use super::clock::Deadline;
+use super::github::Tokens;
 use super::memory::unsupported;
 use super::transport;
 use super::url::GitUrl;
@@ -68,6 +71,9 @@ pub struct GitSource {
     options: Arc<GitOptions>,
     gate: Gate,
     clock: Clock,
+    proxies: Proxies,
+    /// Of GitHub Apps.
+    tokens: Arc<Tokens>,
     /// Mirrors and fingerprints of the credentials that have opened their repositories.
     proven: Mutex<BTreeSet<(String, String)>>,
     recent: Recent,
@@ -95,9 +101,17 @@ impl GitSource {
             options: Arc::new(options),
             gate,
             clock,
+            proxies: Proxies::default(),
+            tokens: Arc::default(),
             proven: Mutex::default(),
             recent: Recent::default(),
         })
+    }
+
+    /// Reaches repositories through these proxies, unless their Secret names one.
+    #[must_use]
+    pub fn with_proxies(self, proxies: Proxies) -> Self {
+        Self { proxies, ..self }
     }
 
     fn url(&self, remote: &Remote) -> Result<GitUrl, SourceError> {
@@ -119,6 +133,12 @@ impl GitSource {
             proven: self.is_proven(remote, &url),
             url,
             credentials: remote.credentials.clone(),
+            proxies: match &remote.proxy {
+                Some(proxy) => Proxies::through(proxy.clone()),
+                None => self.proxies.clone(),
+            },
+            tokens: Arc::clone(&self.tokens),
+            clock: self.clock.clone(),
             want: want.clone(),
             options: Arc::clone(&self.options),
             deadline,

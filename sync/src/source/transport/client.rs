@@ -4,6 +4,7 @@ use reqwest::blocking::Client;
 use reqwest::{Certificate, Identity, redirect};
 
 use super::super::{Credentials, SourceError};
+use crate::proxy::Proxies;
 
 /// Redirects followed on the same host.
 const MAX_REDIRECTS: usize = 5;
@@ -13,8 +14,8 @@ const MAX_REDIRECTS: usize = 5;
 #[error("redirect to {0}")]
 pub(super) struct LeftHost(pub String);
 
-/// A client that trusts and shows what the credentials hold.
-pub(super) fn client(credentials: Option<&Credentials>) -> Result<Client, SourceError> {
+/// A client that trusts and shows what the credentials hold, by the proxies alone.
+pub(super) fn client(credentials: Option<&Credentials>, proxies: &Proxies) -> Result<Client, SourceError> {
     // An error means that the process has installed a provider already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let refuse = |why: String| SourceError::Credentials { why };
@@ -23,7 +24,7 @@ pub(super) fn client(credentials: Option<&Credentials>) -> Result<Client, Source
         .redirect(redirect::Policy::custom(follow))
         .referer(false)
         .timeout(None)
-        .no_proxy();
+        .proxy(proxies.rule());
     if let Some(pem) = credentials.and_then(|c| c.ca_crt.as_deref()) {
         // What is no certificate is as good as none: both are refused below.
         let certificates = Certificate::from_pem_bundle(pem).unwrap_or_default();

@@ -10,11 +10,13 @@ use parking_lot::Mutex;
 use reqwest::StatusCode;
 use reqwest::blocking::{Client, RequestBuilder, Response};
 
-use super::super::clock::Deadline;
+use super::super::clock::{Clock, Deadline};
+use super::super::github::{self, Tokens};
 use super::super::url::GitUrl;
 use super::super::{Credentials, Limits, SourceError};
 use super::client::{LeftHost, client};
 use super::{CURRENT, Exchange, REFERENCES};
+use crate::proxy::{self, Proxies, Proxy};
 
 /// Capabilities of a server that gives a commit by its hash.
 const GIVES_HASHES: [&[u8]; 2] = [b"allow-tip-sha1-in-want", b"allow-reachable-sha1-in-want"];
@@ -26,6 +28,9 @@ pub(in super::super) struct Context {
     base: Mutex<String>,
     client: Option<Client>,
     credentials: Option<Credentials>,
+    proxies: Proxies,
+    tokens: Arc<Tokens>,
+    clock: Clock,
     limits: Limits,
     deadline: Deadline,
     received: AtomicU64,
@@ -38,6 +43,8 @@ impl Context {
     pub(in super::super) fn new(
         url: GitUrl,
         credentials: Option<Credentials>,
+        proxies: Proxies,
+        (tokens, clock): (Arc<Tokens>, Clock),
         limits: Limits,
         deadline: Deadline,
     ) -> Result<Arc<Self>, SourceError> {
@@ -47,7 +54,7 @@ impl Context {
             });
         }
         let client = if url.is_web() {
-            Some(client(credentials.as_ref())?)
+            Some(client(credentials.as_ref(), &proxies)?)
         } else {
             None
         };
@@ -56,6 +63,9 @@ impl Context {
             url,
             client,
             credentials,
+            proxies,
+            tokens,
+            clock,
             limits,
             deadline,
             received: AtomicU64::new(0),
@@ -215,7 +225,7 @@ impl Context {
                 .header("content-type", "application/x-git-upload-pack-request")
                 .body(body.clone()),
         };
-        let request = self.authorized(request.header("accept", exchange.answer_type()));
+        let request = self.authorized(client, request.header("accept", exchange.answer_type()))?;
         let answer = request
             .timeout(self.deadline.remaining())
             .send()
@@ -227,15 +237,25 @@ impl Context {
         Ok(answer)
     }
 
-    fn authorized(&self, request: RequestBuilder) -> RequestBuilder {
+    fn authorized(&self, client: &Client, request: RequestBuilder) -> Result<RequestBuilder, SourceError> {
         let Some(credentials) = &self.credentials else {
-            return request;
+            return Ok(request);
         };
-        match (&credentials.username, &credentials.bearer_token) {
+        if let Some(app) = &credentials.github_app {
+            let exchange = github::Exchange {
+                client,
+                url: &self.url,
+                deadline: self.deadline,
+                clock: &self.clock,
+            };
+            let token = self.tokens.token(credentials, app, &exchange)?;
+            return Ok(request.basic_auth("x-access-token", Some(token)));
+        }
+        Ok(match (&credentials.username, &credentials.bearer_token) {
             (Some(user), _) => request.basic_auth(user, credentials.password.as_deref()),
             (None, Some(token)) => request.bearer_auth(token),
             (None, None) => request,
-        }
+        })
     }
 
     fn check_answer(&self, exchange: &Exchange, answer: &Response) -> Result<(), SourceError> {
@@ -244,11 +264,17 @@ impl Context {
             StatusCode::OK => {}
             status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
                 let given = self.credentials.as_ref().is_some_and(Credentials::identify);
+                if let Some(credentials) = &self.credentials {
+                    self.tokens.forget(credentials, &self.url);
+                }
                 return Err(SourceError::Unauthorized {
                     url,
                     status: status.as_u16(),
                     given,
                 });
+            }
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED if let Some(proxy) = self.proxy() => {
+                return Err(self.proxy_asks(proxy));
             }
             StatusCode::NOT_FOUND | StatusCode::GONE => return Err(SourceError::RepositoryNotFound { url }),
             status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
@@ -277,6 +303,20 @@ impl Context {
         self.check_bytes(self.received.load(Ordering::Relaxed).saturating_add(announced))
     }
 
+    /// The proxy that leads to the repository, if one does.
+    fn proxy(&self) -> Option<&Proxy> {
+        let base = reqwest::Url::parse(&self.base.lock()).ok()?;
+        self.proxies.route(&base)
+    }
+
+    fn proxy_asks(&self, proxy: &Proxy) -> SourceError {
+        SourceError::ProxyUnauthorized {
+            url: self.url.text.clone(),
+            proxy: proxy.origin(),
+            given: !proxy.url().username().is_empty(),
+        }
+    }
+
     /// Why a request did not get an answer.
     fn sending(&self, error: reqwest::Error) -> SourceError {
         let url = self.url.text.clone();
@@ -300,7 +340,21 @@ impl Context {
             why = source.to_string();
             cause = source.source();
         }
-        SourceError::Unreachable { url, why }
+        match self.proxy() {
+            Some(proxy) if error.is_connect() => match why.as_str() {
+                proxy::ASKS => self.proxy_asks(proxy),
+                _ => SourceError::Proxy {
+                    url,
+                    proxy: proxy.origin(),
+                    why: if why == proxy::REFUSES {
+                        "it refuses the connection".to_owned()
+                    } else {
+                        why
+                    },
+                },
+            },
+            _ => SourceError::Unreachable { url, why },
+        }
     }
 }
 
