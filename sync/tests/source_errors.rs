@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use muster_sync::source::{CommitId, Credentials, Refusal, Remote, SourceError};
+use muster_sync::source::{AppRefusal, CommitId, Credentials, Refusal, Remote, SourceError};
 
 const URL: &str = "https://git.example.com/fleet";
 const COMMIT: &str = "0123456789012345678901234567890123456789";
@@ -55,6 +55,21 @@ fn all() -> Vec<SourceError> {
             url: url.clone(),
             status: 403,
             given: true,
+        },
+        SourceError::Proxy {
+            url: url.clone(),
+            proxy: "http://proxy.example.com:3128".to_owned(),
+            why: "connection refused".to_owned(),
+        },
+        SourceError::ProxyUnauthorized {
+            url: url.clone(),
+            proxy: "http://proxy.example.com:3128".to_owned(),
+            given: true,
+        },
+        SourceError::GitHubApp {
+            app: "7".to_owned(),
+            repository: "acme/shop".to_owned(),
+            why: AppRefusal::NotInstalled,
         },
         SourceError::RepositoryNotFound { url: url.clone() },
         SourceError::RedirectRefused {
@@ -157,6 +172,9 @@ fn place(error: &SourceError) -> usize {
         SourceError::LimitExceeded { .. } => 19,
         SourceError::IgnorePattern { .. } => 20,
         SourceError::Storage { .. } => 21,
+        SourceError::Proxy { .. } => 32,
+        SourceError::ProxyUnauthorized { .. } => 33,
+        SourceError::GitHubApp { .. } => 34,
         SourceError::Refused { why, .. } => match why {
             Refusal::Symlink => 22,
             Refusal::Submodule => 23,
@@ -175,7 +193,7 @@ fn place(error: &SourceError) -> usize {
 #[test]
 fn errors_say_what_where_and_what_next() {
     let places: BTreeSet<usize> = all().iter().map(place).collect();
-    assert_eq!(places, (0..32).collect());
+    assert_eq!(places, (0..35).collect());
     let mut shown = String::new();
     for error in all() {
         writeln!(shown, "{:?}: {error}", error.class()).unwrap();
