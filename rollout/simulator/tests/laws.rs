@@ -10,17 +10,21 @@ use muster_simulator::{
     random,
 };
 
-/// Seeds of histories that broke a law once; each time the law was wrong. A unit was charged, another one above the limit came back,
-/// and the first unit's row arrived only after its target had changed: the law said one too many, and the unit had held its slot all
-/// the time. A unit that was released for its absence reported a failure: the law asked for a slot that it no longer held. A row was
-/// written again, with a new token for the same content: the law counted its deadline anew. A unit was charged on a view that did not
-/// show its success yet, beside the limit, and its target had changed, or another one held its slot before: the law said one too many.
-const BROKE_ONCE: [u64; 5] = [
+/// Seeds of histories that broke a law once. One time the engine was wrong: a unit that came back at work into a closed window was not
+/// counted (14725963622641510477). Else the law was. A unit was charged, another one above the limit came back, and the first unit's
+/// row arrived only after its target had changed: the law said one too many, and the unit had held its slot all the time. A unit that
+/// was released for its absence reported a failure: the law asked for a slot that it no longer held. A row was written again, with a
+/// new token for the same content: the law counted its deadline anew. A unit was charged, beside the limit, on a view that did not
+/// show its success, as it was old or a report was false, and its target had changed, or another one held its slot before: the law said
+/// one too many.
+const BROKE_ONCE: [u64; 7] = [
     12_514_814_577_455_792_852,
     14_938_237_122_109_392_664,
     5_766_695_090_276_160_790,
     7_774_386_284_542_353_097,
     3_823_554_411_259_986_624,
+    14_725_963_622_641_510_477,
+    7_405_709_277_263_751_380,
 ];
 
 /// A few histories as everybody walks them, or those that `MUSTER_SEED` names: as many as `MUSTER_RUNS` says, or that one.

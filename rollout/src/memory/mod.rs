@@ -473,7 +473,9 @@ impl Memory {
     /// with [`Absence::Skip`](crate::Absence::Skip).
     pub fn may_skip(&self, unit: &Unit) -> bool {
         let charge = self.charges.get(&unit.id);
-        let charged = charge.is_some_and(|charge| charge.incarnation == unit.incarnation && !charge.skipped);
+        // What was released for its absence and is back may be at work on its row: it takes a slot again (rule 4).
+        let is_open = |charge: &Charge| !charge.skipped || !unit.is_quiet();
+        let charged = charge.is_some_and(|charge| charge.incarnation == unit.incarnation && is_open(charge));
         unit.selected() && !unit.has_desired() && !charged
     }
 

@@ -447,6 +447,31 @@ fn a_stage_goes_on_without_a_skipped_unit_unless_a_change_is_in_flight() {
     );
 }
 
+/// Rule 4 holds in a closed window too: what came back may be at work on the row that it had.
+#[test]
+fn a_unit_that_came_back_at_work_is_counted_though_its_window_is_closed() {
+    let mut world = World::settled(&["a", "b", "c"], "r1");
+    world.aim("r2");
+    world.step();
+    assert_eq!(world.on("r2"), ["a"]);
+    world.lose("a");
+    world.step();
+    world.pass(world.spec.deadlines.absence);
+    world.step();
+    world.step();
+    assert_eq!(world.on("r2"), ["a", "b"], "its slot was free");
+    world.aim("r3");
+    world.find("a");
+    world.member("a").eligible = skip(&world, "a");
+    world.step();
+    world.succeed("b");
+    world.step();
+    assert!(!world.on("r3").contains(&"c"), "a is at work: {}", world.words());
+    world.succeed("a");
+    world.step();
+    assert!(world.on("r3").contains(&"c"), "{}", world.words());
+}
+
 #[test]
 fn a_fenced_unit_gives_its_place_in_the_batch_back() {
     let mut world = World::settled(&["a", "b", "c"], "r1");

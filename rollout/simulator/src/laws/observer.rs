@@ -6,7 +6,7 @@
 //!
 //! Four things no writer can know, and so the sentence is read with them: who came back after the view was taken that a
 //! write was decided on is not counted against that write; a unit that came back, or was charged out of its row when
-//! the memory was lost or the view did not show its success yet, may itself be written, on the slot that it took above
+//! the memory was lost or the view did not show its success, may itself be written, on the slot that it took above
 //! the limit, until nobody charges it any more;
 //! a unit that was counted in that view, and reported since, is written on the slot that it had beside who came back;
 //! and so is a unit that has held its slot since before the return, even if its target changed before its row arrived.
@@ -38,8 +38,6 @@ pub struct Observer {
     returned: BTreeMap<UnitId, usize>,
     /// Who reported success last in which view: the first that shows it.
     confirmed: BTreeMap<UnitId, usize>,
-    /// Who reported success last in which view, counted or not: a report that was lost or false may be between two of success.
-    succeeded: BTreeMap<UnitId, usize>,
     /// The view on which each unit that takes a slot took it.
     slots: BTreeMap<UnitId, usize>,
     /// The greatest limit since nobody was counted and nothing was under way.
@@ -62,7 +60,6 @@ impl Observer {
             newest: 0,
             returned: BTreeMap::new(),
             confirmed: BTreeMap::new(),
-            succeeded: BTreeMap::new(),
             slots: BTreeMap::new(),
             limit: 0,
             failed_on: BTreeMap::new(),
@@ -109,7 +106,6 @@ impl Observer {
     pub fn reported(&mut self, unit: &UnitId, revision: Option<Revision>, state: &State, view: usize) {
         match state {
             State::Succeeded | State::Withdrawn => {
-                self.succeeded.insert(unit.clone(), view);
                 if self.counted.remove(unit) {
                     self.confirmed.insert(unit.clone(), view);
                 }
@@ -157,7 +153,6 @@ impl Observer {
         }
         self.returned.remove(unit);
         self.confirmed.remove(unit);
-        self.succeeded.remove(unit);
         self.slots.remove(unit);
     }
 
@@ -170,7 +165,7 @@ impl Observer {
         }
         let charges = &case.decision.memory.charges;
         self.newest = self.newest.max(number);
-        self.note_charged_on_an_old_view(case, number);
+        self.note_charged_without_a_success(case);
         self.returned
             .retain(|unit, since| *since > number || charges.contains_key(unit));
         let holds = |unit: &UnitId| charges.get(unit).is_some_and(Charge::counts);
@@ -188,12 +183,15 @@ impl Observer {
         }
     }
 
-    /// The view is older than a success, so the unit's row is charged as not confirmed: beside the limit, as when the memory was lost.
-    fn note_charged_on_an_old_view(&mut self, case: &Case<'_>, number: usize) {
-        for unit in case.decision.memory.charges.keys() {
-            let anew = !case.before.charges.contains_key(unit);
-            if anew && self.succeeded.get(unit).is_some_and(|at| *at > number) {
-                self.is_charged_anew(unit, self.newest + 1);
+    /// The view does not show the success of a unit's row, because it is old or its report was lost: the row is charged as not
+    /// confirmed, beside the limit, as when the memory was lost.
+    fn note_charged_without_a_success(&mut self, case: &Case<'_>) {
+        let charges = &case.decision.memory.charges;
+        let anew =
+            |unit: &&Unit| charges.contains_key(&unit.id) && !case.before.charges.contains_key(&unit.id);
+        for unit in case.view.iter().filter(anew) {
+            if !self.counted.contains(&unit.id) && !shows_success(unit) {
+                self.is_charged_anew(&unit.id, self.newest + 1);
             }
         }
     }
@@ -237,4 +235,12 @@ impl Observer {
             .get(unit)
             .is_some_and(|since| now.since(*since) >= self.absence)
     }
+}
+
+/// Nothing is carried, or what the row says is reported as succeeded.
+fn shows_success(unit: &Unit) -> bool {
+    let carries = unit
+        .assigned
+        .is_some_and(|row| matches!(row.content, Content::Carries { .. }));
+    !carries || unit.state_at_row() == Some(&State::Succeeded)
 }
