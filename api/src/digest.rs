@@ -32,6 +32,14 @@ pub fn revision(commit: &str, sync: &Sync, control_plane_bindings: &[Binding]) -
         "secretRef": source.git.secret_ref.as_ref().map(|reference| &reference.name),
         "package": options(package),
     });
+    if source
+        .git
+        .secret_ref
+        .as_ref()
+        .is_some_and(|secret| secret.distribute)
+    {
+        options["distribute"] = json!(true);
+    }
     // What is not set is no part of the hash: revisions of before keep theirs.
     if let Some(reference) = &source.git.proxy_secret_ref {
         options["proxySecretRef"] = json!(reference.name);

@@ -4,6 +4,8 @@
 pub mod label {
     /// On our assemblages: the name of their cluster.
     pub const CLUSTER: &str = "fleet.muster.dev/cluster";
+    /// On Secrets in a cluster: the management cluster brought it for git, if this is `true`.
+    pub const DISTRIBUTED: &str = "fleet.muster.dev/distributed";
     /// On Jobs of plans: the uid of their run.
     pub const PLAN_RUN: &str = "fleet.muster.dev/plan-run";
     /// On our assemblages: [`super::MUSTER`].
@@ -42,6 +44,8 @@ pub mod label {
 pub mod annotation {
     /// On a Cluster: its version is changed by ClusterUpgrades, if this is muster.
     pub const UPGRADES: &str = "fleet.muster.dev/upgrades";
+    /// On a mirror: the Secrets for git that were brought with it.
+    pub const DISTRIBUTED: &str = "fleet.muster.dev/distributed";
     /// Control of a module: nothing new is started.
     pub const PAUSED: &str = "fleet.muster.dev/paused";
     /// Control of a module or Cluster: it is not touched.

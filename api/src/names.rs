@@ -1,10 +1,6 @@
 //! Generated names: pure functions of full identities, each with a hash, so that two identities never share one.
 
-use crate::{
-    digest,
-    module::ModuleKind,
-    sync::{GitSource, LocalReference},
-};
+use crate::{digest, module::ModuleKind, sync::GitSource};
 
 /// How much of a person's name a generated name keeps, in bytes: with a hyphen and the hash that makes a DNS label.
 pub const MAX_STEM: usize = 52;
@@ -16,9 +12,9 @@ pub fn source(url: &str, commit: &str, secret_ref: Option<&str>) -> String {
 
 /// The name of the `GitRepository` of a source at a commit.
 pub fn source_of(git: &GitSource, commit: &str) -> String {
-    let name = |reference: Option<&LocalReference>| reference.map(|reference| reference.name.clone());
-    let (secret, proxy) = (name(git.secret_ref.as_ref()), name(git.proxy_secret_ref.as_ref()));
-    source_through(&git.url, commit, secret.as_deref(), proxy.as_deref())
+    let secret = git.secret_ref.as_ref().map(|secret| secret.name.as_str());
+    let proxy = git.proxy_secret_ref.as_ref().map(|secret| secret.name.as_str());
+    source_through(&git.url, commit, secret, proxy)
 }
 
 /// [`source`] with the name of a proxy's Secret, which is a part of the hash only where there is one: other names stay what they were.
@@ -32,6 +28,11 @@ pub fn source_through(
     let parts = [url, commit, secret_ref.unwrap_or_default()];
     let parts: Vec<&str> = parts.into_iter().chain(proxy_secret_ref).collect();
     format!("src-{}", digest::short(&parts))
+}
+
+/// The name of the copy of a Secret in a cluster; `origin` says which assemblage of which management cluster it is for.
+pub fn distributed(secret: &str, origin: &str) -> String {
+    hashed(&format!("git-{secret}"), &["distributed", origin, secret])
 }
 
 /// The name of the `Kustomization` of one sync of an assemblage.

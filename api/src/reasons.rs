@@ -185,6 +185,8 @@ words! {
         TagMoved,
         /// A row would make its assemblage larger than allowed.
         TooLarge,
+        /// A Secret for git cannot be brought to the cluster.
+        DistributionRefused,
         /// A field or a control is set whose behaviour is not built.
         Unsupported,
         /// A control of a person cannot be read: nothing moves until it is mended.

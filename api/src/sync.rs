@@ -40,9 +40,9 @@ pub struct GitSource {
     pub url: String,
     /// Which state of the repository: exactly one of tag and commit. There are no branches: a module is an exact state.
     pub version: GitVersion,
-    /// A Secret of this namespace with Flux's keys (username, password, bearerToken, ca.crt, tls.crt, tls.key). The downstream cluster needs one of the same name.
+    /// A Secret of this namespace with Flux's keys (username, password, bearerToken, ca.crt, tls.crt, tls.key). The downstream cluster needs one of the same name, unless it is distributed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret_ref: Option<LocalReference>,
+    pub secret_ref: Option<GitSecretReference>,
     /// A Secret of this namespace that names the HTTP proxy which leads to the repository (Flux's keys address, username, password). Its host must be one of --proxy-hosts. The downstream cluster needs a Secret of the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_secret_ref: Option<LocalReference>,
@@ -63,6 +63,18 @@ pub struct GitVersion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 40, max = 64), regex(pattern = schema::COMMIT))]
     pub commit: Option<String>,
+}
+
+/// The Secret for a repository.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GitSecretReference {
+    /// The Secret's name.
+    #[schemars(length(min = 1, max = schema::MAX_NAME))]
+    pub name: String,
+    /// Whether the controller copies the Secret to each cluster that gets the module, and deletes the copy after the last row that needs it. The cluster needs what muster install --export --downstream --distribute prints. Keys of GitHub Apps are never copied.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub distribute: bool,
 }
 
 /// An object of the same namespace, by name.

@@ -189,13 +189,11 @@ impl Found {
     fn source(&mut self, field: &str, source: &GitSource, insecure: InsecureSources) {
         self.check(format!("{field}.url"), git::url(&source.url, insecure));
         self.check(format!("{field}.version"), git::version(&source.version));
-        let secrets = [
-            ("secretRef", &source.secret_ref),
-            ("proxySecretRef", &source.proxy_secret_ref),
-        ];
-        for (key, secret) in secrets {
-            if let Some(secret) = secret {
-                self.name(format!("{field}.{key}.name"), &secret.name, names::dns_subdomain);
+        let secret = source.secret_ref.as_ref().map(|secret| &secret.name);
+        let proxy = source.proxy_secret_ref.as_ref().map(|secret| &secret.name);
+        for (key, name) in [("secretRef", secret), ("proxySecretRef", proxy)] {
+            if let Some(name) = name {
+                self.name(format!("{field}.{key}.name"), name, names::dns_subdomain);
             }
         }
     }

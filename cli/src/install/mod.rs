@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod charts;
 mod deployment;
+mod distribute;
 mod machines;
 mod network;
 mod nodes;
@@ -65,6 +66,9 @@ pub struct InstallFlags {
     /// For a downstream cluster: muster agent
     #[arg(long, conflicts_with = "management")]
     pub downstream: bool,
+    /// With --downstream: also the right of the management cluster to bring Secrets for git, and the policy that holds it to these (docs/sync.md)
+    #[arg(long, requires = "downstream")]
+    pub distribute: bool,
     /// For a downstream cluster whose nodes are configured by NodeModules: muster agent --nodes, and the agents of nodes (docs/nodes.md)
     #[arg(long, conflicts_with_all = ["management", "zones"])]
     pub nodes: bool,
@@ -206,6 +210,7 @@ impl InstallFlags {
             management: false,
             upgrades: false,
             downstream: false,
+            distribute: false,
             nodes: false,
             zones: false,
             machines: false,
@@ -337,6 +342,9 @@ fn objects(flags: &InstallFlags, works_in: &str) -> Vec<Value> {
     }
     if flags.upgrades {
         objects.extend(upgrades::objects(works_in));
+    }
+    if flags.distribute {
+        objects.extend(distribute::objects());
     }
     objects.push(network::policy(role, flags));
     if flags.nodes {

@@ -19,7 +19,7 @@ use muster_api::{
     labels::annotation,
     names,
     plan::{PlanRun, PlanRunSpec},
-    sync::{GitSource, HealthCheck, HealthExpression, HealthTable, LocalReference, Package, PackagePlan},
+    sync::{GitSource, HealthCheck, HealthExpression, HealthTable, Package, PackagePlan},
 };
 use muster_health::table::{self, Entry};
 
@@ -94,10 +94,7 @@ pub fn derive(place: &Place, row: &SyncRow, git: &GitSource, commit: &str, packa
 }
 
 fn source_spec(git: &GitSource, commit: &str) -> GitRepositorySpec {
-    let reference = |secret: &Option<LocalReference>| {
-        let name = secret.as_ref().map(|secret| secret.name.clone());
-        name.map(|name| LocalObjectReference { name })
-    };
+    let reference = |name: Option<&String>| name.map(|name| LocalObjectReference { name: name.clone() });
     GitRepositorySpec {
         url: git.url.clone(),
         interval: SOURCE_INTERVAL.to_owned(),
@@ -105,8 +102,8 @@ fn source_spec(git: &GitSource, commit: &str) -> GitRepositorySpec {
             commit: Some(commit.to_owned()),
             ..GitRepositoryRef::default()
         }),
-        secret_ref: reference(&git.secret_ref),
-        proxy_secret_ref: reference(&git.proxy_secret_ref),
+        secret_ref: reference(git.secret_ref.as_ref().map(|secret| &secret.name)),
+        proxy_secret_ref: reference(git.proxy_secret_ref.as_ref().map(|secret| &secret.name)),
         timeout: Some(SOURCE_TIMEOUT.to_owned()),
         ..GitRepositorySpec::default()
     }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use muster_api::{
     flux::{GitRepository, LocalObjectReference},
-    sync::{GitSource, LocalReference},
+    sync::GitSource,
 };
 use muster_sync::{
     proxy::Proxy,
@@ -55,13 +55,12 @@ impl Address {
 
     /// Of a module in this namespace.
     pub(crate) fn of_module(namespace: &str, git: &GitSource) -> Self {
-        let name = |reference: &Option<LocalReference>| Some(reference.as_ref()?.name.clone());
         Self {
             at: "spec.sync.source.git",
             namespace: namespace.to_owned(),
             url: git.url.clone(),
-            secret: name(&git.secret_ref),
-            proxy: name(&git.proxy_secret_ref),
+            secret: git.secret_ref.as_ref().map(|secret| secret.name.clone()),
+            proxy: git.proxy_secret_ref.as_ref().map(|secret| secret.name.clone()),
             ignore: None,
         }
     }

@@ -15,7 +15,7 @@ use std::{
 use muster_api::{
     module::ModuleSpec,
     selector::Matcher,
-    sync::{Binding, LocalReference},
+    sync::{Binding, GitSecretReference, LocalReference},
 };
 
 use super::facts::Standing;
@@ -24,7 +24,7 @@ use super::facts::Standing;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     url: String,
-    secret: Option<LocalReference>,
+    secret: Option<GitSecretReference>,
     proxy: Option<LocalReference>,
     path: String,
     target_namespace: Option<String>,

@@ -16,6 +16,7 @@ use muster_api::{
 
 use serde_json::json;
 
+use super::distribute;
 use crate::{expand::unclaimed, runtime::entries};
 
 /// The proxy, as far as its mirror goes.
@@ -29,6 +30,8 @@ pub struct Proxy<'a> {
     pub origin: &'a str,
     /// The origin that it takes over.
     pub adopt: Option<&'a str>,
+    /// The Secrets that are brought with it.
+    pub copies: &'a BTreeMap<String, String>,
     /// The request to reconcile that is handed on.
     pub requested_at: Option<&'a str>,
     /// Its rows as they are to be downstream; names of rows that cannot be brought there now are in `kept`.
@@ -73,6 +76,7 @@ pub fn mirror(proxy: &Proxy<'_>, live: Option<&Assemblage>) -> Mirror {
     let mut next = live.clone();
     next.status = None;
     next.spec.syncs = rows(proxy, Some(live));
+    next.annotations_mut().remove(annotation::DISTRIBUTED);
     next.annotations_mut().extend(annotations(proxy));
     let same = next.spec == sorted(&live.spec) && next.annotations() == live.annotations();
     if same {
@@ -110,7 +114,14 @@ pub fn patch(live: &Assemblage, next: &Assemblage) -> Option<Patch> {
     same.annotations.clone_from(&next.metadata.annotations);
     let is_request =
         |key: &String| key == request || live.annotations().get(key) == next.annotations().get(key);
-    if same != next.metadata || !next.annotations().keys().all(is_request) || removes_any(live, next) {
+    if same != next.metadata
+        || !next
+            .annotations()
+            .keys()
+            .chain(live.annotations().keys())
+            .all(is_request)
+        || removes_any(live, next)
+    {
         return None;
     }
     steps.extend(entries::list(
@@ -163,6 +174,7 @@ fn annotations(proxy: &Proxy<'_>) -> BTreeMap<String, String> {
     request
         .into_iter()
         .chain([(annotation::ORIGIN.to_owned(), proxy.origin.to_owned())])
+        .chain(distribute::record(proxy.copies))
         .collect()
 }
 

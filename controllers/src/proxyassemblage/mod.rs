@@ -11,6 +11,7 @@
 
 mod act;
 pub mod copy;
+pub mod distribute;
 pub mod mirror;
 mod observe;
 mod sessions;
@@ -30,7 +31,14 @@ use muster_api::{
 use thiserror::Error;
 use tokio::sync::{OnceCell, Semaphore};
 
-use self::{act::Outcome, mirror::Proxy, observe::Reach, sessions::Sessions, values::Rows};
+use self::{
+    act::Outcome,
+    distribute::Copies,
+    mirror::{Mirror, Proxy},
+    observe::Reach,
+    sessions::Sessions,
+    values::Rows,
+};
 use crate::{
     bindings::Objects,
     expand::decide::Away,
@@ -102,6 +110,8 @@ pub struct Mirroring {
     /// Turns to write here.
     writers: Semaphore,
     reports: Reports<AssemblageStatus>,
+    /// Secrets that go with rows.
+    distributed: distribute::Store,
     /// The uid of this cluster's `kube-system`, read once.
     identity: OnceCell<String>,
 }
@@ -133,6 +143,7 @@ pub async fn run(context: Context, objects: Arc<Objects>, carriers: Arc<Carriers
         objects,
         writers: Semaphore::new(WRITERS),
         reports: Reports::new(manager::CONTROLLER),
+        distributed: distribute::Store::default(),
         identity: OnceCell::new(),
     });
     tokio::select! {
@@ -160,14 +171,21 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
     };
     let origin = mirroring.origin(&proxy).await?;
     rows.leave_out(live.as_ref().and_then(agent));
+    let copies = mirroring
+        .copies(&proxy, &client, &origin, &mut rows, live.as_ref())
+        .await;
+    let copies = match copies {
+        Ok(copies) => copies,
+        Err(error) => return mirroring.failed(&proxy, error).await,
+    };
     let outcome = match mirroring
-        .bring(&proxy, &client, &origin, &rows, live.as_ref())
+        .bring(&proxy, &client, (&origin, &copies), &rows, live.as_ref())
         .await
     {
         // The kind in the cluster is older than its agent.
         Err(BringError::Act(error)) if is_unknown_field(&error) && rows.leave_out_all(&explain(&error)) => {
             mirroring
-                .bring(&proxy, &client, &origin, &rows, live.as_ref())
+                .bring(&proxy, &client, (&origin, &copies), &rows, live.as_ref())
                 .await
         }
         outcome => outcome,
@@ -181,7 +199,7 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
     let is_reported = mirroring
         .report(
             &proxy,
-            &view(&proxy, &origin, &rows, &kept),
+            &view(&proxy, (&origin, &copies), &rows, &kept),
             &rows,
             outcome.live.as_ref().or(live.as_ref()),
             outcome.foreign.as_deref(),
@@ -190,7 +208,11 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
     if is_reported || outcome.live.is_some() {
         pace.gather().await;
     }
-    Ok(Action::requeue(mirroring.next_poll(&key)))
+    Ok(Action::requeue(match copies.is_empty() {
+        true => mirroring.next_poll(&key),
+        false if distribute::is_leaving(&copies) => distribute::SOON,
+        false => mirroring.next_poll(&key).min(distribute::INTERVAL),
+    }))
 }
 
 /// Why rows were not brought to a cluster.
@@ -204,7 +226,7 @@ enum BringError {
 /// The proxy, as far as its mirror goes.
 fn view<'a>(
     proxy: &'a ProxyAssemblage,
-    origin: &'a str,
+    (origin, copies): (&'a str, &'a Copies),
     rows: &'a Rows,
     kept: &'a BTreeSet<String>,
 ) -> Proxy<'a> {
@@ -215,6 +237,7 @@ fn view<'a>(
         cluster: cluster.map(|reference| reference.name.as_str()),
         origin,
         adopt: annotation(annotation::ADOPT),
+        copies,
         requested_at: annotation(annotation::RECONCILE_REQUESTED_AT),
         rows: &rows.resolved,
         kept,
@@ -237,17 +260,53 @@ fn is_unknown_field(error: &CallError) -> bool {
 }
 
 impl Mirroring {
+    /// Brings the Secrets that rows need, and deletes those that no row of the mirror needs any more.
+    async fn copies(
+        &self,
+        proxy: &ProxyAssemblage,
+        client: &Client,
+        origin: &str,
+        rows: &mut Rows,
+        live: Option<&Assemblage>,
+    ) -> Result<Copies, CallError> {
+        let recorded = distribute::recorded(live);
+        if recorded.is_empty() && !rows.resolved.iter().any(|row| distribute::is_needed_by(row)) {
+            return Ok(recorded);
+        }
+        let next = |rows: &Rows, copies: &Copies| {
+            let kept = rows.refused.keys().cloned().collect();
+            mirror::mirror(&view(proxy, (origin, copies), rows, &kept), live)
+        };
+        if matches!(next(rows, &recorded), Mirror::Foreign(_) | Mirror::Terminating) {
+            return Ok(recorded);
+        }
+        let named = self
+            .distribute(&Key::of(proxy), client, origin, rows, &recorded)
+            .await?;
+        let next = next(rows, &named);
+        let rows = match &next {
+            Mirror::Create(next) | Mirror::Replace(next) => &next.spec.syncs,
+            Mirror::Equal | Mirror::Foreign(_) | Mirror::Terminating => match live {
+                Some(live) => &live.spec.syncs,
+                None => &Vec::new(),
+            },
+        };
+        let (copies, gone) = distribute::leaving(&recorded, &named, rows);
+        self.withdraw_secrets(client, &gone).await?;
+        Ok(copies)
+    }
+
     /// Brings rows to the cluster.
     async fn bring(
         &self,
         proxy: &ProxyAssemblage,
         client: &Client,
-        origin: &str,
+        of: (&str, &Copies),
         rows: &Rows,
         live: Option<&Assemblage>,
     ) -> Result<Outcome, BringError> {
         let kept = rows.refused.keys().cloned().collect();
-        let wanted = mirror::mirror(&view(proxy, origin, rows, &kept), live);
+        let wanted = mirror::mirror(&view(proxy, of, rows, &kept), live);
         if mirror::removes(&wanted, live) {
             self.confirm(proxy).await.map_err(BringError::Confirm)?;
         }
@@ -270,6 +329,7 @@ impl Mirroring {
             let lives = |key: &Key| present.get(&key.object_ref()).is_some();
             self.sessions.retain(lives);
             self.reports.retain(lives);
+            self.distributed.retain(lives);
         }
     }
 

@@ -11,6 +11,7 @@
 mod changes;
 mod decide;
 mod deleted;
+mod distributed;
 mod flux;
 mod foreign;
 mod mirror;

@@ -1,6 +1,6 @@
 //! What the mirror is to be, by what the proxy says and what is there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use muster_api::{
     Assemblage, Shared,
@@ -12,6 +12,7 @@ use serde_json::json;
 use super::support::{NEW, OLD, assemblage, row, shared};
 
 const ORIGIN: &str = "uid/fleet/eu-1";
+static NO_COPIES: BTreeMap<String, String> = BTreeMap::new();
 
 fn proxy<'a>(
     rows: &'a [Shared<SyncRow>],
@@ -23,6 +24,7 @@ fn proxy<'a>(
         cluster: Some("eu-1"),
         origin: ORIGIN,
         adopt: None,
+        copies: &NO_COPIES,
         requested_at: None,
         rows,
         kept,
