@@ -228,7 +228,10 @@ async fn a_repository_over_ssh_goes_to_agents_that_speak_it() {
     bed.create::<Module>(module("web", "one", json!({"sync": {"source": {"git": git}}})))
         .await;
     let stalled = bed.until_said("web", "Ready", "False SourceNotReady").await;
-    assert!(stalled.contains("there is no Secret deploy-key"), "{stalled}");
+    assert!(
+        stalled.contains("Secret fleet/deploy-key is not there"),
+        "{stalled}"
+    );
     let secret =
         json!({"metadata": {"name": "deploy-key"}, "stringData": {"identity": "key", "known_hosts": "line"}});
     let secret: Secret = serde_json::from_value(secret).unwrap();
