@@ -1,9 +1,12 @@
 //! What a row may ask of an agent beyond what every agent can: each is a field that agents of before do not know, and would pass over in
-//! silence. Such a row goes only to an agent that reports the feature.
+//! silence, or an address that they cannot read. Such a row goes only to an agent that reports the feature.
 
 use std::collections::BTreeSet;
 
-use crate::assemblage::{Agent, SyncRow};
+use crate::{
+    assemblage::{Agent, SyncRow},
+    validate::git,
+};
 
 /// What [`Agent::sync`] says where Flux applies.
 pub const FLUX: &str = "flux";
@@ -11,7 +14,7 @@ pub const FLUX: &str = "flux";
 /// What [`Agent::sync`] says of a controller that applies from another cluster.
 pub const REMOTE: &str = "remote";
 
-/// A field that agents of before do not know.
+/// A field that agents of before do not know, or a value of one.
 struct Feature {
     name: &'static str,
     /// Whether a row sets it.
@@ -76,6 +79,16 @@ const FEATURES: &[Feature] = &[
             row.source
                 .as_ref()
                 .is_some_and(|source| source.git.proxy_secret_ref.is_some())
+        },
+        with_flux: true,
+        remotely: true,
+    },
+    Feature {
+        name: "ssh",
+        is_needed: |row| {
+            row.source
+                .as_ref()
+                .is_some_and(|source| git::needs_secret(&source.git.url))
         },
         with_flux: true,
         remotely: true,

@@ -35,12 +35,12 @@ pub struct Source {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GitSource {
-    /// The repository. https; http and file only where the controller allows insecure sources.
+    /// The repository: https://host/path, or ssh://user@host/path with a secretRef; http and file only where the controller allows insecure sources.
     #[schemars(length(min = 1, max = schema::MAX_URL))]
     pub url: String,
     /// Which state of the repository: exactly one of tag and commit. There are no branches: a module is an exact state.
     pub version: GitVersion,
-    /// A Secret of this namespace with Flux's keys (username, password, bearerToken, ca.crt, tls.crt, tls.key). The downstream cluster needs one of the same name, unless it is distributed.
+    /// A Secret of this namespace with Flux's keys (username, password, bearerToken, ca.crt, tls.crt, tls.key; over ssh identity, known_hosts, password). The downstream cluster needs one of the same name, unless it is distributed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<GitSecretReference>,
     /// A Secret of this namespace that names the HTTP proxy which leads to the repository (Flux's keys address, username, password). Its host must be one of --proxy-hosts. The downstream cluster needs a Secret of the same name.

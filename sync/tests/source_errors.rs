@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use muster_sync::source::{AppRefusal, CommitId, Credentials, Refusal, Remote, SourceError};
+use muster_sync::source::{AppRefusal, CommitId, Credentials, HostKeyRefusal, Refusal, Remote, SourceError};
 
 const URL: &str = "https://git.example.com/fleet";
 const COMMIT: &str = "0123456789012345678901234567890123456789";
@@ -27,8 +27,8 @@ fn all() -> Vec<SourceError> {
         },
         SourceError::SchemeRefused {
             url: url.clone(),
-            scheme: "ssh".to_owned(),
-            next: "use https",
+            scheme: "ftp".to_owned(),
+            next: "use https or ssh",
         },
         SourceError::Unsupported {
             what: "semver range \"1.x\"".to_owned(),
@@ -128,6 +128,7 @@ fn all() -> Vec<SourceError> {
             why: "no space left on device".to_owned(),
         },
     ];
+    all.extend(of_ssh());
     let refusals = [
         Refusal::Symlink,
         Refusal::Submodule,
@@ -142,6 +143,49 @@ fn all() -> Vec<SourceError> {
     ];
     all.extend(refusals.map(|why| SourceError::Refused {
         path: "deploy/a.yaml".to_owned(),
+        why,
+    }));
+    all
+}
+
+fn of_ssh() -> Vec<SourceError> {
+    let url = "ssh://git@git.example.com/fleet".to_owned();
+    let (host, key) = ("git.example.com".to_owned(), "ssh-ed25519 SHA256:0a1b".to_owned());
+    let refusals = [
+        HostKeyRefusal::Unknown {
+            host: host.clone(),
+            key: key.clone(),
+        },
+        HostKeyRefusal::Changed {
+            host: host.clone(),
+            key: key.clone(),
+            lines: "3".to_owned(),
+        },
+        HostKeyRefusal::Revoked {
+            host: host.clone(),
+            key: key.clone(),
+            line: 3,
+        },
+        HostKeyRefusal::Certificate {
+            host,
+            authority: key.clone(),
+            why: "it has expired".to_owned(),
+        },
+    ];
+    let mut all = vec![
+        SourceError::KeyRefused {
+            url: url.clone(),
+            key,
+            user: "git".to_owned(),
+            why: "add its public half to the repository".to_owned(),
+        },
+        SourceError::CommandFailed {
+            url: url.clone(),
+            why: "it says \"ERROR: Repository not found.\" (exit status 1)".to_owned(),
+        },
+    ];
+    all.extend(refusals.map(|why| SourceError::HostKey {
+        url: url.clone(),
         why,
     }));
     all
@@ -187,13 +231,21 @@ fn place(error: &SourceError) -> usize {
             Refusal::Twice => 30,
             Refusal::UnknownMode(_) => 31,
         },
+        SourceError::KeyRefused { .. } => 35,
+        SourceError::CommandFailed { .. } => 36,
+        SourceError::HostKey { why, .. } => match why {
+            HostKeyRefusal::Unknown { .. } => 37,
+            HostKeyRefusal::Changed { .. } => 38,
+            HostKeyRefusal::Revoked { .. } => 39,
+            HostKeyRefusal::Certificate { .. } => 40,
+        },
     }
 }
 
 #[test]
 fn errors_say_what_where_and_what_next() {
     let places: BTreeSet<usize> = all().iter().map(place).collect();
-    assert_eq!(places, (0..35).collect());
+    assert_eq!(places, (0..41).collect());
     let mut shown = String::new();
     for error in all() {
         writeln!(shown, "{:?}: {error}", error.class()).unwrap();
@@ -234,7 +286,26 @@ fn secrets_become_credentials_or_an_error_without_a_value() {
         &[("username", b"a"), ("password", b"b"), ("bearerToken", b"c")],
         Err("keep one"),
     );
-    check(&[("identity", b"hunter2")], Err("ssh, which is not supported"));
+    check(
+        &[("identity", b"hunter2")],
+        Err("identity needs known_hosts beside it"),
+    );
+    check(
+        &[
+            ("identity", b"hunter2"),
+            ("known_hosts", b"x"),
+            ("password", b"hunter2"),
+        ],
+        Ok("Credentials{\"password\", \"identity\", \"known_hosts\"}"),
+    );
+    check(
+        &[
+            ("identity", b"hunter2"),
+            ("known_hosts", b"x"),
+            ("username", b"ann"),
+        ],
+        Err("username and password go together"),
+    );
     check(
         &[("bearerToken", b"hunter2\nhunter2")],
         Err("key \"bearerToken\" holds a line feed"),

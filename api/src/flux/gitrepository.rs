@@ -41,7 +41,8 @@ pub struct GitRepositorySpec {
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<GitRepositoryRef>,
 
-    /// A Secret of this namespace with `username` and `password`, `bearerToken`, `ca.crt`, or `tls.crt` and `tls.key`.
+    /// A Secret of this namespace with `username` and `password`, `bearerToken`, `ca.crt`, or `tls.crt` and `tls.key`; over ssh with `identity`, `known_hosts` and, for an encrypted
+    /// key, `password`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalObjectReference>,
 

@@ -5,7 +5,7 @@ use crate::{schema, sync::GitVersion};
 /// Whether addresses that can be read or changed on their way are allowed (`--allow-insecure-sources`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InsecureSources {
-    /// https only.
+    /// https and ssh only.
     #[default]
     Refused,
     /// Also http and file.
@@ -54,14 +54,31 @@ pub enum VersionError {
 /// Why an address is not read from.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// ssh, also in git's short form.
-    #[error("ssh is not supported: use the repository's https address, with a secretRef if it is private")]
-    Ssh,
+    /// git's short form of ssh; holds the long one.
+    #[error("git's short form of ssh is not read: write {0}")]
+    ShortForm(String),
+    /// The scheme of ssh has other names, which are not read.
+    #[error("scheme {0:?} is not supported: write ssh://git@host/path")]
+    SshScheme(String),
+    /// Characters that no user and no host of ssh has.
+    #[error(
+        "its user and its host may hold letters, digits, dots, hyphens and underscores, and its port is 1 to 65535"
+    )]
+    SshAuthority,
+    /// No path.
+    #[error("it names no repository: write ssh://git@host/path")]
+    NoPath,
+    /// ssh without a Secret.
+    #[error("ssh needs a Secret with the keys identity and known_hosts: create it, and name it in secretRef")]
+    NoSecret,
+    /// A proxy that is not used over ssh.
+    #[error("a proxy is for https and http: remove proxySecretRef, or use the https address")]
+    ProxyOverSsh,
     /// A scheme that is insecure, and not allowed.
     #[error("{0} is insecure: use https, or start the controller with --allow-insecure-sources")]
     Insecure(String),
     /// Another scheme.
-    #[error("scheme {0:?} is not supported: use https")]
+    #[error("scheme {0:?} is not supported: use https or ssh")]
     Scheme(String),
     /// No scheme at all.
     #[error("it has no scheme: write https:// and the rest of the address")]
@@ -154,15 +171,32 @@ pub fn tag(text: &str) -> Result<(), VersionError> {
 /// Whether a repository may be read from that address.
 pub fn url(text: &str, insecure: InsecureSources) -> Result<(), UrlError> {
     match address(text, insecure)? {
-        Address::Web(rest) if rest.contains(['?', '#']) => Err(UrlError::Query),
+        Address::Web(rest) | Address::Ssh(rest) if rest.contains(['?', '#']) => Err(UrlError::Query),
+        Address::Ssh(rest) => ssh_location(rest),
         Address::Web(_) | Address::File => Ok(()),
     }
+}
+
+/// Whether nothing can be read from that address without a Secret.
+pub fn needs_secret(text: &str) -> bool {
+    matches!(address(text, InsecureSources::Allowed), Ok(Address::Ssh(_)))
+}
+
+/// The `ssh` address for git's short form of one, `user@host:path`.
+pub fn long_form(text: &str) -> Option<String> {
+    let (before, path) = text.split_once(':')?;
+    let (user, host) = before.rsplit_once('@').unwrap_or(("git", before));
+    // What has no user must look like a host: `C:/x` is none.
+    let is_host = !host.contains('/') && (before.contains('@') && !host.is_empty() || host.contains('.'));
+    let long = || format!("ssh://{user}@{host}/{}", path.trim_start_matches('/'));
+    (is_host && !path.starts_with("//")).then(long)
 }
 
 /// Whether a gate may ask at that address, which may have a query.
 pub fn gate_url(text: &str, insecure: InsecureSources) -> Result<(), UrlError> {
     match address(text, insecure)? {
         Address::File => Err(UrlError::Scheme("file".to_owned())),
+        Address::Ssh(_) => Err(UrlError::Scheme("ssh".to_owned())),
         Address::Web(_) => Ok(()),
     }
 }
@@ -171,6 +205,8 @@ pub fn gate_url(text: &str, insecure: InsecureSources) -> Result<(), UrlError> {
 enum Address<'a> {
     /// A host: all behind the scheme.
     Web(&'a str),
+    /// The same, over ssh.
+    Ssh(&'a str),
     /// This machine.
     File,
 }
@@ -183,18 +219,21 @@ fn address(text: &str, insecure: InsecureSources) -> Result<Address<'_>, UrlErro
         return Err(UrlError::Characters);
     }
     let Some((scheme, rest)) = text.split_once("://") else {
-        return Err(if is_scp(text) {
-            UrlError::Ssh
-        } else {
-            UrlError::NoScheme
-        });
+        return Err(long_form(text).map_or(UrlError::NoScheme, |long| {
+            // Whatever stands before the host may be a secret, but for the one user that every host has.
+            let hidden = long.split_once('@').filter(|(user, _)| *user != "ssh://git");
+            UrlError::ShortForm(
+                hidden.map_or_else(|| long.clone(), |(_, rest)| format!("ssh://<user>@{rest}")),
+            )
+        }));
     };
     let scheme = scheme.to_ascii_lowercase();
     match (scheme.as_str(), insecure) {
         ("https", _) | ("http", InsecureSources::Allowed) => location(rest).map(|()| Address::Web(rest)),
         ("file", InsecureSources::Allowed) => Ok(Address::File),
         ("http" | "file", InsecureSources::Refused) => Err(UrlError::Insecure(scheme)),
-        ("ssh" | "git+ssh" | "ssh+git", _) => Err(UrlError::Ssh),
+        ("ssh", _) => Ok(Address::Ssh(rest)),
+        ("git+ssh" | "ssh+git", _) => Err(UrlError::SshScheme(scheme)),
         _ => Err(UrlError::Scheme(scheme)),
     }
 }
@@ -232,8 +271,32 @@ fn location(rest: &str) -> Result<(), UrlError> {
     Ok(())
 }
 
-/// git's short form of ssh: `user@host:path`, or `host:path`.
-fn is_scp(text: &str) -> bool {
-    text.split_once(':')
-        .is_some_and(|(host, _)| !host.is_empty() && !host.contains('/'))
+/// User, host, port and path of an address over ssh.
+fn ssh_location(rest: &str) -> Result<(), UrlError> {
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (user, place) = authority.rsplit_once('@').unwrap_or(("git", authority));
+    if user.contains(':') {
+        return Err(UrlError::Credentials);
+    }
+    // An IPv6 address stands in brackets.
+    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, port)) if address.parse::<std::net::Ipv6Addr>().is_ok() => ("v6", port),
+        _ => place.find(':').map_or((place, ""), |at| place.split_at(at)),
+    };
+    if host.is_empty() {
+        return Err(UrlError::NoHost);
+    }
+    let plain = |text: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        text.chars().all(allowed) && !text.starts_with(['-', '.'])
+    };
+    let number = port.strip_prefix(':').map(str::parse::<u16>);
+    let port_is_fine = port.is_empty() || matches!(number, Some(Ok(1..)));
+    if !plain(user) || !plain(host) || !port_is_fine {
+        return Err(UrlError::SshAuthority);
+    }
+    if path.trim_matches('/').is_empty() {
+        return Err(UrlError::NoPath);
+    }
+    Ok(())
 }

@@ -196,6 +196,15 @@ impl Found {
                 self.name(format!("{field}.{key}.name"), name, names::dns_subdomain);
             }
         }
+        if source.secret_ref.is_none() && git::needs_secret(&source.url) {
+            self.check(format!("{field}.secretRef"), Err::<(), _>(UrlError::NoSecret));
+        }
+        if source.proxy_secret_ref.is_some() && git::needs_secret(&source.url) {
+            self.check(
+                format!("{field}.proxySecretRef"),
+                Err::<(), _>(UrlError::ProxyOverSsh),
+            );
+        }
     }
 
     fn package(&mut self, field: &str, package: &Package) {

@@ -64,7 +64,6 @@ fn each_bad_input_and_its_words() {
         ("/sync/source/git/version", json!({ "tag": "refs/tags/v1" })),
         ("/sync/source/git/version", json!({ "tag": "v1^{commit}" })),
         ("/sync/source/git/url", json!("git@github.com:o/r.git")),
-        ("/sync/source/git/url", json!("ssh://git@github.com/o/r.git")),
         ("/sync/source/git/url", json!("http://git.example/r")),
         ("/sync/source/git/url", json!("ftp://git.example/r")),
         ("/sync/source/git/url", json!("git.example/r")),
@@ -148,6 +147,42 @@ fn each_bad_input_and_its_words() {
 }
 
 #[test]
+fn each_bad_address_over_ssh_and_its_words() {
+    let cases = [
+        "hunter2@github.com:o/r.git",
+        "ssh://git@github.com",
+        "ssh://git:hunter2@github.com/r",
+        "ssh://-oProxyCommand=id/r",
+        "ssh://git@github.com:0/r",
+        "ssh://git@/r",
+        "ssh://git@github.com/r?ref=x",
+        "git+ssh://git@github.com/r",
+        "mailto:ann",
+    ];
+    let with = |url: &str| json!({ "url": url, "version": { "tag": "v1" }, "secretRef": { "name": "git" } });
+    let lines = cases.map(|url| format!("{url}: {}", said(&spec("/sync/source/git", with(url)))));
+    insta::assert_snapshot!(lines.join("\n"));
+    assert_eq!(
+        said(&spec(
+            "/sync/source/git",
+            with("ssh://git@github.com:2222/o/r.git")
+        )),
+        ""
+    );
+    let mut through_proxy = with("ssh://git@github.com/o/r.git");
+    through_proxy["proxySecretRef"] = json!({ "name": "proxy" });
+    assert_eq!(
+        said(&spec("/sync/source/git", through_proxy)),
+        "spec.sync.source.git.proxySecretRef: a proxy is for https and http: remove proxySecretRef, or use the https address"
+    );
+    let without = spec("/sync/source/git/url", json!("ssh://git@github.com/o/r.git"));
+    assert_eq!(
+        said(&without),
+        "spec.sync.source.git.secretRef: ssh needs a Secret with the keys identity and known_hosts: create it, and name it in secretRef"
+    );
+}
+
+#[test]
 fn what_is_right_is_not_talked_about() {
     let fine = [
         ("/sync/source/git/url", json!("https://git.example:8443/o/r.git")),
@@ -183,11 +218,11 @@ fn the_name_of_a_module_is_a_dns_label() {
 #[test]
 fn one_message_says_how_many_more() {
     let mut bad = spec("/sync/package/path", json!("/app"));
-    bad.sync.source.git.url = "ssh://git.example/r".into();
+    bad.sync.source.git.url = "git@git.example:r".into();
     let message = validate::message(&validate::module("app", &bad, InsecureSources::Refused));
     assert_eq!(
         message,
-        "spec.sync.source.git.url: ssh is not supported: use the repository's https address, with a secretRef if it is private (and 1 more)"
+        "spec.sync.source.git.url: git's short form of ssh is not read: write ssh://git@git.example/r (and 1 more)"
     );
     assert_eq!(validate::message(&[]), "");
 }
@@ -202,7 +237,11 @@ fn insecure_sources_only_where_allowed() {
     check("HTTPS://git.example/r", true, true);
     check("http://127.0.0.1:8080/r.git", false, true);
     check("file:///srv/git/r", false, true);
-    check("ssh://git.example/r", false, false);
+    check("ssh://git.example/r", true, true);
+    check("ssh://ann@git.example:2222/r.git", true, true);
+    check("ssh://git@[::1]:2222/r", true, true);
+    check("ssh://git@[::1/r", false, false);
+    check("ssh://git@git.example:x/r", false, false);
     check("git://git.example/r", false, false);
     check("/srv/git/r", false, false);
 }

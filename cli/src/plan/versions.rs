@@ -11,6 +11,7 @@ use git2::{ErrorClass, ErrorCode, Repository};
 use muster_api::{
     module::ModuleObject,
     sync::{GitSource as Wanted, GitVersion},
+    validate::git,
 };
 use muster_controllers::{module, runtime::call::explain};
 use muster_sync::source::{Clock, GitOptions, GitSource, Limits, Remote, Source as _, SourceError, Want};
@@ -174,7 +175,9 @@ fn remotes(folder: &Path) -> BTreeMap<String, PathBuf> {
     });
     let urls = names.unwrap_or_default().into_iter().filter_map(|name| {
         let remote = repository.find_remote(&name).ok()?; // as above
-        Some((remote.url().ok()?.to_owned(), root.clone()))
+        Some(remote.url().ok()?.to_owned())
     });
-    urls.chain(itself).collect()
+    // git's short form of ssh stands in many clones, and in no module.
+    let urls = urls.flat_map(|url| [git::long_form(&url), Some(url)]).flatten();
+    urls.map(|url| (url, root.clone())).chain(itself).collect()
 }

@@ -146,7 +146,9 @@ impl From<SourceError> for Failure {
             SourceError::Unauthorized { .. }
             | SourceError::ProxyUnauthorized { .. }
             | SourceError::GitHubApp { .. }
-            | SourceError::Credentials { .. } => "AuthenticationFailed",
+            | SourceError::Credentials { .. }
+            | SourceError::HostKey { .. }
+            | SourceError::KeyRefused { .. } => "AuthenticationFailed",
             SourceError::Unsupported { .. } | SourceError::SchemeRefused { .. } => "Unsupported",
             SourceError::InvalidUrl { .. } => "URLInvalid",
             _ if class == SourceErrorClass::Invalid => "InvalidSpec",

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
 };
 use muster_api::{
     Assemblage, Module, ProxyAssemblage,
     conditions::{AGENT_OUTDATED, STALLED, find},
     crds,
+    flux::GitRepository,
 };
 use serde_json::{Value, json};
 
@@ -212,6 +214,51 @@ async fn a_field_that_the_kind_does_not_have_is_not_dropped_in_silence() {
     upgrade(&mut bed, "eu-1").await;
     bed.until_ready("web").await;
     assert_eq!(bed.texts("web").await, ["one", "one", "one"]);
+}
+
+/// Its Secret stands in the management cluster, where the tag is resolved, and in each cluster, where the commit is fetched.
+#[tokio::test(start_paused = true)]
+async fn a_repository_over_ssh_goes_to_agents_that_speak_it() {
+    const OVER_SSH: &str = "ssh://git@git.test/fleet.git";
+    let mut bed = bed().await;
+    let files = [("web/all.yaml".to_owned(), config_map("web", "one"))];
+    let commit = bed.source.commit(OVER_SSH, "main", files);
+    bed.source.tag(OVER_SSH, "one", &commit);
+    let git = json!({"url": OVER_SSH, "secretRef": {"name": "deploy-key"}});
+    bed.create::<Module>(module("web", "one", json!({"sync": {"source": {"git": git}}})))
+        .await;
+    let stalled = bed.until_said("web", "Ready", "False SourceNotReady").await;
+    assert!(
+        stalled.contains("Secret fleet/deploy-key is not there"),
+        "{stalled}"
+    );
+    let secret =
+        json!({"metadata": {"name": "deploy-key"}, "stringData": {"identity": "key", "known_hosts": "line"}});
+    let secret: Secret = serde_json::from_value(secret).unwrap();
+    for server in bed.clusters.values() {
+        let secrets: Api<Secret> = Api::namespaced(server.client(), SYSTEM);
+        secrets.create(&PostParams::default(), &secret).await.unwrap();
+    }
+    bed.api::<Secret>()
+        .create(&PostParams::default(), &secret)
+        .await
+        .unwrap();
+    until_unsupported(&bed).await;
+    upgrade(&mut bed, "eu-1").await;
+    bed.until_ready("web").await;
+    assert_eq!(bed.texts("web").await, ["one", "one", "one"]);
+    let repositories: Api<GitRepository> = Api::namespaced(bed.clusters["us-1"].client(), SYSTEM);
+    let all = repositories.list(&ListParams::default()).await.unwrap().items;
+    let spec = &all
+        .iter()
+        .find(|object| object.spec.url == OVER_SSH)
+        .unwrap()
+        .spec;
+    assert_eq!(spec.secret_ref.as_ref().unwrap().name, "deploy-key");
+    assert!(
+        muster_api::features::own(true).contains("ssh"),
+        "Flux reads it too"
+    );
 }
 
 /// Where Flux applies, too: it is Flux's field.

@@ -99,6 +99,34 @@ pub enum SourceError {
         /// Why.
         why: AppRefusal,
     },
+    /// The host does not show the key that it should.
+    #[error("the host key of {url} is refused: {why}")]
+    HostKey {
+        /// The URL.
+        url: String,
+        /// What is wrong with it.
+        why: HostKeyRefusal,
+    },
+    /// The host does not let the key of the Secret in.
+    #[error("{url} refuses {key} for user {user}: {why}")]
+    KeyRefused {
+        /// The URL.
+        url: String,
+        /// Type and fingerprint of its public half.
+        key: String,
+        /// The user.
+        user: String,
+        /// What to do.
+        why: String,
+    },
+    /// The host let us in, and gives no repository.
+    #[error("{url} gives no repository: {why}; check the path, and that the key may read it")]
+    CommandFailed {
+        /// The URL.
+        url: String,
+        /// What the host said, without control characters.
+        why: String,
+    },
     /// There is no repository, or it is hidden from us.
     #[error("{url} is not there: no git repository, or the credentials do not show it")]
     RepositoryNotFound {
@@ -235,6 +263,57 @@ pub enum SourceError {
     },
 }
 
+/// Why a host is not taken for the one that is meant. Keys are named by type and fingerprint, lines are those of `known_hosts`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HostKeyRefusal {
+    /// No line is about this host.
+    #[error(
+        "known_hosts has no line for {host}, which shows {key}; compare the fingerprint, and add the line that `ssh-keyscan` prints"
+    )]
+    Unknown {
+        /// The host.
+        host: String,
+        /// The key that it shows.
+        key: String,
+    },
+    /// The lines about this host hold other keys.
+    #[error(
+        "{host} shows {key}, which is not what known_hosts has for it (line {lines}); put the new key in if the host changed it, otherwise another machine answers"
+    )]
+    Changed {
+        /// The host.
+        host: String,
+        /// The key that it shows.
+        key: String,
+        /// The lines.
+        lines: String,
+    },
+    /// The key, or the authority that signed it, is marked as revoked.
+    #[error(
+        "{host} shows {key}, which line {line} of known_hosts revokes; give the host a new key, and add it"
+    )]
+    Revoked {
+        /// The host.
+        host: String,
+        /// The key.
+        key: String,
+        /// The line.
+        line: usize,
+    },
+    /// The authority is known, but its certificate cannot be used.
+    #[error(
+        "the certificate of {host} by {authority} cannot be used: {why}; sign a new one with `ssh-keygen -s <authority> -h`"
+    )]
+    Certificate {
+        /// The host.
+        host: String,
+        /// The authority.
+        authority: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
 /// Why an entry of a repository is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -296,6 +375,9 @@ impl SourceError {
             Self::Unauthorized { .. }
             | Self::ProxyUnauthorized { .. }
             | Self::GitHubApp { .. }
+            | Self::HostKey { .. }
+            | Self::KeyRefused { .. }
+            | Self::CommandFailed { .. }
             | Self::RepositoryNotFound { .. }
             | Self::RedirectRefused { .. }
             | Self::Empty { .. }

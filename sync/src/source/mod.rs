@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 
 pub use self::clock::Clock;
-pub use self::error::{Refusal, SourceError, SourceErrorClass};
+pub use self::error::{HostKeyRefusal, Refusal, SourceError, SourceErrorClass};
 #[doc(hidden)]
 pub use self::git::Objects;
 pub use self::git::{GitOptions, GitSource};

@@ -90,7 +90,7 @@ impl fmt::Display for Want {
 /// A repository and how to enter it.
 #[derive(Clone, Default)]
 pub struct Remote {
-    /// The URL as the user wrote it; `https`, or `http` and `file` where insecure sources are allowed.
+    /// The URL as the user wrote it; `https`, `ssh`, or `http` and `file` where insecure sources are allowed.
     pub url: String,
     /// From the Secret that `secretRef` names.
     pub credentials: Option<Credentials>,
@@ -134,12 +134,13 @@ impl Remote {
     }
 }
 
-/// Credentials for one git host; never sent to another one. Keys as in Flux's Secrets.
+/// Credentials for one git host; never sent to another one. Keys as in Flux's Secrets: an `ssh` URL uses `identity`, `known_hosts` and
+/// `password`, the others what is left.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// `username`, for basic authentication.
     pub username: Option<String>,
-    /// `password`, for basic authentication.
+    /// `password`, for basic authentication; with ssh the passphrase of the key.
     pub password: Option<String>,
     /// `bearerToken`, sent as it is.
     pub bearer_token: Option<String>,
@@ -151,10 +152,14 @@ pub struct Credentials {
     pub tls_key: Option<Vec<u8>>,
     /// `githubAppID` and what goes with it.
     pub github_app: Option<GitHubApp>,
+    /// `identity`: the private key for ssh; [`Self::password`] is its passphrase.
+    pub identity: Option<Vec<u8>>,
+    /// `known_hosts`: the hosts that ssh may talk to, by their keys.
+    pub known_hosts: Option<Vec<u8>>,
 }
 
 impl Credentials {
-    /// Reads the data of a Secret. A Secret for ssh is refused by name, half a pair is an error; other keys are not ours.
+    /// Reads the data of a Secret. Half a pair is an error; other keys are not ours.
     pub fn from_secret(data: &BTreeMap<String, Vec<u8>>) -> Result<Self, SourceError> {
         let refuse = |why: &str| Err(SourceError::Credentials { why: why.to_owned() });
         let text = |key: &str| {
@@ -185,13 +190,17 @@ impl Credentials {
             tls_crt: pem("tls.crt"),
             tls_key: pem("tls.key"),
             github_app: GitHubApp::from_secret(data)?,
+            identity: pem("identity"),
+            known_hosts: pem("known_hosts"),
         };
-        if data.contains_key("identity") {
+        if read.identity.is_some() && read.known_hosts.is_none() {
             return refuse(
-                "key \"identity\" is for ssh, which is not supported; use username and password, or bearerToken",
+                "identity needs known_hosts beside it: the lines that `ssh-keyscan <host>` prints",
             );
         }
-        if read.username.is_some() != read.password.is_some() {
+        // With ssh a password alone is a passphrase.
+        let pair = read.username.is_some() == read.password.is_some();
+        if !pair && (read.username.is_some() || read.identity.is_none()) {
             return refuse("username and password go together");
         }
         if read.tls_crt.is_some() != read.tls_key.is_some() {
@@ -221,6 +230,8 @@ impl Credentials {
             self.bearer_token.as_deref().map(str::as_bytes),
             self.tls_crt.as_deref(),
             self.tls_key.as_deref(),
+            self.identity.as_deref(),
+            self.known_hosts.as_deref(),
         ];
         let mut hash = Sha256::new();
         for part in parts {
@@ -231,12 +242,22 @@ impl Credentials {
         hex(&hash.finalize())
     }
 
+    /// Whether they are for ssh and for nothing else.
+    pub(super) fn are_for_ssh(&self) -> bool {
+        let others = self.username.is_some()
+            || self.bearer_token.is_some()
+            || self.tls_crt.is_some()
+            || self.github_app.is_some();
+        self.identity.is_some() && !others
+    }
+
     /// Whether they say who we are, and not only whom to trust.
     pub(super) fn identify(&self) -> bool {
         self.username.is_some()
             || self.bearer_token.is_some()
             || self.tls_crt.is_some()
             || self.github_app.is_some()
+            || self.identity.is_some()
     }
 }
 
@@ -251,6 +272,8 @@ impl fmt::Debug for Credentials {
             ("tls.crt", self.tls_crt.is_some()),
             ("tls.key", self.tls_key.is_some()),
             ("githubAppPrivateKey", self.github_app.is_some()),
+            ("identity", self.identity.is_some()),
+            ("known_hosts", self.known_hosts.is_some()),
         ];
         let held = keys.into_iter().filter(|(_, there)| *there).map(|(key, _)| key);
         f.write_str("Credentials")?;

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use muster_api::validate::{InsecureSources, UrlError, git};
 use sha2::{Digest, Sha256};
 
 use super::SourceError;
@@ -11,13 +12,33 @@ use super::types::hex;
 /// Longest URL taken.
 const MAX_URL: usize = 2048;
 
+/// The user of an `ssh` URL that names none, as with Flux.
+const DEFAULT_USER: &str = "git";
+
+const DEFAULT_SSH_PORT: u16 = 22;
+
 /// How a repository is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Scheme {
-    /// By our own transport.
+    /// By our own transport over http and https.
     Web,
+    /// By our own transport over ssh.
+    Ssh(SshAddress),
     /// By libgit2, from this machine.
     File,
+}
+
+/// What an `ssh` URL names. Each part is free of what a shell or an option could be made of, but for the path: it is quoted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SshAddress {
+    /// `git` where the URL names none.
+    pub user: String,
+    /// In lower case; an IPv6 address without brackets.
+    pub host: String,
+    /// 22 where the URL names none.
+    pub port: u16,
+    /// Decoded; begins with a slash.
+    pub path: String,
 }
 
 /// A URL that was checked.
@@ -49,7 +70,10 @@ impl GitUrl {
             return Err(invalid("it holds a space, quote, backslash or control character"));
         }
         let Some((scheme, rest)) = url.split_once("://") else {
-            return Err(scheme_refused(&shown, if url.contains('@') { "ssh" } else { "" }));
+            return Err(match git::url(url, InsecureSources::Refused) {
+                Err(error @ UrlError::ShortForm(_)) => invalid(&error.to_string()),
+                _ => scheme_refused(&shown, ""),
+            });
         };
         if rest.starts_with('/') && scheme != "file" {
             return Err(invalid("it names no host"));
@@ -68,6 +92,7 @@ impl GitUrl {
             "https" => Ok(Self::web(&parsed)),
             "http" if allow_insecure => Ok(Self::web(&parsed)),
             "file" if allow_insecure => Self::file(&parsed, &invalid),
+            "ssh" => Self::ssh(&parsed).map_err(|why| invalid(&why)),
             "http" | "file" => Err(SourceError::SchemeRefused {
                 url: shown,
                 scheme: scheme.to_owned(),
@@ -77,9 +102,22 @@ impl GitUrl {
         }
     }
 
-    /// Whether it is reached by our own transport.
+    /// Whether it is reached over http or https.
     pub fn is_web(&self) -> bool {
         self.scheme == Scheme::Web
+    }
+
+    /// Whether it is on this machine.
+    pub fn is_file(&self) -> bool {
+        self.scheme == Scheme::File
+    }
+
+    /// What an `ssh` URL names.
+    pub fn ssh_address(&self) -> Option<&SshAddress> {
+        match &self.scheme {
+            Scheme::Ssh(address) => Some(address),
+            Scheme::Web | Scheme::File => None,
+        }
     }
 
     /// Whether what is sent there could be read on its way: by `http`, to another machine.
@@ -122,6 +160,55 @@ impl GitUrl {
         }
     }
 
+    fn ssh(parsed: &reqwest::Url) -> Result<Self, String> {
+        let plain = |text: &str| {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            text.chars().all(allowed) && !text.starts_with(['-', '.'])
+        };
+        let user = match parsed.username() {
+            "" => DEFAULT_USER,
+            user if plain(user) => user,
+            _ => return Err("its user may hold letters, digits, dots, hyphens and underscores".to_owned()),
+        };
+        let written = parsed.host_str().unwrap_or_default().to_ascii_lowercase();
+        let host = written.trim_matches(['[', ']']);
+        if host.is_empty() {
+            return Err("it names no host".to_owned());
+        }
+        if !plain(host) && host.parse::<IpAddr>().is_err() {
+            return Err("its host may hold letters, digits, dots, hyphens and underscores".to_owned());
+        }
+        let port = match parsed.port() {
+            None => DEFAULT_SSH_PORT,
+            Some(0) => return Err("port 0 is none".to_owned()),
+            Some(port) => port,
+        };
+        let encoded = parsed.path().trim_end_matches('/');
+        let path = percent_encoding::percent_decode_str(encoded).decode_utf8();
+        let path = path.map_err(|_| "its path is not UTF-8".to_owned())?;
+        if path.is_empty() {
+            return Err("it names no repository: write ssh://git@host/path".to_owned());
+        }
+        if path.chars().any(char::is_control) {
+            return Err("its path holds a control character".to_owned());
+        }
+        let shown_port = if port == DEFAULT_SSH_PORT {
+            String::new()
+        } else {
+            format!(":{port}")
+        };
+        Ok(Self {
+            text: format!("ssh://{user}@{written}{shown_port}{encoded}"),
+            host: format!("{host}:{port}"),
+            scheme: Scheme::Ssh(SshAddress {
+                user: user.to_owned(),
+                host: host.to_owned(),
+                port,
+                path: path.into_owned(),
+            }),
+        })
+    }
+
     fn file(parsed: &reqwest::Url, invalid: &impl Fn(&str) -> SourceError) -> Result<Self, SourceError> {
         if parsed.host_str().is_some_and(|host| !host.is_empty()) {
             return Err(invalid("a file url has three slashes: file:///path"));
@@ -157,9 +244,9 @@ fn scheme_refused(shown: &str, scheme: &str) -> SourceError {
         url: shown.to_owned(),
         scheme: scheme.to_owned(),
         next: if scheme.contains("ssh") {
-            "ssh is not supported yet, use https"
+            "write ssh://git@host/path"
         } else {
-            "use https"
+            "use https or ssh"
         },
     }
 }
@@ -180,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn only_https_unless_insecure_is_allowed() {
+    fn only_https_and_ssh_unless_insecure_is_allowed() {
         let cases: &[(&str, bool, Result<&str, &str>)] = &[
             (
                 "https://git.example.com/team/app.git",
@@ -211,12 +298,38 @@ mod tests {
             ("file:///srv/git/x", false, Err("scheme \"file\" is refused")),
             ("file:///srv/git/x", true, Ok("file:///srv/git/x")),
             ("file://host/srv/git/x", true, Err("three slashes")),
-            ("ssh://git@example.com/x", true, Err("ssh is not supported yet")),
-            ("ssh://-oProxyCommand=x/y", true, Err("ssh is not supported yet")),
+            (
+                "ssh://Git.Example.com/team/app/",
+                false,
+                Ok("ssh://git@git.example.com/team/app"),
+            ),
+            (
+                "ssh://ann@example.com:22/x.git",
+                false,
+                Ok("ssh://ann@example.com/x.git"),
+            ),
+            ("ssh://git@[::1]:2222/x", false, Ok("ssh://git@[::1]:2222/x")),
+            ("ssh://git@example.com", false, Err("it names no repository")),
+            ("ssh://git@example.com:0/x", false, Err("port 0")),
+            (
+                "ssh://git:hunter2@example.com/x",
+                false,
+                Err("Secret that secretRef names"),
+            ),
+            ("ssh://-oProxyCommand=x/y", true, Err("its host may hold")),
+            ("ssh://-l@example.com/y", true, Err("its user may hold")),
+            ("ssh://git@example.com/a%0Ab", true, Err("control character")),
+            ("ssh://git@example.com/a%FF", true, Err("not UTF-8")),
+            ("git+ssh://example.com/x", true, Err("write ssh://git@host/path")),
             (
                 "git@example.com:team/app.git",
                 true,
-                Err("ssh is not supported yet"),
+                Err("write ssh://git@example.com/team/app.git"),
+            ),
+            (
+                "hunter2@example.com:/team/app.git",
+                true,
+                Err("write ssh://<user>@example.com/team/app.git"),
             ),
             ("git://example.com/x", true, Err("scheme \"git\" is refused")),
             ("ext::sh -c id", true, Err("space")),
@@ -247,6 +360,7 @@ mod tests {
             "ssh://hunter2@example.com",
             "https://a:hunter2@b@c/x y",
             "a:hunter2@example.com:x",
+            "hunter2@example.com:x",
             "https://example.com/x?token=hunter2",
             "https://example.com/x?a=@hunter2",
             "https://example.com/x#hunter2",

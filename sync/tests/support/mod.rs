@@ -7,3 +7,5 @@ pub mod git_server;
 pub mod hostile;
 pub mod proxy;
 pub mod repo;
+pub mod ssh_server;
+pub mod sshd;

@@ -89,7 +89,14 @@ pub fn url_of(text: &str) -> Result<Url, String> {
 /// A repository as it is compared: modules may write it with or without what means nothing.
 pub fn normal(repository: &str) -> String {
     let text = repository.trim_end_matches('/');
-    text.strip_suffix(".git").unwrap_or(text).to_ascii_lowercase()
+    let text = text.strip_suffix(".git").unwrap_or(text).to_ascii_lowercase();
+    // Over ssh it is the same repository: user and port belong to the way.
+    let Some((authority, path)) = text.strip_prefix("ssh://").and_then(|rest| rest.split_once('/')) else {
+        return text;
+    };
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host = host.split_once(':').map_or(host, |(host, _)| host);
+    format!("https://{host}/{path}")
 }
 
 /// A link with places for what it is about; unknown ones are mistakes.

@@ -56,6 +56,8 @@ receivers:
     );
     assert!(!chat.modules.matches(&[].into()));
     assert!(github.is_about("https://github.com/Acme/fleet"));
+    assert!(github.is_about("ssh://git@github.com:22/acme/fleet.git"));
+    assert!(!github.is_about("ssh://git@github.com/acme/fleet2"));
     assert!(!github.is_about("https://github.com/acme/fleet2"));
 }
 

@@ -100,7 +100,7 @@ impl Job {
     fn plans(&self, name: Option<String>, commit: Oid, heads: &[Head], gives_hashes: bool) -> Vec<Plan> {
         let mut plans = Vec::new();
         // libgit2 cannot leave out history on this machine.
-        if self.url.is_web() {
+        if !self.url.is_file() {
             let tip = heads.iter().find(|head| head.id == commit);
             if name.is_none() && gives_hashes {
                 plans.push(Plan::alone(&commit.to_string()));
@@ -261,7 +261,7 @@ impl Job {
     /// What libgit2 says where we know no better.
     fn failed(&self, error: &git2::Error) -> SourceError {
         let url = self.url.text.clone();
-        if !self.url.is_web() && error.code() == ErrorCode::NotFound {
+        if self.url.is_file() && error.code() == ErrorCode::NotFound {
             return SourceError::RepositoryNotFound { url };
         }
         let missing = self.url.file_path().is_some_and(|path| !path.exists());

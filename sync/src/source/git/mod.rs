@@ -115,7 +115,14 @@ impl GitSource {
     }
 
     fn url(&self, remote: &Remote) -> Result<GitUrl, SourceError> {
-        GitUrl::parse(&remote.url, self.options.allow_insecure)
+        let url = GitUrl::parse(&remote.url, self.options.allow_insecure)?;
+        if remote.proxy.is_some() && url.ssh_address().is_some() {
+            return Err(SourceError::Unsupported {
+                what: format!("proxySecretRef for {}", url.text),
+                next: "remove it, or use the https address",
+            });
+        }
+        Ok(url)
     }
 
     fn deadline(&self, remote: &Remote) -> Deadline {

@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -15,6 +16,7 @@ use super::super::github::{self, Tokens};
 use super::super::url::GitUrl;
 use super::super::{Credentials, Limits, SourceError};
 use super::client::{LeftHost, client};
+use super::ssh::{Login, Session};
 use super::{CURRENT, Exchange, REFERENCES};
 use crate::proxy::{self, Proxies, Proxy};
 
@@ -31,6 +33,10 @@ pub(in super::super) struct Context {
     proxies: Proxies,
     tokens: Arc<Tokens>,
     clock: Clock,
+    /// For a repository that is reached over ssh.
+    login: Option<Arc<Login>>,
+    /// A connection over ssh on which nothing was asked for yet.
+    parked: Mutex<Option<Session>>,
     limits: Limits,
     deadline: Deadline,
     received: AtomicU64,
@@ -53,6 +59,20 @@ impl Context {
                 why: "they would go over http, where anybody can read them; use https".to_owned(),
             });
         }
+        if url.is_web() && credentials.as_ref().is_some_and(Credentials::are_for_ssh) {
+            return Err(SourceError::Credentials {
+                why: "key \"identity\" is for ssh; write the url as ssh://git@host/path, or use username and password".to_owned(),
+            });
+        }
+        let login = match url.ssh_address() {
+            Some(address) => Some(Arc::new(Login::new(
+                &url.text,
+                address,
+                credentials.as_ref(),
+                clock.now(),
+            )?)),
+            None => None,
+        };
         let client = if url.is_web() {
             Some(client(credentials.as_ref(), &proxies)?)
         } else {
@@ -66,6 +86,8 @@ impl Context {
             proxies,
             tokens,
             clock,
+            login,
+            parked: Mutex::default(),
             limits,
             deadline,
             received: AtomicU64::new(0),
@@ -140,7 +162,7 @@ impl Context {
         })
     }
 
-    fn check_references(&self, bytes: u64) -> Result<(), SourceError> {
+    pub(super) fn check_references(&self, bytes: u64) -> Result<(), SourceError> {
         if bytes <= self.limits.reference_bytes {
             return Ok(());
         }
@@ -152,8 +174,24 @@ impl Context {
         })
     }
 
-    fn timeout(&self, phase: &'static str) -> SourceError {
+    pub(super) fn timeout(&self, phase: &'static str) -> SourceError {
         self.deadline.timeout(&self.url.text, phase)
+    }
+
+    pub(super) fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+
+    /// What is left of the time of the whole operation.
+    pub(super) fn remaining(&self) -> Duration {
+        self.deadline.remaining()
+    }
+
+    pub(super) fn unreachable(&self, why: String) -> SourceError {
+        SourceError::Unreachable {
+            url: self.url.text.clone(),
+            why,
+        }
     }
 
     /// Remembers the first failure; what follows is its consequence.
@@ -186,15 +224,43 @@ impl Context {
             text.extend_from_slice(&buffer[..read]);
             self.check_references(text.len() as u64)?;
         }
+        self.keep_references(text.into())
+    }
+
+    /// Keeps what the server offers.
+    fn keep_references(&self, text: Bytes) -> Result<Bytes, SourceError> {
         if capabilities(&text).any(|capability| capability == b"object-format=sha256") {
             return Err(SourceError::Unsupported {
                 what: format!("the SHA-256 repository {}", self.url.text),
                 next: "run Flux in this cluster for it",
             });
         }
-        let text = Bytes::from(text);
         *self.references.lock() = Some(text.clone());
         Ok(text)
+    }
+
+    /// A connection over ssh on which nothing was asked for yet, and what the server offers on it.
+    pub(super) fn connection(&self) -> Result<(Session, Bytes), SourceError> {
+        let known = self.references.lock().clone();
+        if let (Some(session), Some(references)) = (self.parked.lock().take(), known) {
+            return Ok((session, references));
+        }
+        let Some(login) = &self.login else {
+            return Err(self.protocol("it is no ssh address".to_owned()));
+        };
+        let mut session = Session::open(self, login)?;
+        let references = session.references(self)?;
+        Ok((session, self.keep_references(references)?))
+    }
+
+    /// Keeps a connection on which nothing was asked for yet.
+    pub(super) fn park(&self, session: Session) {
+        *self.parked.lock() = Some(session);
+    }
+
+    /// Counts what came.
+    pub(super) fn count(&self, read: usize) -> Result<(), SourceError> {
+        self.check_bytes(self.received.fetch_add(read as u64, Ordering::Relaxed) + read as u64)
     }
 
     /// Reads on in an answer, within the deadline and the limit of bytes.
@@ -207,7 +273,7 @@ impl Context {
                 self.protocol(format!("the answer broke off: {error}"))
             }
         })?;
-        self.check_bytes(self.received.fetch_add(read as u64, Ordering::Relaxed) + read as u64)?;
+        self.count(read)?;
         Ok(read)
     }
 

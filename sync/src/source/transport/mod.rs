@@ -1,15 +1,16 @@
-//! How libgit2 reaches `http` and `https`: through one TLS stack, one deadline, one count of bytes.
+//! How libgit2 reaches `http`, `https` and `ssh`: through one TLS stack, one deadline, one count of bytes.
 //!
 //! libgit2 is built without TLS and without ssh. It hands each exchange of the smart protocol to [`Web`], which carries it out with
 //! reqwest: the deadline is that of the whole operation (a server that drips does not extend it), received bytes are counted,
 //! redirects stay on the host, credentials go nowhere else, packs are looked through before libgit2 gets them. libgit2 makes
 //! transports by a function that is registered once for the process; the context of the fetch reaches it by a thread-local around
-//! the blocking call ([`Context::enter`]).
+//! the blocking call ([`Context::enter`]). `ssh` is in [`ssh`], with the same context.
 //!
 //! This is the one file of the house with `unsafe`: libgit2 keeps its list of transports and its settings without a lock.
 
 mod client;
 mod context;
+mod ssh;
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
@@ -71,11 +72,23 @@ fn register() -> Result<(), git2::Error> {
             git2::transport::register(scheme, |remote| Transport::smart(remote, true, Web::current()?))
         }?;
     }
-    Ok(())
+    // SAFETY: as above.
+    unsafe {
+        git2::transport::register("ssh", |remote| {
+            Transport::smart(remote, false, ssh::Shell::current()?)
+        })
+    }
 }
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Context>>> = const { RefCell::new(None) };
+}
+
+/// The context of the fetch that this thread is in.
+fn current() -> Result<Arc<Context>, git2::Error> {
+    CURRENT
+        .with_borrow(Clone::clone)
+        .ok_or_else(|| git2::Error::new(ErrorCode::GenericError, ErrorClass::Net, "no fetch is under way"))
 }
 
 /// One exchange of the smart protocol.
@@ -98,10 +111,7 @@ struct Web(Arc<Context>);
 
 impl Web {
     fn current() -> Result<Self, git2::Error> {
-        let current = CURRENT.with_borrow(Clone::clone);
-        current.map(Self).ok_or_else(|| {
-            git2::Error::new(ErrorCode::GenericError, ErrorClass::Net, "no fetch is under way")
-        })
+        current().map(Self)
     }
 }
 

@@ -1,0 +1,254 @@
+//! OpenSSH's own server on loopback, with git's own `upload-pack` behind it.
+//!
+//! `.ci/sshd` fetches it from Debian into `target/sshd`; `MUSTER_SSHD` names another one. It runs as the current user. A root without a
+//! user `sshd` cannot run it so: then it runs as an unprivileged user of a passwd file of its own.
+
+use std::fmt::Write as _;
+use std::fs::Permissions;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// User and group that a root's server runs as.
+const NOBODY: &str = "65534";
+
+/// Far more than it takes to start.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Kinds of host keys, by the names of their files.
+pub const HOST_KEYS: [(&str, &str); 3] = [("ed25519", "256"), ("ecdsa", "256"), ("rsa", "2048")];
+
+/// A server that ends when it is dropped.
+pub struct Sshd {
+    child: Child,
+    folder: TempDir,
+    port: u16,
+    user: String,
+    log: mpsc::Receiver<String>,
+}
+
+/// How a server is configured.
+#[derive(Default, Clone, Copy)]
+pub struct Setup<'a> {
+    /// Lines of the keys that are let in.
+    pub authorized: &'a [String],
+    /// Signs a certificate for the ed25519 key of the host: with `ssh-keygen`'s options for names and time.
+    pub authority: Option<(&'a Path, &'a [&'a str])>,
+    /// More lines for its configuration.
+    pub more: &'a str,
+}
+
+/// The program, and the folder that its packages were unpacked into.
+fn program() -> Option<(PathBuf, Option<PathBuf>)> {
+    if let Some(named) = std::env::var_os("MUSTER_SSHD") {
+        return Some((named.into(), None));
+    }
+    let binary = std::env::current_exe().unwrap();
+    let unpacked = binary.ancestors().nth(3).unwrap().join("sshd");
+    let fetched = unpacked.join("usr/sbin/sshd");
+    if fetched.is_file() {
+        return Some((fetched, Some(unpacked)));
+    }
+    let installed = PathBuf::from("/usr/sbin/sshd");
+    installed.is_file().then_some((installed, None))
+}
+
+/// Runs `ssh-keygen`; its output.
+pub fn keygen(arguments: &[&str]) -> String {
+    let output = Command::new("ssh-keygen")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ssh-keygen {arguments:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Makes a key; the file of its private half.
+pub fn key(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
+    let file = folder.join(name);
+    let mut arguments = vec!["-q", "-C", name, "-f", file.to_str().unwrap()];
+    arguments.extend(options);
+    keygen(&arguments);
+    file
+}
+
+/// The public half of a key, as a line.
+pub fn public(file: &Path) -> String {
+    std::fs::read_to_string(file.with_extension("pub"))
+        .unwrap()
+        .trim()
+        .to_owned()
+}
+
+/// What `id` says about the current user.
+fn id(option: &str) -> String {
+    let output = Command::new("id").arg(option).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Makes the keys of the host and the configuration.
+fn configure(folder: &Path, setup: &Setup<'_>) {
+    // Another user reads it where root runs the tests; there is no secret in it but keys of this test.
+    std::fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    let mut text = format!(
+        "ListenAddress 127.0.0.1\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n\
+         KbdInteractiveAuthentication no\nAuthorizedKeysFile {}\n\
+         SetEnv GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=*\n{}\n",
+        folder.join("authorized").display(),
+        setup.more
+    );
+    let root = id("-u") == "0";
+    for (kind, bits) in HOST_KEYS {
+        let file = key(folder, kind, &["-t", kind, "-b", bits, "-N", ""]);
+        if root {
+            std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        }
+        writeln!(text, "HostKey {}", file.display()).unwrap();
+    }
+    if let Some((authority, options)) = setup.authority {
+        let public = folder.join("ed25519.pub");
+        let mut arguments = vec!["-q", "-s", authority.to_str().unwrap(), "-I", "host", "-h"];
+        arguments.extend(options);
+        arguments.push(public.to_str().unwrap());
+        keygen(&arguments);
+        writeln!(
+            text,
+            "HostCertificate {}",
+            folder.join("ed25519-cert.pub").display()
+        )
+        .unwrap();
+    }
+    std::fs::write(folder.join("config"), text).unwrap();
+    std::fs::write(folder.join("authorized"), setup.authorized.join("\n")).unwrap();
+    std::fs::write(
+        folder.join("passwd"),
+        format!("git:x:{NOBODY}:{NOBODY}::/:/bin/sh\n"),
+    )
+    .unwrap();
+    std::fs::write(folder.join("group"), format!("git:x:{NOBODY}:\n")).unwrap();
+}
+
+fn command(program: &Path, unpacked: Option<&Path>, folder: &Path, root: bool) -> Command {
+    let mut command = if root {
+        let mut command = Command::new("setpriv");
+        let (user, group) = (format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"));
+        command.args([&user, &group, "--clear-groups"]).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    if let Some(unpacked) = unpacked {
+        let libraries = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|path| unpacked.join(path));
+        command.env("LD_LIBRARY_PATH", std::env::join_paths(&libraries).unwrap());
+        if root {
+            command
+                .env("LD_PRELOAD", libraries[0].join("libnss_wrapper.so"))
+                .env("NSS_WRAPPER_PASSWD", folder.join("passwd"))
+                .env("NSS_WRAPPER_GROUP", folder.join("group"));
+        }
+    }
+    command
+        .args(["-D", "-e", "-f"])
+        .arg(folder.join("config"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    command
+}
+
+impl Sshd {
+    /// Starts it; none, and a line that says so, where it cannot be had.
+    pub fn start(setup: &Setup<'_>) -> Option<Self> {
+        let keygen = Command::new("ssh-keygen").arg("-?").output().is_ok();
+        let Some((program, unpacked)) = program().filter(|_| keygen) else {
+            println!("not made: sshd (.ci/sshd fetches it; ssh-keygen is needed too)");
+            return None;
+        };
+        let root = id("-u") == "0";
+        if root && unpacked.is_none() {
+            println!("not made: sshd (root needs the packages that .ci/sshd fetches)");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        configure(folder.path(), setup);
+        // Another process may take the port between finding and using it.
+        let (child, port, log) = (0..5)
+            .find_map(|_| listen(command(&program, unpacked.as_deref(), folder.path(), root)))
+            .unwrap();
+        Some(Self {
+            child,
+            folder,
+            port,
+            user: if root { "git".to_owned() } else { id("-un") },
+            log,
+        })
+    }
+
+    /// The address of a repository, by its path.
+    pub fn url(&self, path: &str) -> String {
+        format!("ssh://{}@localhost:{}{path}", self.user, self.port)
+    }
+
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The public half of a host key.
+    pub fn host_key(&self, kind: &str) -> String {
+        public(&self.folder.path().join(kind))
+    }
+
+    /// `known_hosts` with these keys of the host.
+    pub fn known_hosts(&self, kinds: &[&str]) -> String {
+        kinds.iter().fold(String::new(), |mut text, kind| {
+            writeln!(text, "[localhost]:{} {}", self.port, self.host_key(kind)).unwrap();
+            text
+        })
+    }
+
+    /// What it has logged since the last time.
+    pub fn log(&self) -> Vec<String> {
+        self.log.try_iter().collect()
+    }
+}
+
+/// Starts it on a free port, and waits until it listens.
+fn listen(mut command: Command) -> Option<(Child, u16, mpsc::Receiver<String>)> {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let mut child = command.args(["-p", &port.to_string()]).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (sender, log) = mpsc::channel();
+    std::thread::spawn(move || lines.map_while(Result::ok).all(|line| sender.send(line).is_ok()));
+    while let Ok(line) = log.recv_timeout(PATIENCE) {
+        if line.starts_with("Server listening on") {
+            return Some((child, port, log));
+        }
+        println!("sshd: {line}");
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    None
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
