@@ -153,6 +153,8 @@ words! {
         WebhookUnavailable,
         /// The source cannot be read.
         SourceNotReady,
+        /// The version is not signed by a key that is trusted.
+        VerificationFailed,
         /// The stage waits for an approval.
         WaitingApproval,
         /// The stage waits for a gate.
@@ -259,6 +261,8 @@ words! {
         TagMoved,
         /// The source cannot be read.
         SourceNotReady,
+        /// The version is not signed by a key that is trusted.
+        VerificationFailed,
         /// A spec cannot be acted on.
         InvalidSpec,
         /// A cluster was withdrawn from.
@@ -362,6 +366,7 @@ const CODES: &[Reason] = &[
     Reason::WebhookUnavailable,
     Reason::AlreadyNewer,
     Reason::RollingOut,
+    Reason::VerificationFailed,
 ];
 
 impl Reason {
@@ -429,6 +434,7 @@ impl Reason {
             | Self::DisruptionsBlocked
             | Self::WebhookUnavailable
             | Self::SourceNotReady
+            | Self::VerificationFailed
             | Self::WaitingApproval
             | Self::WaitingGate
             | Self::WaitingStage

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use muster_sync::source::{AppRefusal, CommitId, Credentials, Refusal, Remote, SourceError};
+use muster_sync::source::{AppRefusal, CommitId, Credentials, Refusal, Remote, SourceError, Unverified};
 
 const URL: &str = "https://git.example.com/fleet";
 const COMMIT: &str = "0123456789012345678901234567890123456789";
@@ -144,7 +144,51 @@ fn all() -> Vec<SourceError> {
         path: "deploy/a.yaml".to_owned(),
         why,
     }));
+    all.push(SourceError::VerificationKeys {
+        why: "key \"a.pub\" is not text".to_owned(),
+    });
+    all.extend(unverified().map(|why| SourceError::VerificationFailed {
+        url: URL.to_owned(),
+        what: "tag \"v1\"".to_owned(),
+        why,
+    }));
     all
+}
+
+fn unverified() -> [Unverified; 20] {
+    let key = || "ssh key SHA256:abc".to_owned();
+    let at = jiff::Timestamp::UNIX_EPOCH;
+    [
+        Unverified::Unsigned,
+        Unverified::Lightweight,
+        Unverified::NoTag,
+        Unverified::Renamed("v0".to_owned()),
+        Unverified::OtherCommit {
+            signed: format!("commit {COMMIT}"),
+            used: COMMIT.replace('0', "1"),
+        },
+        Unverified::NotOfACommit("tag".to_owned()),
+        Unverified::Malformed("an object whose headers cannot be read"),
+        Unverified::Broken("text follows it"),
+        Unverified::Several,
+        Unverified::Unsupported("X.509"),
+        Unverified::UnknownKey(key()),
+        Unverified::Bad(key()),
+        Unverified::Weak("SHA-1".to_owned()),
+        Unverified::ExpiredSignature(at),
+        Unverified::ExpiredKey { key: key(), at },
+        Unverified::EarlyKey { key: key(), at },
+        Unverified::Revoked(key()),
+        Unverified::NotForSigning {
+            key: key(),
+            why: "is not for signing",
+        },
+        Unverified::WrongTime {
+            at,
+            why: "in the future",
+        },
+        Unverified::Namespace("file".to_owned()),
+    ]
 }
 
 /// The place of a variant among all: a new one does not compile until it stands here, and fails until it stands in `all`.
@@ -187,13 +231,36 @@ fn place(error: &SourceError) -> usize {
             Refusal::Twice => 30,
             Refusal::UnknownMode(_) => 31,
         },
+        SourceError::VerificationKeys { .. } => 35,
+        SourceError::VerificationFailed { why, .. } => match why {
+            Unverified::Unsigned => 36,
+            Unverified::Lightweight => 37,
+            Unverified::NoTag => 38,
+            Unverified::Renamed(_) => 39,
+            Unverified::OtherCommit { .. } => 40,
+            Unverified::NotOfACommit(_) => 41,
+            Unverified::Malformed(_) => 42,
+            Unverified::Broken(_) => 43,
+            Unverified::Several => 44,
+            Unverified::Unsupported(_) => 45,
+            Unverified::UnknownKey(_) => 46,
+            Unverified::Bad(_) => 47,
+            Unverified::Weak(_) => 48,
+            Unverified::ExpiredSignature(_) => 49,
+            Unverified::ExpiredKey { .. } => 50,
+            Unverified::EarlyKey { .. } => 51,
+            Unverified::Revoked(_) => 52,
+            Unverified::NotForSigning { .. } => 53,
+            Unverified::WrongTime { .. } => 54,
+            Unverified::Namespace(_) => 55,
+        },
     }
 }
 
 #[test]
 fn errors_say_what_where_and_what_next() {
     let places: BTreeSet<usize> = all().iter().map(place).collect();
-    assert_eq!(places, (0..35).collect());
+    assert_eq!(places, (0..56).collect());
     let mut shown = String::new();
     for error in all() {
         writeln!(shown, "{:?}: {error}", error.class()).unwrap();
