@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn what_is_not_supported_is_refused_by_its_name() {
         check(
-            json!({"url": "https://git.test/r", "interval": "10m", "provider": "github", "recurseSubmodules": true}),
+            json!({"url": "https://git.test/r", "interval": "10m", "provider": "azure", "recurseSubmodules": true}),
             None,
             None,
             "Unsupported: spec.provider, spec.recurseSubmodules cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",

@@ -199,7 +199,7 @@ async fn what_is_refused_is_stalled_by_name_and_keeps_what_it_has() {
         ("include", json!([{"repository": {"name": "x"}}])),
         ("recurseSubmodules", json!(true)),
         ("sparseCheckout", json!(["x"])),
-        ("provider", json!("github")),
+        ("provider", json!("azure")),
         ("serviceAccountName", json!("x")),
         ("gitImplementation", json!("libgit2")),
         ("ref", json!({"semver": ">=1.0.0"})),
