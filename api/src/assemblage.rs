@@ -81,6 +81,7 @@ pub const TOKEN_NEVER_FALLS: &str = "a row's token never falls";
     },
     { "rule": "!has(self.withdraw) || !has(self.source)", "message": "a row that is to be withdrawn has no source" },
     { "rule": "has(self.source) || !has(self.__package__)", "message": "a row with a package needs a source" },
+    { "rule": "!has(self.source) || !has(self.source.git.verify)", "message": "verify stands in the source of a Module: a row has a commit that was verified" },
 ], "x-kubernetes-map-type" = "atomic"))]
 // A row is written as a whole: that the API server tracks a manager for each field of each row would be a third of the object.
 pub struct SyncRow {

@@ -13,7 +13,7 @@ use crate::{
     kind::kind,
     rollout::Rollout,
     schema,
-    sync::{Binding, Sync},
+    sync::{Binding, Sync, VerifyMode},
 };
 
 kind! {
@@ -220,6 +220,23 @@ pub struct SourceStatus {
     /// When the commit was resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetched_at: Option<Time>,
+    /// What its signature was verified by, where the module asks for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<VerifiedBy>,
+}
+
+/// What a version was verified by, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VerifiedBy {
+    /// What is signed.
+    pub mode: VerifyMode,
+    /// The Secret that the keys came from.
+    #[schemars(length(max = schema::MAX_NAME))]
+    pub secret: String,
+    /// The kind and the fingerprint of the key that signed it.
+    #[schemars(length(max = 256))]
+    pub signer: String,
 }
 
 /// The clusters of a module in numbers.

@@ -153,6 +153,8 @@ words! {
         WebhookUnavailable,
         /// The source cannot be read.
         SourceNotReady,
+        /// The version is not signed by a key that is trusted.
+        VerificationFailed,
         /// The stage waits for an approval.
         WaitingApproval,
         /// The stage waits for a gate.
@@ -261,6 +263,8 @@ words! {
         TagMoved,
         /// The source cannot be read.
         SourceNotReady,
+        /// The version is not signed by a key that is trusted.
+        VerificationFailed,
         /// A spec cannot be acted on.
         InvalidSpec,
         /// A cluster was withdrawn from.
@@ -364,6 +368,7 @@ const CODES: &[Reason] = &[
     Reason::WebhookUnavailable,
     Reason::AlreadyNewer,
     Reason::RollingOut,
+    Reason::VerificationFailed,
 ];
 
 impl Reason {
@@ -431,6 +436,7 @@ impl Reason {
             | Self::DisruptionsBlocked
             | Self::WebhookUnavailable
             | Self::SourceNotReady
+            | Self::VerificationFailed
             | Self::WaitingApproval
             | Self::WaitingGate
             | Self::WaitingStage

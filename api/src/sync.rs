@@ -34,6 +34,9 @@ pub struct Source {
 /// A git repository at an exact state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    { "rule": "!has(self.verify) || self.verify.mode != 'Tag' || has(self.version.tag)", "message": "verify.mode Tag needs version.tag: a commit has no tag, use mode Commit", "fieldPath": ".verify.mode" },
+]))]
 pub struct GitSource {
     /// The repository: https://host/path, or ssh://user@host/path with a secretRef; http and file only where the controller allows insecure sources.
     #[schemars(length(min = 1, max = schema::MAX_URL))]
@@ -46,6 +49,38 @@ pub struct GitSource {
     /// A Secret of this namespace that names the HTTP proxy which leads to the repository (Flux's keys address, username, password). Its host must be one of --proxy-hosts. The downstream cluster needs a Secret of the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_secret_ref: Option<LocalReference>,
+    /// By whom the version must be signed before it is pinned. It is verified in the management cluster, once; clusters get the pinned commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
+}
+
+/// By whom a version must be signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Verify {
+    /// What must be signed.
+    pub mode: VerifyMode,
+    /// A Secret of this namespace with the public keys that are trusted: armored OpenPGP keys under any names; OpenSSH public keys, or lines of an allowed_signers file, under names that end in .pub or are allowed_signers.
+    pub secret_ref: LocalReference,
+}
+
+/// What must be signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum VerifyMode {
+    /// The tag: it must be annotated, name itself as version.tag does, and be of the commit that is used.
+    Tag,
+    /// The commit.
+    Commit,
+}
+
+impl VerifyMode {
+    /// The word in specs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tag => "Tag",
+            Self::Commit => "Commit",
+        }
+    }
 }
 
 /// An exact state of a repository: exactly one of tag and commit.

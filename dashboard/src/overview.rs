@@ -86,6 +86,7 @@ fn needs_person(cell: &Cell) -> bool {
                     | Reason::Paused
                     | Reason::WaitingApproval
                     | Reason::SourceNotReady
+                    | Reason::VerificationFailed
             )
         }),
         Shape::Updating | Shape::Unknown | Shape::Held | Shape::Ready | Shape::NotSelected => false,

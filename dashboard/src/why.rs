@@ -322,6 +322,7 @@ fn remedy_rank(cell: &Cell) -> u8 {
                 | Reason::KnownBad
                 | Reason::Aborted
                 | Reason::SourceNotReady
+                | Reason::VerificationFailed
                 | Reason::WithdrawalHeld
                 | Reason::DependencyBehind
                 | Reason::WindowInvalid
@@ -432,6 +433,10 @@ pub fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)
         ),
         (_, Some(Reason::SourceNotReady)) => without(format!(
             "see that {} is in the repository, or name another version; it is looked for again by itself",
+            module.version
+        )),
+        (_, Some(Reason::VerificationFailed)) => without(format!(
+            "have {} signed by a key that is trusted, or name another version; it is verified again by itself",
             module.version
         )),
         (Shape::WaitsForYou, _) => Some((

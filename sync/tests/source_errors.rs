@@ -12,7 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use muster_sync::source::{AppRefusal, CommitId, Credentials, HostKeyRefusal, Refusal, Remote, SourceError};
+use muster_sync::source::{
+    AppRefusal, CommitId, Credentials, HostKeyRefusal, Refusal, Remote, SourceError, Unverified,
+};
 
 const URL: &str = "https://git.example.com/fleet";
 const COMMIT: &str = "0123456789012345678901234567890123456789";
@@ -145,6 +147,14 @@ fn all() -> Vec<SourceError> {
         path: "deploy/a.yaml".to_owned(),
         why,
     }));
+    all.push(SourceError::VerificationKeys {
+        why: "key \"a.pub\" is not text".to_owned(),
+    });
+    all.extend(unverified().map(|why| SourceError::VerificationFailed {
+        url: URL.to_owned(),
+        what: "tag \"v1\"".to_owned(),
+        why,
+    }));
     all
 }
 
@@ -189,6 +199,42 @@ fn of_ssh() -> Vec<SourceError> {
         why,
     }));
     all
+}
+
+fn unverified() -> [Unverified; 20] {
+    let key = || "ssh key SHA256:abc".to_owned();
+    let at = jiff::Timestamp::UNIX_EPOCH;
+    [
+        Unverified::Unsigned,
+        Unverified::Lightweight,
+        Unverified::NoTag,
+        Unverified::Renamed("v0".to_owned()),
+        Unverified::OtherCommit {
+            signed: format!("commit {COMMIT}"),
+            used: COMMIT.replace('0', "1"),
+        },
+        Unverified::NotOfACommit("tag".to_owned()),
+        Unverified::Malformed("an object whose headers cannot be read"),
+        Unverified::Broken("text follows it"),
+        Unverified::Several,
+        Unverified::Unsupported("X.509"),
+        Unverified::UnknownKey(key()),
+        Unverified::Bad(key()),
+        Unverified::Weak("SHA-1".to_owned()),
+        Unverified::ExpiredSignature(at),
+        Unverified::ExpiredKey { key: key(), at },
+        Unverified::EarlyKey { key: key(), at },
+        Unverified::Revoked(key()),
+        Unverified::NotForSigning {
+            key: key(),
+            why: "is not for signing",
+        },
+        Unverified::WrongTime {
+            at,
+            why: "in the future",
+        },
+        Unverified::Namespace("file".to_owned()),
+    ]
 }
 
 /// The place of a variant among all: a new one does not compile until it stands here, and fails until it stands in `all`.
@@ -239,13 +285,36 @@ fn place(error: &SourceError) -> usize {
             HostKeyRefusal::Revoked { .. } => 39,
             HostKeyRefusal::Certificate { .. } => 40,
         },
+        SourceError::VerificationKeys { .. } => 41,
+        SourceError::VerificationFailed { why, .. } => match why {
+            Unverified::Unsigned => 42,
+            Unverified::Lightweight => 43,
+            Unverified::NoTag => 44,
+            Unverified::Renamed(_) => 45,
+            Unverified::OtherCommit { .. } => 46,
+            Unverified::NotOfACommit(_) => 47,
+            Unverified::Malformed(_) => 48,
+            Unverified::Broken(_) => 49,
+            Unverified::Several => 50,
+            Unverified::Unsupported(_) => 51,
+            Unverified::UnknownKey(_) => 52,
+            Unverified::Bad(_) => 53,
+            Unverified::Weak(_) => 54,
+            Unverified::ExpiredSignature(_) => 55,
+            Unverified::ExpiredKey { .. } => 56,
+            Unverified::EarlyKey { .. } => 57,
+            Unverified::Revoked(_) => 58,
+            Unverified::NotForSigning { .. } => 59,
+            Unverified::WrongTime { .. } => 60,
+            Unverified::Namespace(_) => 61,
+        },
     }
 }
 
 #[test]
 fn errors_say_what_where_and_what_next() {
     let places: BTreeSet<usize> = all().iter().map(place).collect();
-    assert_eq!(places, (0..41).collect());
+    assert_eq!(places, (0..62).collect());
     let mut shown = String::new();
     for error in all() {
         writeln!(shown, "{:?}: {error}", error.class()).unwrap();

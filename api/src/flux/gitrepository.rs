@@ -64,6 +64,10 @@ pub struct GitRepositorySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
+    /// By whom what is wanted must be signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<GitRepositoryVerification>,
+
     /// Every field that is not modelled here, by its name.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -100,6 +104,20 @@ pub struct GitRepositoryRef {
     pub commit: Option<String>,
 }
 
+/// By whom what is wanted must be signed. All fields can be read without, so that an object that lacks one is refused by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GitRepositoryVerification {
+    /// What must be signed: `HEAD` (or `head`), the commit; `Tag`, the tag; or `TagAndHEAD`. Without it: `HEAD`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub mode: Option<String>,
+
+    /// A Secret of this namespace with the public keys that are trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<LocalObjectReference>,
+}
+
 /// What was fetched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -123,6 +141,10 @@ pub struct GitRepositoryStatus {
     /// The `spec.ignore` that the artifact was made with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_ignore: Option<String>,
+
+    /// The `spec.verify.mode` that the artifact was verified with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_verification_mode: Option<String>,
 }
 
 /// A state of a repository that was fetched and can be read.

@@ -12,7 +12,10 @@ mod kustomization;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use gitrepository::{Artifact, GitRepository, GitRepositoryRef, GitRepositorySpec, GitRepositoryStatus};
+pub use gitrepository::{
+    Artifact, GitRepository, GitRepositoryRef, GitRepositorySpec, GitRepositoryStatus,
+    GitRepositoryVerification,
+};
 pub use kustomization::{
     DeletionPolicy, DependencyReference, HealthCheckExpressions, Inventory, InventoryEntry,
     KubeConfigReference, Kustomization, KustomizationSpec, KustomizationStatus, ObjectReference, PostBuild,

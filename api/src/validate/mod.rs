@@ -16,7 +16,7 @@ use crate::{
     duration::Duration,
     module::ModuleSpec,
     selector::{Matcher, SelectorError},
-    sync::{GitSource, HealthExpression, MAX_EXPRESSIONS, Package, SETTLE_MAX},
+    sync::{GitSource, HealthExpression, MAX_EXPRESSIONS, Package, SETTLE_MAX, VerifyMode},
 };
 
 pub use bindings::BindingError;
@@ -63,6 +63,9 @@ pub enum Problem {
         /// What is wrong with it.
         error: NameError,
     },
+    /// A signed tag where there is none.
+    #[error("mode Tag needs version.tag: a commit has no tag that could be signed; write mode: Commit")]
+    VerifyTag,
     /// A time that nothing can be waited for.
     #[error(
         "settle is {settle}: it must be at most {SETTLE_MAX}, and shorter than timeout, which is {timeout}"
@@ -204,6 +207,17 @@ impl Found {
                 format!("{field}.proxySecretRef"),
                 Err::<(), _>(UrlError::ProxyOverSsh),
             );
+        }
+        if let Some(verify) = &source.verify {
+            let keys = &verify.secret_ref.name;
+            self.name(
+                format!("{field}.verify.secretRef.name"),
+                keys,
+                names::dns_subdomain,
+            );
+            if verify.mode == VerifyMode::Tag && source.version.tag.is_none() {
+                self.check(format!("{field}.verify.mode"), Err::<(), _>(Problem::VerifyTag));
+            }
         }
     }
 

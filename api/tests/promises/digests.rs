@@ -6,7 +6,7 @@ use muster_api::{
     Duration, digest,
     sync::{
         Assume, Binding, GitSource, GitVersion, HealthCheck, HealthExpression, HealthTable, LocalReference,
-        ObjectFieldRef, Package, PackagePlan, Source, Sync,
+        ObjectFieldRef, Package, PackagePlan, Source, Sync, Verify, VerifyMode,
     },
 };
 use serde_json::json;
@@ -24,6 +24,7 @@ fn sync() -> Sync {
                 },
                 secret_ref: None,
                 proxy_secret_ref: None,
+                verify: None,
             },
         },
         package: Package::default(),
@@ -128,6 +129,18 @@ fn plan(keep: Option<Duration>, deadline: Option<Duration>) -> PackagePlan {
         keep,
         deadline,
     }
+}
+
+/// A signature is about who made a version, not about what it is: to ask for it later rolls nothing.
+#[test]
+fn what_must_be_signed_is_no_part_of_a_revision() {
+    let plain = sync();
+    let mut signed = sync();
+    signed.source.git.verify = Some(Verify {
+        mode: VerifyMode::Tag,
+        secret_ref: LocalReference { name: "keys".into() },
+    });
+    assert_eq!(revision(&signed), revision(&plain));
 }
 
 #[test]

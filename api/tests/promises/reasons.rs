@@ -9,7 +9,7 @@ const PAGE: &str = "Deleting ClusterPaused ControlPlaneNotReady NoKubeconfig Kub
     CredentialsRejected KindMissing SyncUnsupported VersionSkew ManagedElsewhere Conflict LostInChange NodeNotReady NodeUnsupported AgentMissing AgentTooOld HeldLocally Held Pinned NameConflict BindingFailed | WithdrawalHeld Withdrawing | \
     WriteFailed Failed \
     Overdue NotPickedUp AlreadyUnready Relapsed Updating Soaking Reverting | KnownBad Halted Aborted Paused \
-    WindowInvalid WindowClosed DependencyBehind BusyWith BudgetFull Remediating RollingOut PreflightUnknown DisruptionsBlocked WebhookUnavailable SourceNotReady WaitingApproval WaitingGate WaitingStage WaitingDomain WaitingBatch WaitingTurn | \
+    WindowInvalid WindowClosed DependencyBehind BusyWith BudgetFull Remediating RollingOut PreflightUnknown DisruptionsBlocked WebhookUnavailable SourceNotReady VerificationFailed WaitingApproval WaitingGate WaitingStage WaitingDomain WaitingBatch WaitingTurn | \
     AlreadyNewer UpToDate Excluded";
 
 fn groups() -> Vec<Vec<&'static str>> {

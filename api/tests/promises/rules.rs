@@ -53,6 +53,44 @@ fn check(object: &Value, old: Option<&Value>, expect: Result<(), &str>) {
 }
 
 #[test]
+fn a_signed_tag_needs_a_tag_and_rows_need_no_signature() {
+    let verify = |mode: &str, version: Value| {
+        let source = json!({
+            "url": "https://git.example/r", "version": version,
+            "verify": { "mode": mode, "secretRef": { "name": "keys" } },
+        });
+        with(module(), "/spec/sync/source/git", source)
+    };
+    let (tag, commit) = (json!({ "tag": "v1" }), json!({ "commit": "a".repeat(40) }));
+    check(&verify("Tag", tag.clone()), None, Ok(()));
+    check(&verify("Commit", tag.clone()), None, Ok(()));
+    check(&verify("Commit", commit.clone()), None, Ok(()));
+    check(
+        &verify("Tag", commit),
+        None,
+        Err("verify.mode Tag needs version.tag"),
+    );
+    check(&verify("HEAD", tag.clone()), None, Err("Unsupported value"));
+    let bare = with(
+        verify("Tag", tag),
+        "/spec/sync/source/git/verify",
+        json!({ "mode": "Tag" }),
+    );
+    check(&bare, None, Err("secretRef"));
+    let mut signed = source();
+    signed["git"]["verify"] = json!({ "mode": "Tag", "secretRef": { "name": "keys" } });
+    for kind in ["Assemblage", "RemoteAssemblage", "ProxyAssemblage"] {
+        let row = |source: &Value| assemblage(kind, json!([{ "name": "app", "source": source }]));
+        check(&row(&source()), None, Ok(()));
+        check(
+            &row(&signed),
+            None,
+            Err("verify stands in the source of a Module"),
+        );
+    }
+}
+
+#[test]
 fn expressions_are_bounded() {
     let package = |value| {
         with(

@@ -44,6 +44,13 @@ fn bad_expressions() -> [Value; 2] {
     ]
 }
 
+/// A commit whose tag must be signed, by keys of a Secret that there cannot be.
+fn unsigned_tag() -> Value {
+    let version = json!({ "commit": "a".repeat(40) });
+    let verify = json!({ "mode": "Tag", "secretRef": { "name": "Keys" } });
+    json!({ "url": "https://git.example/r", "version": version, "verify": verify })
+}
+
 #[test]
 fn each_bad_input_and_its_words() {
     let short = "0a1b2c3";
@@ -72,6 +79,7 @@ fn each_bad_input_and_its_words() {
         ("/sync/source/git/url", json!("https://git.example/r?ref=x")),
         ("/sync/source/git/url", json!("https://git.example/a b")),
         ("/sync/source/git/secretRef", json!({ "name": "Git" })),
+        ("/sync/source/git", unsigned_tag()),
         ("/sync/package/path", json!("/app")),
         ("/sync/package/path", json!("app/../..")),
         ("/sync/package/path", json!("app/.GIT/hooks")),

@@ -14,8 +14,12 @@ use muster_api::{
     revision::Verdict,
     rollout::{OnUnreachable, Rollout},
     selector::Matcher,
+    sync::VerifyMode,
 };
-use muster_controllers::{module::Prospect, registry::ClusterRow};
+use muster_controllers::{
+    module::{self, Prospect},
+    registry::ClusterRow,
+};
 use muster_rollout::{Content, Row, RunState, Unit};
 use serde_json::Value;
 
@@ -222,6 +226,7 @@ fn outcome(reason: Reason, rollout: &Rollout) -> String {
             | Reason::WaitingDomain
             | Reason::WaitingTurn
             | Reason::SourceNotReady
+            | Reason::VerificationFailed
             | Reason::Paused,
             _,
         ) => "its turn does not come",
@@ -264,6 +269,15 @@ fn warnings<K: ModuleObject>(findings: &Findings<'_, K>, selected: &BTreeSet<Str
         warnings.push(format!(
             "the commit of {} is not known: {unknown}; the order is that of a new revision",
             change::version(spec)
+        ));
+    }
+    let verify = spec.sync.source.git.verify.as_ref();
+    if let Some(verify) = verify.filter(|_| !removed && module::resolved(&subject.after).is_none()) {
+        warnings.push(format!(
+            "{} of {} must be signed by a key of Secret {}: the controller verifies that before anything moves, a plan does not",
+            if verify.mode == VerifyMode::Tag { "the tag" } else { "the commit" },
+            change::version(spec),
+            verify.secret_ref.name
         ));
     }
     if selected.is_empty() && !removed {

@@ -754,6 +754,21 @@ async fn what_is_not_known_or_selects_nobody_is_a_warning() {
 }
 
 #[tokio::test]
+async fn that_a_version_must_be_signed_is_said_where_it_was_not_verified() {
+    let mut world = World::new(&["web"]);
+    world.rolls("web", NEW, &json!({}));
+    world.spec("web")["sync"]["source"]["git"]["verify"] =
+        json!({"mode": "Commit", "secretRef": {"name": "keys"}});
+    let plan = world.plan().await;
+    let said = "must be signed by a key of Secret keys: the controller verifies that before anything moves";
+    let warnings = &plan.modules[0].warnings;
+    assert!(
+        warnings.iter().any(|warning| warning.contains(said)),
+        "{warnings:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_cluster_of_the_folder_joins_by_its_labels() {
     let mut world = World::new(&["web"]);
     let cluster = json!({

@@ -348,6 +348,7 @@ async fn what_modules_say_has_its_code() {
     let none = || json!(null);
     check(ready("NoClusters"), none(), none(), "MST1301").await;
     check(ready("SourceNotReady"), none(), none(), "MST1302").await;
+    check(ready("VerificationFailed"), none(), none(), "MST1302").await;
     check(
         json!([
             condition("Ready", "False", "Paused"),

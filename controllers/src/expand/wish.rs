@@ -26,6 +26,11 @@ pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>, own:
     if !missing.is_empty() {
         return Wish::Refused(unsupported(&features::refusal(&missing, Some(own))));
     }
+    if source.git.verify.is_some() {
+        // A row that a Module writes has none; of another writer it would be a promise that is not kept here.
+        let message = "source.git.verify is not carried out for a row: it stands in a Module, which pins the commit that it verified";
+        return Wish::Refused(unsupported(message));
+    }
     let Some(commit) = commit(row, &source.git) else {
         return Wish::Refused(Refusal {
             reason: ObjectReason::InvalidSpec.into(),

@@ -1,14 +1,14 @@
 //! Carrying the decision out: the fetch, or taking our finalizer off.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use muster_api::{flux::GitRepository, labels::finalizer};
-use muster_sync::source::{Fetched, SourceError};
+use muster_sync::source::{Fetched, SourceError, Verify};
 
 use super::{
     Error,
     decide::{Decision, Fetch, Refusal},
-    remote::{Address, Failure, enter},
+    remote::{Address, Failure, enter, keys},
 };
 use crate::{kustomization::finalizers, runtime::Context};
 
@@ -51,8 +51,15 @@ pub(super) async fn act(
 }
 
 async fn carry_out(object: &GitRepository, fetch: &Fetch, context: &Context) -> Result<Fetched, Failure> {
-    let mut remote = enter(&Address::of(object), context).await?;
+    let address = Address::of(object);
+    let mut remote = enter(&address, context).await?;
     remote.timeout = Some(fetch.timeout);
+    if let Some(verify) = &fetch.verify {
+        remote.verify = Some(Verify {
+            mode: verify.mode,
+            keys: Arc::new(keys(&address, &verify.secret, context).await?),
+        });
+    }
     let fetching = context.source.fetch(&remote, &fetch.want);
     match tokio::time::timeout(fetch.timeout + GRACE, fetching).await {
         Ok(result) => result.map_err(Failure::from),

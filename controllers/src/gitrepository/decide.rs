@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use muster_api::{
     Duration as GoDuration,
-    flux::{GitRepositoryRef, GitRepositorySpec},
+    flux::{GitRepositoryRef, GitRepositorySpec, GitRepositoryVerification},
 };
-use muster_sync::source::{CommitId, Want};
+use muster_sync::source::{CommitId, VerifyMode, Want};
 use serde_json::Value;
 
 use super::observe::Observed;
@@ -44,6 +44,8 @@ pub(super) struct Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fetch {
     pub want: Want,
+    /// What of it must be signed.
+    pub verify: Option<Verification>,
     pub interval: Duration,
     pub timeout: Duration,
     /// What was asked for by annotation, answered by this fetch.
@@ -52,6 +54,22 @@ pub(super) struct Fetch {
     pub failures: u32,
     /// Whether the spec is another one than at the last attempt.
     pub anew: bool,
+}
+
+/// What must be signed, and by whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Verification {
+    pub mode: VerifyMode,
+    /// The Secret with the keys.
+    pub secret: String,
+}
+
+/// What a spec asks for.
+struct Wish {
+    want: Want,
+    verify: Option<Verification>,
+    interval: Duration,
+    timeout: Duration,
 }
 
 pub(super) fn decide(observed: &Observed<'_>) -> Decision {
@@ -74,10 +92,11 @@ pub(super) fn decide(observed: &Observed<'_>) -> Decision {
     }
     match wish(observed.spec) {
         Err(refusal) => Decision::Refuse(refusal),
-        Ok((want, interval, timeout)) => Decision::Fetch(Fetch {
-            want,
-            interval,
-            timeout,
+        Ok(wish) => Decision::Fetch(Fetch {
+            want: wish.want,
+            verify: wish.verify,
+            interval: wish.interval,
+            timeout: wish.timeout,
             requested: observed.requested.clone(),
             failures: same_spec.map_or(0, |last| last.failures),
             anew: same_spec.is_none(),
@@ -86,7 +105,7 @@ pub(super) fn decide(observed: &Observed<'_>) -> Decision {
 }
 
 /// What the spec asks for, if it can be had.
-fn wish(spec: &GitRepositorySpec) -> Result<(Want, Duration, Duration), Refusal> {
+fn wish(spec: &GitRepositorySpec) -> Result<Wish, Refusal> {
     let asking = spec
         .other
         .iter()
@@ -104,7 +123,37 @@ fn wish(spec: &GitRepositorySpec) -> Result<(Want, Duration, Duration), Refusal>
         .timeout
         .as_deref()
         .map_or(Ok(TIMEOUT), |timeout| duration("spec.timeout", timeout))?;
-    Ok((want, interval, timeout))
+    let verify = spec.verify.as_ref().map(|verify| verification(verify, &want));
+    Ok(Wish {
+        verify: verify.transpose()?,
+        want,
+        interval,
+        timeout,
+    })
+}
+
+/// What must be signed, in the words of Flux.
+fn verification(verify: &GitRepositoryVerification, want: &Want) -> Result<Verification, Refusal> {
+    let mode = match verify.mode.as_deref() {
+        None | Some("HEAD" | "head") => VerifyMode::Commit,
+        Some("Tag") => VerifyMode::Tag,
+        Some("TagAndHEAD") => VerifyMode::TagAndCommit,
+        Some(other) => {
+            return Err(Refusal::invalid(format!(
+                "spec.verify.mode: {other:?} is not a mode; write HEAD, Tag or TagAndHEAD"
+            )));
+        }
+    };
+    if mode.tag() && !matches!(want, Want::Tag(_)) {
+        return Err(Refusal::invalid(format!(
+            "spec.verify.mode: a tag must be signed, and {want} is not one; set spec.ref.tag alone, or use mode HEAD"
+        )));
+    }
+    let name = verify.secret_ref.as_ref().map(|reference| reference.name.clone());
+    let secret = name.filter(|name| !name.is_empty()).ok_or_else(|| {
+        Refusal::invalid("spec.verify.secretRef: it is missing; name the Secret with the public keys")
+    })?;
+    Ok(Verification { mode, secret })
 }
 
 /// Whether a field that is not carried out says what is so without it.
@@ -203,8 +252,11 @@ mod tests {
             Decision::Rest { until } => format!("rest until {until}"),
             Decision::Refuse(refusal) => format!("{}: {}", refusal.reason, refusal.message),
             Decision::Fetch(fetch) => {
+                let verify = fetch.verify.map_or_else(String::new, |verify| {
+                    format!(" verify={:?} by {}", verify.mode, verify.secret)
+                });
                 format!(
-                    "fetch {} within {:?} anew={} failures={}",
+                    "fetch {} within {:?} anew={} failures={}{verify}",
                     fetch.want, fetch.timeout, fetch.anew, fetch.failures
                 )
             }
@@ -300,12 +352,46 @@ mod tests {
     }
 
     #[test]
+    fn what_must_be_signed() {
+        let with = |reference: Value, verify: Value| {
+            let spec =
+                json!({"url": "https://git.test/r", "interval": "10m", "ref": reference, "verify": verify});
+            move |expect: &str| check(spec, None, None, expect)
+        };
+        let keys = json!({"name": "keys"});
+        let tag = || json!({"tag": "v1"});
+        let fetched = r#"fetch tag "v1" within 60s anew=true failures=0 verify="#;
+        with(tag(), json!({"secretRef": keys}))(&format!("{fetched}Commit by keys"));
+        with(tag(), json!({"mode": "HEAD", "secretRef": keys}))(&format!("{fetched}Commit by keys"));
+        with(tag(), json!({"mode": "head", "secretRef": keys}))(&format!("{fetched}Commit by keys"));
+        with(tag(), json!({"mode": "Tag", "secretRef": keys}))(&format!("{fetched}Tag by keys"));
+        with(tag(), json!({"mode": "TagAndHEAD", "secretRef": keys}))(&format!(
+            "{fetched}TagAndCommit by keys"
+        ));
+        with(tag(), json!({"mode": "tag", "secretRef": keys}))(
+            "InvalidSpec: spec.verify.mode: \"tag\" is not a mode; write HEAD, Tag or TagAndHEAD",
+        );
+        with(
+            json!({"branch": "main"}),
+            json!({"mode": "Tag", "secretRef": keys}),
+        )(
+            "InvalidSpec: spec.verify.mode: a tag must be signed, and branch \"main\" is not one; set spec.ref.tag alone, or use mode HEAD",
+        );
+        with(tag(), json!({}))(
+            "InvalidSpec: spec.verify.secretRef: it is missing; name the Secret with the public keys",
+        );
+        with(tag(), json!({"secretRef": {"name": ""}}))(
+            "InvalidSpec: spec.verify.secretRef: it is missing; name the Secret with the public keys",
+        );
+    }
+
+    #[test]
     fn what_is_not_supported_is_refused_by_its_name() {
         check(
-            json!({"url": "https://git.test/r", "interval": "10m", "verify": {}, "recurseSubmodules": true}),
+            json!({"url": "https://git.test/r", "interval": "10m", "provider": "azure", "recurseSubmodules": true}),
             None,
             None,
-            "Unsupported: spec.recurseSubmodules, spec.verify cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
+            "Unsupported: spec.provider, spec.recurseSubmodules cannot be carried out by the built-in sync; remove it, or run Flux in this cluster",
         );
         check(
             json!({"url": "https://git.test/r", "interval": "10m", "provider": "azure", "include": [{}]}),

@@ -6,11 +6,12 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use muster_api::{
     flux::{GitRepository, LocalObjectReference},
+    reasons::Reason,
     sync::GitSource,
 };
 use muster_sync::{
     proxy::Proxy,
-    source::{Credentials, Remote, SourceError, SourceErrorClass},
+    source::{Credentials, KeyRing, Remote, SourceError, SourceErrorClass},
 };
 
 use crate::hosts::NotAllowed;
@@ -30,6 +31,9 @@ pub(crate) struct Address {
     /// Patterns of files that are left out.
     pub ignore: Option<String>,
 }
+
+/// The reason of a Secret with credentials that cannot be read.
+const CREDENTIALS: &str = "AuthenticationFailed";
 
 /// Why a repository could not be entered or fetched from.
 #[derive(Debug)]
@@ -78,7 +82,7 @@ impl Address {
 pub(crate) async fn enter(address: &Address, context: &Context) -> Result<Remote, Failure> {
     let mut remote = address.remote();
     if let Some(name) = &address.secret {
-        let data = secret(address, name, "secretRef", context).await?;
+        let data = secret(address, name, "secretRef", CREDENTIALS, context).await?;
         remote.credentials = Some(Credentials::from_secret(&data)?);
     }
     if let Some(name) = &address.proxy {
@@ -87,25 +91,33 @@ pub(crate) async fn enter(address: &Address, context: &Context) -> Result<Remote
     Ok(remote)
 }
 
-/// The values of the Secret that a field of the spec names.
+/// The public keys of the Secret that `verify.secretRef` names.
+pub(crate) async fn keys(address: &Address, name: &str, context: &Context) -> Result<KeyRing, Failure> {
+    let reason = Reason::VerificationFailed.as_str();
+    let data = secret(address, name, "verify.secretRef", reason, context).await?;
+    Ok(KeyRing::from_secret(&data)?)
+}
+
+/// The values of the Secret that a field of the spec names; the reason is that of one that is not there.
 async fn secret(
     address: &Address,
     name: &str,
     field: &str,
+    reason: &'static str,
     context: &Context,
 ) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
     let Address { namespace, at, .. } = address;
     let secrets: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
     let read = call(format!("reading Secret {namespace}/{name}"), secrets.get(name)).await;
-    let secret =
-        read.map_err(|error| Failure::of_secret(namespace, name, &format!("{at}.{field}"), &error))?;
+    let secret = read
+        .map_err(|error| Failure::of_secret(namespace, name, (reason, &format!("{at}.{field}")), &error))?;
     let data = secret.data.unwrap_or_default();
     Ok(data.into_iter().map(|(key, value)| (key, value.0)).collect())
 }
 
 /// The proxy of a Secret, if this process may use it.
 async fn proxy(address: &Address, name: &str, context: &Context) -> Result<Proxy, Failure> {
-    let data = secret(address, name, "proxySecretRef", context).await?;
+    let data = secret(address, name, "proxySecretRef", CREDENTIALS, context).await?;
     let Address { namespace, at, .. } = address;
     let refused = |reason, why: String| Failure {
         reason,
@@ -125,14 +137,19 @@ async fn proxy(address: &Address, name: &str, context: &Context) -> Result<Proxy
 }
 
 impl Failure {
-    fn of_secret(namespace: &str, name: &str, field: &str, error: &CallError) -> Self {
+    fn of_secret(
+        namespace: &str,
+        name: &str,
+        (reason, field): (&'static str, &str),
+        error: &CallError,
+    ) -> Self {
         let message = if error.is_not_found() {
             format!("Secret {namespace}/{name} is not there; create it, or correct {field}")
         } else {
             explain(error)
         };
         Self {
-            reason: "AuthenticationFailed",
+            reason,
             message,
             class: SourceErrorClass::Missing,
         }
@@ -143,6 +160,7 @@ impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
         let class = error.class();
         let reason = match &error {
+            _ if error.is_verification() => Reason::VerificationFailed.as_str(),
             SourceError::Unauthorized { .. }
             | SourceError::ProxyUnauthorized { .. }
             | SourceError::GitHubApp { .. }

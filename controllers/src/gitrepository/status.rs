@@ -9,8 +9,9 @@ use muster_api::{
     conditions::{Conditions, Status},
     flux::{Artifact, GitRepository, GitRepositoryStatus, commit_of},
     labels::{annotation, manager},
+    reasons::Reason,
 };
-use muster_sync::source::{Fetched, SourceErrorClass};
+use muster_sync::source::{Fetched, SourceErrorClass, VerifyMode};
 
 use super::{
     Error, Repositories,
@@ -20,6 +21,9 @@ use super::{
     remote::Failure,
 };
 use crate::runtime::{Action, Api, Context, Key, status::patch_if_changed};
+
+/// Flux's condition for signatures; present only where they are asked for and are known to be good or bad.
+const SOURCE_VERIFIED: &str = "SourceVerified";
 
 /// How far intervals are spread, so that a fleet does not fetch in step.
 const SPREAD: f64 = 0.05;
@@ -74,7 +78,8 @@ pub(super) async fn conclude(
             Ok(Action::await_change())
         }
         Outcome::Fetched { fetch, fetched } => {
-            write(object, ready(object, &fetched, now), context).await?;
+            let status = ready(object, &fetch, &fetched, now);
+            write(object, status, context).await?;
             let wait = context.jitter.spread(fetch.interval, SPREAD);
             Ok(remember(object, fetch.requested, 0, wait, repositories))
         }
@@ -126,7 +131,7 @@ fn remember(
     Action::requeue(wait)
 }
 
-fn ready(object: &GitRepository, fetched: &Fetched, now: Timestamp) -> GitRepositoryStatus {
+fn ready(object: &GitRepository, fetch: &Fetch, fetched: &Fetched, now: Timestamp) -> GitRepositoryStatus {
     let revision = fetched.revision();
     let mut status = handled(object);
     let before = status.artifact.take();
@@ -143,11 +148,23 @@ fn ready(object: &GitRepository, fetched: &Fetched, now: Timestamp) -> GitReposi
     });
     status.observed_generation = object.metadata.generation;
     status.observed_ignore.clone_from(&object.spec.ignore);
-    let conditions = Conditions::ready(
+    status.source_verification_mode = fetch.verify.as_ref().map(|verify| {
+        let word = match verify.mode {
+            VerifyMode::Commit => "HEAD",
+            VerifyMode::Tag => "Tag",
+            VerifyMode::TagAndCommit => "TagAndHEAD",
+        };
+        word.to_owned()
+    });
+    let mut conditions = Conditions::ready(
         Status::True,
         "Succeeded",
         format!("stored artifact for revision '{revision}'"),
     );
+    if let Some(signer) = &fetched.verified {
+        let message = format!("verified the signature of '{revision}', by {signer}");
+        conditions = conditions.with(SOURCE_VERIFIED, Status::True, "Succeeded", message);
+    }
     with(
         status,
         &conditions,
@@ -165,8 +182,12 @@ fn path(object: &GitRepository, revision: &str) -> String {
 
 fn failed(object: &GitRepository, failure: &Failure, now: Timestamp) -> GitRepositoryStatus {
     let message = with_last_good(object, &failure.message);
-    let conditions = Conditions::ready(Status::False, failure.reason, message.clone())
+    let mut conditions = Conditions::ready(Status::False, failure.reason, message.clone())
         .reconciling("ProgressingWithRetry", message);
+    if failure.reason == Reason::VerificationFailed.as_str() {
+        let message = failure.message.clone();
+        conditions = conditions.with(SOURCE_VERIFIED, Status::False, failure.reason, message);
+    }
     with(
         handled(object),
         &conditions,

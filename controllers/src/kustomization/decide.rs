@@ -148,9 +148,11 @@ mod tests {
         let spec =
             json!({"interval": "10m", "prune": true, "sourceRef": {"kind": "GitRepository", "name": "src"}});
         let address = Address {
+            at: "spec",
             namespace: "ns".into(),
             url: "https://git.test/r".into(),
             secret: None,
+            proxy: None,
             ignore: None,
         };
         Observed {

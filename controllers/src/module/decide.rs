@@ -303,7 +303,7 @@ pub(super) fn background<'a, K: ModuleObject>(
         progress: progress(seen),
         pins: pinned(seen, decision),
         source: match &seen.target {
-            Target::Unknown { message, .. } => Some(message),
+            Target::Unknown { reason, message, .. } => Some((*reason, message)),
             Target::Known { .. } | Target::Nothing => None,
         },
         version: status::version(module, &seen.target),

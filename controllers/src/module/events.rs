@@ -233,6 +233,8 @@ pub fn conditions(now: &[Condition], before: &[Condition]) -> Vec<Event> {
         let is = |type_: &str, reason: &str| condition.type_ == type_ && condition.reason == reason;
         let reason = if is(READY, Reason::SourceNotReady.as_str()) {
             EventReason::SourceNotReady
+        } else if is(READY, Reason::VerificationFailed.as_str()) {
+            EventReason::VerificationFailed
         } else if condition.type_ == conditions::TAG_MOVED {
             EventReason::TagMoved
         } else if is(READY, ObjectReason::InvalidSpec.as_str())

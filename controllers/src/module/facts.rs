@@ -83,6 +83,8 @@ pub enum Target {
     },
     /// The version could not be resolved: nothing new moves.
     Unknown {
+        /// Whether the source cannot be read (`SourceNotReady`) or is not verified (`VerificationFailed`).
+        reason: Reason,
         /// What, where, since when, what to do.
         message: String,
         /// When it is tried again.

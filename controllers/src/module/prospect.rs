@@ -177,6 +177,7 @@ fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Time
             tag: git.version.tag.clone(),
             commit: commit.to_owned(),
             fetched_at: None,
+            verified: None,
         };
         seen.target = source::known(module, source, None);
     }

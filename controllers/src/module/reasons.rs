@@ -164,8 +164,8 @@ pub struct Background<'a> {
     pub progress: BTreeMap<&'a str, String>,
     /// What a cluster is pinned to, by whom, and what ends it.
     pub pins: BTreeMap<String, String>,
-    /// Why the source could not be read, if so.
-    pub source: Option<&'a str>,
+    /// Why the version is not known, if so: the word, and the words.
+    pub source: Option<(Reason, &'a str)>,
     /// The version that is rolled out.
     pub version: String,
     /// The hash of its revision; empty if it is not known.
@@ -200,7 +200,10 @@ impl Background<'_> {
 
 /// Explains a unit's reason.
 pub fn explain<'a>(unit: &'a UnitId, why: &'a Why, background: &'a Background<'a>) -> Explained<'a> {
-    let (reason, since) = word(why);
+    let (word, since) = word(why);
+    // The engine knows only that there is no version.
+    let unresolved = background.source.filter(|_| matches!(why, Why::Unresolved));
+    let reason = unresolved.map_or(word, |(reason, _)| reason);
     Explained {
         cluster: unit.as_str(),
         reason,
@@ -299,6 +302,7 @@ pub fn precedence(reason: Reason) -> u8 {
         | Reason::PreflightUnknown
         | Reason::DisruptionsBlocked
         | Reason::WebhookUnavailable => Reason::DependencyBehind.code(),
+        Reason::VerificationFailed => Reason::SourceNotReady.code(),
         Reason::AlreadyNewer => Reason::UpToDate.code(),
         known => known.code(),
     }
@@ -465,7 +469,7 @@ fn message(cluster: &str, why: &Why, background: &Background<'_>) -> String {
             format!("the rollout of {version} is paused{how}")
         }
         Why::Unresolved => source
-            .unwrap_or("the wanted version is not resolved yet")
+            .map_or("the wanted version is not resolved yet", |(_, why)| why)
             .to_owned(),
         Why::WaitingBudget { holders, limit } => format!(
             "{version} waits until fewer than {limit} are changing or not available{}",
@@ -629,7 +633,7 @@ mod tests {
                 resume: "; to resume: set spec.rollout.paused to false".to_owned(),
             }),
             pins,
-            source: Some("https://git.test cannot be reached"),
+            source: Some((Reason::SourceNotReady, "https://git.test cannot be reached")),
             aborted: " by ann (wrong branch)".to_owned(),
             ..Background::plain(&obstacles)
         };
@@ -637,6 +641,23 @@ mod tests {
         let told = explain(&unit, why, &background);
         assert_eq!(told.reason, reason, "{why:?}");
         assert!(told.message().contains(says), "{}", told.message());
+    }
+
+    #[test]
+    fn a_version_that_is_not_verified_is_not_one_that_cannot_be_read() {
+        let obstacles = BTreeMap::new();
+        let background = Background {
+            source: Some((
+                Reason::VerificationFailed,
+                "tag \"v2\" is not verified: it is not signed",
+            )),
+            ..Background::plain(&obstacles)
+        };
+        let unit = "eu-1".into();
+        let told = explain(&unit, &Why::Unresolved, &background);
+        assert_eq!(told.reason, Reason::VerificationFailed);
+        assert!(told.message().contains("it is not signed"), "{}", told.message());
+        assert_eq!(explain(&unit, &Why::Paused, &background).reason, Reason::Paused);
     }
 
     #[test]

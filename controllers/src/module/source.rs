@@ -1,16 +1,19 @@
 //! What a version stands for: a tag is resolved once and pinned. One that moves later is reported, never rolled out.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use muster_api::{
     digest,
-    module::{ModuleObject, SourceStatus},
-    sync::GitSource,
+    module::{ModuleObject, SourceStatus, VerifiedBy},
+    reasons::Reason,
+    sync::{GitSource, Verify, VerifyMode},
 };
-use muster_sync::source::Want;
+use muster_sync::source::{
+    CommitId, InvalidCommitId, SourceErrorClass, Verify as Verification, VerifyMode as VerificationMode, Want,
+};
 use parking_lot::Mutex;
 
 use super::{
@@ -19,7 +22,7 @@ use super::{
     kind::Rolled,
 };
 use crate::{
-    gitrepository::remote::{self, Address, enter},
+    gitrepository::remote::{self, Address, enter, keys},
     runtime::Key,
 };
 
@@ -35,14 +38,26 @@ pub struct Tags(Mutex<BTreeMap<Key, Look>>);
 struct Look {
     /// What was looked for: another version or repository is another look.
     wanted: GitSource,
+    /// Whether what was found was verified, where that is asked for: a commit that is pinned is not verified again.
+    verifying: bool,
     at: Timestamp,
-    /// The commit that the tag names.
-    found: Result<String, Failure>,
+    found: Result<Found, Failure>,
+}
+
+/// What a version stands for.
+#[derive(Clone, Debug)]
+struct Found {
+    /// The commit that the version names.
+    commit: String,
+    /// What it was verified by.
+    verified: Option<VerifiedBy>,
 }
 
 /// A look that failed.
 #[derive(Clone, Debug)]
 struct Failure {
+    /// Whether the repository cannot be read, or what it holds cannot be trusted.
+    reason: Reason,
     message: String,
     since: Timestamp,
     count: u32,
@@ -66,31 +81,39 @@ impl Tags {
 pub async fn target<K: Rolled>(module: &K, modules: &Modules<K>) -> Target {
     let git = &module.spec().sync.source.git;
     let pinned = pinned(git, module.status().and_then(|status| status.source.as_ref()));
-    if let (Some(commit), None) = (&git.version.commit, &git.version.tag) {
+    if let (Some(commit), None) = (&git.version.commit, &git.version.tag)
+        && (pinned.is_some() || git.verify.is_none())
+    {
+        modules.tags.forget(&Key::of(module));
         let source = pinned.unwrap_or_else(|| SourceStatus {
             url: Some(git.url.clone()),
             tag: None,
             commit: commit.clone(),
             fetched_at: Some(Time(modules.context.clock.now())),
+            verified: None,
         });
         return known(module, source, None);
     }
-    let look = look(module, git, modules).await;
+    let verify = git.verify.as_ref().filter(|_| pinned.is_none());
+    let look = look(module, git, verify, modules).await;
     match (pinned, look.found) {
         (Some(source), found) => {
-            let moved_to = found.ok().filter(|found| *found != source.commit);
+            let moved_to = found.ok().map(|found| found.commit);
+            let moved_to = moved_to.filter(|found| *found != source.commit);
             known(module, source, moved_to)
         }
-        (None, Ok(commit)) => {
+        (None, Ok(found)) => {
             let source = SourceStatus {
                 url: Some(git.url.clone()),
                 tag: git.version.tag.clone(),
-                commit,
+                commit: found.commit,
                 fetched_at: Some(Time(look.at)),
+                verified: found.verified,
             };
             known(module, source, None)
         }
         (None, Err(failure)) => Target::Unknown {
+            reason: failure.reason,
             message: unknown(module, &failure),
             retry_at: later(
                 look.at,
@@ -100,12 +123,15 @@ pub async fn target<K: Rolled>(module: &K, modules: &Modules<K>) -> Target {
     }
 }
 
+/// Rows say nothing of `verify`: clusters get the commit that was verified here.
 pub(super) fn known<K: ModuleObject>(module: &K, source: SourceStatus, moved_to: Option<String>) -> Target {
     let spec = module.spec();
+    let mut sync = spec.sync.clone();
+    sync.source.git.verify = None;
     let definition = Definition::new(
-        digest::revision(&source.commit, &spec.sync, &spec.control_plane_bindings),
+        digest::revision(&source.commit, &sync, &spec.control_plane_bindings),
         source.commit.clone(),
-        spec.sync.clone(),
+        sync,
         spec.control_plane_bindings.clone(),
     );
     Target::Known {
@@ -121,18 +147,22 @@ pub fn resolved<K: ModuleObject>(module: &K) -> Option<String> {
     pinned(&module.spec().sync.source.git, status).map(|source| source.commit)
 }
 
-/// What the status says, if it is about this version of this repository.
+/// What the status says, if it is about this version of this repository, verified as the spec asks.
 fn pinned(git: &GitSource, status: Option<&SourceStatus>) -> Option<SourceStatus> {
     let status = status.filter(|status| status.url.as_ref() == Some(&git.url))?;
     let same = match (&git.version.tag, &git.version.commit) {
         (Some(tag), _) => status.tag.as_ref() == Some(tag),
         (None, commit) => status.tag.is_none() && Some(&status.commit) == commit.as_ref(),
     };
-    same.then(|| status.clone())
+    let verified = git.verify.as_ref().is_none_or(|verify| {
+        let by = status.verified.as_ref();
+        by.is_some_and(|by| by.mode == verify.mode && by.secret == verify.secret_ref.name)
+    });
+    (same && verified).then(|| status.clone())
 }
 
 /// Looks at the repository if the last look is too old, or was about something else.
-async fn look<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -> Look {
+async fn look<K: Rolled>(module: &K, git: &GitSource, verify: Option<&Verify>, modules: &Modules<K>) -> Look {
     let key = Key::of(module);
     let now = modules.context.clock.now();
     let package = &module.spec().sync.package;
@@ -141,7 +171,7 @@ async fn look<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -> L
         .0
         .lock()
         .get(&key)
-        .filter(|look| look.wanted == *git)
+        .filter(|look| look.wanted == *git && (look.verifying || verify.is_none()))
         .cloned();
     let fresh_for = |look: &Look| match &look.found {
         Ok(_) => package.interval.to_std(),
@@ -150,9 +180,14 @@ async fn look<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -> L
     if let Some(last) = last.clone().filter(|look| now < later(look.at, fresh_for(look))) {
         return last;
     }
-    let found = resolve(module, git, modules).await.map_err(|error| {
+    let found = resolve(module, git, verify, modules).await.map_err(|error| {
         let before = last.and_then(|look| look.found.err());
         Failure {
+            reason: if error.reason == Reason::VerificationFailed.as_str() {
+                Reason::VerificationFailed
+            } else {
+                Reason::SourceNotReady
+            },
             message: error.message,
             since: before.as_ref().map_or(now, |before| before.since),
             count: before.map_or(0, |before| before.count.saturating_add(1)),
@@ -160,6 +195,7 @@ async fn look<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -> L
     });
     let look = Look {
         wanted: git.clone(),
+        verifying: verify.is_some(),
         at: modules.context.clock.now(),
         found,
     };
@@ -170,19 +206,43 @@ async fn look<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -> L
 async fn resolve<K: Rolled>(
     module: &K,
     git: &GitSource,
+    verify: Option<&Verify>,
     modules: &Modules<K>,
-) -> Result<String, remote::Failure> {
+) -> Result<Found, remote::Failure> {
+    // Validated before: exactly one of tag and commit.
+    let want = match (&git.version.tag, &git.version.commit) {
+        (None, Some(commit)) => Want::Commit(commit.parse::<CommitId>().map_err(misnamed)?),
+        (tag, _) => Want::Tag(tag.clone().unwrap_or_default()),
+    };
     let address = Address::of_module(&module.namespace().unwrap_or_default(), git);
-    let remote = enter(&address, &modules.context).await?;
-    // Validated before: exactly one of tag and commit, and a commit never comes here.
-    let want = Want::Tag(git.version.tag.clone().unwrap_or_default());
-    Ok(modules
-        .context
-        .source
-        .resolve(&remote, &want)
-        .await?
-        .commit
-        .to_string())
+    let mut remote = enter(&address, &modules.context).await?;
+    if let Some(verify) = verify {
+        remote.verify = Some(Verification {
+            mode: match verify.mode {
+                VerifyMode::Tag => VerificationMode::Tag,
+                VerifyMode::Commit => VerificationMode::Commit,
+            },
+            keys: Arc::new(keys(&address, &verify.secret_ref.name, &modules.context).await?),
+        });
+    }
+    let resolved = modules.context.source.resolve(&remote, &want).await?;
+    let verified = verify.zip(resolved.verified).map(|(verify, signer)| VerifiedBy {
+        mode: verify.mode,
+        secret: verify.secret_ref.name.clone(),
+        signer,
+    });
+    Ok(Found {
+        commit: resolved.commit.to_string(),
+        verified,
+    })
+}
+
+fn misnamed(error: InvalidCommitId) -> remote::Failure {
+    remote::Failure {
+        reason: Reason::SourceNotReady.as_str(),
+        message: error.to_string(),
+        class: SourceErrorClass::Invalid,
+    }
 }
 
 /// What, where, since when, and what stays as it is.
@@ -229,6 +289,7 @@ mod tests {
             version,
             secret_ref: None,
             proxy_secret_ref: None,
+            verify: None,
         }
     }
 
@@ -238,6 +299,7 @@ mod tests {
             tag: tag.map(str::to_owned),
             commit: "c1".to_owned(),
             fetched_at: None,
+            verified: None,
         };
         assert_eq!(
             pinned(wanted, Some(&status))
@@ -263,10 +325,49 @@ mod tests {
     }
 
     #[test]
+    fn what_was_pinned_without_the_verification_that_is_asked_for_is_not_pinned() {
+        let verify = |mode, secret: &str| {
+            Some(Verify {
+                mode,
+                secret_ref: LocalReference {
+                    name: secret.to_owned(),
+                },
+            })
+        };
+        let mut wanted = git("https://git.test/a", Some("v1"), None);
+        let mut status = SourceStatus {
+            url: Some("https://git.test/a".to_owned()),
+            tag: Some("v1".to_owned()),
+            commit: "c1".to_owned(),
+            fetched_at: None,
+            verified: None,
+        };
+        wanted.verify = verify(VerifyMode::Tag, "keys");
+        assert_eq!(pinned(&wanted, Some(&status)), None, "it was never verified");
+        status.verified = Some(VerifiedBy {
+            mode: VerifyMode::Tag,
+            secret: "keys".to_owned(),
+            signer: "ssh key SHA256:x".to_owned(),
+        });
+        assert!(pinned(&wanted, Some(&status)).is_some());
+        wanted.verify = verify(VerifyMode::Commit, "keys");
+        assert_eq!(
+            pinned(&wanted, Some(&status)),
+            None,
+            "another object was verified"
+        );
+        wanted.verify = verify(VerifyMode::Tag, "other");
+        assert_eq!(pinned(&wanted, Some(&status)), None, "by other keys");
+        wanted.verify = None;
+        assert!(pinned(&wanted, Some(&status)).is_some());
+    }
+
+    #[test]
     fn a_failure_is_tried_again_later_and_later_up_to_the_retry_interval() {
         let after = |count| {
             wait(
                 &Failure {
+                    reason: Reason::SourceNotReady,
                     message: String::new(),
                     since: Timestamp::UNIX_EPOCH,
                     count,

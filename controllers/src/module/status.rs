@@ -392,9 +392,8 @@ fn ready<K: ModuleObject>(
     summary: &Summary,
 ) -> Conditions {
     let version = version(module, &seen.target);
-    if let Target::Unknown { message, .. } = &seen.target {
-        return Conditions::ready(Status::False, Reason::SourceNotReady, &**message)
-            .reconciling(Reason::SourceNotReady, &**message);
+    if let Target::Unknown { reason, message, .. } = &seen.target {
+        return Conditions::ready(Status::False, *reason, &**message).reconciling(*reason, &**message);
     }
     let phase = decision.summary.phase;
     standing(&Words::CLUSTERS, &version, phase, told, open, summary)

@@ -31,6 +31,7 @@ pub fn row(commit: &str, token: u64) -> SyncRow {
         },
         secret_ref: None,
         proxy_secret_ref: None,
+        verify: None,
     };
     SyncRow {
         name: "web".to_owned(),

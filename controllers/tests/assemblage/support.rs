@@ -388,6 +388,7 @@ pub fn row(name: &str, commit: &str, token: u64) -> SyncRow {
                 },
                 secret_ref: None,
                 proxy_secret_ref: None,
+                verify: None,
             },
         }),
         commit: Some(commit.to_owned()),

@@ -11,5 +11,6 @@
 
 mod failures;
 mod repositories;
+mod signed;
 mod status;
 mod support;

@@ -120,7 +120,8 @@ async fn at_rest_nothing_is_written() {
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("good", json!({})).await;
     bed.repository("lost", json!({"ref": {"tag": "v9"}})).await;
-    bed.repository("refused", json!({"verify": {}})).await;
+    bed.repository("refused", json!({"recurseSubmodules": true}))
+        .await;
     bed.until_ready("good", "True Succeeded").await;
     bed.until_ready("lost", "False GitOperationFailed").await;
     bed.until_ready("refused", "False Unsupported").await;
@@ -189,13 +190,16 @@ async fn what_is_refused_is_stalled_by_name_and_keeps_what_it_has() {
     bed.until_ready("src", "True Succeeded").await;
     let mut said = Vec::new();
     for (field, value) in [
-        ("verify", json!({"mode": "HEAD", "secretRef": {"name": "keys"}})),
-        ("verify", json!({"mode": "TagAndHEAD"})),
-        ("verify", json!({})),
+        ("verify", json!({"mode": "Always", "secretRef": {"name": "keys"}})),
+        (
+            "verify",
+            json!({"mode": "TagAndHEAD", "secretRef": {"name": "keys"}}),
+        ),
+        ("verify", json!({"mode": "HEAD", "secretRef": null})),
         ("include", json!([{"repository": {"name": "x"}}])),
         ("recurseSubmodules", json!(true)),
         ("sparseCheckout", json!(["x"])),
-        ("provider", json!("github")),
+        ("provider", json!("azure")),
         ("serviceAccountName", json!("x")),
         ("gitImplementation", json!("libgit2")),
         ("ref", json!({"semver": ">=1.0.0"})),

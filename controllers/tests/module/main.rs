@@ -31,6 +31,7 @@ mod progress;
 mod recorded;
 mod refused;
 mod renamed;
+mod signed;
 mod stopped;
 mod swept;
 mod unseen;

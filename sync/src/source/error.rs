@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Unverified;
 use super::github::AppRefusal;
 
 /// A failure of a source. URLs in it never carry credentials.
@@ -38,6 +39,22 @@ pub enum SourceError {
     Credentials {
         /// Which key, and why; never a value.
         why: String,
+    },
+    /// The public keys of the Secret cannot be used.
+    #[error("the public keys for verify cannot be used: {why}")]
+    VerificationKeys {
+        /// Which key, and why; never a value.
+        why: String,
+    },
+    /// A tag or a commit is not signed by a key that is trusted.
+    #[error("{what} of {url} is not verified: {why}")]
+    VerificationFailed {
+        /// The URL.
+        url: String,
+        /// The tag or the commit.
+        what: String,
+        /// What is wrong with its signature, and what to do.
+        why: Unverified,
     },
     /// No answer from the host, or a 5xx one.
     #[error("{url} cannot be reached: {why}")]
@@ -384,7 +401,9 @@ impl SourceError {
             | Self::UnknownTag { .. }
             | Self::UnknownBranch { .. }
             | Self::UnknownCommit { .. }
-            | Self::Credentials { .. } => SourceErrorClass::Missing,
+            | Self::Credentials { .. }
+            | Self::VerificationKeys { .. }
+            | Self::VerificationFailed { .. } => SourceErrorClass::Missing,
             Self::NotACommit { .. }
             | Self::PathNotFound { .. }
             | Self::Refused { .. }
@@ -396,6 +415,14 @@ impl SourceError {
             | Self::Unsupported { .. }
             | Self::InvalidPath { .. } => SourceErrorClass::Invalid,
         }
+    }
+
+    /// Whether a signature that is asked for is missing, bad, or cannot be judged with these keys.
+    pub const fn is_verification(&self) -> bool {
+        matches!(
+            self,
+            Self::VerificationKeys { .. } | Self::VerificationFailed { .. }
+        )
     }
 
     /// Whether trying the same again soon may help.

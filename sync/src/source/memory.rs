@@ -14,7 +14,10 @@ use super::entries::{self, Collector};
 use super::git::RECENT;
 use super::ignored::{FILE_NAME, Ignored};
 use super::types::hex;
-use super::{Clock, CommitId, Fetched, Files, Limits, Remote, Resolved, Source, SourceError, Want};
+use super::{
+    Clock, CommitId, Fetched, Files, Limits, Remote, Resolved, Source, SourceError, Unverified, Want,
+    verify_commit, verify_tag,
+};
 
 /// A [`Source`] without git. Cloning it gives another handle on the same repositories.
 ///
@@ -56,6 +59,10 @@ struct Repository {
     commits: BTreeMap<CommitId, BTreeMap<String, Bytes>>,
     branches: BTreeMap<String, CommitId>,
     tags: BTreeMap<String, CommitId>,
+    /// The bytes of the objects of annotated tags, by the tag.
+    tag_objects: BTreeMap<String, Bytes>,
+    /// The bytes of commits, where signatures are asked for.
+    commit_objects: BTreeMap<CommitId, Bytes>,
     /// With the time of their last use.
     fetched: BTreeMap<CommitId, Timestamp>,
     fault: Option<Fault>,
@@ -96,17 +103,35 @@ impl MemorySource {
         id
     }
 
-    /// Sets a tag, or moves it.
+    /// Sets a lightweight tag, or moves one.
     pub fn tag(&self, url: &str, tag: &str, commit: &CommitId) {
         let mut state = self.state.lock();
         let repository = state.repositories.entry(url.to_owned()).or_default();
         repository.tags.insert(tag.to_owned(), commit.clone());
+        repository.tag_objects.remove(tag);
+    }
+
+    /// Sets an annotated tag, or moves one: `object` is what git keeps of it, signature included. Nothing in it is checked
+    /// before it is verified.
+    pub fn annotated_tag(&self, url: &str, tag: &str, commit: &CommitId, object: impl Into<Bytes>) {
+        self.tag(url, tag, commit);
+        let mut state = self.state.lock();
+        let repository = state.repositories.entry(url.to_owned()).or_default();
+        repository.tag_objects.insert(tag.to_owned(), object.into());
+    }
+
+    /// Says what git keeps of a commit, signature included. A commit without it is not signed.
+    pub fn commit_object(&self, url: &str, commit: &CommitId, object: impl Into<Bytes>) {
+        let mut state = self.state.lock();
+        let repository = state.repositories.entry(url.to_owned()).or_default();
+        repository.commit_objects.insert(commit.clone(), object.into());
     }
 
     /// Removes a tag; the commit stays.
     pub fn untag(&self, url: &str, tag: &str) {
         if let Some(repository) = self.state.lock().repositories.get_mut(url) {
             repository.tags.remove(tag);
+            repository.tag_objects.remove(tag);
         }
     }
 
@@ -165,16 +190,21 @@ impl MemorySource {
 #[async_trait]
 impl Source for MemorySource {
     async fn resolve(&self, remote: &Remote, want: &Want) -> Result<Resolved, SourceError> {
-        let commit = if let Want::Commit(id) = want {
-            id.clone()
-        } else {
-            self.call(remote, |counts| counts.resolves += 1).await?;
-            find(&self.state.lock(), remote, want)?
+        let (commit, verified) = match want {
+            Want::Commit(id) if remote.verify.is_none() => (id.clone(), None),
+            _ => {
+                self.call(remote, |counts| counts.resolves += 1).await?;
+                let state = self.state.lock();
+                let commit = find(&state, remote, want)?;
+                let verified = state.verified(remote, want, &commit, self.clock.now())?;
+                (commit, verified)
+            }
         };
         Ok(Resolved {
             commit,
             reference: want.reference().map(str::to_owned),
             at: self.clock.now(),
+            verified,
         })
     }
 
@@ -185,6 +215,7 @@ impl Source for MemorySource {
         }
         let mut state = self.state.lock();
         let commit = find(&state, remote, want)?;
+        let verified = state.verified(remote, want, &commit, self.clock.now())?;
         let (digest, size) = state.fetch(remote, &commit, self.clock.now())?;
         Ok(Fetched {
             commit,
@@ -192,6 +223,7 @@ impl Source for MemorySource {
             digest,
             size,
             at: self.clock.now(),
+            verified,
         })
     }
 
@@ -229,6 +261,45 @@ impl State {
         self.repositories
             .get(url)
             .is_some_and(|r| r.fetched.contains_key(commit))
+    }
+
+    /// Verifies what must be signed, as a real one does; returns by whose keys it is.
+    fn verified(
+        &self,
+        remote: &Remote,
+        want: &Want,
+        commit: &CommitId,
+        now: Timestamp,
+    ) -> Result<Option<String>, SourceError> {
+        let Some((verify, repository)) = remote.verify.as_ref().zip(self.repositories.get(&remote.url))
+        else {
+            return Ok(None);
+        };
+        let failed = |what: String| {
+            move |why: Unverified| SourceError::VerificationFailed {
+                url: remote.url.clone(),
+                what,
+                why,
+            }
+        };
+        let mut signers = Vec::new();
+        if verify.mode.tag() {
+            let signer = match want {
+                Want::Tag(tag) => {
+                    let object = repository.tag_objects.get(tag).ok_or(Unverified::Lightweight);
+                    object.and_then(|object| verify_tag(object, tag, commit, &verify.keys, now))
+                }
+                _ => Err(Unverified::NoTag),
+            };
+            signers.push(signer.map_err(failed(want.to_string()))?.to_string());
+        }
+        if verify.mode.commit() {
+            let object = repository.commit_objects.get(commit).ok_or(Unverified::Unsigned);
+            let signer = object.and_then(|object| verify_commit(object, &verify.keys, now));
+            signers.push(signer.map_err(failed(format!("commit {commit}")))?.to_string());
+        }
+        signers.dedup();
+        Ok(Some(signers.join(" and ")))
     }
 
     /// Marks a commit as fetched; returns its digest and size.

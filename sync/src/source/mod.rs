@@ -16,6 +16,7 @@ mod pack;
 mod transport;
 mod types;
 mod url;
+mod verify;
 mod worktree;
 
 use std::collections::BTreeSet;
@@ -31,6 +32,7 @@ pub use self::github::{AppRefusal, GitHubApp};
 pub use self::limits::Limits;
 pub use self::memory::{Counts, Fault, MemorySource};
 pub use self::types::{CommitId, Credentials, Fetched, File, Files, InvalidCommitId, Remote, Resolved, Want};
+pub use self::verify::{KeyRing, Signer, Unverified, Verify, VerifyMode, verify_commit, verify_tag};
 pub use self::worktree::{FolderError, FolderErrors, read_folder};
 
 /// Where configuration comes from.
@@ -40,9 +42,13 @@ pub use self::worktree::{FolderError, FolderErrors, read_folder};
 pub trait Source: Send + Sync {
     /// Finds the commit that `want` names now, by asking the remote for its references; transfers no content.
     /// A [`Want::Commit`] resolves to itself without a call.
+    ///
+    /// Where [`Remote::verify`] is set, what is signed is transferred as well, kept by nobody, and verified: an unsigned one is
+    /// [`SourceError::VerificationFailed`].
     async fn resolve(&self, remote: &Remote, want: &Want) -> Result<Resolved, SourceError>;
 
     /// Makes the commit that `want` names available to [`Source::read`]. A commit that is here already costs no call.
+    /// Where [`Remote::verify`] is set, it is verified each time.
     async fn fetch(&self, remote: &Remote, want: &Want) -> Result<Fetched, SourceError>;
 
     /// The manifests (`*.yaml`, `*.yml`) below `path` of a commit that was fetched before, sorted by the bytes of their paths.

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::SourceError;
 use super::github::GitHubApp;
+use super::{SourceError, Verify};
 use crate::proxy::Proxy;
 
 /// The full name of a git commit: 40 or 64 lower-case hex digits.
@@ -100,6 +100,8 @@ pub struct Remote {
     pub ignore: Option<String>,
     /// The time that one call may take, if it is less than what the process allows.
     pub timeout: Option<Duration>,
+    /// What must be signed, and by whom; nothing if it is none.
+    pub verify: Option<Verify>,
 }
 
 impl fmt::Debug for Remote {
@@ -119,10 +121,7 @@ impl Remote {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
-            credentials: None,
-            proxy: None,
-            ignore: None,
-            timeout: None,
+            ..Self::default()
         }
     }
 
@@ -290,6 +289,8 @@ pub struct Resolved {
     pub reference: Option<String>,
     /// When the remote said so.
     pub at: Timestamp,
+    /// By whose keys it is signed, where that was asked for.
+    pub verified: Option<String>,
 }
 
 /// Answer of [`super::Source::fetch`].
@@ -305,6 +306,8 @@ pub struct Fetched {
     pub size: u64,
     /// When it was asked for.
     pub at: Timestamp,
+    /// By whose keys it is signed, where that was asked for.
+    pub verified: Option<String>,
 }
 
 impl Fetched {

@@ -4,6 +4,7 @@
 
 pub mod child;
 pub mod git_server;
+pub mod gpg;
 pub mod hostile;
 pub mod proxy;
 pub mod repo;

@@ -119,7 +119,10 @@ pub fn judge(world: &World) -> Vec<Finding> {
         &all,
         Code::Source,
         Level::Problem,
-        &[Reason::SourceNotReady.as_str()],
+        &[
+            Reason::SourceNotReady.as_str(),
+            Reason::VerificationFailed.as_str(),
+        ],
         || "no module waits for its source".to_owned(),
     ));
     findings.extend(paused(&all, world.now));

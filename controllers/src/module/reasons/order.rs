@@ -110,9 +110,10 @@ fn the_engine_and_the_public_table_order_every_reason_alike() {
     ranks.sort_unstable();
     ranks.dedup();
     let reasons: Vec<Reason> = ranks.iter().map(|(reason, _)| *reason).collect();
-    // To the engine a Cluster with a newer version is one that has the target.
+    // To the engine a Cluster with a newer version is one that has the target, and a version that is not verified one that is not known.
+    let ours = [Reason::AlreadyNewer, Reason::VerificationFailed];
     let known = Reason::ALL.iter().copied();
-    let known: Vec<Reason> = known.filter(|reason| *reason != Reason::AlreadyNewer).collect();
+    let known: Vec<Reason> = known.filter(|reason| !ours.contains(reason)).collect();
     assert_eq!(reasons, known, "every public reason has one rank in the engine");
     // No unit has both of these, or the caller gives the first that holds, so that it does not matter which wins.
     let shared = BTreeSet::from([

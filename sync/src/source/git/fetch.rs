@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, RemoteCallbacks, Repository};
+use jiff::Timestamp;
 
 use super::super::clock::{Clock, Deadline};
 use super::super::github::Tokens;
 use super::super::transport::Context;
 use super::super::url::GitUrl;
-use super::super::{CommitId, Credentials, SourceError, Want};
+use super::super::{CommitId, Credentials, SourceError, Verify, Want};
 use super::mirror::{self, Mirror, Part, Whole};
+use super::signed::{Remembered, Session};
 use super::tree::Problem;
 use super::{GitOptions, check_want};
 use crate::proxy::Proxies;
@@ -29,17 +31,31 @@ pub(super) struct Job {
     pub deadline: Deadline,
     /// Whether these credentials have opened the repository before: only then may what is here be had without asking.
     pub proven: bool,
+    /// What must be signed.
+    pub verify: Option<Verify>,
+    /// The time, for keys and signatures that expire.
+    pub now: Timestamp,
+    pub remembered: Arc<Remembered>,
 }
 
 /// What a server offers under a name.
-struct Head {
+pub(super) struct Head {
     name: String,
     id: Oid,
 }
 
+/// What the wanted name leads to.
+pub(super) struct Found {
+    /// The reference; none for a commit.
+    pub name: Option<String>,
+    /// The object of an annotated tag.
+    pub tag: Option<Oid>,
+    pub commit: Oid,
+}
+
 /// A way to a commit; a server that refuses one may allow the next.
-struct Plan {
-    refspecs: Vec<String>,
+pub(super) struct Plan {
+    pub refspecs: Vec<String>,
     /// What comes: the commit alone, or all that was before it too.
     part: Part,
 }
@@ -53,37 +69,73 @@ enum Miss {
 }
 
 impl Job {
-    /// The commit that is wanted, by the references of the server.
-    pub(super) fn resolve(&self) -> Result<CommitId, SourceError> {
-        let (_, commit) = self.find(&self.heads(&self.context()?)?)?;
-        to_commit_id(commit)
+    /// The commit that is wanted, by the references of the server, and by whose keys it is signed.
+    pub(super) fn resolve(&self) -> Result<(CommitId, Option<String>), SourceError> {
+        let session = self.session()?;
+        let commit = session.found.commit;
+        Ok((to_commit_id(commit)?, self.verified(commit, Some(&session))?))
     }
 
-    /// Has the commit in the mirror.
-    pub(super) fn fetch(&self) -> Result<(CommitId, Whole), SourceError> {
+    /// Has the commit in the mirror; returns by whose keys it is signed as well.
+    pub(super) fn fetch(&self) -> Result<(CommitId, Whole, Option<String>), SourceError> {
         self.mirror.sweep();
-        let pinned = match check_want(&self.want)? {
-            Want::Commit(commit) => Some(mirror::oid(commit)?),
-            _ => None,
-        };
-        if let Some(commit) = pinned.filter(|_| self.proven)
+        if let Some(commit) = self.pinned()?.filter(|_| self.proven)
             && let Some(whole) = self.here(commit)?
         {
-            return Ok((to_commit_id(commit)?, whole));
+            return Ok((to_commit_id(commit)?, whole, self.verified(commit, None)?));
         }
+        let session = self.session()?;
+        let commit = session.found.commit;
+        let whole = match self.here(commit)? {
+            Some(whole) => whole,
+            None => self.transfer(&session)?,
+        };
+        Ok((
+            to_commit_id(commit)?,
+            whole,
+            self.verified(commit, Some(&session))?,
+        ))
+    }
+
+    /// The commit that is wanted by its own name.
+    fn pinned(&self) -> Result<Option<Oid>, SourceError> {
+        match check_want(&self.want)? {
+            Want::Commit(commit) => mirror::oid(commit).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Asks the server what it offers.
+    fn session(&self) -> Result<Session, SourceError> {
         let context = self.context()?;
         let heads = self.heads(&context)?;
-        let (name, commit) = match pinned {
-            Some(commit) => (None, commit),
-            None => self.find(&heads).map(|(name, commit)| (Some(name), commit))?,
+        let found = match self.pinned()? {
+            Some(commit) => Found {
+                name: None,
+                tag: None,
+                commit,
+            },
+            None => self.find(&heads)?,
         };
-        if let Some(whole) = self.here(commit)? {
-            return Ok((to_commit_id(commit)?, whole));
-        }
+        Ok(Session {
+            context,
+            heads,
+            found,
+        })
+    }
+
+    /// Brings the commit into the mirror.
+    fn transfer(&self, session: &Session) -> Result<Whole, SourceError> {
+        let Session {
+            context,
+            heads,
+            found,
+        } = session;
+        let commit = found.commit;
         let mut refusal = self.unknown(commit);
-        for plan in self.plans(name, commit, &heads, context.gives_hashes()) {
-            match self.attempt(&context, &plan, commit, &heads)? {
-                Ok(whole) => return Ok((to_commit_id(commit)?, whole)),
+        for plan in self.plans(found.name.clone(), commit, heads, context.gives_hashes()) {
+            match self.attempt(context, &plan, commit, heads)? {
+                Ok(whole) => return Ok(whole),
                 Err(Miss::Refused(error) | Miss::Incomplete(error)) => refusal = error,
             }
         }
@@ -97,7 +149,13 @@ impl Job {
     }
 
     /// The ways to a commit, the cheapest first: `name` is the reference that was asked for, if one was.
-    fn plans(&self, name: Option<String>, commit: Oid, heads: &[Head], gives_hashes: bool) -> Vec<Plan> {
+    pub(super) fn plans(
+        &self,
+        name: Option<String>,
+        commit: Oid,
+        heads: &[Head],
+        gives_hashes: bool,
+    ) -> Vec<Plan> {
         let mut plans = Vec::new();
         // libgit2 cannot leave out history on this machine.
         if !self.url.is_file() {
@@ -147,7 +205,7 @@ impl Job {
     }
 
     /// The reference that is wanted, and its commit: an annotated tag is peeled by the server.
-    fn find(&self, heads: &[Head]) -> Result<(String, Oid), SourceError> {
+    fn find(&self, heads: &[Head]) -> Result<Found, SourceError> {
         let url = self.url.text.clone();
         let (name, missing) = match &self.want {
             Want::Tag(tag) => (
@@ -167,8 +225,13 @@ impl Job {
             Want::Commit(_) | Want::Semver(_) => return Err(super::unsupported(&self.want)),
         };
         let named = |name: &str| heads.iter().find(|head| head.name == name).map(|head| head.id);
-        let commit = named(&format!("{name}^{{}}")).or_else(|| named(&name));
-        commit.map(|commit| (name, commit)).ok_or(missing)
+        let direct = named(&name).ok_or(missing)?;
+        let peeled = named(&format!("{name}^{{}}"));
+        Ok(Found {
+            name: Some(name),
+            tag: peeled.map(|_| direct),
+            commit: peeled.unwrap_or(direct),
+        })
     }
 
     /// Carries out one plan, telling the server what is here; once more without that, if too little came.
@@ -251,7 +314,7 @@ impl Job {
         }
     }
 
-    fn unknown(&self, commit: Oid) -> SourceError {
+    pub(super) fn unknown(&self, commit: Oid) -> SourceError {
         SourceError::UnknownCommit {
             url: self.url.text.clone(),
             commit: commit.to_string(),
@@ -259,7 +322,7 @@ impl Job {
     }
 
     /// What libgit2 says where we know no better.
-    fn failed(&self, error: &git2::Error) -> SourceError {
+    pub(super) fn failed(&self, error: &git2::Error) -> SourceError {
         let url = self.url.text.clone();
         if self.url.is_file() && error.code() == ErrorCode::NotFound {
             return SourceError::RepositoryNotFound { url };
@@ -295,7 +358,7 @@ impl Plan {
     }
 
     /// Commits before the wanted one, itself included; 0 is all of them.
-    fn depth(&self) -> i32 {
+    pub(super) fn depth(&self) -> i32 {
         match self.part {
             Part::Commits => 1,
             Part::History => 0,
@@ -305,7 +368,7 @@ impl Plan {
 
 /// A repository to download into: it builds on objects that are here, and tells the server of commits that are. `shallow`: they
 /// are here without what was before them, which the server must know.
-fn workshop(
+pub(super) fn workshop(
     path: &Path,
     built_on: &[PathBuf],
     haves: &[Oid],
@@ -338,7 +401,7 @@ fn workshop(
     Ok(repository)
 }
 
-fn options(context: &Arc<Context>, depth: i32) -> FetchOptions<'static> {
+pub(super) fn options(context: &Arc<Context>, depth: i32) -> FetchOptions<'static> {
     let mut callbacks = RemoteCallbacks::new();
     let receiving = Arc::clone(context);
     callbacks.transfer_progress(move |progress| {
@@ -354,7 +417,7 @@ fn options(context: &Arc<Context>, depth: i32) -> FetchOptions<'static> {
     options
 }
 
-fn to_commit_id(id: Oid) -> Result<CommitId, SourceError> {
+pub(super) fn to_commit_id(id: Oid) -> Result<CommitId, SourceError> {
     // libgit2 writes 40 hex digits: what fails here is a repository of a kind that we do not know.
     id.to_string().parse().map_err(|_| SourceError::Unsupported {
         what: "this kind of repository".to_owned(),

@@ -20,6 +20,7 @@ mod mirror;
 mod objects;
 mod prune;
 mod retention;
+mod signed;
 mod tree;
 
 use std::collections::BTreeSet;
@@ -40,6 +41,7 @@ use self::mirror::{Mirror, Whole};
 pub use self::objects::Objects;
 pub(super) use self::retention::RECENT;
 use self::retention::Recent;
+use self::signed::Remembered;
 use super::clock::Deadline;
 use super::github::Tokens;
 use super::memory::unsupported;
@@ -77,6 +79,7 @@ pub struct GitSource {
     /// Mirrors and fingerprints of the credentials that have opened their repositories.
     proven: Mutex<BTreeSet<(String, String)>>,
     recent: Recent,
+    remembered: Arc<Remembered>,
 }
 
 impl fmt::Debug for GitSource {
@@ -105,6 +108,7 @@ impl GitSource {
             tokens: Arc::default(),
             proven: Mutex::default(),
             recent: Recent::default(),
+            remembered: Arc::default(),
         })
     }
 
@@ -149,6 +153,9 @@ impl GitSource {
             want: want.clone(),
             options: Arc::clone(&self.options),
             deadline,
+            verify: remote.verify.clone(),
+            now: self.clock.now(),
+            remembered: Arc::clone(&self.remembered),
         }
     }
 
@@ -163,7 +170,7 @@ impl GitSource {
         let Want::Commit(commit) = want else {
             return Ok(None);
         };
-        if !self.is_proven(remote, url) {
+        if !self.is_proven(remote, url) || remote.verify.is_some() {
             return Ok(None);
         }
         let (mirror, commit) = (self.mirror(url), commit.clone());
@@ -197,9 +204,9 @@ impl GitSource {
         want: &Want,
         url: &GitUrl,
         deadline: Deadline,
-    ) -> Result<(CommitId, Whole), SourceError> {
-        if let Some(held) = self.held(remote, url, want, deadline).await? {
-            return Ok(held);
+    ) -> Result<(CommitId, Whole, Option<String>), SourceError> {
+        if let Some((commit, whole)) = self.held(remote, url, want, deadline).await? {
+            return Ok((commit, whole, None));
         }
         let turn = self.gate.turn(url, deadline).await?;
         let job = self.job(remote, url.clone(), want, deadline);
@@ -218,21 +225,28 @@ impl Source for GitSource {
     async fn resolve(&self, remote: &Remote, want: &Want) -> Result<Resolved, SourceError> {
         let deadline = self.deadline(remote);
         let url = self.url(remote)?;
-        let commit = if let Want::Commit(commit) = check_want(want)? {
-            commit.clone()
-        } else {
-            let turn = self.gate.host_turn(&url, deadline).await?;
-            let job = self.job(remote, url.clone(), want, deadline);
-            blocking(&url, deadline, move || {
-                let _turn = turn;
-                job.resolve()
-            })
-            .await?
+        let (commit, verified) = match check_want(want)? {
+            Want::Commit(commit) if remote.verify.is_none() => (commit.clone(), None),
+            _ => {
+                // What is signed is transferred to a folder of the mirror's, which is swept by the next fetch of the URL.
+                let turn = if remote.verify.is_some() {
+                    self.gate.turn(&url, deadline).await?
+                } else {
+                    self.gate.host_turn(&url, deadline).await?
+                };
+                let job = self.job(remote, url.clone(), want, deadline);
+                blocking(&url, deadline, move || {
+                    let _turn = turn;
+                    job.resolve()
+                })
+                .await?
+            }
         };
         Ok(Resolved {
             commit,
             reference: want.reference().map(str::to_owned),
             at: self.clock.now(),
+            verified,
         })
     }
 
@@ -240,7 +254,8 @@ impl Source for GitSource {
         let deadline = self.deadline(remote);
         let url = self.url(remote)?;
         check_want(want)?;
-        let (commit, Whole { digest, size }) = self.fetch_within(remote, want, &url, deadline).await?;
+        let (commit, Whole { digest, size }, verified) =
+            self.fetch_within(remote, want, &url, deadline).await?;
         let at = self.clock.now();
         self.recent.used(&url.folder(), &commit, at);
         Ok(Fetched {
@@ -249,6 +264,7 @@ impl Source for GitSource {
             digest,
             size,
             at,
+            verified,
         })
     }
 

@@ -1,0 +1,140 @@
+//! Keys and signatures made by `gpg`, in a home of their own.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// A home of gpg with secret keys; its agent ends with it.
+pub struct Gpg {
+    home: TempDir,
+}
+
+impl Gpg {
+    /// Without keys. None where there is no gpg: the test says so.
+    pub fn new() -> Option<Self> {
+        let there = Command::new("gpg")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status();
+        if !there.is_ok_and(|status| status.success()) {
+            println!("not made: gpg");
+            return None;
+        }
+        Some(Self {
+            home: tempfile::tempdir().unwrap(),
+        })
+    }
+
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// A key of a person without end, for certifying and signing; returns its fingerprint.
+    pub fn key(&self, person: &str) -> String {
+        self.key_of(person, &["ed25519", "cert,sign", "0"], &[])
+    }
+
+    /// The same of an algorithm, a usage and an end, with options.
+    pub fn key_of(&self, person: &str, kind: &[&str], options: &[&str]) -> String {
+        let mut arguments = options.to_vec();
+        arguments.extend(["--quick-generate-key", person]);
+        arguments.extend(kind);
+        self.run(&arguments, b"");
+        self.fingerprints(person)[0].clone()
+    }
+
+    /// The fingerprints of the key of a person and of its subkeys.
+    pub fn fingerprints(&self, person: &str) -> Vec<String> {
+        let listed = self.run(
+            &[
+                "--list-keys",
+                "--with-colons",
+                "--with-subkey-fingerprints",
+                person,
+            ],
+            b"",
+        );
+        let listed = String::from_utf8(listed).unwrap();
+        let lines = listed.lines().filter(|line| line.starts_with("fpr"));
+        lines
+            .map(|line| line.split(':').nth(9).unwrap().to_owned())
+            .collect()
+    }
+
+    /// Answers to the questions of `--edit-key`.
+    pub fn edit(&self, fingerprint: &str, answers: &[&str]) {
+        let input = format!("{}\nsave\n", answers.join("\n"));
+        let arguments = [
+            "--no-tty",
+            "--command-fd",
+            "0",
+            "--expert",
+            "--edit-key",
+            fingerprint,
+        ];
+        self.run(&arguments, input.as_bytes());
+    }
+
+    /// Revokes the key by the certificate that gpg wrote for that when it made it.
+    pub fn revoke(&self, fingerprint: &str) {
+        let path = self.home().join(format!("openpgp-revocs.d/{fingerprint}.rev"));
+        let text = std::fs::read_to_string(path).unwrap();
+        self.run(
+            &["--import"],
+            text.replace(":-----BEGIN", "-----BEGIN").as_bytes(),
+        );
+    }
+
+    /// The public key, armored.
+    pub fn public(&self, fingerprint: &str) -> String {
+        String::from_utf8(self.run(&["--armor", "--export", fingerprint], b"")).unwrap()
+    }
+
+    /// A detached armored signature of bytes, as git asks for it; options go before.
+    pub fn sign(&self, key: &str, options: &[&str], payload: &[u8]) -> String {
+        let mut arguments = options.to_vec();
+        arguments.extend(["--armor", "--detach-sign", "--local-user", key]);
+        String::from_utf8(self.run(&arguments, payload)).unwrap()
+    }
+
+    pub fn run(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
+        let mut child = Command::new("gpg")
+            .args([
+                "--batch",
+                "--quiet",
+                "--passphrase",
+                "",
+                "--pinentry-mode",
+                "loopback",
+            ])
+            .args(arguments)
+            .env("GNUPGHOME", self.home())
+            .env("LC_ALL", "C")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            output.status.success(),
+            "gpg {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        output.stdout
+    }
+}
+
+impl Drop for Gpg {
+    fn drop(&mut self) {
+        // Its agent ends by itself too, once its home is gone.
+        let _ = Command::new("gpgconf")
+            .arg("--homedir")
+            .arg(self.home())
+            .args(["--kill", "all"])
+            .status();
+    }
+}
