@@ -44,6 +44,7 @@ macro_rules! promises {
 promises! {
     Real builtin {
         install { is_admitted, is_well }
+        distribute { comes_and_goes }
         rollout { one_after_another, two_at_a_time, newest_wins }
         commit { is_all_it_takes }
         bad_version { stops_and_is_fixed }

@@ -145,9 +145,10 @@ impl Proxy {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        let with_scheme = match text.contains("://") {
-            true => text.to_owned(),
-            false => format!("http://{text}"),
+        let with_scheme = if text.contains("://") {
+            text.to_owned()
+        } else {
+            format!("http://{text}")
         };
         let url = Url::parse(&with_scheme).map_err(|_| "is no address")?;
         if !matches!(url.scheme(), "http" | "https") {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use muster_api::{
     Duration, digest,
     sync::{
-        Assume, Binding, GitSource, GitVersion, HealthCheck, HealthExpression, HealthTable, LocalReference,
-        ObjectFieldRef, Package, PackagePlan, Source, Sync, Verify, VerifyMode,
+        Assume, Binding, GitSecretReference, GitSource, GitVersion, HealthCheck, HealthExpression,
+        HealthTable, LocalReference, ObjectFieldRef, Package, PackagePlan, Source, Sync, Verify, VerifyMode,
     },
 };
 use serde_json::json;
@@ -143,12 +143,20 @@ fn what_must_be_signed_is_no_part_of_a_revision() {
     assert_eq!(revision(&signed), revision(&plain));
 }
 
+fn secret(distribute: bool) -> GitSecretReference {
+    GitSecretReference {
+        name: "git".into(),
+        distribute,
+    }
+}
+
 #[test]
 fn every_content_has_its_own_revision() {
-    let changes: [fn(&mut Sync); 26] = [
+    let changes: [fn(&mut Sync); 27] = [
         |_| {},
         |sync| sync.source.git.url.push('2'),
-        |sync| sync.source.git.secret_ref = Some(LocalReference { name: "git".into() }),
+        |sync| sync.source.git.secret_ref = Some(secret(false)),
+        |sync| sync.source.git.secret_ref = Some(secret(true)),
         |sync| sync.package.path = "app".into(),
         |sync| sync.package.substitute = BTreeMap::from([("A".into(), "1".into())]),
         |sync| sync.package.target_namespace = Some("app".into()),

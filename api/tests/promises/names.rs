@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use muster_api::{
     module::ModuleKind,
     names,
-    sync::{GitSource, GitVersion, LocalReference},
+    sync::{GitSecretReference, GitSource, GitVersion, LocalReference},
     validate::names::{dns_label, dns_subdomain},
 };
 use proptest::prelude::*;
@@ -16,16 +16,17 @@ const COMMIT: &str = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567";
 #[test]
 fn a_proxy_is_a_part_of_a_sources_name() {
     let named = |secret: Option<&str>, proxy: Option<&str>| {
-        let reference = |name: Option<&str>| {
-            name.map(|name| LocalReference {
-                name: name.to_owned(),
-            })
-        };
         let git = GitSource {
             url: "https://git.example/fleet".to_owned(),
             version: GitVersion::default(),
-            secret_ref: reference(secret),
-            proxy_secret_ref: reference(proxy),
+            secret_ref: secret.map(|name| GitSecretReference {
+                name: name.to_owned(),
+                distribute: false,
+            }),
+            proxy_secret_ref: proxy.map(|name| LocalReference {
+                name: name.to_owned(),
+            }),
+            verify: None,
         };
         names::source_of(&git, COMMIT)
     };
@@ -37,18 +38,14 @@ fn a_proxy_is_a_part_of_a_sources_name() {
         named(Some("git"), None),
         names::source("https://git.example/fleet", COMMIT, Some("git"))
     );
-    let names = [
+    let all = [
         named(None, None),
         named(Some("a"), None),
         named(None, Some("a")),
         named(Some("a"), Some("a")),
         named(Some("a"), Some("b")),
     ];
-    assert_eq!(
-        names.iter().collect::<BTreeSet<_>>().len(),
-        names.len(),
-        "{names:?}"
-    );
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
 }
 
 /// Golden: these names are in clusters; a change of them would make everything anew.

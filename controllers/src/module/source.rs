@@ -275,7 +275,7 @@ fn later(at: Timestamp, wait: Duration) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use muster_api::sync::GitVersion;
+    use muster_api::sync::{GitVersion, LocalReference};
 
     use super::*;
 

@@ -208,10 +208,13 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
     if is_reported || outcome.live.is_some() {
         pace.gather().await;
     }
-    Ok(Action::requeue(match copies.is_empty() {
-        true => mirroring.next_poll(&key),
-        false if distribute::is_leaving(&copies) => distribute::SOON,
-        false => mirroring.next_poll(&key).min(distribute::INTERVAL),
+    let next = mirroring.next_poll(&key);
+    Ok(Action::requeue(if distribute::is_leaving(&copies) {
+        distribute::SOON
+    } else if copies.is_empty() {
+        next
+    } else {
+        next.min(distribute::INTERVAL)
     }))
 }
 

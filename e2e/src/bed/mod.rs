@@ -42,6 +42,7 @@ pub use self::{
     fate::Blow,
     git::Git,
     hostile::Hostile,
+    install::export,
     limit::{Observer, Sight, What},
     monitoring::Monitoring,
     objects::{Kind, Objects, kinds, name as name_of},

@@ -11,6 +11,7 @@ pub mod commit;
 pub mod confirmed;
 pub mod crash;
 pub mod crash_points;
+pub mod distribute;
 pub mod docs;
 pub mod figures;
 pub mod hand;

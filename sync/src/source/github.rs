@@ -31,7 +31,7 @@ const AFTER: SignedDuration = SignedDuration::from_mins(8);
 /// How long before its end a token is no longer used.
 const SPARE: SignedDuration = SignedDuration::from_mins(1);
 /// From here on a difference of clocks is worth a word.
-const SKEW: Duration = Duration::from_secs(60);
+const SKEW: Duration = Duration::from_mins(1);
 /// The longest answer that is read, in bytes.
 const MAX_ANSWER: u64 = 256 << 10;
 
@@ -183,9 +183,10 @@ impl GitHubApp {
         let refuse = |why: String| SourceError::Credentials { why };
         let host = git.host_str().unwrap_or_default();
         let is_github = host == "github.com" && git.scheme() == "https" && git.port().is_none();
-        let usual = match is_github {
-            true => "https://api.github.com".to_owned(),
-            false => format!("{}/api/v3", git.origin().ascii_serialization()),
+        let usual = if is_github {
+            "https://api.github.com".to_owned()
+        } else {
+            format!("{}/api/v3", git.origin().ascii_serialization())
         };
         let said = self.base.as_ref().unwrap_or(&usual);
         let api = Url::parse(said.trim_end_matches('/'))
@@ -391,14 +392,14 @@ impl Call<'_> {
     fn read(&self, answer: Response) -> Result<Vec<u8>, SourceError> {
         let mut body = Vec::new();
         let read = answer.take(MAX_ANSWER).read_to_end(&mut body);
-        read.map(|_| body)
-            .map_err(|_| match self.exchange.deadline.passed() {
-                true => self
-                    .exchange
-                    .deadline
-                    .timeout(&self.exchange.url.text, "asking GitHub for a token"),
-                false => self.refused(AppRefusal::Answer),
-            })
+        let deadline = &self.exchange.deadline;
+        read.map(|_| body).map_err(|_| {
+            if deadline.passed() {
+                deadline.timeout(&self.exchange.url.text, "asking GitHub for a token")
+            } else {
+                self.refused(AppRefusal::Answer)
+            }
+        })
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> SourceError {

@@ -172,9 +172,10 @@ fn removed<'a>(
         Glob::new(pattern.chars())
     };
     let Some(glob) = glob else {
-        return match is_suffix {
-            true => unsupported("[ or \\ in the pattern of a suffix", "use * and ?"),
-            false => unsupported("a [ or \\ that does not end", "write [a-z] or \\["),
+        return if is_suffix {
+            unsupported("[ or \\ in the pattern of a suffix", "use * and ?")
+        } else {
+            unsupported("a [ or \\ that does not end", "write [a-z] or \\[")
         };
     };
     let cuts = || SubstituteProblem::CutsCharacter {
@@ -218,7 +219,8 @@ fn without_bytes<'a>(remove: Remove, value: &'a str, glob: &Glob) -> Option<&'a 
     if is_prefix {
         value.get(count..)
     } else {
-        turned.get(count..).and(value.get(..value.len() - count))
+        turned.get(count..)?;
+        value.get(..value.len() - count)
     }
 }
 

@@ -1,0 +1,207 @@
+//! Promise: a Secret for git reaches a cluster with the module that needs it, and goes with it; and the account that brings it can bring
+//! nothing else there, by the policy of `muster install --export --downstream --distribute`. On real control planes only: admission is real.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use muster_api::labels::SYSTEM_NAMESPACE;
+use muster_controllers::registry::{connect_over_network, kubeconfig};
+use serde_json::{Value, json};
+
+use crate::{
+    bed::{Bed, Ground, export, kinds},
+    fleet::{Quality, ROLLED, told},
+};
+
+/// As long as a change of a Secret takes at most.
+const ROTATED: Duration = Duration::from_secs(75);
+const LABEL: &str = "fleet.muster.dev/distributed";
+
+/// Refused without the policy, brought with it, rotated, and gone with its module.
+pub async fn comes_and_goes(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &["eu-1"]).await;
+    let login = json!({"username": "git", "password": "hunter2-one"});
+    bed.fleet()
+        .create(
+            kinds::SECRET,
+            json!({"metadata": {"name": "shop"}, "stringData": login}),
+        )
+        .await;
+    let version = bed.release("web", 1, Quality::Good);
+    let mut spec = bed.spec("web", &version);
+    spec["sync"]["source"]["git"]["secretRef"] = json!({"name": "shop", "distribute": true});
+    bed.fleet()
+        .create(kinds::MODULE, json!({"metadata": {"name": "web"}, "spec": spec}))
+        .await;
+
+    let look = async || {
+        let proxy = bed
+            .fleet()
+            .get(kinds::PROXY_ASSEMBLAGE, "eu-1")
+            .await
+            .unwrap_or_default();
+        let states = proxy["status"]["syncs"].as_array().cloned().unwrap_or_default();
+        let refused = states
+            .iter()
+            .any(|state| state["reason"] == "DistributionRefused");
+        if refused {
+            Ok(())
+        } else {
+            Err(proxy["status"].to_string())
+        }
+    };
+    bed.wait_until("it is refused", ROLLED, look).await;
+    assert_eq!(copies(&bed).await, BTreeMap::new());
+
+    bed.administer(
+        "eu-1",
+        &export(&["--downstream", "--distribute"], Some(ground)).await,
+    )
+    .await;
+    bed.until_ready("web", &version).await;
+    let brought = copies(&bed).await;
+    assert_eq!(brought.values().collect::<Vec<_>>(), ["hunter2-one"]);
+    held(&bed, brought.keys().next().unwrap()).await;
+
+    let next = json!({"stringData": {"password": "hunter2-two"}});
+    bed.fleet().patch(kinds::SECRET, "shop", next).await;
+    let look = async || {
+        let copies = copies(&bed).await;
+        if copies.values().eq(["hunter2-two"]) {
+            Ok(())
+        } else {
+            Err(format!("{copies:?}"))
+        }
+    };
+    bed.wait_until("it is rotated", ROTATED, look).await;
+
+    bed.fleet().delete(kinds::MODULE, "web").await;
+    let look = async || match copies(&bed).await {
+        copies if copies.is_empty() => Ok(()),
+        copies => Err(format!("{copies:?}")),
+    };
+    bed.wait_until("it is gone", ROLLED, look).await;
+    let gone = async || match bed.fleet().get(kinds::MODULE, "web").await {
+        None => Ok(()),
+        Some(module) => Err(told(&module)),
+    };
+    bed.wait_until("the module is gone", ROLLED, gone).await;
+}
+
+/// The passwords of the Secrets that were brought, by name.
+async fn copies(bed: &Bed) -> BTreeMap<String, String> {
+    let all = bed.inside("eu-1", SYSTEM_NAMESPACE).list(kinds::SECRET).await;
+    let brought = all
+        .iter()
+        .filter(|secret| secret["metadata"]["labels"][LABEL] == "true");
+    let password = |secret: &Value| {
+        let secret: Secret = serde_json::from_value(secret.clone()).unwrap();
+        String::from_utf8(secret.data.unwrap()["password"].0.clone()).unwrap()
+    };
+    brought
+        .map(|secret| {
+            (
+                secret["metadata"]["name"].as_str().unwrap().to_owned(),
+                password(secret),
+            )
+        })
+        .collect()
+}
+
+/// What the account may not do, each by the words of the policy or of its rights.
+async fn held(bed: &Bed, copy: &str) {
+    let access = kubeconfig::parse(bed.kubeconfig("eu-1").as_bytes()).unwrap();
+    let account = connect_over_network(&access).unwrap();
+    let mine = json!({"metadata": {"name": "git-mine"}, "stringData": {"password": "of a person"}});
+    bed.inside("eu-1", SYSTEM_NAMESPACE)
+        .create(kinds::SECRET, mine)
+        .await;
+    let good = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+            "metadata": {"name": name, "labels": {LABEL: "true"}}, "data": {"password": "eA=="},
+        })
+    };
+    let with = |pointer: &str, value: Value| {
+        let mut secret = good("git-other");
+        *secret.pointer_mut(pointer).unwrap() = value;
+        secret
+    };
+    let token = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+        "metadata": {
+            "name": "git-token", "labels": {LABEL: "true"},
+            "annotations": {"kubernetes.io/service-account.name": "muster-agent"},
+        },
+    });
+    let named = "the management cluster brings Secrets named git-";
+    let opaque = "what the management cluster brings is Opaque";
+    let keys = "the management cluster brings keys that git needs";
+    let persons = "a Secret of this name is there that muster did not bring";
+    let rights = "cannot patch resource \"secrets\"";
+    for (namespace, secret, expect) in [
+        (SYSTEM_NAMESPACE, token, opaque),
+        (SYSTEM_NAMESPACE, good("shop"), named),
+        (SYSTEM_NAMESPACE, with("/metadata/labels", json!({})), opaque),
+        (
+            SYSTEM_NAMESPACE,
+            with("/data", json!({"password": "eA==", "token": "eA=="})),
+            keys,
+        ),
+        (SYSTEM_NAMESPACE, good("git-mine"), persons),
+        ("default", good("git-other"), rights),
+    ] {
+        let why = apply(&account, namespace, &secret)
+            .await
+            .expect_err(&secret.to_string());
+        assert!(why.contains(expect), "{secret}: {why}");
+    }
+    let secrets: Api<Secret> = Api::namespaced(account.clone(), SYSTEM_NAMESPACE);
+    let why = secrets
+        .delete("git-mine", &DeleteParams::default())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(why.contains(persons), "{why}");
+    // It reads none, its own neither.
+    for why in [
+        secrets.get(copy).await.map(drop).unwrap_err().to_string(),
+        secrets
+            .list(&ListParams::default())
+            .await
+            .map(drop)
+            .unwrap_err()
+            .to_string(),
+    ] {
+        assert!(why.contains("is forbidden"), "{why}");
+    }
+    let made = Secret {
+        metadata: serde_json::from_value(json!({"generateName": "shop-"})).unwrap(),
+        ..Secret::default()
+    };
+    let why = secrets
+        .create(&PostParams::default(), &made)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(why.contains(named), "{why}");
+    apply(&account, SYSTEM_NAMESPACE, &good("git-other"))
+        .await
+        .unwrap();
+    secrets
+        .delete("git-other", &DeleteParams::default())
+        .await
+        .unwrap();
+}
+
+async fn apply(client: &Client, namespace: &str, secret: &Value) -> Result<(), String> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let name = secret["metadata"]["name"].as_str().unwrap();
+    let by = PatchParams::apply("account").force();
+    let answer = secrets.patch(name, &by, &Patch::Apply(secret)).await;
+    answer.map(drop).map_err(|error| error.to_string())
+}
