@@ -182,6 +182,11 @@ pub(super) fn is_needed_by(row: &SyncRow) -> bool {
     distributed(row).is_some()
 }
 
+/// Whether a row is refused because of its Secret: that may be put right here or there, and nothing says when.
+pub(super) fn is_refusal(refusal: &Refusal) -> bool {
+    refusal.reason == ObjectReason::DistributionRefused.as_str()
+}
+
 /// Another row may be brought; this one stays as it is in the cluster.
 fn refused(why: String) -> Refusal {
     Refusal {

@@ -211,7 +211,7 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
     let next = mirroring.next_poll(&key);
     Ok(Action::requeue(if distribute::is_leaving(&copies) {
         distribute::SOON
-    } else if copies.is_empty() {
+    } else if copies.is_empty() && !rows.refused.values().any(distribute::is_refusal) {
         next
     } else {
         next.min(distribute::INTERVAL)
