@@ -2,7 +2,7 @@
 //! account could make itself a token of any ServiceAccount of the namespace.
 
 use muster_api::labels::{SYSTEM_NAMESPACE, label};
-use muster_controllers::proxyassemblage::distribute::{KEYS, PREFIX};
+use muster_controllers::proxyassemblage::distribute::{KEYS, NOT_OURS, PREFIX};
 use serde_json::{Value, json};
 
 use super::labels_of;
@@ -73,7 +73,7 @@ fn validations() -> Value {
         ),
         check(
             format!("request.operation == 'CREATE' || ({})", labelled("oldObject")),
-            "a Secret of this name is there that muster did not bring: rename or delete it",
+            NOT_OURS,
         ),
         check(
             format!(

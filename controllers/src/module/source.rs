@@ -177,7 +177,10 @@ async fn look<K: Rolled>(module: &K, git: &GitSource, verify: Option<&Verify>, m
         Ok(_) => package.interval.to_std(),
         Err(failure) => wait(failure, package.retry_interval.to_std()),
     };
-    if let Some(last) = last.clone().filter(|look| now < later(look.at, fresh_for(look))) {
+    // What was verified and is not pinned yet is verified again: the keys may be others.
+    let is_fresh = |look: &Look| now < later(look.at, fresh_for(look));
+    let may_serve = |look: &Look| verify.is_none() || look.found.is_err();
+    if let Some(last) = last.clone().filter(|look| is_fresh(look) && may_serve(look)) {
         return last;
     }
     let found = resolve(module, git, verify, modules).await.map_err(|error| {
@@ -226,6 +229,13 @@ async fn resolve<K: Rolled>(
         });
     }
     let resolved = modules.context.source.resolve(&remote, &want).await?;
+    if verify.is_some() && resolved.verified.is_none() {
+        return Err(remote::Failure {
+            reason: Reason::VerificationFailed.as_str(),
+            message: format!("{want} of {} was not verified", git.url),
+            class: SourceErrorClass::Content,
+        });
+    }
     let verified = verify.zip(resolved.verified).map(|(verify, signer)| VerifiedBy {
         mode: verify.mode,
         secret: verify.secret_ref.name.clone(),

@@ -22,21 +22,23 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, ValidationDirective},
 };
 use muster_api::{
-    Assemblage, Shared,
+    Assemblage, ProxyAssemblage, Shared,
     assemblage::{FailureClass, SyncRow},
     labels::{SYSTEM_NAMESPACE, annotation, label, manager},
     names,
     reasons::ObjectReason,
     sync::GitSecretReference,
+    validate::names::dns_subdomain,
 };
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
+use tracing::warn;
 
-use super::{Mirroring, observe::DOWNSTREAM_DEADLINE, values::Rows};
+use super::{BringError, Mirroring, mirror::Mirror, observe::DOWNSTREAM_DEADLINE, values::Rows};
 use crate::{
     expand::decide::Refusal,
-    runtime::{Api, CallError, Key, call, call::explain, call_within},
+    runtime::{Api, CallError, call, call::explain, call_within},
 };
 
 /// What names of copies begin with.
@@ -57,10 +59,13 @@ pub const KEYS: [&str; 8] = [
 const FRESH: Duration = Duration::from_secs(20);
 /// How often a proxy with copies asks for changes of them: within a minute, with [`FRESH`] before it.
 pub(super) const INTERVAL: Duration = Duration::from_secs(35);
-/// How long a cluster's policy is taken for what it was.
-const PROVED: Duration = Duration::from_hours(1);
-/// The value of a copy that is about to be deleted.
+/// The value of a copy that is about to be written for the first time, and of one that is about to be deleted.
+const PENDING: &str = "?";
 const GOING: &str = "";
+/// Types of Secrets that people make for git. Others, such as those with the keys of a Cluster's authority, have keys of the same names.
+const TYPES: [&str; 3] = ["Opaque", "kubernetes.io/basic-auth", "kubernetes.io/ssh-auth"];
+/// What the policy says of a Secret that a person has made.
+pub const NOT_OURS: &str = "a Secret of this name is there that muster did not bring: rename or delete it";
 /// How soon a copy that no row names any more is deleted.
 pub(super) const SOON: Duration = Duration::from_secs(1);
 
@@ -71,8 +76,6 @@ pub(super) type Copies = BTreeMap<String, String>;
 #[derive(Default)]
 pub(super) struct Store {
     secrets: Mutex<BTreeMap<String, (Instant, Source)>>,
-    /// Clusters that refused what their policy has to refuse.
-    proved: Mutex<BTreeMap<Key, Instant>>,
 }
 
 type Source = Result<Arc<Original>, String>;
@@ -90,13 +93,6 @@ impl fmt::Debug for Store {
     }
 }
 
-impl Store {
-    /// A proxy is gone.
-    pub(super) fn retain(&self, lives: impl Fn(&Key) -> bool) {
-        self.proved.lock().retain(|key, _| lives(key));
-    }
-}
-
 /// What of a Secret may be copied, or why it may not.
 fn original(name: &str, secret: Option<&Secret>) -> Result<Original, String> {
     let Some(secret) = secret.filter(|secret| secret.metadata.deletion_timestamp.is_none()) else {
@@ -104,6 +100,13 @@ fn original(name: &str, secret: Option<&Secret>) -> Result<Original, String> {
             "Secret {name} is not there; create it, or correct secretRef"
         ));
     };
+    let kind = secret.type_.as_deref().unwrap_or("Opaque");
+    if !TYPES.contains(&kind) {
+        return Err(format!(
+            "Secret {name} is of type {kind}, and only these are distributed: {}",
+            TYPES.join(", ")
+        ));
+    }
     let all = secret.data.clone().unwrap_or_default();
     if all.keys().any(|key| key.starts_with("githubApp")) {
         return Err(format!(
@@ -128,8 +131,12 @@ fn original(name: &str, secret: Option<&Secret>) -> Result<Original, String> {
 /// The copies that are in the cluster, as its mirror says.
 pub(super) fn recorded(live: Option<&Assemblage>) -> Copies {
     let text = live.and_then(|live| live.annotations().get(annotation::DISTRIBUTED));
-    text.and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_default()
+    let mut copies: Copies = text
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    // It is data of the cluster, and names what is deleted there.
+    copies.retain(|copy, _| copy.starts_with(PREFIX) && dns_subdomain(copy).is_ok());
+    copies
 }
 
 /// As the mirror says it.
@@ -137,33 +144,40 @@ pub(super) fn record(copies: &Copies) -> Option<(String, String)> {
     (!copies.is_empty()).then(|| (annotation::DISTRIBUTED.to_owned(), json!(copies).to_string()))
 }
 
-/// The copies of before that no row of the mirror names: marked now, and deleted once that stands there.
-pub(super) fn leaving(
+/// The copies of before that no row names: marked now, and deleted once that stands in the mirror. `next` are the rows as they will be, `live`
+/// as they are.
+fn leaving(
     recorded: &Copies,
     named: &Copies,
-    rows: &[Shared<SyncRow>],
+    next: &[Shared<SyncRow>],
+    live: &[Shared<SyncRow>],
 ) -> (Copies, BTreeSet<String>) {
-    let names: BTreeSet<&str> = rows
-        .iter()
-        .filter_map(|row| secret_of(row))
-        .map(|secret| secret.name.as_str())
-        .collect();
-    let (mut next, mut gone) = (named.clone(), BTreeSet::new());
+    let is_named = |rows: &[Shared<SyncRow>], copy: &str| {
+        let mut secrets = rows.iter().filter_map(|row| secret_of(row));
+        secrets.any(|secret| secret.name == copy)
+    };
+    let (mut copies, mut gone) = (named.clone(), BTreeSet::new());
     for (copy, version) in recorded.iter().filter(|(copy, _)| !named.contains_key(*copy)) {
-        if names.contains(copy.as_str()) {
-            next.insert(copy.clone(), version.clone());
-        } else if version == GOING {
+        if is_named(next, copy) {
+            copies.insert(copy.clone(), version.clone());
+        } else if version == GOING && !is_named(live, copy) {
             gone.insert(copy.clone());
         } else {
-            next.insert(copy.clone(), GOING.to_owned());
+            copies.insert(copy.clone(), GOING.to_owned());
         }
     }
-    (next, gone)
+    (copies, gone)
 }
 
-/// Whether a copy is to be deleted at the next turn.
-pub(super) fn is_leaving(copies: &Copies) -> bool {
-    copies.values().any(|version| version == GOING)
+/// What became of the Secrets that rows need.
+#[derive(Default)]
+pub(super) struct Distribution {
+    /// As the mirror is to say it.
+    pub copies: Copies,
+    /// The mirror as it was written ahead.
+    pub live: Option<Assemblage>,
+    /// When the proxy is looked after again, if not as usual.
+    pub next: Option<Duration>,
 }
 
 fn secret_of(row: &SyncRow) -> Option<&GitSecretReference> {
@@ -177,18 +191,13 @@ fn distributed(row: &SyncRow) -> Option<&str> {
         .map(|secret| secret.name.as_str())
 }
 
-/// Whether a row has a Secret distributed.
-pub(super) fn is_needed_by(row: &SyncRow) -> bool {
-    distributed(row).is_some()
-}
-
 /// Whether a row is refused because of its Secret: that may be put right here or there, and nothing says when.
 pub(super) fn is_refusal(refusal: &Refusal) -> bool {
     refusal.reason == ObjectReason::DistributionRefused.as_str()
 }
 
 /// Another row may be brought; this one stays as it is in the cluster.
-fn refused(why: String) -> Refusal {
+fn refusal(why: String) -> Refusal {
     Refusal {
         reason: ObjectReason::DistributionRefused.into(),
         message: why,
@@ -197,77 +206,119 @@ fn refused(why: String) -> Refusal {
     }
 }
 
+/// The Secrets that rows have distributed, by name: what is copied, or why nothing is.
+type Originals = BTreeMap<String, Source>;
+
 impl Mirroring {
-    /// Brings the Secrets that rows have distributed, and lets these rows name the copies. A row whose Secret cannot be brought is refused.
+    /// Brings the Secrets that rows have distributed, and lets these rows name the copies: a row whose Secret cannot be brought is refused.
+    /// Deletes copies that no row of the mirror needs any more.
     pub(super) async fn distribute(
         &self,
-        key: &Key,
+        proxy: &ProxyAssemblage,
         client: &Client,
         origin: &str,
         rows: &mut Rows,
-        recorded: &Copies,
-    ) -> Result<Copies, CallError> {
-        let wanted: BTreeSet<String> = rows
+        live: Option<&Assemblage>,
+    ) -> Result<Distribution, BringError> {
+        let recorded = recorded(live);
+        let names: BTreeSet<String> = rows
             .resolved
             .iter()
             .filter_map(|row| distributed(row))
             .map(str::to_owned)
             .collect();
-        let (mut copies, mut refusals) = (Copies::new(), BTreeMap::new());
-        for name in wanted {
-            let copy = names::distributed(&name, origin);
-            match self.bring_secret(key, client, &name, &copy, recorded).await? {
-                Ok(version) => {
-                    copies.insert(copy, version);
-                }
-                Err(why) => {
-                    refusals.insert(name, why);
-                }
-            }
+        if recorded.is_empty() && names.is_empty() || is_elsewhere(proxy, origin, rows, live) {
+            return Ok(Distribution::default());
         }
-        let mut resolved = Vec::new();
-        for mut row in std::mem::take(&mut rows.resolved) {
-            let name = distributed(&row).map(str::to_owned);
-            match name.as_ref().and_then(|name| refusals.get(name)) {
-                Some(why) => {
-                    rows.refused.insert(row.name.clone(), refused(why.clone()));
-                    continue;
-                }
-                None => name_copy(&mut row, origin),
-            }
-            resolved.push(row);
-        }
-        rows.resolved = resolved;
-        Ok(copies)
+        let mut originals = self.originals(client, origin, names, &recorded).await?;
+        let written = self
+            .write_ahead(proxy, client, origin, rows, &originals, live)
+            .await?;
+        let live = written.as_ref().or(live);
+        write_all(client, origin, &mut originals, &recorded).await?;
+        let named = rows.name_copies(&originals, origin);
+        let next = super::next(proxy, (origin, &named), rows, live);
+        let there = live.map_or(&[][..], |live| &live.spec.syncs);
+        let rows = match &next {
+            Mirror::Create(next) | Mirror::Replace(next) => &next.spec.syncs,
+            Mirror::Equal | Mirror::Foreign(_) | Mirror::Terminating => there,
+        };
+        let (mut copies, gone) = leaving(&recorded, &named, rows, there);
+        let stay = self.withdraw(client, gone).await?;
+        copies.extend(stay.into_iter().map(|copy| (copy, GOING.to_owned())));
+        let is_new =
+            |(copy, version): (&String, &String)| version == GOING && recorded.get(copy) != Some(version);
+        let next = if copies.iter().any(is_new) {
+            Some(SOON)
+        } else {
+            (!copies.is_empty()).then_some(INTERVAL)
+        };
+        Ok(Distribution {
+            copies,
+            live: written,
+            next,
+        })
     }
 
-    /// The version that is in the cluster now, or why there is none.
-    async fn bring_secret(
+    /// What is to be copied. Where something is to be written the cluster has to refuse everything else first.
+    async fn originals(
         &self,
-        key: &Key,
         client: &Client,
-        name: &str,
-        copy: &str,
+        origin: &str,
+        names: BTreeSet<String>,
         recorded: &Copies,
-    ) -> Result<Result<String, String>, CallError> {
-        let original = match self.original(name).await {
-            Ok(original) => original,
-            Err(why) => return Ok(Err(why)),
+    ) -> Result<Originals, BringError> {
+        let mut originals = Originals::new();
+        for name in names {
+            let original = self.original(&name).await;
+            originals.insert(name, original);
+        }
+        let differs = |(name, original): (&String, &Source)| {
+            let there = recorded.get(&names::distributed(name, origin));
+            original
+                .as_ref()
+                .is_ok_and(|original| there != Some(&original.version))
         };
-        if recorded.get(copy) == Some(&original.version) {
-            return Ok(Ok(original.version.clone()));
+        if originals.iter().any(differs)
+            && let Err(why) = prove(client).await.map_err(BringError::Act)?
+        {
+            let refused = originals.iter().filter(|entry| differs(*entry));
+            let refused: Vec<String> = refused.map(|(name, _)| name.clone()).collect();
+            originals.extend(refused.into_iter().map(|name| (name, Err(why.clone()))));
         }
-        if let Err(why) = self.prove(key, client).await? {
-            return Ok(Err(why));
+        Ok(originals)
+    }
+
+    /// Names new copies in the mirror before they are written, and before a row needs them: what is there is on record, whatever happens.
+    async fn write_ahead(
+        &self,
+        proxy: &ProxyAssemblage,
+        client: &Client,
+        origin: &str,
+        rows: &Rows,
+        originals: &Originals,
+        live: Option<&Assemblage>,
+    ) -> Result<Option<Assemblage>, BringError> {
+        let mut ahead = recorded(live);
+        let new: BTreeSet<&str> = originals
+            .iter()
+            .filter(|(name, original)| {
+                original.is_ok() && !ahead.contains_key(&names::distributed(name, origin))
+            })
+            .map(|(name, _)| name.as_str())
+            .collect();
+        if new.is_empty() {
+            return Ok(None);
         }
-        match write(client, copy, &original).await {
-            Ok(()) => Ok(Ok(original.version.clone())),
-            Err(error) if error.refusal().is_some() => {
-                self.distributed.proved.lock().remove(key);
-                Ok(Err(explain(&error)))
-            }
-            Err(error) => Err(error),
-        }
+        ahead.extend(
+            new.iter()
+                .map(|name| (names::distributed(name, origin), PENDING.to_owned())),
+        );
+        let held = rows.without(|row| distributed(row).is_some_and(|name| originals.contains_key(name)));
+        Ok(self
+            .bring(proxy, client, (origin, &ahead), &held, live)
+            .await?
+            .live)
     }
 
     /// A Secret of this cluster, read at most every 20 seconds for all clusters.
@@ -290,60 +341,121 @@ impl Mirroring {
         source
     }
 
-    /// Whether the cluster refuses this account a token, which is what its policy is for; asked by a dry run.
-    async fn prove(&self, key: &Key, client: &Client) -> Result<Result<(), String>, CallError> {
-        let now = Instant::now();
-        let known = self.distributed.proved.lock().get(key).copied();
-        if known.is_some_and(|at| now.duration_since(at) < PROVED) {
-            return Ok(Ok(()));
-        }
-        let by = PostParams {
-            dry_run: true,
-            field_manager: Some(manager::CONTROLLER.to_owned()),
-        };
-        let api: Api<Secret> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
-        let answer = call_within(
-            DOWNSTREAM_DEADLINE,
-            "asking for a token by a dry run",
-            api.create(&by, &probe()),
-        )
-        .await;
-        match answer {
-            Err(error) if error.refusal().is_some() => {
-                self.distributed.proved.lock().insert(key.clone(), now);
-                Ok(Ok(()))
-            }
-            Err(error) => Err(error),
-            Ok(_) => Ok(Err(
-                "the cluster would take any Secret of the account that muster has there, also one that gives it a token; apply: muster install --export --downstream --distribute"
-                    .to_owned(),
-            )),
-        }
-    }
-
-    /// Deletes copies that no row names.
-    pub(super) async fn withdraw_secrets(
+    /// Deletes copies that no row names; those that stay, because the cluster refuses that.
+    async fn withdraw(
         &self,
         client: &Client,
-        copies: &BTreeSet<String>,
-    ) -> Result<(), CallError> {
+        copies: BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, BringError> {
+        if copies.is_empty() || prove(client).await.map_err(BringError::Act)?.is_err() {
+            return Ok(copies);
+        }
         let api: Api<Secret> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
+        let mut stay = BTreeSet::new();
         for copy in copies {
             let what = format!("deleting Secret {SYSTEM_NAMESPACE}/{copy}");
             match call_within(
                 DOWNSTREAM_DEADLINE,
                 what,
-                api.delete(copy, &DeleteParams::default()),
+                api.delete(&copy, &DeleteParams::default()),
             )
             .await
             {
                 Ok(_) => {}
-                // It is gone, or a person has made one of this name.
-                Err(error) if error.is_not_found() || error.refusal().is_some() => {}
-                Err(error) => return Err(error),
+                Err(error) if error.is_not_found() => {}
+                Err(error) => match error.refusal() {
+                    Some(words) if words.contains(NOT_OURS) => {}
+                    Some(words) => {
+                        warn!(secret = copy, refusal = words, "a copy cannot be deleted");
+                        stay.insert(copy);
+                    }
+                    None => return Err(BringError::Act(error)),
+                },
             }
         }
-        Ok(())
+        Ok(stay)
+    }
+}
+
+/// Another origin holds the mirror, or it is being deleted: nothing is brought there.
+fn is_elsewhere(proxy: &ProxyAssemblage, origin: &str, rows: &Rows, live: Option<&Assemblage>) -> bool {
+    let next = super::next(proxy, (origin, &recorded(live)), rows, live);
+    matches!(next, Mirror::Foreign(_) | Mirror::Terminating)
+}
+
+/// Writes the copies that are not as their originals are.
+async fn write_all(
+    client: &Client,
+    origin: &str,
+    originals: &mut Originals,
+    recorded: &Copies,
+) -> Result<(), BringError> {
+    for (name, source) in originals {
+        let copy = names::distributed(name, origin);
+        let Ok(original) = source else { continue };
+        if recorded.get(&copy) == Some(&original.version) {
+            continue;
+        }
+        match write(client, &copy, original).await {
+            Ok(()) => {}
+            Err(error) if error.refusal().is_some() => *source = Err(explain(&error)),
+            Err(error) => return Err(BringError::Act(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the cluster refuses this account a token, which is what its policy is for; asked by a dry run.
+async fn prove(client: &Client) -> Result<Result<(), String>, CallError> {
+    let by = PostParams {
+        dry_run: true,
+        field_manager: Some(manager::CONTROLLER.to_owned()),
+    };
+    let api: Api<Secret> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
+    match call_within(DOWNSTREAM_DEADLINE, "asking for a token by a dry run", api.create(&by, &probe())).await {
+        Err(error) if error.refusal().is_some() => Ok(Ok(())),
+        Err(error) => Err(error),
+        Ok(_) => Ok(Err(
+            "the cluster would take any Secret of the account that muster has there, also one that gives it a token; apply there, where the account is that of muster enroll without --bootstrap: muster install --export --downstream --distribute"
+                .to_owned(),
+        )),
+    }
+}
+
+impl Rows {
+    /// With some rows held back: what is there of them stays.
+    fn without(&self, is_held: impl Fn(&SyncRow) -> bool) -> Self {
+        let (held, resolved): (Vec<_>, Vec<_>) = self.resolved.iter().cloned().partition(|row| is_held(row));
+        let mut refused = self.refused.clone();
+        refused.extend(held.iter().map(|row| {
+            (
+                row.name.clone(),
+                refusal("its Secret is being brought".to_owned()),
+            )
+        }));
+        Self { resolved, refused }
+    }
+
+    /// Lets rows name the copies; the copies by their names.
+    fn name_copies(&mut self, originals: &Originals, origin: &str) -> Copies {
+        let mut copies = Copies::new();
+        for mut row in std::mem::take(&mut self.resolved) {
+            let name = distributed(&row).map(str::to_owned);
+            match name.as_ref().and_then(|name| originals.get(name)) {
+                Some(Err(why)) => {
+                    self.refused.insert(row.name.clone(), refusal(why.clone()));
+                    continue;
+                }
+                Some(Ok(original)) => {
+                    let name = names::distributed(name.as_deref().unwrap_or_default(), origin);
+                    copies.insert(name, original.version.clone());
+                }
+                None => {}
+            }
+            name_copy(&mut row, origin);
+            self.resolved.push(row);
+        }
+        copies
     }
 }
 

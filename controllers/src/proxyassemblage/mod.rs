@@ -171,12 +171,13 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
     };
     let origin = mirroring.origin(&proxy).await?;
     rows.leave_out(live.as_ref().and_then(agent));
-    let copies = mirroring
-        .copies(&proxy, &client, &origin, &mut rows, live.as_ref())
+    let distributed = mirroring
+        .distribute(&proxy, &client, &origin, &mut rows, live.as_ref())
         .await;
-    let copies = match copies {
-        Ok(copies) => copies,
-        Err(error) => return mirroring.failed(&proxy, error).await,
+    let (copies, live, soon) = match distributed {
+        Ok(done) => (done.copies, done.live.or(live), done.next),
+        Err(BringError::Act(error)) => return mirroring.failed(&proxy, error).await,
+        Err(BringError::Confirm(error)) => return Err(error),
     };
     let outcome = match mirroring
         .bring(&proxy, &client, (&origin, &copies), &rows, live.as_ref())
@@ -208,14 +209,10 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
     if is_reported || outcome.live.is_some() {
         pace.gather().await;
     }
+    let refused = rows.refused.values().any(distribute::is_refusal);
+    let soon = soon.or(refused.then_some(distribute::INTERVAL));
     let next = mirroring.next_poll(&key);
-    Ok(Action::requeue(if distribute::is_leaving(&copies) {
-        distribute::SOON
-    } else if copies.is_empty() && !rows.refused.values().any(distribute::is_refusal) {
-        next
-    } else {
-        next.min(distribute::INTERVAL)
-    }))
+    Ok(Action::requeue(soon.map_or(next, |soon| soon.min(next))))
 }
 
 /// Why rows were not brought to a cluster.
@@ -251,6 +248,12 @@ fn view<'a>(
     }
 }
 
+/// What is to be done in the cluster.
+fn next(proxy: &ProxyAssemblage, of: (&str, &Copies), rows: &Rows, live: Option<&Assemblage>) -> Mirror {
+    let kept = rows.refused.keys().cloned().collect();
+    mirror::mirror(&view(proxy, of, rows, &kept), live)
+}
+
 /// What an Assemblage's agent reports of itself.
 fn agent(live: &Assemblage) -> Option<&Agent> {
     live.status.as_ref()?.agent.as_ref()
@@ -263,42 +266,6 @@ fn is_unknown_field(error: &CallError) -> bool {
 }
 
 impl Mirroring {
-    /// Brings the Secrets that rows need, and deletes those that no row of the mirror needs any more.
-    async fn copies(
-        &self,
-        proxy: &ProxyAssemblage,
-        client: &Client,
-        origin: &str,
-        rows: &mut Rows,
-        live: Option<&Assemblage>,
-    ) -> Result<Copies, CallError> {
-        let recorded = distribute::recorded(live);
-        if recorded.is_empty() && !rows.resolved.iter().any(|row| distribute::is_needed_by(row)) {
-            return Ok(recorded);
-        }
-        let next = |rows: &Rows, copies: &Copies| {
-            let kept = rows.refused.keys().cloned().collect();
-            mirror::mirror(&view(proxy, (origin, copies), rows, &kept), live)
-        };
-        if matches!(next(rows, &recorded), Mirror::Foreign(_) | Mirror::Terminating) {
-            return Ok(recorded);
-        }
-        let named = self
-            .distribute(&Key::of(proxy), client, origin, rows, &recorded)
-            .await?;
-        let next = next(rows, &named);
-        let rows = match &next {
-            Mirror::Create(next) | Mirror::Replace(next) => &next.spec.syncs,
-            Mirror::Equal | Mirror::Foreign(_) | Mirror::Terminating => match live {
-                Some(live) => &live.spec.syncs,
-                None => &Vec::new(),
-            },
-        };
-        let (copies, gone) = distribute::leaving(&recorded, &named, rows);
-        self.withdraw_secrets(client, &gone).await?;
-        Ok(copies)
-    }
-
     /// Brings rows to the cluster.
     async fn bring(
         &self,
@@ -308,8 +275,7 @@ impl Mirroring {
         rows: &Rows,
         live: Option<&Assemblage>,
     ) -> Result<Outcome, BringError> {
-        let kept = rows.refused.keys().cloned().collect();
-        let wanted = mirror::mirror(&view(proxy, of, rows, &kept), live);
+        let wanted = next(proxy, of, rows, live);
         if mirror::removes(&wanted, live) {
             self.confirm(proxy).await.map_err(BringError::Confirm)?;
         }
@@ -332,7 +298,6 @@ impl Mirroring {
             let lives = |key: &Key| present.get(&key.object_ref()).is_some();
             self.sessions.retain(lives);
             self.reports.retain(lives);
-            self.distributed.retain(lives);
         }
     }
 

@@ -19,6 +19,8 @@ use crate::{
 
 /// As long as a change of a Secret takes at most.
 const ROTATED: Duration = Duration::from_secs(75);
+/// As long as it takes at most until a cluster that allows it now gets it.
+const ALLOWED: Duration = Duration::from_secs(150);
 const LABEL: &str = "fleet.muster.dev/distributed";
 
 /// Refused without the policy, brought with it, rotated, and gone with its module.
@@ -62,7 +64,9 @@ pub async fn comes_and_goes(ground: Ground) {
         &export(&["--downstream", "--distribute"], Some(ground)).await,
     )
     .await;
-    bed.until_ready("web", &version).await;
+    // Tried again each 35 seconds, and a policy is in force some seconds after it is there.
+    bed.until_ready_within(kinds::MODULE, "web", &version, ALLOWED)
+        .await;
     let brought = copies(&bed).await;
     assert_eq!(brought.values().collect::<Vec<_>>(), ["hunter2-one"]);
     held(&bed, brought.keys().next().unwrap()).await;

@@ -167,7 +167,8 @@ fn without<'a>(chunk: &[Part], mut text: &'a [u8]) -> Option<&'a [u8]> {
 
 /// The first character and its bytes; a byte that begins none stands for itself.
 fn first(text: &[u8]) -> Option<(char, usize)> {
-    let valid = text.utf8_chunks().next()?.valid();
+    // No more than one character: this is asked for each place of the text.
+    let valid = text[..text.len().min(4)].utf8_chunks().next()?.valid();
     Some(match valid.chars().next() {
         Some(c) => (c, c.len_utf8()),
         None => (char::REPLACEMENT_CHARACTER, 1),

@@ -71,6 +71,8 @@ enum Miss {
 impl Job {
     /// The commit that is wanted, by the references of the server, and by whose keys it is signed.
     pub(super) fn resolve(&self) -> Result<(CommitId, Option<String>), SourceError> {
+        // A process that only resolves has no other occasion.
+        self.mirror.sweep();
         let session = self.session()?;
         let commit = session.found.commit;
         Ok((to_commit_id(commit)?, self.verified(commit, Some(&session))?))

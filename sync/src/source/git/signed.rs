@@ -75,8 +75,8 @@ impl Job {
         commit: Oid,
         session: Option<&Session>,
     ) -> Result<Arc<[u8]>, SourceError> {
-        let key = |id| (self.url.folder(), id);
-        if let Some(known) = self.remembered.lock().get(&key(id)) {
+        let key = |id, kind: ObjectType| (format!("{} {kind}", self.url.folder()), id);
+        if let Some(known) = self.remembered.lock().get(&key(id, kind)) {
             return Ok(Arc::clone(known));
         }
         if let Some(bytes) = self.mirror.open().and_then(|mirror| read(&mirror, id, kind)) {
@@ -100,11 +100,11 @@ impl Job {
             }
             self.deadline.check(&self.url.text, "reading what is signed")?;
             let wanted = [(id, kind), (commit, ObjectType::Commit)];
-            for (id, bytes) in wanted
+            for (key, bytes) in wanted
                 .into_iter()
-                .filter_map(|(id, kind)| Some((id, read(&repository, id, kind)?)))
+                .filter_map(|(id, kind)| Some((key(id, kind), read(&repository, id, kind)?)))
             {
-                self.remember(key(id), &bytes);
+                self.remember(key, &bytes);
             }
             if let Some(bytes) = read(&repository, id, kind) {
                 return Ok(bytes);

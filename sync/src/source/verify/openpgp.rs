@@ -265,7 +265,12 @@ fn bound(key: &SignedPublicKey, subkey: &SignedPublicSubKey, now: Timestamp) -> 
                 && signature.verify_subkey_binding(primary, &subkey.key).is_ok()
         })
     };
-    if of(SignatureType::SubkeyRevocation).next().is_some() {
+    // One that does not say by which key it is counts too: it is verified by the primary key.
+    let mut revocations = subkey.signatures.iter().filter(|signature| {
+        signature.typ() == Some(SignatureType::SubkeyRevocation)
+            && signature.verify_subkey_binding(primary, &subkey.key).is_ok()
+    });
+    if revocations.next().is_some() {
         return Err(Unverified::Revoked(name(&subkey.key)));
     }
     let refuse = |why| Unverified::NotForSigning {
@@ -335,8 +340,12 @@ fn is_revoked(key: &SignedPublicKey) -> bool {
         .filter_map(Signature::revocation_key)
         .map(|revoker| revoker.fingerprint.as_slice())
         .collect();
-    key.details.revocation_signatures.iter().any(|revocation| {
-        let by_itself = names(revocation, primary) && revocation.verify_key(primary).is_ok();
+    // One that stands behind a user is read as one of the user's.
+    let of_users = key.details.users.iter().flat_map(|user| &user.signatures);
+    let of_users = of_users.filter(|signature| signature.typ() == Some(SignatureType::KeyRevocation));
+    let mut revocations = key.details.revocation_signatures.iter().chain(of_users);
+    revocations.any(|revocation| {
+        let by_itself = revocation.verify_key(primary).is_ok();
         let fingerprints = revocation.issuer_fingerprint();
         let by_revoker = revokers.iter().any(|revoker| {
             fingerprints.iter().any(|found| found.as_bytes() == *revoker)

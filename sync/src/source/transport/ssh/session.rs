@@ -165,9 +165,9 @@ impl Session {
                     }
                     Some(ChannelMsg::ExitStatus { exit_status }) => *exit = Some(exit_status),
                     Some(ChannelMsg::ExitSignal { error_message, .. }) => {
-                        said.extend_from_slice(
-                            &error_message.as_bytes()[..error_message.len().min(MAX_SAID)],
-                        );
+                        context.count(error_message.len())?;
+                        let room = MAX_SAID.saturating_sub(said.len());
+                        said.extend_from_slice(&error_message.as_bytes()[..error_message.len().min(room)]);
                         *exit = Some(u32::MAX);
                     }
                     // The answer to our one request: the host runs no commands.
@@ -295,7 +295,7 @@ async fn connect(context: &Context, login: &Arc<Login>) -> Result<Handle<Door>, 
     let signature = handle.agent_session_binding().map(AgentSessionBinding::signature);
     if signature
         .and_then(|blob| blob.get(LENGTH..))
-        .is_some_and(|name| name.starts_with(b"ssh-rsa"))
+        .is_none_or(|name| name.starts_with(b"ssh-rsa"))
     {
         return Err(context.protocol("it signs with SHA-1 (ssh-rsa), which is not accepted".to_owned()));
     }
