@@ -83,7 +83,7 @@ impl Bed {
             .with_proxies(proxies)
     }
 
-    fn from_secret(&self, user: Option<&str>) -> Proxy {
+    fn named_proxy(&self, user: Option<&str>) -> Proxy {
         let mut data = BTreeMap::from([(
             "address".to_owned(),
             format!("http://{}", self.proxy.address).into_bytes(),
@@ -135,7 +135,7 @@ async fn the_ways_that_need_no_proxy() {
     let here = bed.remote(&bed.server.url(".git"));
     bed.source(&both).fetch(&here, &main()).await.unwrap();
     let named = Remote {
-        proxy: Some(bed.from_secret(None)),
+        proxy: Some(bed.named_proxy(None)),
         ..here
     };
     bed.source(&[]).resolve(&named, &main()).await.unwrap();
@@ -155,7 +155,7 @@ async fn the_proxy_of_a_secret_is_used_instead() {
     bed.proxy.conduct(Conduct::Asks(BASIC));
     let source = bed.source(&[("HTTPS_PROXY", "http://127.0.0.1:9"), ("NO_PROXY", "*")]);
     let remote = Remote {
-        proxy: Some(bed.from_secret(Some("user"))),
+        proxy: Some(bed.named_proxy(Some("user"))),
         ..bed.remote("https://git.test/.git")
     };
     let fetched = source.fetch(&remote, &main()).await.unwrap();
@@ -190,7 +190,7 @@ async fn a_proxy_that_does_not_let_through() {
             bed.proxy.conduct(conduct);
             let source = bed.source(&[]);
             let remote = Remote {
-                proxy: Some(bed.from_secret(user)),
+                proxy: Some(bed.named_proxy(user)),
                 ..bed.remote(url)
             };
             let error = source.fetch(&remote, &main()).await.unwrap_err();

@@ -214,7 +214,7 @@ async fn resolve<K: Rolled>(
 ) -> Result<Found, remote::Failure> {
     // Validated before: exactly one of tag and commit.
     let want = match (&git.version.tag, &git.version.commit) {
-        (None, Some(commit)) => Want::Commit(commit.parse::<CommitId>().map_err(misnamed)?),
+        (None, Some(commit)) => Want::Commit(commit.parse::<CommitId>().map_err(|error| misnamed(&error))?),
         (tag, _) => Want::Tag(tag.clone().unwrap_or_default()),
     };
     let address = Address::of_module(&module.namespace().unwrap_or_default(), git);
@@ -247,7 +247,7 @@ async fn resolve<K: Rolled>(
     })
 }
 
-fn misnamed(error: InvalidCommitId) -> remote::Failure {
+fn misnamed(error: &InvalidCommitId) -> remote::Failure {
     remote::Failure {
         reason: Reason::SourceNotReady.as_str(),
         message: error.to_string(),

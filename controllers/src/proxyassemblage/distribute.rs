@@ -236,14 +236,14 @@ impl Mirroring {
             .await?;
         let live = written.as_ref().or(live);
         write_all(client, origin, &mut originals, &recorded).await?;
-        let named = rows.name_copies(&originals, origin);
-        let next = super::next(proxy, (origin, &named), rows, live);
+        let brought = rows.name_copies(&originals, origin);
+        let next = super::next(proxy, (origin, &brought), rows, live);
         let there = live.map_or(&[][..], |live| &live.spec.syncs);
         let rows = match &next {
             Mirror::Create(next) | Mirror::Replace(next) => &next.spec.syncs,
             Mirror::Equal | Mirror::Foreign(_) | Mirror::Terminating => there,
         };
-        let (mut copies, gone) = leaving(&recorded, &named, rows, there);
+        let (mut copies, gone) = leaving(&recorded, &brought, rows, there);
         let stay = self.withdraw(client, gone).await?;
         copies.extend(stay.into_iter().map(|copy| (copy, GOING.to_owned())));
         let is_new =
@@ -361,7 +361,7 @@ impl Mirroring {
             )
             .await
             {
-                Ok(_) => {}
+                Ok(_deleted) => {}
                 Err(error) if error.is_not_found() => {}
                 Err(error) => match error.refusal() {
                     Some(words) if words.contains(NOT_OURS) => {}

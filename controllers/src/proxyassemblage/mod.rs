@@ -210,7 +210,11 @@ pub async fn reconcile(proxy: Arc<ProxyAssemblage>, mirroring: Arc<Mirroring>) -
         pace.gather().await;
     }
     let refused = rows.refused.values().any(distribute::is_refusal);
-    let soon = soon.or(refused.then_some(distribute::INTERVAL));
+    let soon = if refused {
+        soon.or(Some(distribute::INTERVAL))
+    } else {
+        soon
+    };
     let next = mirroring.next_poll(&key);
     Ok(Action::requeue(soon.map_or(next, |soon| soon.min(next))))
 }

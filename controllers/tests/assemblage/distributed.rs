@@ -121,11 +121,11 @@ impl Bed {
         })
         .await
     }
+}
 
-    fn copy(&self, name: &str, mirror: &Assemblage) -> String {
-        let origin = &mirror.metadata.annotations.as_ref().unwrap()["fleet.muster.dev/origin"];
-        names::distributed(name, origin)
-    }
+fn copy_of(name: &str, mirror: &Assemblage) -> String {
+    let origin = &mirror.metadata.annotations.as_ref().unwrap()["fleet.muster.dev/origin"];
+    names::distributed(name, origin)
 }
 
 fn with_secret(name: &str, commit: &str, token: u64, secret: &str) -> SyncRow {
@@ -152,13 +152,13 @@ async fn it_comes_before_the_row_changes_with_its_original_and_goes_after_the_la
     ])
     .await;
     let mirror = bed.mirror().await;
-    let copy = bed.copy("shop", &mirror);
+    let copy = copy_of("shop", &mirror);
     assert!(copy.starts_with("git-shop-"), "{copy}");
     let keys = ["ca.crt", "password", "username"].map(str::to_owned).to_vec();
     assert_eq!(bed.brought().await, [(copy.clone(), keys.clone())].into());
     for row in &mirror.spec.syncs {
         let secret = row.source.as_ref().unwrap().git.secret_ref.as_ref();
-        let named = (row.name != "plain").then(|| (copy.as_str(), false));
+        let named = (row.name != "plain").then_some((copy.as_str(), false));
         assert_eq!(
             secret.map(|secret| (secret.name.as_str(), secret.distribute)),
             named,
