@@ -239,7 +239,7 @@ async fn nothing_goes_to_a_cluster_that_would_take_anything() {
     let message = bed.refusal().await;
     assert!(message.contains("would take any Secret"), "{message}");
     assert!(
-        message.ends_with("apply: muster install --export --downstream --distribute"),
+        message.ends_with(": muster install --export --downstream --distribute"),
         "{message}"
     );
     assert!(bed.brought().await.is_empty());
