@@ -149,6 +149,7 @@ pub(super) fn record(copies: &Copies) -> Option<(String, String)> {
 fn leaving(
     recorded: &Copies,
     named: &Copies,
+    wanted: &BTreeSet<String>,
     next: &[Shared<SyncRow>],
     live: &[Shared<SyncRow>],
 ) -> (Copies, BTreeSet<String>) {
@@ -158,7 +159,8 @@ fn leaving(
     };
     let (mut copies, mut gone) = (named.clone(), BTreeSet::new());
     for (copy, version) in recorded.iter().filter(|(copy, _)| !named.contains_key(*copy)) {
-        if is_named(next, copy) {
+        // One that cannot be written now is tried again, and not forgotten in between.
+        if is_named(next, copy) || wanted.contains(copy) {
             copies.insert(copy.clone(), version.clone());
         } else if version == GOING && !is_named(live, copy) {
             gone.insert(copy.clone());
@@ -230,6 +232,10 @@ impl Mirroring {
         if recorded.is_empty() && names.is_empty() || is_elsewhere(proxy, origin, rows, live) {
             return Ok(Distribution::default());
         }
+        let wanted = names
+            .iter()
+            .map(|name| names::distributed(name, origin))
+            .collect();
         let mut originals = self.originals(client, origin, names, &recorded).await?;
         let written = self
             .write_ahead(proxy, client, origin, rows, &originals, live)
@@ -243,7 +249,7 @@ impl Mirroring {
             Mirror::Create(next) | Mirror::Replace(next) => &next.spec.syncs,
             Mirror::Equal | Mirror::Foreign(_) | Mirror::Terminating => there,
         };
-        let (mut copies, gone) = leaving(&recorded, &brought, rows, there);
+        let (mut copies, gone) = leaving(&recorded, &brought, &wanted, rows, there);
         let stay = self.withdraw(client, gone).await?;
         copies.extend(stay.into_iter().map(|copy| (copy, GOING.to_owned())));
         let is_new =

@@ -303,6 +303,14 @@ async fn what_the_cluster_refuses_is_said() {
         "{message}"
     );
     assert!(bed.mirror().await.spec.syncs.is_empty());
+    pass(Duration::from_mins(2)).await;
+    let writes = bed.downstream["eu-1"].writes();
+    pass(Duration::from_mins(10)).await;
+    let tries = bed.downstream["eu-1"].writes() - writes;
+    assert!(
+        (10..=60).contains(&tries),
+        "{tries} in ten minutes: one each half a minute"
+    );
 }
 
 /// No value of a Secret is in anything but the Secret.
