@@ -10,6 +10,7 @@ use kube::{
 };
 
 use muster_controllers::runtime::deadline;
+use muster_sync::proxy::{Proxies, ProxyError};
 
 use crate::{args::ClusterFlags, near};
 
@@ -108,6 +109,11 @@ pub async fn configured(
         config.proxy_url = None;
     }
     Ok(config)
+}
+
+/// The proxies that the variables of the process name. API servers are reached without them.
+pub fn proxies() -> Result<Proxies, ProxyError> {
+    Proxies::from_variables(|name| env::var(name).ok())
 }
 
 /// The context that is asked for has to be there; else those that are there are named.

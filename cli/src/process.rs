@@ -15,10 +15,7 @@ use muster_controllers::{
     registry,
     runtime::{BindingKind, Clock, Jitter, Options, SyncMode, call::explain, sendable},
 };
-use muster_sync::{
-    proxy::Proxies,
-    source::{self, GitOptions, GitSource},
-};
+use muster_sync::source::{self, GitOptions, GitSource};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -121,7 +118,7 @@ async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Se
         allow_insecure: allow_insecure_sources,
         limits: git.into(),
     };
-    let proxies = Proxies::from_variables(|name| std::env::var(name).ok())?;
+    let proxies = connect::proxies()?;
     let lease = leader_elect
         .then(|| election(&config, lease_duration))
         .transpose()?;

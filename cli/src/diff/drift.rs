@@ -312,7 +312,7 @@ async fn fetch(origin: &Origin, allow_insecure: bool) -> anyhow::Result<Fetched>
         allow_insecure,
         limits: Limits::default(),
     };
-    let source = GitSource::new(options, Clock::system())?;
+    let source = GitSource::new(options, Clock::system())?.with_proxies(connect::proxies()?);
     let remote = Remote::new(origin.url.clone());
     source
         .fetch(&remote, &Want::Commit(origin.commit.parse()?))

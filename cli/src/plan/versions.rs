@@ -16,6 +16,8 @@ use muster_api::{
 use muster_controllers::{module, runtime::call::explain};
 use muster_sync::source::{Clock, GitOptions, GitSource, Limits, Remote, Source as _, SourceError, Want};
 
+use crate::connect;
+
 /// A clone of a repository that modules name: `URL=DIR`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clone {
@@ -125,7 +127,9 @@ impl Versions {
             allow_insecure: self.insecure,
             limits: Limits::default(),
         };
+        let proxies = connect::proxies().map_err(|error| failed(&error))?;
         let source = GitSource::new(options, Clock::system()).map_err(|error| failed(&error))?;
+        let source = source.with_proxies(proxies);
         let found = source
             .resolve(&Remote::new(git.url.clone()), &Want::Tag(tag.clone()))
             .await;

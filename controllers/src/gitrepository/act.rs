@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use muster_api::{flux::GitRepository, labels::finalizer};
-use muster_sync::source::{Fetched, SourceError, Verify};
+use muster_api::{flux::GitRepository, labels::finalizer, reasons::Reason};
+use muster_sync::source::{Fetched, SourceError, SourceErrorClass, Verify};
 
 use super::{
     Error,
@@ -62,6 +62,11 @@ async fn carry_out(object: &GitRepository, fetch: &Fetch, context: &Context) -> 
     }
     let fetching = context.source.fetch(&remote, &fetch.want);
     match tokio::time::timeout(fetch.timeout + GRACE, fetching).await {
+        Ok(Ok(fetched)) if fetch.verify.is_some() && fetched.verified.is_none() => Err(Failure {
+            reason: Reason::VerificationFailed.as_str(),
+            message: format!("{} of {} was not verified", fetch.want, remote.url),
+            class: SourceErrorClass::Content,
+        }),
         Ok(result) => result.map_err(Failure::from),
         Err(_elapsed) => Err(Failure::from(SourceError::Timeout {
             url: remote.url,

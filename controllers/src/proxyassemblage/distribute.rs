@@ -320,9 +320,8 @@ impl Mirroring {
             new.iter()
                 .map(|name| (names::distributed(name, origin), PENDING.to_owned())),
         );
-        let held = rows.without(|row| distributed(row).is_some_and(|name| originals.contains_key(name)));
         Ok(self
-            .bring(proxy, client, (origin, &ahead), &held, live)
+            .bring(proxy, client, (origin, &ahead), &rows.held(), live)
             .await?
             .live)
     }
@@ -429,17 +428,15 @@ async fn prove(client: &Client) -> Result<Result<(), String>, CallError> {
 }
 
 impl Rows {
-    /// With some rows held back: what is there of them stays.
-    fn without(&self, is_held: impl Fn(&SyncRow) -> bool) -> Self {
-        let (held, resolved): (Vec<_>, Vec<_>) = self.resolved.iter().cloned().partition(|row| is_held(row));
+    /// All rows held back: what is there stays, so that nothing of a row can keep the record from being written.
+    fn held(&self) -> Self {
         let mut refused = self.refused.clone();
-        refused.extend(held.iter().map(|row| {
-            (
-                row.name.clone(),
-                refusal("its Secret is being brought".to_owned()),
-            )
-        }));
-        Self { resolved, refused }
+        let held = self.resolved.iter().map(|row| row.name.clone());
+        refused.extend(held.map(|name| (name, refusal("Secrets are being brought".to_owned()))));
+        Self {
+            resolved: Vec::new(),
+            refused,
+        }
     }
 
     /// Lets rows name the copies; the copies by their names.
