@@ -81,7 +81,7 @@ pub const TOKEN_NEVER_FALLS: &str = "a row's token never falls";
     },
     { "rule": "!has(self.withdraw) || !has(self.source)", "message": "a row that is to be withdrawn has no source" },
     { "rule": "has(self.source) || !has(self.__package__)", "message": "a row with a package needs a source" },
-    { "rule": "!has(self.source) || !has(self.source.git.verify)", "message": "verify stands in the source of a Module: a row has a commit that was verified" },
+    { "rule": "!has(self.source) || !has(self.source.git) || !has(self.source.git.verify)", "message": "verify stands in the source of a Module: a row has a commit that was verified" },
 ], "x-kubernetes-map-type" = "atomic"))]
 // A row is written as a whole: that the API server tracks a manager for each field of each row would be a third of the object.
 pub struct SyncRow {
@@ -106,7 +106,7 @@ pub struct SyncRow {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::variables")]
     pub values: BTreeMap<String, String>,
-    /// The commit that the source's version stands for.
+    /// The commit that the source's version stands for; of an OCI artifact the digits of its SHA-256 digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 40, max = 64), regex(pattern = schema::COMMIT))]
     pub commit: Option<String>,

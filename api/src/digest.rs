@@ -11,7 +11,9 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     duration::Duration,
-    sync::{Binding, HealthCheck, HealthExpression, ObjectFieldRef, Package, PackagePlan, Sync},
+    sync::{
+        Binding, GitSource, HealthCheck, HealthExpression, ObjectFieldRef, Package, PackagePlan, Source, Sync,
+    },
 };
 
 /// What the digests in rows begin with.
@@ -27,23 +29,11 @@ pub fn revision(commit: &str, sync: &Sync, control_plane_bindings: &[Binding]) -
         package,
         bindings,
     } = sync;
-    let mut options = json!({
-        "url": source.git.url,
-        "secretRef": source.git.secret_ref.as_ref().map(|reference| &reference.name),
-        "package": options(package),
-    });
-    if source
-        .git
-        .secret_ref
-        .as_ref()
-        .is_some_and(|secret| secret.distribute)
-    {
-        options["distribute"] = json!(true);
-    }
-    // What is not set is no part of the hash: revisions of before keep theirs.
-    if let Some(reference) = &source.git.proxy_secret_ref {
-        options["proxySecretRef"] = json!(reference.name);
-    }
+    let mut options = match source {
+        Source::Git(git) => git_options(git),
+        Source::Flux(flux) => json!({ "flux": flux.options() }),
+    };
+    options["package"] = self::options(package);
     let definitions = json!({
         "bindings": definitions(bindings),
         "controlPlaneBindings": definitions(control_plane_bindings),
@@ -54,6 +44,21 @@ pub fn revision(commit: &str, sync: &Sync, control_plane_bindings: &[Binding]) -
         &canonical(&options),
         &canonical(&definitions),
     ])
+}
+
+fn git_options(git: &GitSource) -> Value {
+    let mut options = json!({
+        "url": git.url,
+        "secretRef": git.secret_ref.as_ref().map(|reference| &reference.name),
+    });
+    // What is not set is no part of the hash: revisions of before keep theirs.
+    if git.secret_ref.as_ref().is_some_and(|secret| secret.distribute) {
+        options["distribute"] = json!(true);
+    }
+    if let Some(reference) = &git.proxy_secret_ref {
+        options["proxySecretRef"] = json!(reference.name);
+    }
+    options
 }
 
 /// The identity of what one cluster gets: `sha256:` and the hash of the revision and the cluster's values.
@@ -137,6 +142,7 @@ fn options(package: &Package) -> Value {
         health_expressions,
         health_table,
         plan,
+        flux,
     } = package;
     let mut options = json!({
         "substitute": substitute,
@@ -163,6 +169,7 @@ fn options(package: &Package) -> Value {
             health_table.map(|table| Value::from(table.as_str())),
         ),
         ("plan", plan.as_ref().map(package_plan)),
+        ("flux", flux.as_ref().map(|flux| json!(flux.fields()))),
     ];
     for (name, value) in later {
         if let Some(value) = value {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     assemblage::{Agent, SyncRow},
+    sync::Source,
     validate::git,
 };
 
@@ -19,10 +20,18 @@ struct Feature {
     name: &'static str,
     /// Whether a row sets it.
     is_needed: fn(&SyncRow) -> bool,
+    /// Whether an agent can do it where muster applies.
+    built_in: bool,
     /// Whether an agent can do it where Flux applies.
     with_flux: bool,
     /// Whether a controller can do it that applies from another cluster.
     remotely: bool,
+}
+
+impl Feature {
+    const fn is_in(&self, flux: bool) -> bool {
+        (self.with_flux && flux) || (self.built_in && !flux)
+    }
 }
 
 /// Every feature of this version. A row that sets none of these fields needs none.
@@ -34,6 +43,7 @@ const FEATURES: &[Feature] = &[
                 .as_ref()
                 .is_some_and(|package| package.settle.is_some())
         },
+        built_in: true,
         with_flux: true,
         remotely: true,
     },
@@ -44,6 +54,7 @@ const FEATURES: &[Feature] = &[
                 .as_ref()
                 .is_some_and(|package| package.assume.is_some())
         },
+        built_in: true,
         with_flux: false,
         remotely: true,
     },
@@ -54,6 +65,7 @@ const FEATURES: &[Feature] = &[
                 .as_ref()
                 .is_some_and(|package| !package.health_expressions.is_empty())
         },
+        built_in: true,
         with_flux: true,
         remotely: true,
     },
@@ -64,12 +76,14 @@ const FEATURES: &[Feature] = &[
                 .as_ref()
                 .is_some_and(|package| package.health_table.is_some())
         },
+        built_in: true,
         with_flux: true,
         remotely: true,
     },
     Feature {
         name: "plan",
         is_needed: |row| row.package.as_ref().is_some_and(|package| package.plan.is_some()),
+        built_in: true,
         with_flux: false,
         remotely: false,
     },
@@ -78,8 +92,10 @@ const FEATURES: &[Feature] = &[
         is_needed: |row| {
             row.source
                 .as_ref()
-                .is_some_and(|source| source.git.proxy_secret_ref.is_some())
+                .and_then(Source::git)
+                .is_some_and(|git| git.proxy_secret_ref.is_some())
         },
+        built_in: true,
         with_flux: true,
         remotely: true,
     },
@@ -88,8 +104,24 @@ const FEATURES: &[Feature] = &[
         is_needed: |row| {
             row.source
                 .as_ref()
-                .is_some_and(|source| git::needs_secret(&source.git.url))
+                .and_then(Source::git)
+                .is_some_and(|source| git::needs_secret(&source.url))
         },
+        built_in: true,
+        with_flux: true,
+        remotely: true,
+    },
+    Feature {
+        name: "source.flux",
+        is_needed: |row| row.source.as_ref().is_some_and(|source| source.flux().is_some()),
+        built_in: false,
+        with_flux: true,
+        remotely: true,
+    },
+    Feature {
+        name: "package.flux",
+        is_needed: |row| row.package.as_ref().is_some_and(|package| package.flux.is_some()),
+        built_in: false,
         with_flux: true,
         remotely: true,
     },
@@ -97,13 +129,15 @@ const FEATURES: &[Feature] = &[
 
 /// What an agent of this version reports, where muster applies or where Flux does.
 pub fn own(flux: bool) -> BTreeSet<String> {
-    let own = FEATURES.iter().filter(|feature| feature.with_flux || !flux);
+    let own = FEATURES.iter().filter(|feature| feature.is_in(flux));
     own.map(|feature| feature.name.to_owned()).collect()
 }
 
-/// What a controller of this version can do that applies from another cluster.
-pub fn remote() -> BTreeSet<String> {
-    let own = FEATURES.iter().filter(|feature| feature.remotely);
+/// What a controller of this version can do that applies from another cluster, where muster applies or where Flux does.
+pub fn remote(flux: bool) -> BTreeSet<String> {
+    let own = FEATURES
+        .iter()
+        .filter(|feature| feature.remotely && feature.is_in(flux));
     own.map(|feature| feature.name.to_owned()).collect()
 }
 

@@ -214,7 +214,7 @@ pub struct SourceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::MAX_TAG))]
     pub tag: Option<String>,
-    /// The pinned commit.
+    /// The pinned commit; of an OCI artifact the digits of its SHA-256 digest.
     #[schemars(length(max = 64))]
     pub commit: String,
     /// When the commit was resolved.
@@ -223,6 +223,10 @@ pub struct SourceStatus {
     /// What its signature was verified by, where the module asks for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<VerifiedBy>,
+    /// Of a source that Flux reads: the hash of kind, address, version and verification, for which the commit or digest is pinned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub request: Option<String>,
 }
 
 /// What a version was verified by, once.

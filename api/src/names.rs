@@ -1,6 +1,12 @@
 //! Generated names: pure functions of full identities, each with a hash, so that two identities never share one.
 
-use crate::{digest, module::ModuleKind, sync::GitSource};
+use serde_json::{Map, Value};
+
+use crate::{
+    digest,
+    module::ModuleKind,
+    sync::{GitSource, Source},
+};
 
 /// How much of a person's name a generated name keeps, in bytes: with a hyphen and the hash that makes a DNS label.
 pub const MAX_STEM: usize = 52;
@@ -10,8 +16,26 @@ pub fn source(url: &str, commit: &str, secret_ref: Option<&str>) -> String {
     source_through(url, commit, secret_ref, None)
 }
 
-/// The name of the `GitRepository` of a source at a commit.
-pub fn source_of(git: &GitSource, commit: &str) -> String {
+/// The name of Flux's object for a source at a commit: of one that Flux reads it hashes the kind and all that the object says.
+pub fn source_of(source: &Source, commit: &str) -> String {
+    match source {
+        Source::Git(git) => git_source(git, commit),
+        Source::Flux(flux) => flux_source(flux.kind(), &flux.flux_spec(Some(commit))),
+    }
+}
+
+/// The name of Flux's object of a kind with this `spec`, but for its interval.
+pub fn flux_source(kind: &str, spec: &Map<String, Value>) -> String {
+    let spec = digest::canonical(&Value::Object(spec.clone()));
+    format!("src-{}", digest::short(&[kind, &spec]))
+}
+
+/// The name of the object in the management cluster by which Flux reads and verifies the source of a module.
+pub fn module_source(kind: ModuleKind, namespace: &str, module: &str) -> String {
+    hashed(module, &["source", kind.as_str(), namespace, module])
+}
+
+fn git_source(git: &GitSource, commit: &str) -> String {
     let secret = git.secret_ref.as_ref().map(|secret| secret.name.as_str());
     let proxy = git.proxy_secret_ref.as_ref().map(|secret| secret.name.as_str());
     source_through(&git.url, commit, secret, proxy)

@@ -43,6 +43,12 @@ pub const MAX_ROW: usize = 32_768;
 pub const MAX_ASSEMBLAGE: usize = 786_432;
 /// The largest token: beyond it tools that read JSON numbers as floating point would make two tokens one.
 pub const MAX_TOKEN: u64 = 9_007_199_254_740_991;
+/// The longest list of patterns of files that are left out, in bytes.
+pub const MAX_IGNORE: usize = 4096;
+/// The longest patch, in bytes.
+pub const MAX_PATCH: usize = 16_384;
+/// The longest tag of an OCI artifact, in bytes.
+pub const MAX_OCI_TAG: usize = 128;
 /// How many conditions an object carries at most.
 pub const MAX_CONDITIONS: usize = 16;
 
@@ -54,6 +60,11 @@ pub const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 pub const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 /// Full git object names: SHA-1 or SHA-256, lower case.
 pub const COMMIT: &str = "^([0-9a-f]{40}|[0-9a-f]{64})$";
+
+/// Tags of OCI artifacts.
+pub const OCI_TAG: &str = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$";
+/// Digests of OCI artifacts.
+pub const OCI_DIGEST: &str = "^sha256:[0-9a-f]{64}$";
 
 /// `status.conditions`: a list map by type.
 pub fn conditions(_: &mut SchemaGenerator) -> Schema {
@@ -141,6 +152,15 @@ pub fn variables(_: &mut SchemaGenerator) -> Schema {
             "rule": "self.all(name, size(name) <= 63 && name.matches('^[_A-Za-z][_A-Za-z0-9]*$'))",
             "message": "a name has at most 63 letters, digits and underscores, and does not begin with a digit",
         }],
+    })
+}
+
+/// Texts by name.
+pub fn texts(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": MAX_VALUES,
+        "additionalProperties": { "type": "string", "maxLength": MAX_VALUE },
     })
 }
 

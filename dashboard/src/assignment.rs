@@ -9,6 +9,7 @@ use muster_api::{
         assemblage::{NodePhase, NodeRow, NodeRowState},
         module::NodeOnDelete,
     },
+    sync::Source,
 };
 use serde::Serialize;
 
@@ -163,15 +164,17 @@ fn parts((spec, status): (&TargetedAssemblageSpec, Option<&AssemblageStatus>), m
 }
 
 fn view(row: &SyncRow) -> RowView {
-    let git = row.source.as_ref().map(|source| &source.git);
+    let source = row.source.as_ref();
     RowView {
         intent: match row.intent() {
             Intent::Carry { .. } => "carry".to_owned(),
             Intent::Withdraw(how) => format!("withdraw ({})", how.as_str()),
             Intent::Bare => "nothing".to_owned(),
         },
-        url: git.map(|git| git.url.clone()),
-        version: git.and_then(|git| git.version.tag.clone().or_else(|| git.version.commit.clone())),
+        url: source.map(|source| source.url().to_owned()),
+        version: source
+            .map(Source::version)
+            .and_then(|version| version.tag.or(version.commit)),
         path: row.package.as_ref().map(|package| package.path.clone()),
         commit: row.commit.clone(),
         revision: row.revision.clone(),

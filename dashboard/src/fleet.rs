@@ -368,8 +368,8 @@ impl<'a> Row<'a> {
 
 impl Carries for Row<'_> {
     fn version(&self) -> Option<String> {
-        let git = &self.0.source.as_ref()?.git;
-        Some(version(&git.version, self.0.commit.as_deref()))
+        let source = self.0.source.as_ref()?;
+        Some(version(&source.version(), self.0.commit.as_deref()))
     }
 
     fn is_concerned(&self) -> bool {
@@ -428,7 +428,7 @@ impl<'a> Rolling<'a> {
         Self {
             kind: K::KIND.into(),
             meta: module.meta(),
-            version: version(&spec.sync.source.git.version, None),
+            version: version(&spec.sync.source.version(), None),
             selector: spec.selector.as_ref(),
             rollout: Cow::Borrowed(&spec.rollout),
             spec: Some(spec),
@@ -438,7 +438,7 @@ impl<'a> Rolling<'a> {
 
     /// The repository that it comes from, if it comes from one.
     pub fn url(&self) -> Option<&'a str> {
-        self.spec.map(|spec| &*spec.sync.source.git.url)
+        self.spec.map(|spec| spec.sync.source.url())
     }
 
     /// Its conditions.
@@ -597,10 +597,5 @@ fn said(conditions: &[Condition], type_: &str) -> Option<String> {
 
 /// A version for people: the tag, or the first digits of the commit.
 fn version(version: &GitVersion, commit: Option<&str>) -> String {
-    let short = |commit: &str| commit.get(..8).unwrap_or(commit).to_owned();
-    match (&version.tag, version.commit.as_deref().or(commit)) {
-        (Some(tag), _) => tag.clone(),
-        (None, Some(commit)) => short(commit),
-        (None, None) => "?".to_owned(),
-    }
+    version.short(commit.or(Some("?")))
 }

@@ -342,7 +342,7 @@ impl History {
                 .max_by_key(|past| past.finished);
             return found.ok_or_else(|| NoWayBack::NothingGood {
                 module: module(),
-                version: version(now, ""),
+                version: now.short(None),
             });
         };
         let past = self.find(said)?;
@@ -460,11 +460,11 @@ fn past(revision: &ModuleRevision, spec: &ModuleSpec, status: Option<&ModuleStat
     let now = status
         .filter(|_| is_target)
         .and_then(|status| status.summary.clone());
-    let wanted = content.sync.source.git.version.clone();
+    let wanted = content.sync.source.version();
     Past {
         revision: content.revision.clone(),
         name: revision.name_any(),
-        version: version(&wanted, &content.commit),
+        version: wanted.short(Some(&content.commit)),
         differs_by_version_only: same_but_version(&content.sync, &spec.sync)
             && content.control_plane_bindings == spec.control_plane_bindings,
         wanted,
@@ -497,13 +497,8 @@ fn past(revision: &ModuleRevision, spec: &ModuleSpec, status: Option<&ModuleStat
 
 fn same_but_version(one: &Sync, other: &Sync) -> bool {
     let mut one = one.clone();
-    one.source.git.version = other.source.git.version.clone();
-    one == *other
-}
-
-/// A version for people: the tag, or the first digits of the commit.
-fn version(wanted: &GitVersion, commit: &str) -> String {
-    let commit = wanted.commit.as_deref().unwrap_or(commit);
-    let short = || commit.get(..DIGITS).unwrap_or(commit).to_owned();
-    wanted.tag.clone().unwrap_or_else(short)
+    let mut other = other.clone();
+    one.source = one.source.without_version();
+    other.source = other.source.without_version();
+    one == other
 }

@@ -1,6 +1,6 @@
-//! Flux's `GitRepository` and `Kustomization`, as far as muster writes and reads them.
+//! Flux's `GitRepository`, `OCIRepository` and `Kustomization`, as far as muster writes and reads them.
 //!
-//! The same types serve both ways: where Flux is installed, muster writes these objects and reads Flux's status; where
+//! The same types serve both ways (but for `OCIRepository`, which Flux alone carries out): where Flux is installed, muster writes these objects and reads Flux's status; where
 //! it is not, muster's own sync controllers carry them out, from CRDs generated out of these types.
 //!
 //! Invariant: a field that is not modelled here is never lost on the way in. It lands in `other`, so that the sync
@@ -8,6 +8,7 @@
 
 mod gitrepository;
 mod kustomization;
+mod ocirepository;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,8 @@ pub use kustomization::{
     KubeConfigReference, Kustomization, KustomizationSpec, KustomizationStatus, ObjectReference, PostBuild,
     SecretKeyReference, SourceReference, SubstituteReference, SubstituteSourceKind,
 };
+
+pub use ocirepository::{OciRepository, OciRepositorySpec};
 
 /// A reference to an object in the same namespace, by its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,6 +3,7 @@
 //! An API server with our CRDs refuses most of it earlier; a Module that was stored before, or elsewhere, is Stalled with these words.
 
 pub mod bindings;
+pub mod flux;
 pub mod gates;
 pub mod git;
 pub mod json_path;
@@ -15,11 +16,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use crate::{
     duration::Duration,
     module::ModuleSpec,
+    schema::MAX_ROW,
     selector::{Matcher, SelectorError},
-    sync::{GitSource, HealthExpression, MAX_EXPRESSIONS, Package, SETTLE_MAX, VerifyMode},
+    sync::{GitSource, HealthExpression, MAX_EXPRESSIONS, Package, SETTLE_MAX, Source, VerifyMode},
 };
 
 pub use bindings::BindingError;
+pub use flux::FluxError;
 pub use gates::GateError;
 pub use git::{InsecureSources, PathError, UrlError, Version, VersionError};
 pub use json_path::JsonPathError;
@@ -52,6 +55,14 @@ pub enum Problem {
     /// A binding.
     #[error(transparent)]
     Binding(#[from] BindingError),
+    /// More than an assemblage takes.
+    #[error(
+        "it has {0} bytes as JSON, and a row of an assemblage has at most {MAX_ROW}: move what package.flux says into files of the source"
+    )]
+    RowTooLarge(usize),
+    /// A field of Flux.
+    #[error(transparent)]
+    Flux(#[from] FluxError),
     /// A gate.
     #[error(transparent)]
     Gate(#[from] GateError),
@@ -122,8 +133,16 @@ pub fn module(name: &str, spec: &ModuleSpec, insecure: InsecureSources) -> Vec<I
     let mut found = Found::default();
     found.name("metadata.name", name, names::dns_label);
     found.selector("spec.selector", spec.selector.as_ref());
-    found.source("spec.sync.source.git", &spec.sync.source.git, insecure);
+    match &spec.sync.source {
+        Source::Git(git) => found.source("spec.sync.source.git", git, insecure),
+        Source::Flux(flux) => found.flux_source("spec.sync.source.flux", flux, insecure),
+    }
     found.package("spec.sync.package", &spec.sync.package);
+    // Each row has all of it, and more.
+    let size = serde_json::to_vec(&spec.sync).map_or(0, |bytes| bytes.len());
+    if size > MAX_ROW {
+        found.check("spec.sync", Err::<(), _>(Problem::RowTooLarge(size)));
+    }
     bindings::check(&mut found, &spec.sync.bindings, &spec.control_plane_bindings);
     found.rollout(spec, insecure);
     found.0
@@ -241,6 +260,9 @@ impl Found {
         {
             let problem = Problem::Settle { settle, timeout };
             self.check(format!("{field}.settle"), Err::<(), _>(problem));
+        }
+        if let Some(flux) = &package.flux {
+            self.flux_package(&format!("{field}.flux"), flux, package.plan.is_some());
         }
         self.check(
             format!("{field}.healthExpressions"),

@@ -16,7 +16,7 @@ use muster_api::{
     module::ModuleKind,
     names,
 };
-use muster_controllers::runtime::Api;
+use muster_controllers::{expand::flux_object::SourceKind, runtime::Api};
 use muster_dashboard::{ModuleView, Shape, insecure_scheme, listed, shell_word};
 use muster_sync::{
     apply::Cluster,
@@ -32,7 +32,7 @@ use crate::{
     DONE, FAILED, UNKNOWN,
     args::{ClusterFlags, DiffFlags, ModuleName},
     connect, fleet, near, output,
-    plan::read,
+    plan::{objects::RENDERED_BY_FLUX, read},
 };
 
 /// Clusters that are asked at once.
@@ -180,7 +180,11 @@ async fn assigned(
         .await
         .with_context(|| format!("reading Kustomization {at}/{name}"))?
         .with_context(|| format!("there is no Kustomization {at}/{name} yet"))?;
-    let source = &kustomization.spec.source_ref.name;
+    let source = &kustomization.spec.source_ref;
+    if source.kind != GitRepository::KIND || !kustomization.spec.other.is_empty() {
+        bail!("objects unknown: {RENDERED_BY_FLUX}");
+    }
+    let source = &source.name;
     let repositories: Api<GitRepository> = Api::namespaced(home.clone(), at);
     let repository = repositories
         .get(source)

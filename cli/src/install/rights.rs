@@ -132,6 +132,14 @@ fn in_namespace(role: Role, sync: Sync, notify: bool) -> Vec<Value> {
         // What receivers were told stands in annotations.
         rules.push(rule(ours, &["modulerevisions"], &["patch"]));
     }
+    if sync == Sync::Flux {
+        // Sources of modules that Flux alone reads.
+        rules.push(rule(
+            "source.toolkit.fluxcd.io",
+            &["ocirepositories"],
+            &["get", "list", "watch", "create", "update", "delete"],
+        ));
+    }
     rules.extend([
         rule(
             "source.toolkit.fluxcd.io",

@@ -353,7 +353,7 @@ impl Fleet {
 
 /// Whether two modules have objects in common by where these come from.
 fn bring_the_same(one: &Written, other: &Written) -> bool {
-    let (one_source, other_source) = (&one.spec.sync.source.git.url, &other.spec.sync.source.git.url);
+    let (one_source, other_source) = (one.spec.sync.source.url(), other.spec.sync.source.url());
     let (first, second) = (&one.spec.sync.package, &other.spec.sync.package);
     let same_place = one.identity.namespace == other.identity.namespace
         && one.identity != other.identity

@@ -271,7 +271,7 @@ fn warnings<K: ModuleObject>(findings: &Findings<'_, K>, selected: &BTreeSet<Str
             change::version(spec)
         ));
     }
-    let verify = spec.sync.source.git.verify.as_ref();
+    let verify = spec.sync.source.git().and_then(|git| git.verify.as_ref());
     if let Some(verify) = verify.filter(|_| !removed && module::resolved(&subject.after).is_none()) {
         warnings.push(format!(
             "{} of {} must be signed by a key of Secret {}: the controller verifies that before anything moves, a plan does not",
@@ -288,7 +288,7 @@ fn warnings<K: ModuleObject>(findings: &Findings<'_, K>, selected: &BTreeSet<Str
         warnings.push("a rollout is under way, and this one would take its place".to_owned());
     }
     let unknown = findings.difference.unknown.iter();
-    warnings.extend(unknown.map(|why| format!("what changes in objects is not known everywhere: {why}")));
+    warnings.extend(unknown.map(|why| format!("objects unknown: {why}")));
     if !findings.after_modules.is_empty() {
         warnings.push(format!(
             "in each cluster it comes after {}, which it depends on",

@@ -142,8 +142,5 @@ pub fn ordered<T>(mut all: Vec<T>, of: impl Fn(&T) -> (ModuleKind, String, Modul
 
 /// The version for people: the tag, or the first digits of the commit.
 pub fn version(spec: &ModuleSpec) -> String {
-    let version = &spec.sync.source.git.version;
-    let commit = version.commit.as_deref().unwrap_or("?");
-    let short = || commit.get(..8).unwrap_or(commit).to_owned();
-    version.tag.clone().unwrap_or_else(short)
+    spec.sync.source.version().short(Some("?"))
 }

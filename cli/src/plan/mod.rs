@@ -19,7 +19,7 @@ mod foresee;
 pub mod live;
 mod markdown;
 mod model;
-mod objects;
+pub mod objects;
 mod order;
 pub mod read;
 mod shared;

@@ -19,6 +19,12 @@ use super::{
     read,
 };
 
+/// Why the objects of a row are not known here.
+pub const RENDERED_BY_FLUX: &str = "rendered by Flux in the cluster";
+
+/// How a release of a chart is written, whose objects are not in the folder.
+const HELM_RELEASE: &str = "HelmRelease.helm.toolkit.fluxcd.io ";
+
 /// The objects of one row.
 pub type Objects = BTreeMap<Identity, Value>;
 /// They, or why nobody can say.
@@ -62,6 +68,12 @@ impl<'a> Builder<'a> {
             match (before, built) {
                 (Some(Ok(before)), Ok(after)) => {
                     for change in between(&before, &after, prunes) {
+                        if change.object.starts_with(HELM_RELEASE) {
+                            let why = format!("those of {} are {RENDERED_BY_FLUX}", change.object);
+                            if !all.unknown.contains(&why) {
+                                all.unknown.push(why);
+                            }
+                        }
                         note(&mut all.changes, change, cluster);
                     }
                 }
@@ -119,7 +131,10 @@ impl<'a> Builder<'a> {
     /// The objects of a row; none without a clone of its repository.
     fn built(&mut self, row: &SyncRow) -> Option<Built> {
         let (source, package, commit) = (row.source.as_ref()?, row.package.as_ref()?, row.commit.as_ref()?);
-        let clone = self.clones.get(&source.git.url)?;
+        if source.flux().is_some() || package.flux.is_some() {
+            return Some(Err(RENDERED_BY_FLUX.to_owned()));
+        }
+        let clone = self.clones.get(source.url())?;
         let mut values = row.values.clone();
         // What the cluster itself evaluates is not known here, and the same on both sides.
         let own = row.bindings.iter();
@@ -130,7 +145,7 @@ impl<'a> Builder<'a> {
         };
         // A package always goes into JSON.
         let text = serde_json::to_string(&package).unwrap_or_default();
-        let key = (source.git.url.clone(), commit.clone(), text);
+        let key = (source.url().to_owned(), commit.clone(), text);
         let built = self.built.entry(key);
         Some(built.or_insert_with(|| objects(clone, commit, &package)).clone())
     }

@@ -10,7 +10,7 @@ use std::{
 use git2::{ErrorClass, ErrorCode, Repository};
 use muster_api::{
     module::ModuleObject,
-    sync::{GitSource as Wanted, GitVersion},
+    sync::{FluxSource, GitSource as Wanted, GitVersion, Source},
     validate::git,
 };
 use muster_controllers::{module, runtime::call::explain};
@@ -52,6 +52,14 @@ impl fmt::Display for Unknown {
     }
 }
 
+/// A tag that only Flux has resolved is known once the controller has pinned it.
+fn read_by_flux(source: &FluxSource) -> Unknown {
+    Unknown(format!(
+        "{} is read by Flux in the management cluster, and not for a plan; next: write its commit or digest instead of the tag, or plan again when the controller has pinned it",
+        source.url()
+    ))
+}
+
 /// Finds commits.
 pub struct Versions {
     clones: BTreeMap<String, PathBuf>,
@@ -79,10 +87,13 @@ impl Versions {
 
     /// The commit of a module's version. Its status tells it, if that is about the same version of the same repository.
     pub async fn commit<K: ModuleObject>(&mut self, module: &K) -> Result<String, Unknown> {
-        let git = &module.spec().sync.source.git;
         if let Some(known) = self.known(module) {
             return known;
         }
+        let git = match &module.spec().sync.source {
+            Source::Git(git) => git,
+            Source::Flux(flux) => return Err(read_by_flux(flux)),
+        };
         let tag = git.version.tag.clone().unwrap_or_default();
         let asked = (git.url.clone(), tag.clone());
         if let Some(answer) = self.answers.get(&asked) {
@@ -95,17 +106,17 @@ impl Versions {
 
     /// The same as far as nobody has to be asked; none: that is not far enough.
     pub fn known<K: ModuleObject>(&self, module: &K) -> Option<Result<String, Unknown>> {
-        let git = &module.spec().sync.source.git;
+        let source = &module.spec().sync.source;
         if let Some(commit) = module::resolved(module) {
             return Some(Ok(commit));
         }
-        match &git.version {
+        match &source.version() {
             GitVersion {
                 tag: None,
                 commit: Some(commit),
             } => Some(Ok(commit.clone())),
             GitVersion { tag: Some(tag), .. } => {
-                let folder = self.clones.get(&git.url)?;
+                let folder = self.clones.get(source.url())?;
                 Some(tagged(folder, tag))
             }
             GitVersion { .. } => None,

@@ -7,7 +7,11 @@ use std::{
 };
 
 use git2::Repository;
-use muster_api::{kind::GROUP, module::ModuleKind};
+use muster_api::{
+    kind::GROUP,
+    module::ModuleKind,
+    sync::{FluxSource, Source},
+};
 use muster_sync::yaml::{self, Kind, Node};
 use thiserror::Error;
 
@@ -25,6 +29,39 @@ pub struct Wanted<'a> {
     pub namespace: &'a str,
 }
 
+/// Where a source has its version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionField {
+    /// Of a repository that muster reads.
+    Git,
+    /// Of a repository that Flux reads.
+    FluxGit,
+    /// Of an OCI artifact that Flux reads.
+    FluxOci,
+}
+
+impl VersionField {
+    const ALL: [Self; 3] = [Self::Git, Self::FluxGit, Self::FluxOci];
+
+    /// The field of a source.
+    pub const fn of(source: &Source) -> Self {
+        match source {
+            Source::Git(_) => Self::Git,
+            Source::Flux(FluxSource::GitRepository(_)) => Self::FluxGit,
+            Source::Flux(FluxSource::OciRepository(_)) => Self::FluxOci,
+        }
+    }
+
+    /// The fields that lead to it, from `spec.sync.source` on.
+    pub const fn path(self) -> &'static [&'static str] {
+        match self {
+            Self::Git => &["git", "version"],
+            Self::FluxGit => &["flux", "gitRepository", "ref"],
+            Self::FluxOci => &["flux", "ociRepository", "ref"],
+        }
+    }
+}
+
 /// Where it is.
 #[derive(Debug)]
 pub struct Found {
@@ -32,7 +69,9 @@ pub struct Found {
     pub path: String,
     /// Its text.
     pub text: String,
-    /// The one field of `version`: its name.
+    /// In which kind of source the version is.
+    pub field: VersionField,
+    /// The one field of the version: its name.
     pub key: Arc<Node>,
     /// And its value.
     pub value: Arc<Node>,
@@ -79,7 +118,7 @@ pub enum NotFound {
     },
     /// It has it, and not its version.
     #[error(
-        "{place}: {kind} {name} has no spec.sync.source.git.version with one tag or commit that stands there: change it where it comes from"
+        "{place}: {kind} {name} has no version in spec.sync.source with one tag, commit or digest that stands there: change it where it comes from"
     )]
     NoVersion {
         /// Module or BootstrapModule.
@@ -149,7 +188,7 @@ pub fn find(repository: &Repository, folder: &Path, wanted: &Wanted<'_>) -> Resu
             Err(twice(more.map(|(path, _, root)| place(&path, &root)).collect()))
         }
         (Some((path, text, root)), None) => {
-            let (key, value) = version(&root).ok_or_else(|| NotFound::NoVersion {
+            let (field, key, value) = version(&root).ok_or_else(|| NotFound::NoVersion {
                 kind: wanted.kind,
                 name: wanted.name.to_owned(),
                 place: place(&path, &root),
@@ -157,6 +196,7 @@ pub fn find(repository: &Repository, folder: &Path, wanted: &Wanted<'_>) -> Resu
             Ok(Found {
                 path,
                 text,
+                field,
                 key,
                 value,
             })
@@ -202,19 +242,24 @@ fn is_it(root: &Node, wanted: &Wanted<'_>) -> bool {
         && metadata("namespace").is_none_or(|namespace| namespace == wanted.namespace)
 }
 
-/// The one field of `spec.sync.source.git.version`.
-fn version(root: &Node) -> Option<(Arc<Node>, Arc<Node>)> {
-    let mut place = root.get("spec")?;
-    for field in ["sync", "source", "git", "version"] {
-        place = place.get(field)?;
-    }
-    let Kind::Mapping(pairs) = &place.kind else {
+/// The one field of the version of its source.
+fn version(root: &Node) -> Option<(VersionField, Arc<Node>, Arc<Node>)> {
+    let source = root.get("spec")?.get("sync")?.get("source")?;
+    let at = |field: VersionField| {
+        let mut node = source;
+        for name in field.path() {
+            node = node.get(name)?;
+        }
+        Some((field, node))
+    };
+    let (field, node) = VersionField::ALL.into_iter().find_map(at)?;
+    let Kind::Mapping(pairs) = &node.kind else {
         return None;
     };
     let [(key, value)] = &pairs[..] else {
         return None;
     };
-    let known =
-        matches!(key.text(), Some("tag" | "commit")) && value.text().is_some_and(|text| !text.contains("${"));
-    known.then(|| (Arc::clone(key), Arc::clone(value)))
+    let known = matches!(key.text(), Some("tag" | "commit" | "digest"))
+        && value.text().is_some_and(|text| !text.contains("${"));
+    known.then(|| (field, Arc::clone(key), Arc::clone(value)))
 }

@@ -7,7 +7,11 @@
 mod commit;
 mod find;
 
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use clap::Args;
 use git2::Repository;
@@ -24,13 +28,13 @@ use crate::{
     history::{self, Read},
     nodes, output,
 };
-use find::{Found, NotFound, Wanted};
+use find::{Found, NotFound, VersionField, Wanted};
 
 pub const EXAMPLES: &str = "\
 Examples:
   muster rollout undo module/podinfo                             what to write, and where
   muster rollout undo module/podinfo | git apply                 in the work tree of the repository that has the Module
-  muster rollout undo module/podinfo --commit                    as a commit in this checkout; push it as ever";
+  muster rollout undo module/podinfo --commit                    as a commit in this checkout; then push it";
 
 /// Lines around a change.
 const CONTEXT: usize = 3;
@@ -114,7 +118,7 @@ fn go_back(namespace: &str, flags: &UndoFlags, read: &Read) -> Result<(), Refusa
         commit,
         reason,
     } = flags;
-    let now = &read.spec.sync.source.git.version;
+    let now = &read.spec.sync.source.version();
     let past = read.history.back(now, to_revision.as_deref())?;
     let (now, version) = (said(now), &past.version);
     complain!(
@@ -131,7 +135,7 @@ fn go_back(namespace: &str, flags: &UndoFlags, read: &Read) -> Result<(), Refusa
     let here = Path::new(".");
     let is_here = *commit || repo.is_none() && found(namespace, module, here).is_ok();
     let Some(folder) = repo.as_deref().or_else(|| is_here.then_some(here)) else {
-        output_fragment(namespace, flags, past);
+        output_fragment(namespace, flags, past, VersionField::of(&read.spec.sync.source));
         return Ok(());
     };
     let (repository, found) = found(namespace, module, folder)?;
@@ -209,12 +213,20 @@ fn said(version: &GitVersion) -> String {
 }
 
 /// The fields as YAML, and what to do with them.
-fn output_fragment(namespace: &str, flags: &UndoFlags, past: &Past) {
-    let (key, value) = pair(&past.wanted);
-    let value = serde_json::Value::from(value);
+fn output_fragment(namespace: &str, flags: &UndoFlags, past: &Past, field: VersionField) {
+    let (key, value) = pair(&past.wanted, field);
+    let value = serde_json::Value::from(&*value);
+    let mut fragment = String::new();
+    let mut indent = 6;
+    for name in field.path() {
+        // Writing to a text cannot fail.
+        let _ = write!(fragment, "\n{:indent$}{name}:", "");
+        indent += 2;
+    }
     say!(
-        "# In the file of {} in git:\nspec:\n  sync:\n    source:\n      git:\n        version:\n          {key}: {value}",
-        flags.module
+        "# In the file of {} in git:\nspec:\n  sync:\n    source:{fragment}\n{:indent$}{key}: {value}",
+        flags.module,
+        ""
     );
     complain!("Change that and push it; or in the work tree of the repository that has it:");
     complain!("  {}", committing(namespace, flags));
@@ -235,16 +247,17 @@ fn found(
     Ok((repository, found))
 }
 
-fn pair(version: &GitVersion) -> (&'static str, &str) {
-    match (&version.tag, &version.commit) {
-        (Some(tag), _) => ("tag", tag),
-        (None, commit) => ("commit", commit.as_deref().unwrap_or_default()),
+fn pair(version: &GitVersion, field: VersionField) -> (&'static str, Cow<'_, str>) {
+    match (&version.tag, version.commit.as_deref().unwrap_or_default()) {
+        (Some(tag), _) => ("tag", tag.into()),
+        (None, digits) if field == VersionField::FluxOci => ("digest", format!("sha256:{digits}").into()),
+        (None, commit) => ("commit", commit.into()),
     }
 }
 
 /// The text of the file with this version.
 fn edited(found: &Found, wanted: &GitVersion) -> Result<String, EditError> {
-    let (key, value) = pair(wanted);
+    let (key, value) = pair(wanted, found.field);
     let edits = [
         Edit {
             node: &found.key,
@@ -252,11 +265,11 @@ fn edited(found: &Found, wanted: &GitVersion) -> Result<String, EditError> {
         },
         Edit {
             node: &found.value,
-            text: value,
+            text: &value,
         },
     ];
     let same_key = found.key.text() == Some(key);
-    if same_key && found.value.text() == Some(value) {
+    if same_key && found.value.text() == Some(&value) {
         return Ok(found.text.clone());
     }
     edit::replace(&found.path, &found.text, &edits[usize::from(same_key)..])
@@ -335,10 +348,7 @@ mod tests {
         let (folder, repository) =
             work_tree(&[("modules/web.yaml", FILE), ("docs/x.yaml", "{{ template }}")]);
         let read = sample_at("v3");
-        let past = read
-            .history
-            .back(&read.spec.sync.source.git.version, None)
-            .unwrap();
+        let past = read.history.back(&read.spec.sync.source.version(), None).unwrap();
         let (_, found) = found("default", &"module/web".parse().unwrap(), folder.path()).unwrap();
         let text = edited(&found, &past.wanted).unwrap();
         assert_eq!(text, back());

@@ -44,9 +44,9 @@ pub async fn run(context: Context, objects: Arc<Objects>) {
     let store = runner.store();
     let (changes, bound) = (objects.changes(), store.clone());
     let expander = Expander::new(context, "Assemblage", manager::AGENT);
-    let runner = runner
+    let runner = expander
+        .follow_sources(runner)
         .rows(expander.kustomizations())
-        .rows(expander.sources())
         .on(changes.flat_map(move |()| stream::iter(with_bindings(&bound))));
     let assemblages = Arc::new(Assemblages { expander, objects });
     let lives = |key: &Key| store.get(&key.object_ref()).is_some();

@@ -31,6 +31,7 @@ pub fn substitute_package(package: &Package, values: &Values) -> Result<Package,
         health_expressions,
         health_table,
         plan,
+        flux,
     } = package;
     let variables = substitute.iter().map(|(name, value)| {
         Ok((
@@ -70,6 +71,8 @@ pub fn substitute_package(package: &Package, values: &Values) -> Result<Package,
         health_table: *health_table,
         // The name of a file, which has none either.
         plan: plan.clone(),
+        // Handed through to Flux as it is: values of a cluster come by substitute.
+        flux: flux.clone(),
     })
 }
 

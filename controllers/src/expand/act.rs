@@ -10,7 +10,7 @@ use kube::{
 use muster_api::{
     Shared,
     assemblage::{FailureClass, SyncPhase, SyncState},
-    flux::{GitRepository, Kustomization},
+    flux::Kustomization,
     labels::annotation::RECONCILE_REQUESTED_AT,
     plan::PlanRun,
     reasons::Reason,
@@ -21,9 +21,10 @@ use tracing::info;
 use super::{
     decide::{Plan, Write},
     expander::Expander,
-    seen::KustomizationRow,
+    flux_object::{FluxObject, SourceKind},
+    seen::{KustomizationRow, SourceRow},
 };
-use crate::runtime::{Api, CallError, call, call::explain, strict};
+use crate::runtime::{Api, CallError, Index, call, call::explain, strict};
 
 /// Writes at once: an API server takes about eight writers well.
 const WRITERS: usize = 8;
@@ -87,24 +88,17 @@ impl Expander {
             field_manager: Some(self.manager.to_owned()),
             ..PostParams::default()
         };
-        let (sources, kustomizations): (Api<GitRepository>, Api<Kustomization>) = (self.api(), self.api());
+        let kustomizations: Api<Kustomization> = self.api();
         match write {
-            Write::CreateSource(source) => {
-                let written = call(
-                    format!("creating GitRepository {}", source.name_any()),
-                    sources.create(&by, &source),
-                )
-                .await?;
-                self.sources.written(&written);
+            Write::CreateSource(FluxObject::Git(source)) => self.create(&self.sources, &by, &*source).await?,
+            Write::CreateSource(FluxObject::Oci(source)) => {
+                self.create(&self.artifacts, &by, &*source).await?
             }
-            Write::ReplaceSource(source) => {
-                let name = source.name_any();
-                let written = call(
-                    format!("putting GitRepository {name} right"),
-                    sources.replace(&name, &by, &source),
-                )
-                .await?;
-                self.sources.written(&written);
+            Write::ReplaceSource(FluxObject::Git(source)) => {
+                self.replace(&self.sources, &by, &*source).await?
+            }
+            Write::ReplaceSource(FluxObject::Oci(source)) => {
+                self.replace(&self.artifacts, &by, &*source).await?
             }
             Write::Create(wanted) => {
                 let written = call(
@@ -183,6 +177,30 @@ impl Expander {
         Ok(())
     }
 
+    async fn create<S: SourceKind>(
+        &self,
+        index: &Index<S, SourceRow>,
+        by: &PostParams,
+        source: &S,
+    ) -> Result<(), CallError> {
+        let api: Api<S> = self.api();
+        let creating = format!("creating {} {}", S::KIND, source.name_any());
+        index.written(&call(creating, api.create(by, source)).await?);
+        Ok(())
+    }
+
+    async fn replace<S: SourceKind>(
+        &self,
+        index: &Index<S, SourceRow>,
+        by: &PostParams,
+        source: &S,
+    ) -> Result<(), CallError> {
+        let (api, name): (Api<S>, String) = (self.api(), source.name_any());
+        let changing = format!("changing {} {name}", S::KIND);
+        index.written(&call(changing, api.replace(&name, by, source)).await?);
+        Ok(())
+    }
+
     fn wrote(&self, written: &Kustomization, what: &str) {
         let name = written.name_any();
         info!(
@@ -198,7 +216,9 @@ impl Expander {
 /// Two rows may need the same source: it is written once.
 fn once(mut plan: Plan, sources: &mut BTreeSet<String>) -> Plan {
     plan.writes.retain(|write| match write {
-        Write::CreateSource(source) | Write::ReplaceSource(source) => sources.insert(source.name_any()),
+        Write::CreateSource(source) | Write::ReplaceSource(source) => {
+            sources.insert(source.name().to_owned())
+        }
         Write::Create(_)
         | Write::Replace(_)
         | Write::PutPlanRun(_)

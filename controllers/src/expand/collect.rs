@@ -15,7 +15,7 @@ use kube::{
 };
 use muster_api::{
     assemblage::{Intent, SyncRow},
-    flux::{GitRepository, Kustomization},
+    flux::{GitRepository, Kustomization, OciRepository},
     names,
 };
 use serde::de::DeserializeOwned;
@@ -24,6 +24,7 @@ use tracing::{info, warn};
 use super::{
     derive::commit,
     expander::{Assembled, Expander},
+    flux_object::SourceKind,
     seen::SourceRow,
 };
 use crate::runtime::{Api, CallError, Key, call, call::explain};
@@ -64,12 +65,16 @@ impl Expander {
         let referred: BTreeSet<String> = self
             .kustomizations
             .with(|rows| rows.values().map(|row| row.source.clone()).collect());
-        let ours: Vec<String> = self.sources.with(|rows| {
+        let ours = |rows: &BTreeMap<Key, SourceRow>| -> Vec<String> {
             let ours = rows.iter().filter(|(_, row)| row.ours && !row.deleting);
             ours.map(|(key, _)| key.name.clone()).collect()
-        });
-        ours.into_iter()
-            .filter(|name| !referred.contains(name) && self.needs.of_source(name).is_empty())
+        };
+        let ours = self
+            .sources
+            .with(ours)
+            .into_iter()
+            .chain(self.artifacts.with(ours));
+        ours.filter(|name| !referred.contains(name) && self.needs.of_source(name).is_empty())
             .collect()
     }
 
@@ -88,13 +93,16 @@ impl Expander {
         for name in due.difference(&referred) {
             let key = Key::new(self.context.namespace.clone(), name.clone());
             if let Some(row) = self.sources.get(&key) {
-                self.delete_source(name, row).await?;
+                self.delete_source::<GitRepository>(name, row).await?;
+            }
+            if let Some(row) = self.artifacts.get(&key) {
+                self.delete_source::<OciRepository>(name, row).await?;
             }
         }
         Ok(())
     }
 
-    async fn delete_source(&self, name: &str, row: SourceRow) -> Result<(), CallError> {
+    async fn delete_source<S: SourceKind>(&self, name: &str, row: SourceRow) -> Result<(), CallError> {
         let exactly = Preconditions {
             uid: Some(row.uid),
             resource_version: Some(row.resource_version),
@@ -103,9 +111,9 @@ impl Expander {
             preconditions: Some(exactly),
             ..DeleteParams::background()
         };
-        let api: Api<GitRepository> = self.api();
+        let api: Api<S> = self.api();
         match call(
-            format!("deleting GitRepository {name}"),
+            format!("deleting {} {name}", S::KIND),
             api.delete(name, &parameters),
         )
         .await
@@ -140,7 +148,7 @@ fn source_of(row: &SyncRow) -> Option<String> {
     let Intent::Carry { source } = row.intent() else {
         return None;
     };
-    Some(names::source_of(&source.git, commit(row, &source.git)?))
+    Some(names::source_of(source, &commit(row, source)?))
 }
 
 /// Reads a complete list from the API server's store, page by page.

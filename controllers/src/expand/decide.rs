@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use muster_api::{
     assemblage::{FailureClass, SyncPhase, SyncRow, SyncState, Withdraw},
     digest,
-    flux::{GitRepository, Kustomization},
+    flux::Kustomization,
     labels::{self, annotation::RECONCILE_REQUESTED_AT},
     plan::{PlanControl, PlanRun},
     reasons::{ObjectReason, Reason},
@@ -22,6 +22,7 @@ use super::{
     derive::{Derived, derived_annotations},
     drift::{self, Claim},
     echo,
+    flux_object::FluxObject,
     seen::{KustomizationRow, SourceRow},
     settle,
     source::{self, SourceStep},
@@ -113,7 +114,7 @@ pub struct View<'a> {
     /// Its Kustomization.
     pub kustomization: Live<KustomizationRow, Kustomization>,
     /// Its source, for rows that are carried out.
-    pub source: Live<SourceRow, GitRepository>,
+    pub source: Live<SourceRow, FluxObject>,
     /// Whether the cluster was away since the Kustomization was written.
     pub was_away: bool,
 }
@@ -122,9 +123,9 @@ pub struct View<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
     /// Create a source that is not there.
-    CreateSource(Box<GitRepository>),
+    CreateSource(FluxObject),
     /// Put a source right; carries the resourceVersion.
-    ReplaceSource(Box<GitRepository>),
+    ReplaceSource(FluxObject),
     /// Create a Kustomization that is not there.
     Create(Box<Kustomization>),
     /// Put a Kustomization right; carries the resourceVersion.
@@ -234,8 +235,9 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
     let source = source::step(&view.source, derived, &scope.manager);
     if let (SourceStep::Foreign(why), Step::Settled(_) | Step::Write(_)) = (&source, &step) {
         let message = format!(
-            "GitRepository {} exists and is not muster's: {why}; rename or delete it",
-            source_name(derived)
+            "{} {} exists and is not muster's: {why}; rename or delete it",
+            derived.source.kind(),
+            derived.source.name()
         );
         return Plan::rest(echo::blocked(view.row, Reason::NameConflict, &message));
     }
@@ -270,7 +272,12 @@ fn carry(scope: &Scope, view: &View<'_>, derived: &Derived) -> Plan {
             )
         }
         (Step::Write(_), source) => {
-            let message = format!("GitRepository {}: {}", source_name(derived), source.trouble());
+            let message = format!(
+                "{} {}: {}",
+                derived.source.kind(),
+                derived.source.name(),
+                source.trouble()
+            );
             Plan::new(
                 echo::waiting(view.row, Reason::SourceNotReady, &message),
                 writes_of(scope, source.write()),
@@ -336,7 +343,7 @@ fn kustomization_step<'a>(scope: &Scope, view: &'a View<'_>, derived: &Derived) 
         Live::AsDerived(row) => settled(view, row, derived),
         Live::Differs(row, live) => match (
             untouchable(scope, view.row, live),
-            drift::repaired(live, &derived.kustomization, &scope.manager),
+            drift::repaired(live, &derived.kustomization),
         ) {
             (Some(state), _) => Step::Blocked(Box::new(state)),
             // Also while it is being deleted: its deletionPolicy decides what becomes of what it installed.
@@ -418,7 +425,8 @@ fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &Kustomizat
         .source
         .row()
         .map_or(Some("the source is not there"), |row| row.trouble.as_deref());
-    let trouble = trouble.map(|trouble| format!("GitRepository {}: {trouble}", source_name(derived)));
+    let trouble =
+        trouble.map(|trouble| format!("{} {}: {trouble}", derived.source.kind(), derived.source.name()));
     let evidence = Evidence {
         generation: current.generation,
         report: &current.report,
@@ -493,10 +501,6 @@ pub fn owned(scope: &Scope, row: &KustomizationRow) -> bool {
     row.owner
         .as_ref()
         .is_some_and(|owner| owner.kind == scope.kind && owner.name == scope.assemblage)
-}
-
-fn source_name(derived: &Derived) -> &str {
-    derived.source.metadata.name.as_deref().unwrap_or_default()
 }
 
 fn kustomization_name(derived: &Derived) -> &str {

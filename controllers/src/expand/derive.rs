@@ -14,16 +14,17 @@ use muster_api::{
     flux::{
         DeletionPolicy, GitRepository, GitRepositoryRef, GitRepositorySpec, HealthCheckExpressions,
         KubeConfigReference, Kustomization, KustomizationSpec, LocalObjectReference, ObjectReference,
-        PostBuild, SourceReference,
+        OciRepository, PostBuild, SourceReference,
     },
     labels::annotation,
     names,
     plan::{PlanRun, PlanRunSpec},
-    sync::{GitSource, HealthCheck, HealthExpression, HealthTable, Package, PackagePlan},
+    sync::{FluxSource, GitSource, HealthCheck, HealthExpression, HealthTable, Package, PackagePlan, Source},
 };
 use muster_health::table::{self, Entry};
+use serde_json::Value;
 
-use super::labels;
+use super::{flux_object::FluxObject, labels};
 
 /// How often a source looks its commit up again: a commit does not change, so this only repairs a lost artifact.
 pub const SOURCE_INTERVAL: &str = "24h";
@@ -49,7 +50,7 @@ pub struct Derived {
     /// The commit that it is pinned to.
     pub commit: String,
     /// The source of that commit.
-    pub source: GitRepository,
+    pub source: FluxObject,
     /// What carries it out.
     pub kustomization: Kustomization,
     /// By which plan it is carried out, if it has one: it is there before the Kustomization says so.
@@ -57,13 +58,13 @@ pub struct Derived {
 }
 
 /// The commit of a row: the resolved one, or the one that its version names. A tag alone is not pinned.
-pub fn commit<'a>(row: &'a SyncRow, git: &'a GitSource) -> Option<&'a str> {
-    row.commit.as_deref().or(git.version.commit.as_deref())
+pub fn commit(row: &SyncRow, source: &Source) -> Option<String> {
+    row.commit.clone().or_else(|| source.version().commit)
 }
 
 /// Derives the objects of a row. `package` is the row's with all variables filled in.
-pub fn derive(place: &Place, row: &SyncRow, git: &GitSource, commit: &str, package: &Package) -> Derived {
-    let source = names::source_of(git, commit);
+pub fn derive(place: &Place, row: &SyncRow, source: &Source, commit: &str, package: &Package) -> Derived {
+    let source = flux_object(place, source, commit);
     let name = names::kustomization(&place.namespace, &place.assemblage, &row.name);
     Derived {
         commit: commit.to_owned(),
@@ -80,16 +81,50 @@ pub fn derive(place: &Place, row: &SyncRow, git: &GitSource, commit: &str, packa
             spec: kustomization_spec(place, &source, package),
             status: None,
         },
-        source: GitRepository {
-            metadata: ObjectMeta {
-                name: Some(source),
-                namespace: Some(place.namespace.clone()),
-                labels: Some(labels::of_source()),
-                ..ObjectMeta::default()
-            },
+        source,
+    }
+}
+
+fn flux_object(place: &Place, source: &Source, commit: &str) -> FluxObject {
+    let metadata = ObjectMeta {
+        name: Some(names::source_of(source, commit)),
+        namespace: Some(place.namespace.clone()),
+        labels: Some(labels::of_source()),
+        ..ObjectMeta::default()
+    };
+    match source {
+        Source::Git(git) => FluxObject::from(GitRepository {
+            metadata,
             spec: source_spec(git, commit),
             status: None,
-        },
+        }),
+        Source::Flux(flux) => handed_through(metadata, flux, Some(commit), SOURCE_INTERVAL),
+    }
+}
+
+/// Flux's object for a source that it reads, at a version that is pinned or at the one that is asked for.
+pub fn handed_through(
+    metadata: ObjectMeta,
+    source: &FluxSource,
+    pinned: Option<&str>,
+    interval: &str,
+) -> FluxObject {
+    let mut spec = source.flux_spec(pinned);
+    spec.insert("interval".to_owned(), Value::from(interval));
+    spec.insert("timeout".to_owned(), Value::from(SOURCE_TIMEOUT));
+    let spec = Value::Object(spec);
+    // Each field of the one type is one of the other: neither can fail.
+    match source {
+        FluxSource::GitRepository(_) => FluxObject::from(GitRepository {
+            metadata,
+            spec: serde_json::from_value(spec).unwrap_or_default(),
+            status: None,
+        }),
+        FluxSource::OciRepository(_) => FluxObject::from(OciRepository {
+            metadata,
+            spec: serde_json::from_value(spec).unwrap_or_default(),
+            status: None,
+        }),
     }
 }
 
@@ -163,7 +198,7 @@ pub fn derived_annotations(object: &Kustomization) -> BTreeMap<&String, &String>
         .collect()
 }
 
-fn kustomization_spec(place: &Place, source: &str, package: &Package) -> KustomizationSpec {
+fn kustomization_spec(place: &Place, source: &FluxObject, package: &Package) -> KustomizationSpec {
     // Without `..`: a new field of a package must find its place here.
     let Package {
         path,
@@ -183,11 +218,13 @@ fn kustomization_spec(place: &Place, source: &str, package: &Package) -> Kustomi
         health_table,
         // In the PlanRun, and its digest in an annotation.
         plan: _,
+        flux,
     } = package;
     KustomizationSpec {
+        other: flux.as_ref().map(|flux| flux.fields()).unwrap_or_default(),
         source_ref: SourceReference {
-            kind: "GitRepository".to_owned(),
-            name: source.to_owned(),
+            kind: source.kind().to_owned(),
+            name: source.name().to_owned(),
             ..SourceReference::default()
         },
         path: Some(path.clone()),

@@ -5,16 +5,16 @@
 //! Invariant: an object is ours by its owner reference, or by having been written by us; a name or labels alone prove nothing.
 //! Invariant: what nobody set, a default of the CRD, is no drift: a newer Flux is not written to for ever.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::ResourceExt;
-use muster_api::{
-    flux::{GitRepository, Kustomization},
-    kind::GROUP,
-};
+use muster_api::{flux::Kustomization, kind::GROUP};
 use serde_json::{Value, json};
 
 use super::{
     derive::ANNOTATIONS,
+    flux_object::{FluxObject, SourceKind},
     print::{kustomization_print, source_print},
     seen::Owner,
 };
@@ -40,11 +40,12 @@ pub fn claim(live: &Kustomization, kind: &str, assemblage: &str, manager: &str) 
 }
 
 /// Whether a source was made by us.
-pub fn claim_source(live: &GitRepository, manager: &str) -> Claim {
-    if wrote(live.managed_fields(), manager, &["spec"]) {
+pub fn claim_source(live: &FluxObject, manager: &str) -> Claim {
+    let fields = live.metadata().managed_fields.as_deref().unwrap_or_default();
+    if wrote(fields, manager, &["spec"]) {
         Claim::Ours
     } else {
-        Claim::Foreign(made_by(live.managed_fields()))
+        Claim::Foreign(made_by(fields))
     }
 }
 
@@ -62,14 +63,11 @@ pub fn held_by(live: &Kustomization, manager: &str) -> Option<String> {
 }
 
 /// The object that makes `live` what `derived` says, with the resourceVersion of `live`; `None` if it is that already.
-pub fn repaired(live: &Kustomization, derived: &Kustomization, manager: &str) -> Option<Kustomization> {
+pub fn repaired(live: &Kustomization, derived: &Kustomization) -> Option<Kustomization> {
     let mut next = live.clone();
     next.status = None;
     next.spec = derived.spec.clone();
-    next.spec.other = live.spec.other.clone();
-    next.spec
-        .other
-        .retain(|field, _| !is_set_by_another(live.managed_fields(), manager, field));
+    next.spec.other = kept(live.managed_fields(), &live.spec.other, &derived.spec.other);
     next.labels_mut().extend(derived.labels().clone());
     next.annotations_mut()
         .retain(|key, _| !ANNOTATIONS.contains(&key.as_str()));
@@ -82,27 +80,39 @@ pub fn repaired(live: &Kustomization, derived: &Kustomization, manager: &str) ->
 }
 
 /// The source that makes `live` what `derived` says, with the resourceVersion of `live`; `None` if it is that already.
-pub fn repaired_source(
-    live: &GitRepository,
-    derived: &GitRepository,
-    manager: &str,
-) -> Option<GitRepository> {
-    let mut next = live.clone();
-    next.status = None;
-    next.spec = GitRepository::new("", derived.spec.clone()).spec;
-    next.spec.suspend = live.spec.suspend;
-    next.spec.other = live.spec.other.clone();
-    next.spec
-        .other
-        .retain(|field, _| !is_set_by_another(live.managed_fields(), manager, field));
+pub fn repaired_source(live: &FluxObject, derived: &FluxObject) -> Option<FluxObject> {
+    match (live, derived) {
+        (FluxObject::Git(live), FluxObject::Git(derived)) => {
+            repaired_of(&**live, &**derived).map(FluxObject::from)
+        }
+        (FluxObject::Oci(live), FluxObject::Oci(derived)) => {
+            repaired_of(&**live, &**derived).map(FluxObject::from)
+        }
+        // They are read by the kind that is derived.
+        (FluxObject::Git(_) | FluxObject::Oci(_), _) => None,
+    }
+}
+
+/// The same of one kind.
+pub fn repaired_of<K: SourceKind>(live: &K, derived: &K) -> Option<K> {
+    let other = kept(live.managed_fields(), live.other(), derived.other());
+    let mut next = live.with_spec(derived, live.suspend(), other);
     next.labels_mut().extend(derived.labels().clone());
     (source_print(&next) != source_print(live)).then_some(next)
 }
 
-fn is_set_by_another(entries: &[ManagedFieldsEntry], manager: &str, field: &str) -> bool {
-    entries
-        .iter()
-        .any(|entry| entry.manager.as_deref() != Some(manager) && has(entry, &["spec", field]))
+/// The fields that are not modelled: ours, and defaults of the kind, which nothing set.
+fn kept(
+    entries: &[ManagedFieldsEntry],
+    live: &BTreeMap<String, Value>,
+    derived: &BTreeMap<String, Value>,
+) -> BTreeMap<String, Value> {
+    let is_set = |field: &str| entries.iter().any(|entry| has(entry, &["spec", field]));
+    let defaults = live.iter().filter(|(field, _)| !is_set(field));
+    defaults
+        .chain(derived)
+        .map(|(field, value)| (field.clone(), value.clone()))
+        .collect()
 }
 
 fn wrote(entries: &[ManagedFieldsEntry], manager: &str, path: &[&str]) -> bool {

@@ -8,7 +8,7 @@ use muster_api::{
     Shared,
     assemblage::{Agent, AssemblageStatus, SyncPhase, SyncRow, SyncState},
     features,
-    flux::{GitRepository, KubeConfigReference, Kustomization},
+    flux::{GitRepository, KubeConfigReference, Kustomization, OciRepository},
     labels::{annotation, manager},
     names,
     reasons::{EventReason, Reason},
@@ -20,6 +20,7 @@ use super::{
     decide::{self, Away, Live, Plan, Refusal, Scope, View, Wish},
     derive::Place,
     echo,
+    flux_object::FluxObject,
     memory::Memory,
     needs::{Need, Needs},
     rows::{Entry, entries},
@@ -28,7 +29,7 @@ use super::{
     wish::{Values, wish},
 };
 use crate::runtime::{
-    Action, Api, CallError, Context, Event, Index, Key, Pace, Retry, Retryable, SyncMode, call,
+    Action, Api, CallError, Context, Event, Index, Key, Pace, Retry, Retryable, Runner, SyncMode, call,
     call::explain,
     status::{Reports, StatusError},
 };
@@ -104,6 +105,8 @@ pub struct Expander {
     own: Agent,
     pub(super) kustomizations: Arc<Index<Kustomization, KustomizationRow>>,
     pub(super) sources: Arc<Index<GitRepository, SourceRow>>,
+    /// Empty where muster applies, which reads none.
+    pub(super) artifacts: Arc<Index<OciRepository, SourceRow>>,
     pub(super) needs: Arc<Needs>,
     pub(super) memory: Memory,
     pub(super) reports: Reports<AssemblageStatus>,
@@ -113,10 +116,11 @@ impl Expander {
     /// An expander for assemblages of `kind`, which writes as `manager`.
     pub fn new(context: Context, kind: &'static str, manager: &'static str) -> Self {
         let needs = Arc::new(Needs::default());
-        let (of_sources, of_kustomizations) = (Arc::clone(&needs), Arc::clone(&needs));
-        let own = match &context {
-            _ if kind == "RemoteAssemblage" => from_elsewhere(),
-            context => this_agent(context.options.sync),
+        let [of_sources, of_artifacts, of_kustomizations] = [(); 3].map(|()| Arc::clone(&needs));
+        let sync = context.options.sync;
+        let own = match kind {
+            "RemoteAssemblage" => from_elsewhere(sync),
+            _ => this_agent(sync),
         };
         Self {
             context,
@@ -140,6 +144,10 @@ impl Expander {
                 |object| Some(SourceRow::of(object)),
                 move |key: &Key, _: &SourceRow| of_sources.of_source(&key.name),
             )),
+            artifacts: Arc::new(Index::new(
+                |object| Some(SourceRow::of(object)),
+                move |key: &Key, _: &SourceRow| of_artifacts.of_source(&key.name),
+            )),
             needs,
             memory: Memory::default(),
             reports: Reports::new(manager),
@@ -154,6 +162,15 @@ impl Expander {
     /// The sources of the namespace, to be filled by a watch.
     pub fn sources(&self) -> Arc<Index<GitRepository, SourceRow>> {
         Arc::clone(&self.sources)
+    }
+
+    /// Follows the sources of the namespace: git repositories, and OCI artifacts where Flux applies.
+    pub fn follow_sources<K: Assembled>(&self, runner: Runner<K>) -> Runner<K> {
+        let runner = runner.rows(self.sources());
+        match self.context.options.sync {
+            SyncMode::Flux => runner.late_rows(Arc::clone(&self.artifacts)),
+            SyncMode::Builtin => runner,
+        }
     }
 
     /// Which assemblage needs what.
@@ -237,7 +254,7 @@ impl Expander {
     /// Remembers what changes concern this assemblage, before it looks: a change in between is not lost.
     fn need<K: Assembled>(&self, object: &K, wishes: &[(Entry, Wish)]) {
         let sources = wishes.iter().filter_map(|(_, wish)| match wish {
-            Wish::Carry(derived) => derived.source.metadata.name.clone(),
+            Wish::Carry(derived) => Some(derived.source.name().to_owned()),
             Wish::Withdraw(_) | Wish::Bare | Wish::Refused(_) => None,
         });
         let need = Need {
@@ -324,13 +341,7 @@ impl Expander {
         &self,
         name: &str,
         wish: &Wish,
-    ) -> Result<
-        (
-            Live<KustomizationRow, Kustomization>,
-            Live<SourceRow, GitRepository>,
-        ),
-        ExpandError,
-    > {
+    ) -> Result<(Live<KustomizationRow, Kustomization>, Live<SourceRow, FluxObject>), ExpandError> {
         match wish {
             Wish::Carry(derived) => Ok((
                 self.look_at_kustomization(name, Some(&derived.kustomization))
@@ -398,11 +409,11 @@ fn this_agent(sync: SyncMode) -> Agent {
 }
 
 /// What this process can do in clusters that it applies to from here.
-fn from_elsewhere() -> Agent {
+fn from_elsewhere(sync: SyncMode) -> Agent {
     Agent {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         sync: features::REMOTE.to_owned(),
-        features: features::remote(),
+        features: features::remote(sync == SyncMode::Flux),
     }
 }
 

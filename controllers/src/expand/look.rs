@@ -1,14 +1,16 @@
 //! What is there: from the index where it shows an object as derived, else from a live read.
 
-use muster_api::flux::{GitRepository, Kustomization};
+use kube::ResourceExt;
+use muster_api::flux::Kustomization;
 
 use super::{
     decide::Live,
     expander::{ExpandError, Expander},
+    flux_object::{FluxObject, SourceKind},
     print::{Print, kustomization_print, source_print},
     seen::{KustomizationRow, SourceRow},
 };
-use crate::runtime::{Api, Key, call};
+use crate::runtime::{Api, Index, Key, call};
 
 impl Expander {
     /// The Kustomization of that name; read whole unless it is exactly `wanted`.
@@ -41,23 +43,31 @@ impl Expander {
     /// The source of that name; read whole unless it is exactly `wanted`.
     pub(super) async fn look_at_source(
         &self,
-        wanted: &GitRepository,
-    ) -> Result<Live<SourceRow, GitRepository>, ExpandError> {
-        let name = wanted.metadata.name.as_deref().unwrap_or_default();
-        let Some(row) = self.sources.get(&self.key(name)) else {
-            return Ok(Live::Absent);
-        };
-        if row.print == source_print(wanted) {
-            return Ok(Live::AsDerived(row));
+        wanted: &FluxObject,
+    ) -> Result<Live<SourceRow, FluxObject>, ExpandError> {
+        match wanted {
+            FluxObject::Git(wanted) => self.source_of_kind(&self.sources, &**wanted).await,
+            FluxObject::Oci(wanted) => self.source_of_kind(&self.artifacts, &**wanted).await,
         }
-        let api: Api<GitRepository> = self.api();
-        let live = call(
-            format!("reading GitRepository {}", self.key(name)),
-            api.get_opt(name),
-        )
-        .await?;
+    }
+
+    async fn source_of_kind<S: SourceKind + Into<FluxObject>>(
+        &self,
+        index: &Index<S, SourceRow>,
+        wanted: &S,
+    ) -> Result<Live<SourceRow, FluxObject>, ExpandError> {
+        let name = &wanted.name_any();
+        match index.get(&self.key(name)) {
+            Some(row) if row.print == source_print(wanted) => return Ok(Live::AsDerived(row)),
+            // Nothing waits for the first list of a kind that only Flux of late has.
+            None if index.is_synced() => return Ok(Live::Absent),
+            Some(_) | None => {}
+        }
+        let api: Api<S> = self.api();
+        let reading = format!("reading {} {}", S::KIND, self.key(name));
+        let live = call(reading, api.get_opt(name)).await?;
         Ok(live.map_or(Live::Absent, |live| {
-            Live::Differs(SourceRow::of(&live), Box::new(live))
+            Live::Differs(SourceRow::of(&live), Box::new(live.into()))
         }))
     }
 

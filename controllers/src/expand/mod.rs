@@ -18,6 +18,7 @@ pub mod derive;
 pub mod drift;
 pub mod echo;
 mod expander;
+pub mod flux_object;
 mod labels;
 mod look;
 mod memory;

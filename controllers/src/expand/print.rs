@@ -8,12 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use muster_api::{
     digest,
-    flux::{GitRepository, GitRepositorySpec, Kustomization, KustomizationSpec},
+    flux::{Kustomization, KustomizationSpec},
     kind::GROUP,
 };
 use serde::Serialize;
 
-use super::{derive::derived_annotations, labels};
+use super::{derive::derived_annotations, flux_object::SourceKind, labels};
 
 /// The hash of what we derive of an object. The derived and the live one are of one type, so that equal ones are equal texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,12 +38,9 @@ pub fn kustomization_print(object: &Kustomization) -> Print {
     print(&(spec, labels, derived_annotations(object), owners))
 }
 
-/// The fingerprint of a GitRepository, derived or live: its spec alone, for sources are shared.
-pub fn source_print(object: &GitRepository) -> Print {
-    print(&GitRepositorySpec {
-        suspend: None,
-        ..object.spec.clone()
-    })
+/// The fingerprint of a source, derived or live: its spec alone, for sources are shared.
+pub fn source_print(object: &impl SourceKind) -> Print {
+    print(&object.spec(None))
 }
 
 /// `suspend` is another's to set. Flux's types are plain data with text keys, which always have a JSON form.

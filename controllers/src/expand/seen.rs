@@ -7,16 +7,18 @@ use muster_api::{
     assemblage::FailureClass,
     conditions::{HEALTHY, PLAN, SHARED_OBJECT, find},
     evidence::{ASSUMED, Assumed, Progress},
-    flux::{GitRepository, Kustomization, KustomizationStatus, commit_of},
+    flux::{Kustomization, KustomizationStatus, commit_of},
     kind::GROUP,
     labels::{annotation::RECONCILE_REQUESTED_AT, finalizer},
-    names,
     plan::PlanReport,
 };
 
 use muster_sync::{health::evidence::is_custom, inventory::ObjectId};
 
-use super::print::{Print, kustomization_print, source_print};
+use super::{
+    flux_object::SourceKind,
+    print::{Print, kustomization_print, source_print},
+};
 
 /// A live Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +103,7 @@ pub struct Ready {
     pub since: Timestamp,
 }
 
-/// A live GitRepository.
+/// A live source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceRow {
     /// Identity of this incarnation.
@@ -159,9 +161,9 @@ impl KustomizationRow {
 
 impl SourceRow {
     /// Distils a live object.
-    pub fn of(object: &GitRepository) -> Self {
-        let generation = object.metadata.generation;
-        let status = object.status.as_ref();
+    pub fn of(object: &impl SourceKind) -> Self {
+        let generation = object.meta().generation;
+        let status = object.report();
         let current = status.filter(|status| status.observed_generation == generation);
         let ready = status
             .and_then(|status| Ready::among(&status.conditions))
@@ -170,9 +172,9 @@ impl SourceRow {
             uid: object.uid().unwrap_or_default(),
             resource_version: object.resource_version().unwrap_or_default(),
             print: source_print(object),
-            ours: super::labels::is_ours(object.labels()) && is_named_by_content(object),
-            suspended: object.spec.suspend == Some(true),
-            deleting: object.metadata.deletion_timestamp.is_some(),
+            ours: super::labels::is_ours(object.labels()) && object.is_named_by_content(),
+            suspended: object.suspend() == Some(true),
+            deleting: object.meta().deletion_timestamp.is_some(),
             commit: current
                 .and_then(|status| status.artifact.as_ref())
                 .map(|artifact| commit_of(&artifact.revision).to_owned()),
@@ -280,17 +282,4 @@ fn plan(conditions: &[Condition]) -> Option<PlanSeen> {
         report: PlanReport::parse(&plan.message),
         class,
     })
-}
-
-/// Labels can be copied, a name by content cannot be met by chance.
-fn is_named_by_content(object: &GitRepository) -> bool {
-    let commit = object
-        .spec
-        .reference
-        .as_ref()
-        .and_then(|reference| reference.commit.as_deref());
-    let spec = &object.spec;
-    let secret = spec.secret_ref.as_ref().map(|secret| secret.name.as_str());
-    let proxy = spec.proxy_secret_ref.as_ref().map(|secret| secret.name.as_str());
-    commit.is_some_and(|commit| object.name_any() == names::source_through(&spec.url, commit, secret, proxy))
 }

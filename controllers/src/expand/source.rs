@@ -2,12 +2,11 @@
 //!
 //! Pure. A source is shared by all assemblages of a namespace; whoever finds it missing makes it.
 
-use muster_api::flux::GitRepository;
-
 use super::{
     decide::{Live, Write},
     derive::Derived,
     drift::{Claim, claim_source, repaired_source},
+    flux_object::FluxObject,
     seen::SourceRow,
 };
 
@@ -44,18 +43,16 @@ impl SourceStep {
 }
 
 /// Decides about a source.
-pub fn step(live: &Live<SourceRow, GitRepository>, derived: &Derived, manager: &str) -> SourceStep {
+pub fn step(live: &Live<SourceRow, FluxObject>, derived: &Derived, manager: &str) -> SourceStep {
     let write = |write| SourceStep::Write(Box::new(write));
     match live {
-        Live::Absent => write(Write::CreateSource(Box::new(derived.source.clone()))),
+        Live::Absent => write(Write::CreateSource(derived.source.clone())),
         Live::AsDerived(row) => held(row, derived),
         Live::Differs(row, live) => match claim_source(live, manager) {
             Claim::Foreign(why) => SourceStep::Foreign(why),
             Claim::Ours if row.deleting => held(row, derived),
-            Claim::Ours => repaired_source(live, &derived.source, manager).map_or_else(
-                || held(row, derived),
-                |next| write(Write::ReplaceSource(Box::new(next))),
-            ),
+            Claim::Ours => repaired_source(live, &derived.source)
+                .map_or_else(|| held(row, derived), |next| write(Write::ReplaceSource(next))),
         },
     }
 }

@@ -26,15 +26,15 @@ pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>, own:
     if !missing.is_empty() {
         return Wish::Refused(unsupported(&features::refusal(&missing, Some(own))));
     }
-    if source.git.verify.is_some() {
+    if source.git().is_some_and(|git| git.verify.is_some()) {
         // A row that a Module writes has none; of another writer it would be a promise that is not kept here.
         let message = "source.git.verify is not carried out for a row: it stands in a Module, which pins the commit that it verified";
         return Wish::Refused(unsupported(message));
     }
-    let Some(commit) = commit(row, &source.git) else {
+    let Some(commit) = commit(row, source) else {
         return Wish::Refused(Refusal {
             reason: ObjectReason::InvalidSpec.into(),
-            message: "the row names no commit: set commit, or source.git.version.commit".to_owned(),
+            message: "the row names no exact state: set commit, or a commit or digest in source".to_owned(),
             class: FailureClass::Revision,
             terminal: true,
         });
@@ -45,7 +45,7 @@ pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>, own:
     };
     let package = row.package.clone().unwrap_or_default();
     match substitute_package(&package, values) {
-        Ok(package) => Wish::Carry(Box::new(derive(place, row, &source.git, commit, &package))),
+        Ok(package) => Wish::Carry(Box::new(derive(place, row, source, &commit, &package))),
         Err(error) => Wish::Refused(unbound(&explain(&error))),
     }
 }

@@ -163,13 +163,9 @@ fn told(conditions: &[Condition]) -> Vec<[String; 3]> {
 
 /// The version that is wanted, as its author wrote it.
 fn version(spec: &ModuleSpec) -> String {
-    let wanted = &spec.sync.source.git.version;
+    let wanted = spec.sync.source.version();
     // A spec without either is refused by the API server.
-    wanted
-        .tag
-        .clone()
-        .or_else(|| wanted.commit.clone())
-        .unwrap_or_default()
+    wanted.tag.or(wanted.commit).unwrap_or_default()
 }
 
 fn waits<'a>(

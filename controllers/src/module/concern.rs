@@ -206,11 +206,9 @@ impl Said {
     /// What it is pinned to, if that is on record.
     pub fn pinned(&self, definition: Option<Definition>) -> Option<Pinned> {
         let (pin, definition) = self.pin.as_ref().zip(definition)?;
-        let git = &definition.sync.source.git.version;
-        let commit = &definition.commit;
-        let short = || commit.get(..8).unwrap_or(commit);
+        let version = definition.sync.source.version().short(Some(&definition.commit));
         Some(Pinned {
-            message: pin.says(git.tag.as_deref().unwrap_or_else(short), &definition.revision),
+            message: pin.says(&version, &definition.revision),
             definition: Box::new(definition),
         })
     }

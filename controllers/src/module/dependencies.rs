@@ -24,7 +24,6 @@ use muster_api::{
     module::{BootstrapModule, Dependency, Module, ModuleKind, ModuleObject},
     reasons::ObjectReason,
     selector::Matcher,
-    sync::GitVersion,
 };
 use parking_lot::Mutex;
 
@@ -225,18 +224,12 @@ fn node<K: ModuleObject>(module: &K) -> Node {
     let needs = spec.depends_on.iter();
     Node {
         generation: module.meta().generation,
-        version: version(&spec.sync.source.git.version),
+        version: spec.sync.source.version().short(None),
         needs: needs.map(|needed| Name::needed(needed, &namespace)).collect(),
         deleting: module.meta().deletion_timestamp.is_some(),
         content: Arc::new(Content::of(spec)),
         selector: Matcher::new(spec.selector.as_ref()).ok(),
     }
-}
-
-fn version(wanted: &GitVersion) -> String {
-    let commit = wanted.commit.as_deref().unwrap_or_default();
-    let short = || commit.get(..8).unwrap_or(commit).to_owned();
-    wanted.tag.clone().unwrap_or_else(short)
 }
 
 impl std::fmt::Debug for Dependencies {

@@ -36,6 +36,7 @@ mod decide;
 mod dependencies;
 pub(crate) mod events;
 pub(crate) mod facts;
+mod flux_source;
 pub(crate) mod gates;
 pub(crate) mod groups;
 pub(crate) mod heard;
@@ -84,8 +85,8 @@ pub use self::{
     units::wishes,
 };
 use self::{
-    facts::ClusterSeen, history::History, memory::Gaps, observation::Observation, refusals::Refusals,
-    reports::Reports, rows::AssemblageRow, sight::Sights, source::Tags, writers::Writers,
+    facts::ClusterSeen, flux_source::FluxSources, history::History, memory::Gaps, observation::Observation,
+    refusals::Refusals, reports::Reports, rows::AssemblageRow, sight::Sights, source::Tags, writers::Writers,
 };
 use crate::{
     bindings::Objects,
@@ -114,6 +115,7 @@ pub struct Modules<K: Rolled> {
     reports: Reports,
     refusals: Refusals,
     tags: Tags,
+    flux_sources: FluxSources,
     gates: Readings,
     writers: Writers,
     decisions: Decisions,
@@ -196,6 +198,7 @@ pub async fn run<K: Rolled>(
         reports: Reports::default(),
         refusals: Refusals::default(),
         tags: Tags::default(),
+        flux_sources: FluxSources::of::<K>(),
         gates: Readings::new(gates),
         writers: Writers::default(),
         decisions,
@@ -222,7 +225,9 @@ pub async fn run<K: Rolled>(
     let changed = windows
         .changes()
         .flat_map(move |()| futures::stream::iter(of_windows()));
-    runner
+    modules
+        .flux_sources
+        .follow(runner, &context)
         .after(async move { registry.synced().await })
         .after(windows.synced())
         .on(changed)
@@ -250,7 +255,8 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
                 .map(|()| Action::await_change());
         }
     }
-    let seen = observe::observe(&*module, &modules).await?;
+    let kept = flux_source::keep(&*module, &modules).await;
+    let seen = observe::observe(&*module, kept, &modules).await?;
     let mut plan = decide::decide(&*module, &seen, modules.context.clock.now())?;
     // Whatever becomes of it.
     if let Some(asked) = plan.asked.take() {

@@ -171,13 +171,14 @@ fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Time
     let ties = lists.dependencies.look(module);
     let mut seen = reading::observation(module, ties, lists.windows.clone(), lists.insecure, now);
     if seen.has_target() {
-        let git = &module.spec().sync.source.git;
+        let wanted = &module.spec().sync.source;
         let source = SourceStatus {
-            url: Some(git.url.clone()),
-            tag: git.version.tag.clone(),
+            url: Some(wanted.url().to_owned()),
+            tag: wanted.version().tag,
             commit: commit.to_owned(),
             fetched_at: None,
             verified: None,
+            request: None,
         };
         seen.target = source::known(module, source, None);
     }

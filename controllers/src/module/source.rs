@@ -9,7 +9,7 @@ use muster_api::{
     digest,
     module::{ModuleObject, SourceStatus, VerifiedBy},
     reasons::Reason,
-    sync::{GitSource, Verify, VerifyMode},
+    sync::{GitSource, Source, Verify, VerifyMode},
 };
 use muster_sync::source::{
     CommitId, InvalidCommitId, SourceErrorClass, Verify as Verification, VerifyMode as VerificationMode, Want,
@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use super::{
     Modules,
     facts::{Definition, Target},
+    flux_source::{self, Trouble},
     kind::Rolled,
 };
 use crate::{
@@ -78,8 +79,14 @@ impl Tags {
 }
 
 /// What a module wants: its version as pinned before, or resolved now.
-pub async fn target<K: Rolled>(module: &K, modules: &Modules<K>) -> Target {
-    let git = &module.spec().sync.source.git;
+pub async fn target<K: Rolled>(module: &K, kept: Result<(), Trouble>, modules: &Modules<K>) -> Target {
+    match &module.spec().sync.source {
+        Source::Git(git) => of_git(module, git, modules).await,
+        Source::Flux(flux) => flux_source::target(module, flux, kept, modules),
+    }
+}
+
+async fn of_git<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) -> Target {
     let pinned = pinned(git, module.status().and_then(|status| status.source.as_ref()));
     if let (Some(commit), None) = (&git.version.commit, &git.version.tag)
         && (pinned.is_some() || git.verify.is_none())
@@ -91,6 +98,7 @@ pub async fn target<K: Rolled>(module: &K, modules: &Modules<K>) -> Target {
             commit: commit.clone(),
             fetched_at: Some(Time(modules.context.clock.now())),
             verified: None,
+            request: None,
         });
         return known(module, source, None);
     }
@@ -109,6 +117,7 @@ pub async fn target<K: Rolled>(module: &K, modules: &Modules<K>) -> Target {
                 commit: found.commit,
                 fetched_at: Some(Time(look.at)),
                 verified: found.verified,
+                request: None,
             };
             known(module, source, None)
         }
@@ -123,11 +132,10 @@ pub async fn target<K: Rolled>(module: &K, modules: &Modules<K>) -> Target {
     }
 }
 
-/// Rows say nothing of `verify`: clusters get the commit that was verified here.
 pub(super) fn known<K: ModuleObject>(module: &K, source: SourceStatus, moved_to: Option<String>) -> Target {
     let spec = module.spec();
     let mut sync = spec.sync.clone();
-    sync.source.git.verify = None;
+    sync.source = sync.source.for_rows();
     let definition = Definition::new(
         digest::revision(&source.commit, &sync, &spec.control_plane_bindings),
         source.commit.clone(),
@@ -144,12 +152,16 @@ pub(super) fn known<K: ModuleObject>(module: &K, source: SourceStatus, moved_to:
 /// The commit that the version of a module was resolved to before, if its status tells that of this version of this repository.
 pub fn resolved<K: ModuleObject>(module: &K) -> Option<String> {
     let status = module.status().and_then(|status| status.source.as_ref());
-    pinned(&module.spec().sync.source.git, status).map(|source| source.commit)
+    let pinned = match &module.spec().sync.source {
+        Source::Git(git) => pinned(git, status),
+        Source::Flux(flux) => flux_source::pinned(flux, status),
+    };
+    pinned.map(|source| source.commit)
 }
 
 /// What the status says, if it is about this version of this repository, verified as the spec asks.
 fn pinned(git: &GitSource, status: Option<&SourceStatus>) -> Option<SourceStatus> {
-    let status = status.filter(|status| status.url.as_ref() == Some(&git.url))?;
+    let status = status.filter(|status| status.request.is_none() && status.url.as_ref() == Some(&git.url))?;
     let same = match (&git.version.tag, &git.version.commit) {
         (Some(tag), _) => status.tag.as_ref() == Some(tag),
         (None, commit) => status.tag.is_none() && Some(&status.commit) == commit.as_ref(),
@@ -257,8 +269,18 @@ fn misnamed(error: &InvalidCommitId) -> remote::Failure {
 
 /// What, where, since when, and what stays as it is.
 fn unknown<K: ModuleObject>(module: &K, failure: &Failure) -> String {
+    format!(
+        "{} (since {}); {}",
+        failure.message,
+        failure.since,
+        last_version(module)
+    )
+}
+
+/// What clusters have, while the version cannot be resolved.
+pub(super) fn last_version<K: ModuleObject>(module: &K) -> String {
     let before = module.status().and_then(|status| status.source.as_ref());
-    let last = before.map_or_else(
+    before.map_or_else(
         || "nothing was rolled out yet".to_owned(),
         |source| {
             let version = source.tag.as_deref().unwrap_or(&source.commit);
@@ -268,8 +290,7 @@ fn unknown<K: ModuleObject>(module: &K, failure: &Failure) -> String {
                 .map_or_else(String::new, |at| format!(", resolved {}", at.0));
             format!("clusters keep what they have (last version: {version}{at})")
         },
-    );
-    format!("{} (since {}); {last}", failure.message, failure.since)
+    )
 }
 
 fn wait(failure: &Failure, longest: Duration) -> Duration {
@@ -278,7 +299,7 @@ fn wait(failure: &Failure, longest: Duration) -> Duration {
         .min(longest.max(FIRST_RETRY))
 }
 
-fn later(at: Timestamp, wait: Duration) -> Timestamp {
+pub(super) fn later(at: Timestamp, wait: Duration) -> Timestamp {
     let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
     at.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
@@ -310,6 +331,7 @@ mod tests {
             commit: "c1".to_owned(),
             fetched_at: None,
             verified: None,
+            request: None,
         };
         assert_eq!(
             pinned(wanted, Some(&status))
@@ -351,6 +373,7 @@ mod tests {
             commit: "c1".to_owned(),
             fetched_at: None,
             verified: None,
+            request: None,
         };
         wanted.verify = verify(VerifyMode::Tag, "keys");
         assert_eq!(pinned(&wanted, Some(&status)), None, "it was never verified");

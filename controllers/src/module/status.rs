@@ -209,17 +209,15 @@ pub fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) ->
 
 /// The version as people write it: the tag, or the first digits of the commit.
 pub fn version<K: ModuleObject>(module: &K, target: &Target) -> String {
-    let wanted = &module.spec().sync.source.git.version;
+    let wanted = module.spec().sync.source.version();
     let commit = match target {
-        Target::Known { source, .. } => Some(&source.commit),
-        Target::Unknown { .. } | Target::Nothing => wanted.commit.as_ref(),
+        Target::Known { source, .. } => Some(source.commit.as_str()),
+        Target::Unknown { .. } | Target::Nothing => None,
     };
-    let short = || {
-        commit
-            .map_or("the version", |commit| commit.get(..8).unwrap_or(commit))
-            .to_owned()
-    };
-    wanted.tag.clone().unwrap_or_else(short)
+    match wanted.short(commit) {
+        version if version.is_empty() => "the version".to_owned(),
+        version => version,
+    }
 }
 
 /// The memory of the engine as it stands in the status.

@@ -15,7 +15,7 @@ use std::{
 use muster_api::{
     module::ModuleSpec,
     selector::Matcher,
-    sync::{Binding, GitSecretReference, LocalReference},
+    sync::{Binding, FluxPackage, Source},
 };
 
 use super::facts::Standing;
@@ -23,9 +23,8 @@ use super::facts::Standing;
 /// What decides whether two modules apply the same objects: everything but the version and the way of applying.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    url: String,
-    secret: Option<GitSecretReference>,
-    proxy: Option<LocalReference>,
+    source: Source,
+    flux: Option<Box<FluxPackage>>,
     path: String,
     target_namespace: Option<String>,
     substitute: BTreeMap<String, String>,
@@ -36,11 +35,10 @@ pub struct Content {
 impl Content {
     /// The content of a module.
     pub fn of(spec: &ModuleSpec) -> Self {
-        let (git, package) = (&spec.sync.source.git, &spec.sync.package);
+        let package = &spec.sync.package;
         Self {
-            url: git.url.clone(),
-            secret: git.secret_ref.clone(),
-            proxy: git.proxy_secret_ref.clone(),
+            source: spec.sync.source.for_rows().without_version(),
+            flux: package.flux.clone(),
             path: folder(&package.path).to_owned(),
             target_namespace: package.target_namespace.clone(),
             substitute: package.substitute.clone(),

@@ -140,8 +140,6 @@ pub fn standing(revision: &ModuleRevision, module: Option<&ModuleRow>) -> Option
             (None, None) => (Phase::Rolling, None),
         },
     };
-    let git = &spec.sync.source.git;
-    let short_commit = spec.commit.get(..8).unwrap_or(&spec.commit);
     let clusters = match &status.counts {
         Some(counts) if phase.is_over() => counts.clone(),
         _ if is_target => module.summary.clone(),
@@ -154,9 +152,9 @@ pub fn standing(revision: &ModuleRevision, module: Option<&ModuleRow>) -> Option
             kind: spec.module_ref.kind,
             module: spec.module_ref.name.clone(),
             revision: spec.revision.clone(),
-            version: git.version.tag.clone().unwrap_or_else(|| short_commit.to_owned()),
+            version: spec.sync.source.version().short(Some(&spec.commit)),
             commit: spec.commit.clone(),
-            repository: git.url.clone(),
+            repository: spec.sync.source.url().to_owned(),
             started: status.started.as_ref()?.0,
         },
         phase,

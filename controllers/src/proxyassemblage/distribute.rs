@@ -183,7 +183,7 @@ pub(super) struct Distribution {
 }
 
 fn secret_of(row: &SyncRow) -> Option<&GitSecretReference> {
-    row.source.as_ref()?.git.secret_ref.as_ref()
+    row.source.as_ref()?.git_secret()
 }
 
 /// The Secret that a row has distributed.
@@ -467,10 +467,7 @@ fn name_copy(row: &mut Shared<SyncRow>, origin: &str) {
         return;
     };
     if let Some(source) = row.source.as_mut() {
-        source.git.secret_ref = Some(GitSecretReference {
-            name,
-            distribute: false,
-        });
+        source.name_copy(name);
     }
 }
 

@@ -70,9 +70,9 @@ pub async fn run(context: Context, objects: Arc<Objects>, carriers: Arc<Carriers
         .subscribe()
         .flat_map(move |cluster| stream::iter(targeted::of_cluster(&placed, &cluster)));
     let expander = Expander::new(context.clone(), "RemoteAssemblage", manager::CONTROLLER);
-    let runner = runner
+    let runner = expander
+        .follow_sources(runner)
         .rows(expander.kustomizations())
-        .rows(expander.sources())
         .on(of_objects)
         .on(of_clusters)
         .after(async move { registry.synced().await });

@@ -168,6 +168,23 @@ where
             .on(watch::rows(events, index))
     }
 
+    /// As [`Self::rows`], but nothing waits until the index has been filled: not every cluster has the kind.
+    #[must_use]
+    pub fn late_rows<O, R>(self, index: Arc<Index<O, R>>) -> Self
+    where
+        O: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Send
+            + Sync
+            + 'static,
+        R: Clone + PartialEq + Send + Sync + 'static,
+    {
+        let events = watch::watch::<O>(self.client.clone(), &self.namespace, watcher::Config::default());
+        self.on(watch::rows(events, index))
+    }
+
     /// As [`Self::rows`], of a kind without a namespace; a changed row enqueues what `keys` makes of its old and new targets.
     #[must_use]
     pub fn cluster_rows<O, R>(

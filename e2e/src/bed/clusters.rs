@@ -244,6 +244,13 @@ impl Bed {
         }
     }
 
+    /// From then until now it is as well if something was denied to muster: it had too few rights, or the scenario tried its account.
+    pub fn excuse_denials_since(&self, began: Timestamp) {
+        if let Some(planes) = &self.planes {
+            planes.excuse_denials_since(began);
+        }
+    }
+
     /// A kubeconfig with a new credential; on real control planes the old one is good for nothing any more.
     pub async fn renew_credential(&self, name: &str) -> String {
         if let Server::Real(server) = &self.clusters[name].api {

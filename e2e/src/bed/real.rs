@@ -158,6 +158,11 @@ impl Planes {
         self.excused.lock().push((Timestamp::now(), Timestamp::MAX));
     }
 
+    /// The same from then until now.
+    pub fn excuse_denials_since(&self, began: Timestamp) {
+        self.excused.lock().push((began, Timestamp::now()));
+    }
+
     /// Adds to the folder `$MUSTER_RIGHTS_USED`, if there is one, what rights muster used on these control planes.
     pub fn keep_uses(&self) {
         let Some(place) = std::env::var_os(USES) else {

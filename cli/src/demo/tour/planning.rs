@@ -95,7 +95,7 @@ impl Tour<'_> {
         self.guide
             .until(&format!("module db has come from git, at {tag}"), async || {
                 let module = world.module("db").await?;
-                let wanted = module.spec.sync.source.git.version.tag.unwrap_or_default();
+                let wanted = module.spec.sync.source.version().tag.unwrap_or_default();
                 Ok(holds(wanted == tag, || wanted))
             })
             .await?;

@@ -108,7 +108,7 @@ impl Tour<'_> {
         let of = |tag: &str| {
             let found = revisions
                 .iter()
-                .find(|revision| revision.spec.sync.source.git.version.tag.as_deref() == Some(tag));
+                .find(|revision| revision.spec.sync.source.version().tag.as_deref() == Some(tag));
             found
                 .and_then(|revision| revision.status.as_ref()?.verdict)
                 .map(|verdict| format!("{verdict:?}"))

@@ -1,10 +1,17 @@
 //! What a sync is: source, package, bindings.
 
+mod flux;
+
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
+pub use self::flux::{
+    FluxCommonMetadata, FluxDecryption, FluxGitReference, FluxGitRepository, FluxGitVerify,
+    FluxGitVerifyMode, FluxImage, FluxLayerSelector, FluxOciReference, FluxOciRepository, FluxOciVerify,
+    FluxOidcIdentity, FluxPackage, FluxPatch, FluxPatchTarget, FluxSource,
+};
 use crate::{duration::Duration, schema};
 
 /// One exactly versioned piece of configuration: where it comes from, how it is applied, what is filled in.
@@ -23,12 +30,132 @@ pub struct Sync {
     pub bindings: Vec<Binding>,
 }
 
-/// Where configuration comes from. Git is the only kind of source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Where configuration comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", try_from = "SourceFields")]
+pub enum Source {
+    /// A git repository that muster reads, in both modes of sync.
+    Git(GitSource),
+    /// A source that Flux reads.
+    Flux(FluxSource),
+}
+
+/// Where configuration comes from: exactly one of git and flux.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Source {
-    /// A git repository at an exact state.
-    pub git: GitSource,
+#[schemars(extend("x-kubernetes-validations" = [
+    { "rule": "has(self.git) != has(self.flux)", "message": "set exactly one of git and flux" },
+]))]
+struct SourceFields {
+    /// A git repository at an exact state, which muster reads itself; with --sync flux Flux reads the pinned commit in each cluster.
+    #[serde(default)]
+    git: Option<GitSource>,
+    /// A source that Flux reads, in the management cluster and in each cluster; needs --sync flux in both.
+    #[serde(default)]
+    flux: Option<FluxSource>,
+}
+
+impl TryFrom<SourceFields> for Source {
+    type Error = &'static str;
+
+    fn try_from(fields: SourceFields) -> Result<Self, Self::Error> {
+        match (fields.git, fields.flux) {
+            (Some(git), None) => Ok(Self::Git(git)),
+            (None, Some(flux)) => Ok(Self::Flux(flux)),
+            (Some(_), Some(_)) | (None, None) => Err("set exactly one of git and flux"),
+        }
+    }
+}
+
+impl JsonSchema for Source {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Source".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        SourceFields::json_schema(generator)
+    }
+}
+
+impl Source {
+    /// The repository, if muster reads it itself.
+    pub const fn git(&self) -> Option<&GitSource> {
+        match self {
+            Self::Git(git) => Some(git),
+            Self::Flux(_) => None,
+        }
+    }
+
+    /// The source, if Flux reads it.
+    pub const fn flux(&self) -> Option<&FluxSource> {
+        match self {
+            Self::Git(_) => None,
+            Self::Flux(flux) => Some(flux),
+        }
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> &str {
+        match self {
+            Self::Git(git) => &git.url,
+            Self::Flux(flux) => flux.url(),
+        }
+    }
+
+    /// Its version; of an OCI artifact the digest's 64 digits stand for the commit.
+    pub fn version(&self) -> GitVersion {
+        match self {
+            Self::Git(git) => git.version.clone(),
+            Self::Flux(flux) => flux.version(),
+        }
+    }
+
+    /// What rows say of it: clusters get the commit that was verified where it was pinned.
+    #[must_use]
+    pub fn for_rows(&self) -> Self {
+        match self {
+            Self::Git(git) => Self::Git(GitSource {
+                verify: None,
+                ..git.clone()
+            }),
+            Self::Flux(flux) => Self::Flux(flux.for_rows()),
+        }
+    }
+
+    /// The same source at no version.
+    #[must_use]
+    pub fn without_version(&self) -> Self {
+        let mut source = self.clone();
+        match &mut source {
+            Self::Git(git) => git.version = GitVersion::default(),
+            Self::Flux(FluxSource::GitRepository(git)) => git.reference = FluxGitReference::default(),
+            Self::Flux(FluxSource::OciRepository(oci)) => oci.reference = FluxOciReference::default(),
+        }
+        source
+    }
+
+    /// Names the copy of the Secret that a cluster has.
+    pub fn name_copy(&mut self, name: String) {
+        let copy = GitSecretReference {
+            name,
+            distribute: false,
+        };
+        match self {
+            Self::Git(git) => git.secret_ref = Some(copy),
+            Self::Flux(FluxSource::GitRepository(git)) => git.secret_ref = Some(copy),
+            // It is never distributed.
+            Self::Flux(FluxSource::OciRepository(_)) => {}
+        }
+    }
+
+    /// The Secret of a git repository.
+    pub const fn git_secret(&self) -> Option<&GitSecretReference> {
+        match self {
+            Self::Git(git) => git.secret_ref.as_ref(),
+            Self::Flux(FluxSource::GitRepository(git)) => git.secret_ref.as_ref(),
+            Self::Flux(FluxSource::OciRepository(_)) => None,
+        }
+    }
 }
 
 /// A git repository at an exact state.
@@ -99,6 +226,18 @@ pub struct GitVersion {
     #[schemars(length(min = 40, max = 64), regex(pattern = schema::COMMIT))]
     pub commit: Option<String>,
 }
+
+impl GitVersion {
+    /// The version for people: the tag, or the first digits of the commit, or of the one that is given.
+    pub fn short(&self, commit: Option<&str>) -> String {
+        let commit = self.commit.as_deref().or(commit).unwrap_or_default();
+        let short = || commit.get(..SHORT).unwrap_or(commit).to_owned();
+        self.tag.clone().unwrap_or_else(short)
+    }
+}
+
+/// Digits of a commit that messages show.
+const SHORT: usize = 8;
 
 /// The Secret for a repository.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -172,6 +311,9 @@ pub struct Package {
     /// In which order the folder is applied, and what runs before and after. Unset: in stages, all at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PackagePlan>,
+    /// What Flux does besides, handed through to its Kustomization: needs --sync flux in each cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flux: Option<Box<FluxPackage>>,
 }
 
 /// The plan of a package: docs/plans.md. The built-in sync carries it out; Flux cannot.
@@ -207,6 +349,7 @@ impl Default for Package {
             health_expressions: Vec::new(),
             health_table: None,
             plan: None,
+            flux: None,
         }
     }
 }

@@ -1,0 +1,280 @@
+//! What of Flux's sources and of Flux's Kustomization is handed through. Everything else is refused by its name.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Found, InsecureSources, Problem, UrlError, VersionError, git, names};
+use crate::{
+    schema,
+    sync::{FluxGitRepository, FluxOciRepository, FluxPackage, FluxSource, GitVersion},
+};
+
+/// Why a field of Flux is not handed through.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FluxError {
+    /// A field that is not handed through.
+    #[error("{field} is not handed through to Flux: {why}")]
+    Field {
+        /// Its name.
+        field: String,
+        /// Why not, and what to write instead.
+        why: &'static str,
+    },
+    /// A field that muster does not know.
+    #[error("{field} is not handed through to Flux: remove it; what is: {known}")]
+    Unknown {
+        /// Its name.
+        field: String,
+        /// The fields that are.
+        known: &'static str,
+    },
+    /// Not the address of an artifact.
+    #[error("{0:?} is not the address of an OCI artifact: write oci://host/path, without tag and digest")]
+    OciUrl(String),
+    /// Not exactly one version.
+    #[error("set exactly one of tag and digest: nothing else is an exact state")]
+    OciVersion,
+    /// Not a tag.
+    #[error("{0:?} is not the tag of an OCI artifact: letters, digits and . _ - of at most {max}", max = schema::MAX_OCI_TAG)]
+    OciTag(String),
+    /// Not a digest.
+    #[error("{0:?} is not a digest: write sha256: and 64 lower-case hexadecimal digits")]
+    OciDigest(String),
+    /// A tag is verified where there is none.
+    #[error("mode {0} needs ref.tag: a commit has no tag; write mode: HEAD")]
+    VerifyTag(&'static str),
+    /// A plan that Flux does not carry out.
+    #[error("a plan is carried out by the built-in sync only, and flux by Flux only: remove plan or flux")]
+    Plan,
+}
+
+const NO_STATE: &str = "it names no exact state: write tag or commit";
+const NO_ARTIFACT: &str = "it names no exact artifact: write tag or digest";
+const OF_A_SOURCE: &str =
+    "muster reads a source when a version is pinned, and says so by package.interval and rollouts";
+const PAUSE: &str = "pause the module instead: kubectl annotate module NAME fleet.muster.dev/paused=true";
+const BY_MUSTER: &str = "muster sets it for each cluster";
+
+const REFERENCE: &[(&str, &str)] = &[("branch", NO_STATE), ("semver", NO_STATE), ("name", NO_STATE)];
+const OCI_REFERENCE: &[(&str, &str)] = &[("semver", NO_ARTIFACT), ("semverFilter", NO_ARTIFACT)];
+const SOURCE: &[(&str, &str)] = &[
+    (
+        "include",
+        "the state of the other repositories is not pinned: make them modules of their own, with dependsOn",
+    ),
+    ("interval", OF_A_SOURCE),
+    ("timeout", OF_A_SOURCE),
+    ("suspend", PAUSE),
+    ("insecure", "a registry is read over https"),
+];
+const GIT_KNOWN: &str = "url, ref, provider, secretRef, proxySecretRef, verify, ignore";
+const OCI_KNOWN: &str =
+    "url, ref, provider, secretRef, proxySecretRef, certSecretRef, verify, layerSelector, ignore";
+const PACKAGE: &[(&str, &str)] = &[
+    ("sourceRef", BY_MUSTER),
+    ("kubeConfig", BY_MUSTER),
+    ("deletionPolicy", "write onDelete of the module"),
+    ("suspend", PAUSE),
+    ("dependsOn", "write dependsOn of the module, or of its rollout"),
+    (
+        "postBuild",
+        "write package.substitute, and bindings for values of a cluster",
+    ),
+    ("path", "write package.path"),
+    ("prune", "write package.prune"),
+    ("wait", "write package.wait"),
+    ("force", "write package.force"),
+    ("timeout", "write package.timeout"),
+    ("interval", "write package.interval"),
+    ("retryInterval", "write package.retryInterval"),
+    ("targetNamespace", "write package.targetNamespace"),
+    ("healthChecks", "write package.healthChecks"),
+    ("healthCheckExprs", "write package.healthExpressions"),
+];
+const PACKAGE_KNOWN: &str = "decryption, patches, images, components, ignoreMissingComponents, commonMetadata, namePrefix, nameSuffix, serviceAccountName";
+
+impl Found {
+    pub(super) fn flux_source(&mut self, field: &str, source: &FluxSource, insecure: InsecureSources) {
+        match source {
+            FluxSource::GitRepository(git) => self.flux_git(&format!("{field}.gitRepository"), git, insecure),
+            FluxSource::OciRepository(oci) => self.flux_oci(&format!("{field}.ociRepository"), oci),
+        }
+    }
+
+    fn flux_git(&mut self, field: &str, source: &FluxGitRepository, insecure: InsecureSources) {
+        self.check(format!("{field}.url"), git::url(&source.url, insecure));
+        let version = GitVersion {
+            tag: source.reference.tag.clone(),
+            commit: source.reference.commit.clone(),
+        };
+        self.refused(
+            &format!("{field}.ref"),
+            &source.reference.other,
+            REFERENCE,
+            "tag, commit",
+        );
+        if source.reference.other.is_empty() || git::version(&version) != Err(VersionError::Neither) {
+            self.check(format!("{field}.ref"), git::version(&version).map(drop));
+        }
+        let secrets = [
+            ("secretRef", source.secret_ref.as_ref().map(|secret| &secret.name)),
+            (
+                "proxySecretRef",
+                source.proxy_secret_ref.as_ref().map(|secret| &secret.name),
+            ),
+            (
+                "verify.secretRef",
+                source.verify.as_ref().map(|verify| &verify.secret_ref.name),
+            ),
+        ];
+        self.flux_secrets(field, &secrets);
+        if source.secret_ref.is_none() && git::needs_secret(&source.url) {
+            self.check(format!("{field}.secretRef"), Err::<(), _>(UrlError::NoSecret));
+        }
+        let verify = source.verify.as_ref().map(|verify| verify.mode);
+        if let Some(mode) = verify.filter(|mode| mode.verifies_tag() && source.reference.tag.is_none()) {
+            let problem = FluxError::VerifyTag(mode.as_str());
+            self.check(format!("{field}.verify.mode"), Err::<(), _>(problem));
+        }
+        self.refused(field, &source.other, SOURCE, GIT_KNOWN);
+    }
+
+    fn flux_oci(&mut self, field: &str, source: &FluxOciRepository) {
+        self.check(format!("{field}.url"), oci_url(&source.url));
+        let reference = &source.reference;
+        self.refused(
+            &format!("{field}.ref"),
+            &reference.other,
+            OCI_REFERENCE,
+            "tag, digest",
+        );
+        let version = match (&reference.tag, &reference.digest) {
+            (Some(tag), None) => oci_tag(tag),
+            (None, Some(digest)) => oci_digest(digest),
+            (None, None) if !reference.other.is_empty() => Ok(()),
+            (None, None) | (Some(_), Some(_)) => Err(FluxError::OciVersion),
+        };
+        self.check(format!("{field}.ref"), version);
+        let of_verify = source
+            .verify
+            .as_ref()
+            .and_then(|verify| verify.secret_ref.as_ref());
+        let secrets = [
+            ("secretRef", &source.secret_ref),
+            ("proxySecretRef", &source.proxy_secret_ref),
+            ("certSecretRef", &source.cert_secret_ref),
+        ];
+        let secrets = secrets.map(|(key, secret)| (key, secret.as_ref().map(|secret| &secret.name)));
+        self.flux_secrets(field, &secrets);
+        self.flux_secrets(
+            field,
+            &[("verify.secretRef", of_verify.map(|secret| &secret.name))],
+        );
+        self.refused(field, &source.other, SOURCE, OCI_KNOWN);
+    }
+
+    pub(super) fn flux_package(&mut self, field: &str, package: &FluxPackage, has_plan: bool) {
+        self.refused(field, &package.other, PACKAGE, PACKAGE_KNOWN);
+        for (index, component) in package.components.iter().enumerate() {
+            let up = component.trim_start_matches("../");
+            self.check(format!("{field}.components[{index}]"), git::path(up));
+        }
+        let of_decryption = package
+            .decryption
+            .as_ref()
+            .and_then(|decryption| decryption.secret_ref.as_ref())
+            .map(|secret| &secret.name);
+        self.flux_secrets(field, &[("decryption.secretRef", of_decryption)]);
+        if let Some(account) = &package.service_account_name {
+            self.name(
+                format!("{field}.serviceAccountName"),
+                account,
+                names::dns_subdomain,
+            );
+        }
+        if has_plan {
+            self.check(field, Err::<(), _>(FluxError::Plan));
+        }
+    }
+
+    fn flux_secrets(&mut self, field: &str, secrets: &[(&str, Option<&String>)]) {
+        for (key, name) in secrets {
+            if let Some(name) = name {
+                self.name(format!("{field}.{key}.name"), name, names::dns_subdomain);
+            }
+        }
+    }
+
+    fn refused(
+        &mut self,
+        field: &str,
+        other: &BTreeMap<String, Value>,
+        reasons: &[(&str, &'static str)],
+        known: &'static str,
+    ) {
+        for name in other.keys() {
+            let why = reasons.iter().find(|(refused, _)| refused == name);
+            let problem = match why {
+                Some((_, why)) => FluxError::Field {
+                    field: name.clone(),
+                    why,
+                },
+                None => FluxError::Unknown {
+                    field: name.chars().take(schema::MAX_LABEL).collect(),
+                    known,
+                },
+            };
+            self.check(format!("{field}.{name}"), Err::<(), Problem>(problem.into()));
+        }
+    }
+}
+
+/// Whether an artifact is at that address.
+fn oci_url(text: &str) -> Result<(), FluxError> {
+    let wrong = || FluxError::OciUrl(text.chars().take(schema::MAX_NAME).collect());
+    let rest = text.strip_prefix("oci://").ok_or_else(wrong)?;
+    let (host, path) = rest.split_once('/').ok_or_else(wrong)?;
+    let host_name = host.split_once(':').map_or(host, |(name, _)| name);
+    let is_host = !host_name.is_empty()
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':'));
+    let is_path = !path.is_empty()
+        && path.bytes().all(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'_' | b'/')
+        });
+    if is_host && is_path && text.len() <= schema::MAX_URL {
+        Ok(())
+    } else {
+        Err(wrong())
+    }
+}
+
+fn oci_tag(text: &str) -> Result<(), FluxError> {
+    let is_tag = (1..=schema::MAX_OCI_TAG).contains(&text.len())
+        && !text.starts_with(['.', '-'])
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'));
+    if is_tag {
+        Ok(())
+    } else {
+        Err(FluxError::OciTag(text.chars().take(schema::MAX_NAME).collect()))
+    }
+}
+
+fn oci_digest(text: &str) -> Result<(), FluxError> {
+    let digits = text.strip_prefix("sha256:").unwrap_or_default();
+    let is_digest = digits.len() == 64
+        && digits
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if is_digest {
+        Ok(())
+    } else {
+        Err(FluxError::OciDigest(
+            text.chars().take(schema::MAX_NAME).collect(),
+        ))
+    }
+}

@@ -1,0 +1,192 @@
+//! Flux's objects for sources: `GitRepository`, and `OCIRepository` where Flux applies.
+
+use std::{collections::BTreeMap, fmt::Debug};
+
+use kube::{
+    Resource, ResourceExt,
+    core::{NamespaceResourceScope, ObjectMeta},
+};
+use muster_api::{
+    flux::{GitRepository, GitRepositorySpec, GitRepositoryStatus, OciRepository, OciRepositorySpec},
+    names,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+/// A kind of Flux's that stands for a source.
+pub trait SourceKind:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + PartialEq
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+    /// Its name.
+    const KIND: &'static str;
+    /// Whether it is suspended.
+    fn suspend(&self) -> Option<bool>;
+    /// Its spec, with this word about suspension.
+    fn spec(&self, suspend: Option<bool>) -> Map<String, Value>;
+    /// Its fields that are not modelled.
+    fn other(&self) -> &BTreeMap<String, Value>;
+    /// The same object with the spec of another one, this word about suspension, and these fields besides.
+    #[must_use]
+    fn with_spec(&self, of: &Self, suspend: Option<bool>, other: BTreeMap<String, Value>) -> Self;
+    /// What its controller reports.
+    fn report(&self) -> Option<&GitRepositoryStatus>;
+    /// Whether its name follows from what it says.
+    fn is_named_by_content(&self) -> bool {
+        is_named_by_content(self)
+    }
+}
+
+fn is_named_by_content<K: SourceKind>(object: &K) -> bool {
+    let mut spec = object.spec(None);
+    for field in OURS {
+        spec.remove(*field);
+    }
+    object.name_any() == names::flux_source(K::KIND, &spec)
+}
+
+/// What every source has and its name does not say.
+const OURS: &[&str] = &["interval", "timeout"];
+
+fn fields(spec: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(spec) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+impl SourceKind for GitRepository {
+    const KIND: &'static str = "GitRepository";
+
+    fn suspend(&self) -> Option<bool> {
+        self.spec.suspend
+    }
+
+    fn spec(&self, suspend: Option<bool>) -> Map<String, Value> {
+        fields(&GitRepositorySpec {
+            suspend,
+            ..self.spec.clone()
+        })
+    }
+
+    fn other(&self) -> &BTreeMap<String, Value> {
+        &self.spec.other
+    }
+
+    fn with_spec(&self, of: &Self, suspend: Option<bool>, other: BTreeMap<String, Value>) -> Self {
+        let spec = GitRepositorySpec {
+            suspend,
+            other,
+            ..of.spec.clone()
+        };
+        Self {
+            metadata: self.metadata.clone(),
+            spec,
+            status: None,
+        }
+    }
+
+    fn report(&self) -> Option<&GitRepositoryStatus> {
+        self.status.as_ref()
+    }
+
+    fn is_named_by_content(&self) -> bool {
+        let spec = &self.spec;
+        let secret = spec.secret_ref.as_ref().map(|secret| secret.name.as_str());
+        let proxy = spec.proxy_secret_ref.as_ref().map(|secret| secret.name.as_str());
+        let commit = spec
+            .reference
+            .as_ref()
+            .and_then(|reference| reference.commit.as_deref());
+        let by_muster = commit
+            .is_some_and(|commit| self.name_any() == names::source_through(&spec.url, commit, secret, proxy));
+        by_muster || is_named_by_content(self)
+    }
+}
+
+impl SourceKind for OciRepository {
+    const KIND: &'static str = "OCIRepository";
+
+    fn suspend(&self) -> Option<bool> {
+        self.spec.suspend
+    }
+
+    fn spec(&self, suspend: Option<bool>) -> Map<String, Value> {
+        fields(&OciRepositorySpec {
+            suspend,
+            ..self.spec.clone()
+        })
+    }
+
+    fn other(&self) -> &BTreeMap<String, Value> {
+        &self.spec.other
+    }
+
+    fn with_spec(&self, of: &Self, suspend: Option<bool>, other: BTreeMap<String, Value>) -> Self {
+        let spec = OciRepositorySpec {
+            suspend,
+            other,
+            ..of.spec.clone()
+        };
+        Self {
+            metadata: self.metadata.clone(),
+            spec,
+            status: None,
+        }
+    }
+
+    fn report(&self) -> Option<&GitRepositoryStatus> {
+        self.status.as_ref()
+    }
+}
+
+/// Flux's object for a source.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FluxObject {
+    /// A git repository.
+    Git(Box<GitRepository>),
+    /// An OCI artifact.
+    Oci(Box<OciRepository>),
+}
+
+impl FluxObject {
+    /// Its kind.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Git(_) => GitRepository::KIND,
+            Self::Oci(_) => OciRepository::KIND,
+        }
+    }
+
+    /// Its metadata.
+    pub const fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Git(object) => &object.metadata,
+            Self::Oci(object) => &object.metadata,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.metadata().name.as_deref().unwrap_or_default()
+    }
+}
+
+impl From<GitRepository> for FluxObject {
+    fn from(object: GitRepository) -> Self {
+        Self::Git(Box::new(object))
+    }
+}
+
+impl From<OciRepository> for FluxObject {
+    fn from(object: OciRepository) -> Self {
+        Self::Oci(Box::new(object))
+    }
+}

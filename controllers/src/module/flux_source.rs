@@ -1,0 +1,378 @@
+//! The source of a module that Flux reads: one object of Flux's in the management cluster, owned by the module, and what it was pinned to.
+//!
+//! Flux fetches and verifies it there. Its revision is taken once, when it is Ready at its present generation, and pinned; rows carry that
+//! commit or digest. A tag that moves afterwards is reported, never rolled out.
+//!
+//! Invariant: an object of that name that another made is reported, never changed.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, PostParams, Preconditions},
+    core::ObjectMeta,
+};
+use muster_api::{
+    digest,
+    flux::{GitRepository, OciRepository},
+    kind::GROUP,
+    labels::{MUSTER, label, manager},
+    module::{ModuleObject, SourceStatus},
+    names,
+    reasons::Reason,
+    sync::FluxSource,
+};
+
+use super::{
+    Modules,
+    facts::Target,
+    kind::Rolled,
+    source::{known, last_version, later},
+};
+use crate::{
+    expand::{
+        derive::handed_through,
+        drift::repaired_of,
+        flux_object::{FluxObject, SourceKind},
+        print::source_print,
+        seen::{Ready, SourceRow},
+    },
+    runtime::{Api, CallError, Context, Index, Key, Runner, SyncMode, call, call::explain},
+};
+
+/// How often a commit or digest is fetched again: it does not change, so this only repairs a lost artifact.
+const EXACT: &str = "24h";
+
+/// What is known of the objects by which Flux reads the sources of one kind of module.
+pub struct FluxSources {
+    repositories: Arc<Index<GitRepository, Row>>,
+    artifacts: Arc<Index<OciRepository, Row>>,
+}
+
+/// Such an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Row {
+    /// What every source is distilled to.
+    source: SourceRow,
+    /// The module that owns it.
+    owner: Option<Owner>,
+    /// Since when it is as it says.
+    since: Option<Timestamp>,
+}
+
+/// The module that owns an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Owner {
+    name: String,
+    uid: String,
+}
+
+/// What keeps Flux from reading a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble(String);
+
+impl FluxSources {
+    /// Those of modules of this kind.
+    pub fn of<K: Rolled>() -> Self {
+        Self {
+            repositories: Arc::new(Index::new(row::<K, GitRepository>, concerned)),
+            artifacts: Arc::new(Index::new(row::<K, OciRepository>, concerned)),
+        }
+    }
+
+    /// Follows them, where Flux applies: elsewhere there are none.
+    pub fn follow<K: Rolled>(&self, runner: Runner<K>, context: &Context) -> Runner<K> {
+        match context.options.sync {
+            SyncMode::Flux => runner
+                .late_rows(Arc::clone(&self.repositories))
+                .late_rows(Arc::clone(&self.artifacts)),
+            SyncMode::Builtin => runner,
+        }
+    }
+
+    fn row(&self, source: &FluxSource, key: &Key) -> Option<Row> {
+        match source {
+            FluxSource::GitRepository(_) => self.repositories.get(key),
+            FluxSource::OciRepository(_) => self.artifacts.get(key),
+        }
+    }
+}
+
+/// The row of an object, with the module of kind `K` that owns it.
+fn row<K: Rolled, S: SourceKind>(object: &S) -> Option<Row> {
+    let is_module = |owner: &&OwnerReference| {
+        owner.kind == K::KIND.as_str() && owner.api_version.split('/').next() == Some(GROUP)
+    };
+    let owner = object.owner_references().iter().find(is_module);
+    let conditions = object.report().map(|report| report.conditions.as_slice());
+    Some(Row {
+        source: SourceRow::of(object),
+        owner: owner.map(|owner| Owner {
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        }),
+        since: conditions.and_then(Ready::among).map(|ready| ready.since),
+    })
+}
+
+fn concerned(key: &Key, row: &Row) -> Vec<Key> {
+    let owner = row.owner.iter();
+    owner
+        .map(|owner| Key::new(key.namespace.clone(), owner.name.clone()))
+        .collect()
+}
+
+/// Brings the object of a module to what its spec says; one of a source that it has no longer is deleted. Whatever is in the way keeps
+/// this module's source from being read, and nothing else.
+pub async fn keep<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), Trouble> {
+    // With the module its object goes by the owner reference.
+    if modules.context.options.sync != SyncMode::Flux || module.meta().deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    let (context, sources) = (&modules.context, &modules.flux_sources);
+    match module
+        .spec()
+        .sync
+        .source
+        .flux()
+        .map(|source| derived(module, source))
+    {
+        Some(FluxObject::Git(wanted)) => {
+            put(module, &sources.repositories, &*wanted, context).await?;
+            remove(module, &sources.artifacts, context).await
+        }
+        Some(FluxObject::Oci(wanted)) => {
+            put(module, &sources.artifacts, &*wanted, context).await?;
+            remove(module, &sources.repositories, context).await
+        }
+        None => {
+            remove(module, &sources.repositories, context).await?;
+            remove(module, &sources.artifacts, context).await
+        }
+    }
+}
+
+/// The object that Flux carries out.
+fn derived<K: ModuleObject>(module: &K, source: &FluxSource) -> FluxObject {
+    let version = source.version();
+    let package = &module.spec().sync.package;
+    let interval = match version.tag {
+        Some(_) => package.interval.to_string(),
+        None => EXACT.to_owned(),
+    };
+    let Key { namespace, name } = key(module);
+    let metadata = ObjectMeta {
+        name: Some(name),
+        namespace: Some(namespace),
+        labels: Some(BTreeMap::from([(
+            label::APP_MANAGED_BY.to_owned(),
+            MUSTER.to_owned(),
+        )])),
+        // Only an object without name or uid, which no API server gives, has no reference.
+        owner_references: module.controller_owner_ref(&()).map(|owner| vec![owner]),
+        ..ObjectMeta::default()
+    };
+    handed_through(metadata, source, None, &interval)
+}
+
+fn key<K: ModuleObject>(module: &K) -> Key {
+    let Key { namespace, name } = Key::of(module);
+    let name = names::module_source(K::KIND, &namespace, &name);
+    Key::new(namespace, name)
+}
+
+async fn put<K: ModuleObject, S: SourceKind>(
+    module: &K,
+    index: &Index<S, Row>,
+    wanted: &S,
+    context: &Context,
+) -> Result<(), Trouble> {
+    let key = key(module);
+    let row = index.get(&key);
+    if row
+        .as_ref()
+        .is_some_and(|row| row.source.print == source_print(wanted) && row.is_of(module))
+    {
+        return Ok(());
+    }
+    let api: Api<S> = Api::namespaced(context.client.clone(), &key.namespace);
+    let by = PostParams {
+        field_manager: Some(manager::CONTROLLER.to_owned()),
+        ..PostParams::default()
+    };
+    let failed = |error: CallError| Trouble(explain(&error));
+    let reading = format!("reading {} {key}", S::KIND);
+    // A watch that has not begun, or is behind, is no reason to write.
+    let Some(live) = call(reading, api.get_opt(&key.name)).await.map_err(failed)? else {
+        let creating = format!("creating {} {key}", S::KIND);
+        index.written(&call(creating, api.create(&by, wanted)).await.map_err(failed)?);
+        return Ok(());
+    };
+    if !live
+        .owner_references()
+        .iter()
+        .any(|owner| Some(&owner.uid) == module.meta().uid.as_ref())
+    {
+        return Err(Trouble(format!(
+            "{} {key} exists and is not this module's: rename or delete it",
+            S::KIND
+        )));
+    }
+    match repaired_of(&live, wanted) {
+        Some(next) => {
+            let changing = format!("changing {} {key}", S::KIND);
+            index.written(
+                &call(changing, api.replace(&key.name, &by, &next))
+                    .await
+                    .map_err(failed)?,
+            );
+        }
+        None => index.written(&live),
+    }
+    Ok(())
+}
+
+async fn remove<K: ModuleObject, S: SourceKind>(
+    module: &K,
+    index: &Index<S, Row>,
+    context: &Context,
+) -> Result<(), Trouble> {
+    let key = key(module);
+    let Some(row) = index
+        .get(&key)
+        .filter(|row| row.is_of(module) && !row.source.deleting)
+    else {
+        return Ok(());
+    };
+    let api: Api<S> = Api::namespaced(context.client.clone(), &key.namespace);
+    let exactly = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: Some(row.source.uid),
+            resource_version: None,
+        }),
+        ..DeleteParams::background()
+    };
+    match call(
+        format!("deleting {} {key}", S::KIND),
+        api.delete(&key.name, &exactly),
+    )
+    .await
+    {
+        Err(error) if !error.is_not_found() => Err(Trouble(explain(&error))),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+impl Row {
+    fn is_of<K: ModuleObject>(&self, module: &K) -> bool {
+        let owner = self.owner.as_ref().map(|owner| &owner.uid);
+        owner.is_some() && owner == module.meta().uid.as_ref()
+    }
+}
+
+/// What a module wants whose source Flux reads: its version as pinned before, or as Flux has it now.
+pub fn target<K: Rolled>(
+    module: &K,
+    source: &FluxSource,
+    kept: Result<(), Trouble>,
+    modules: &Modules<K>,
+) -> Target {
+    let now = modules.context.clock.now();
+    let row = modules.flux_sources.row(source, &key(module));
+    let found = match (modules.context.options.sync, kept) {
+        (SyncMode::Builtin, _) => Err((Reason::SyncUnsupported, UNSUPPORTED.to_owned())),
+        (SyncMode::Flux, Err(Trouble(why))) => Err((Reason::SourceNotReady, why)),
+        (SyncMode::Flux, Ok(())) => read(module, source, row.as_ref()),
+    };
+    let before = module.status().and_then(|status| status.source.as_ref());
+    match (pinned(source, before), found) {
+        (Some(pinned), found) => {
+            let moved_to = found.ok().filter(|commit| *commit != pinned.commit);
+            known(module, pinned, moved_to)
+        }
+        (None, Ok(commit)) => {
+            let pinned = SourceStatus {
+                url: Some(source.url().to_owned()),
+                tag: source.version().tag,
+                commit,
+                fetched_at: Some(Time(now)),
+                verified: None,
+                request: Some(request(source)),
+            };
+            known(module, pinned, None)
+        }
+        (None, Err((reason, message))) => Target::Unknown {
+            reason,
+            message: format!("{message}; {}", last_version(module)),
+            retry_at: later(now, module.spec().sync.package.retry_interval.to_std()),
+        },
+    }
+}
+
+const UNSUPPORTED: &str = "spec.sync.source.flux is read by Flux, and this controller runs without it; next: install Flux in the management cluster, and start muster controller with --sync flux, or use spec.sync.source.git";
+
+/// The commit or digest that Flux has for exactly this spec.
+fn read<K: ModuleObject>(
+    module: &K,
+    source: &FluxSource,
+    row: Option<&Row>,
+) -> Result<String, (Reason, String)> {
+    let key = key(module);
+    let not_ready = |why: &str, since: Option<Timestamp>| {
+        let since = since.map_or_else(String::new, |since| format!(" (since {since})"));
+        let next = format!(
+            "kubectl -n {} describe {} {}",
+            key.namespace,
+            source.kind().to_lowercase(),
+            key.name
+        );
+        (
+            Reason::SourceNotReady,
+            format!("{} {key}: {why}{since}; next: {next}", source.kind()),
+        )
+    };
+    let Some(Row {
+        source: seen, since, ..
+    }) = row
+    else {
+        return Err(not_ready("it is being fetched", None));
+    };
+    if seen.suspended {
+        return Err(not_ready("it is suspended", None));
+    }
+    match (&seen.trouble, &seen.commit) {
+        (Some(trouble), _) => Err(not_ready(trouble, *since)),
+        (None, Some(commit)) if is_exact(source, commit) => Ok(commit.clone()),
+        (None, Some(revision)) => Err(not_ready(
+            &format!("{revision:?} is not an exact revision"),
+            *since,
+        )),
+        (None, None) => Err(not_ready("it is being fetched", None)),
+    }
+}
+
+/// Whether it can be pinned: a full commit, or the digits of a SHA-256 digest.
+fn is_exact(source: &FluxSource, revision: &str) -> bool {
+    let hex = revision
+        .bytes()
+        .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let length = match source {
+        FluxSource::GitRepository(_) => matches!(revision.len(), 40 | 64),
+        FluxSource::OciRepository(_) => revision.len() == 64,
+    };
+    hex && length
+}
+
+/// What the status says, if it is about what is asked for now.
+pub fn pinned(source: &FluxSource, status: Option<&SourceStatus>) -> Option<SourceStatus> {
+    let asked = request(source);
+    status
+        .filter(|status| status.request.as_ref() == Some(&asked))
+        .cloned()
+}
+
+fn request(source: &FluxSource) -> String {
+    digest::sha256_hex(&[&digest::canonical(&source.request())])
+}
