@@ -47,7 +47,7 @@ fn check(tag: &str, to: Option<&str>, expect: Result<&str, &str>) {
         revision('f', "v5", "web", &story(6, "Aborted")),
     ];
     let history = history(tag, &all);
-    let found = history.back(&spec(tag).sync.source.git.version, to);
+    let found = history.back(&spec(tag).sync.source.version(), to);
     let said = found
         .map(|past| past.version.as_str())
         .map_err(|error| match error {
@@ -71,7 +71,7 @@ fn the_way_back() {
     check("v3", Some("0123456789"), Err("no such"));
     check("v3", Some("aaaaaaa"), Err("no such"));
     let alone = history("v1", &[revision('a', "v1", "web", &story(1, "Good"))]);
-    let refused = alone.back(&spec("v1").sync.source.git.version, None);
+    let refused = alone.back(&spec("v1").sync.source.version(), None);
     assert!(matches!(refused, Err(NoWayBack::NothingGood { .. })));
 }
 

@@ -12,8 +12,8 @@ pub fn module() -> Vec<CustomResourceColumnDefinition> {
         column(
             "Version",
             "string",
-            ".spec.sync.source.git.version.*",
-            "The tag or commit that is wanted.",
+            ".spec.sync.source..['tag','commit','digest']",
+            "The tag, commit or digest that is wanted.",
         ),
         column(
             "Updated",
@@ -179,8 +179,8 @@ pub fn module_revision() -> Vec<CustomResourceColumnDefinition> {
         column(
             "Version",
             "string",
-            ".spec.sync.source.git.version.*",
-            "The tag or commit that was wanted.",
+            ".spec.sync.source..['tag','commit','digest']",
+            "The tag, commit or digest that was wanted.",
         ),
         column("Verdict", "string", ".status.verdict", "What became of it."),
         column(
@@ -196,7 +196,7 @@ pub fn module_revision() -> Vec<CustomResourceColumnDefinition> {
             "Commit",
             "string",
             ".spec.commit",
-            "The commit that the version stood for.",
+            "The commit that the version stood for, or the digits of the digest.",
         ),
         wide("Revision", "string", ".spec.revision", "The revision's hash."),
         wide("Finished", "date", ".status.finished", "When its rollout ended."),

@@ -22,6 +22,7 @@ use super::GitRepositoryStatus;
     derive = "PartialEq"
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct OciRepositorySpec {
     /// The artifact without tag and digest.
     pub url: String,

@@ -209,7 +209,10 @@ fn walk(schema: &Value, path: &str, problems: &mut Vec<String>) {
         None if !has("x-kubernetes-int-or-string") => problems.push(format!("{path}: no type")),
         _ => {}
     }
-    if has("x-kubernetes-preserve-unknown-fields") || has("nullable") {
+    // What Flux has besides is kept, to be refused by its name; the size of a module's row bounds it.
+    let of_flux = [".flux", ".gitRepository", ".ociRepository", ".ref"];
+    let refused_by_name = of_flux.iter().any(|end| path.ends_with(end));
+    if has("x-kubernetes-preserve-unknown-fields") && !refused_by_name || has("nullable") {
         problems.push(format!("{path}: takes anything, or null"));
     }
     for rule in schema["x-kubernetes-validations"]

@@ -15,20 +15,25 @@ const COMMIT: &str = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567";
 
 fn sync() -> Sync {
     Sync {
-        source: Source {
-            git: GitSource {
-                url: "https://git.example/fleet".into(),
-                version: GitVersion {
-                    tag: Some("v1".into()),
-                    commit: None,
-                },
-                secret_ref: None,
-                proxy_secret_ref: None,
-                verify: None,
+        source: Source::Git(GitSource {
+            url: "https://git.example/fleet".into(),
+            version: GitVersion {
+                tag: Some("v1".into()),
+                commit: None,
             },
-        },
+            secret_ref: None,
+            proxy_secret_ref: None,
+            verify: None,
+        }),
         package: Package::default(),
         bindings: vec![binding("A", "1"), binding("B", "2")],
+    }
+}
+
+fn git(sync: &mut Sync) -> &mut GitSource {
+    match &mut sync.source {
+        Source::Git(git) => git,
+        Source::Flux(_) => panic!("it is read by muster"),
     }
 }
 
@@ -54,7 +59,7 @@ fn values(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 #[test]
 fn a_proxy_is_a_part_of_the_revision() {
     let mut with = sync();
-    with.source.git.proxy_secret_ref = Some(LocalReference { name: "proxy".into() });
+    git(&mut with).proxy_secret_ref = Some(LocalReference { name: "proxy".into() });
     assert_ne!(revision(&with), revision(&sync()));
 }
 
@@ -105,7 +110,7 @@ fn what_has_no_meaning_changes_nothing() {
     };
     same(|sync| sync.bindings.reverse());
     same(|sync| {
-        sync.source.git.version = GitVersion {
+        git(sync).version = GitVersion {
             tag: None,
             commit: Some(COMMIT.into()),
         }
@@ -136,7 +141,7 @@ fn plan(keep: Option<Duration>, deadline: Option<Duration>) -> PackagePlan {
 fn what_must_be_signed_is_no_part_of_a_revision() {
     let plain = sync();
     let mut signed = sync();
-    signed.source.git.verify = Some(Verify {
+    git(&mut signed).verify = Some(Verify {
         mode: VerifyMode::Tag,
         secret_ref: LocalReference { name: "keys".into() },
     });
@@ -154,9 +159,9 @@ fn secret(distribute: bool) -> GitSecretReference {
 fn every_content_has_its_own_revision() {
     let changes: [fn(&mut Sync); 27] = [
         |_| {},
-        |sync| sync.source.git.url.push('2'),
-        |sync| sync.source.git.secret_ref = Some(secret(false)),
-        |sync| sync.source.git.secret_ref = Some(secret(true)),
+        |sync| git(sync).url.push('2'),
+        |sync| git(sync).secret_ref = Some(secret(false)),
+        |sync| git(sync).secret_ref = Some(secret(true)),
         |sync| sync.package.path = "app".into(),
         |sync| sync.package.substitute = BTreeMap::from([("A".into(), "1".into())]),
         |sync| sync.package.target_namespace = Some("app".into()),

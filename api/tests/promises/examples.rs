@@ -137,9 +137,7 @@ fn an_assemblage_and_its_rows() {
     let [app, old, gone] = assemblage.spec.syncs.as_slice() else {
         panic!("three rows")
     };
-    assert!(
-        matches!(app.intent(), Intent::Carry { source } if source.git.url == "https://git.example/fleet")
-    );
+    assert!(matches!(app.intent(), Intent::Carry { source } if source.url() == "https://git.example/fleet"));
     assert_eq!(old.intent(), Intent::Withdraw(Withdraw::Prune));
     assert_eq!(gone.intent(), Intent::Bare);
     let status = assemblage.status.unwrap();

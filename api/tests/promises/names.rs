@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use muster_api::{
     module::ModuleKind,
     names,
-    sync::{GitSecretReference, GitSource, GitVersion, LocalReference},
+    sync::{GitSecretReference, GitSource, GitVersion, LocalReference, Source},
     validate::names::{dns_label, dns_subdomain},
 };
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ fn a_proxy_is_a_part_of_a_sources_name() {
             }),
             verify: None,
         };
-        names::source_of(&git, COMMIT)
+        names::source_of(&Source::Git(git), COMMIT)
     };
     assert_eq!(
         named(None, None),

@@ -3,6 +3,7 @@
 use muster_api::{
     Module,
     module::ModuleSpec,
+    sync::Source,
     validate::{self, InsecureSources, Version, git},
 };
 use serde_json::{Value, json};
@@ -226,7 +227,9 @@ fn the_name_of_a_module_is_a_dns_label() {
 #[test]
 fn one_message_says_how_many_more() {
     let mut bad = spec("/sync/package/path", json!("/app"));
-    bad.sync.source.git.url = "git@git.example:r".into();
+    if let Source::Git(git) = &mut bad.sync.source {
+        git.url = "git@git.example:r".into();
+    }
     let message = validate::message(&validate::module("app", &bad, InsecureSources::Refused));
     assert_eq!(
         message,

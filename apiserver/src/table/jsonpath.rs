@@ -1,4 +1,4 @@
-//! The JSONPath of print columns: `.spec.a`, `['a.b']`, `[0]`, `[-1]`, `[*]`, `[?(@.type=="Ready")]`, `\.` in names.
+//! The JSONPath of print columns: `.spec.a`, `['a.b']`, `[0]`, `[-1]`, `[*]`, `[?(@.type=="Ready")]`, `..['a','b']`, `\.` in names.
 
 use serde_json::Value;
 
@@ -6,8 +6,12 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     Field(String),
+    /// Several fields, in this order.
+    Fields(Vec<String>),
     Index(i64),
     All,
+    /// The value itself and all below it.
+    Below,
     Filter {
         path: Vec<Self>,
         equal: bool,
@@ -47,6 +51,8 @@ fn walk<'a>(mut values: Vec<&'a Value>, steps: &[Step]) -> Vec<&'a Value> {
 fn take<'a>(value: &'a Value, step: &Step) -> Vec<&'a Value> {
     match step {
         Step::Field(name) => value.get(name).into_iter().collect(),
+        Step::Fields(names) => names.iter().filter_map(|name| value.get(name)).collect(),
+        Step::Below => below(value),
         Step::Index(index) => item(value, *index).into_iter().collect(),
         Step::All => children(value),
         Step::Filter {
@@ -74,6 +80,11 @@ fn item(value: &Value, index: i64) -> Option<&Value> {
     items.get(usize::try_from(index).ok()?) // before the start: nothing
 }
 
+fn below(value: &Value) -> Vec<&Value> {
+    let deeper = children(value).into_iter().flat_map(below);
+    [value].into_iter().chain(deeper).collect()
+}
+
 fn children(value: &Value) -> Vec<&Value> {
     match value {
         Value::Array(items) => items.iter().collect(),
@@ -91,6 +102,9 @@ fn parse(path: &str) -> Option<Vec<Step>> {
             let end = closing(inner)?;
             steps.push(bracket(&inner[..end])?);
             rest = &inner[end + 1..];
+        } else if let Some(tail) = rest.strip_prefix("..") {
+            steps.push(Step::Below);
+            rest = tail;
         } else {
             rest = rest.strip_prefix('.').unwrap_or(rest);
             let (name, tail) = field(rest);
@@ -100,9 +114,6 @@ fn parse(path: &str) -> Option<Vec<Step>> {
                 steps.push(Step::Field(name));
             }
             rest = tail;
-            if rest.starts_with("..") {
-                return None;
-            }
         }
     }
     Some(steps)
@@ -141,6 +152,11 @@ fn bracket(text: &str) -> Option<Step> {
     let text = text.trim();
     if text == "*" {
         return Some(Step::All);
+    }
+    let names: Option<Vec<String>> = text.split(',').map(|name| unquoted(name.trim())).collect();
+    match names {
+        Some(names) if names.len() > 1 => return Some(Step::Fields(names)),
+        Some(_) | None => {}
     }
     if let Some(name) = unquoted(text) {
         return Some(Step::Field(name));
@@ -204,5 +220,11 @@ mod tests {
         check(".status.conditions[?(@.type=='Ready')].status", &json!(["True"]));
         check(".status.conditions[?(@.type!='Ready')].status", &json!(["False"]));
         check(".status.conditions[?(@.type", &json!([]));
+        check(".spec..n", &json!(["x", "y"]));
+        check(".spec..['n','a']", &json!([1, "x", "y"]));
+        check(
+            ".status.conditions[0]['status', 'type']",
+            &json!(["True", "Ready"]),
+        );
     }
 }

@@ -40,6 +40,8 @@ codes! {
     Rights = 1104,
     /// The controller and this command are of one version.
     Versions = 1105,
+    /// Flux of the management cluster reads no remote bases.
+    RemoteBases = 1106,
     /// Each Cluster has its Secret with a kubeconfig.
     Kubeconfig = 1201,
     /// The kubeconfigs are accepted.
@@ -90,6 +92,8 @@ codes! {
     DeepAssemblage = 1405,
     /// Where NodeModules are, the agents of its nodes may write about their nodes.
     DeepNodes = 1406,
+    /// Flux of the cluster reads no remote bases.
+    DeepRemoteBases = 1407,
     /// What an installation has would be taken.
     PreRights = 1501,
     /// No definitions of somebody else are in the way.

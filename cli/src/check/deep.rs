@@ -25,7 +25,7 @@ use muster_controllers::{
     runtime::{CallError, call::explain, call_within},
 };
 
-use super::{code::Code, finding::Finding, judge};
+use super::{code::Code, finding::Finding, flux, judge};
 use crate::{apply::DEADLINE, fleet::Address};
 
 /// What the account does with assignments.
@@ -67,6 +67,14 @@ pub async fn look(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
     findings.extend(kinds(&there, name, &version).await);
     findings.push(rights(&there).await);
     findings.push(assemblage(&there, name).await);
+    match flux::read(&there).await {
+        Ok(flux) => findings.extend(flux.iter().map(|flux| flux::judge(Code::DeepRemoteBases, flux))),
+        Err(error) => findings.push(Finding::unknown(
+            Code::DeepRemoteBases,
+            "how Flux runs there",
+            &explain(&error),
+        )),
+    }
     Ok(findings)
 }
 

@@ -11,6 +11,7 @@ mod code;
 mod deep;
 mod expiry;
 mod finding;
+mod flux;
 mod judge;
 mod machines;
 mod pre;

@@ -24,7 +24,7 @@ use muster_controllers::{
 };
 
 use super::{
-    expiry,
+    expiry, flux,
     machines::{self, Machines},
     rights::{self, Right},
 };
@@ -50,6 +50,8 @@ pub struct World {
     pub definitions: Read<BTreeMap<String, CustomResourceDefinition>>,
     /// The Deployments of controllers.
     pub deployments: Read<Vec<Deployment>>,
+    /// What applies of Flux, if it is there.
+    pub flux: Read<Option<Deployment>>,
     /// The controller's Lease.
     pub lease: Read<Option<Lease>>,
     /// What the controller's account lacks; none if no controller is deployed.
@@ -80,9 +82,10 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<World> {
     let version = version
         .map_err(|error| anyhow::anyhow!(explain(&error)))
         .context("the management cluster gave no good answer (--kubeconfig and --context name another)")?;
-    let (definitions, deployments, lease, live, kubeconfigs, identities, machines) = tokio::join!(
+    let (definitions, deployments, flux, lease, live, kubeconfigs, identities, machines) = tokio::join!(
         read_definitions(client),
         read_deployments(client),
+        flux::read(client),
         read_lease(client, namespace),
         read_live(client, namespace),
         read_kubeconfigs(client, namespace),
@@ -107,6 +110,7 @@ pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<World> {
         version: version.git_version,
         definitions,
         deployments,
+        flux: told(flux),
         lease,
         rights,
         live,

@@ -905,7 +905,7 @@ fn variables_are_those_of_the_kustomization_or_of_the_live_modules() {
         let files = Files::new(files);
         let known = Known::of([&files], &world.live, &world.appliers, &world.path);
         let folder = read::folder(&files, &known.values, NS).unwrap();
-        let url = folder.modules["web"].object.spec.sync.source.git.url.clone();
+        let url = folder.modules["web"].object.spec.sync.source.url().to_owned();
         (url, known.note(&BTreeMap::new()))
     };
     // No Kustomization is known: what the live module has.

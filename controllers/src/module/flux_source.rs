@@ -127,8 +127,7 @@ fn concerned(key: &Key, row: &Row) -> Vec<Key> {
 /// Brings the object of a module to what its spec says; one of a source that it has no longer is deleted. Whatever is in the way keeps
 /// this module's source from being read, and nothing else.
 pub async fn keep<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), Trouble> {
-    // With the module its object goes by the owner reference.
-    if modules.context.options.sync != SyncMode::Flux || module.meta().deletion_timestamp.is_some() {
+    if modules.context.options.sync != SyncMode::Flux {
         return Ok(());
     }
     let (context, sources) = (&modules.context, &modules.flux_sources);

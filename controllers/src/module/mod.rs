@@ -255,8 +255,7 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
                 .map(|()| Action::await_change());
         }
     }
-    let kept = flux_source::keep(&*module, &modules).await;
-    let seen = observe::observe(&*module, kept, &modules).await?;
+    let seen = observe::observe(&*module, &modules).await?;
     let mut plan = decide::decide(&*module, &seen, modules.context.clock.now())?;
     // Whatever becomes of it.
     if let Some(asked) = plan.asked.take() {

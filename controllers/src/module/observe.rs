@@ -7,9 +7,7 @@ use muster_api::selector::Matcher;
 use muster_rollout::UnitId;
 
 use super::{
-    Error, Modules,
-    flux_source::Trouble,
-    gates,
+    Error, Modules, flux_source, gates,
     kind::Rolled,
     observation::Observation,
     reading::{self, Known, Needs, Reader},
@@ -28,11 +26,7 @@ const PAGE: u32 = 100;
 
 /// Gathers what a decision about `module` needs. Only the version of the source, revisions that are named and objects of bindings are
 /// read over the network; everything else stands in rows that watches keep.
-pub async fn observe<K: Rolled>(
-    module: &K,
-    kept: Result<(), Trouble>,
-    modules: &Modules<K>,
-) -> Result<Observation, Error> {
+pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Observation, Error> {
     let key = Key::of(module);
     let now = || modules.context.clock.now();
     let windows = || modules.windows.current().ok_or(Error::UnreadWindows);
@@ -43,6 +37,8 @@ pub async fn observe<K: Rolled>(
         .then(|| Matcher::new(module.spec().selector.as_ref()))
         .transpose()?;
     if seen.has_target() {
+        // By an object of Flux's: the one thing that is written here, for only that is read then.
+        let kept = flux_source::keep(module, modules).await;
         seen.target = source::target(module, kept, modules).await;
     }
     if let Some(last_good) = seen.memory.memory.last_good.filter(|_| !seen.deleting) {

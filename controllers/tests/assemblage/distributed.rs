@@ -13,7 +13,7 @@ use muster_api::{
     assemblage::{SyncRow, Withdraw},
     flux::GitRepository,
     names,
-    sync::GitSecretReference,
+    sync::{GitSecretReference, Source},
 };
 use muster_apiserver::{
     Verb,
@@ -130,10 +130,22 @@ fn copy_of(name: &str, mirror: &Assemblage) -> String {
 
 fn with_secret(name: &str, commit: &str, token: u64, secret: &str) -> SyncRow {
     let mut row = row(name, commit, token);
-    row.source.as_mut().unwrap().git.secret_ref = Some(GitSecretReference {
-        name: secret.to_owned(),
-        distribute: true,
-    });
+    if let Some(Source::Git(git)) = &mut row.source {
+        git.secret_ref = Some(GitSecretReference {
+            name: secret.to_owned(),
+            distribute: true,
+        });
+    }
+    row
+}
+
+/// The same of a repository that Flux reads.
+fn with_secret_of_flux(name: &str, commit: &str, token: u64, secret: &str) -> SyncRow {
+    let mut row = row(name, commit, token);
+    let source = json!({"flux": {"gitRepository": {
+        "url": URL, "ref": {"commit": commit}, "secretRef": {"name": secret, "distribute": true},
+    }}});
+    row.source = Some(serde_json::from_value(source).unwrap());
     row
 }
 
@@ -148,6 +160,7 @@ async fn it_comes_before_the_row_changes_with_its_original_and_goes_after_the_la
     bed.proxy(&[
         with_secret("web", OLD, 1, "shop"),
         with_secret("api", OLD, 1, "shop"),
+        with_secret_of_flux("flux", OLD, 1, "shop"),
         row("plain", OLD, 1),
     ])
     .await;
@@ -157,7 +170,7 @@ async fn it_comes_before_the_row_changes_with_its_original_and_goes_after_the_la
     let keys = ["ca.crt", "password", "username"].map(str::to_owned).to_vec();
     assert_eq!(bed.brought().await, [(copy.clone(), keys.clone())].into());
     for row in &mirror.spec.syncs {
-        let secret = row.source.as_ref().unwrap().git.secret_ref.as_ref();
+        let secret = row.source.as_ref().unwrap().git_secret();
         let named = (row.name != "plain").then_some((copy.as_str(), false));
         assert_eq!(
             secret.map(|secret| (secret.name.as_str(), secret.distribute)),

@@ -14,6 +14,7 @@ mod deleted;
 mod distributed;
 mod flux;
 mod foreign;
+mod handed_through;
 mod mirror;
 mod mirrored;
 mod plan;

@@ -7,6 +7,7 @@ use muster_api::{
     Assemblage,
     assemblage::SyncRow,
     flux::{DeletionPolicy, GitRepository},
+    sync::Source,
 };
 use muster_controllers::runtime::SyncMode;
 use serde_json::json;
@@ -104,7 +105,9 @@ async fn one_rows_trouble_is_that_rows() {
     broken.package = Some(serde_json::from_value(json!({"path": "$(NOWHERE)"})).unwrap());
     let mut unpinned = row("unpinned", OLD, 3);
     unpinned.commit = None;
-    unpinned.source.as_mut().unwrap().git.version = serde_json::from_value(json!({"tag": "v1"})).unwrap();
+    if let Some(Source::Git(git)) = &mut unpinned.source {
+        git.version = serde_json::from_value(json!({"tag": "v1"})).unwrap();
+    }
     cluster
         .create(assemblage("eu-1", &[row("web", OLD, 1), broken, unpinned]))
         .await;

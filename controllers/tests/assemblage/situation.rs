@@ -14,6 +14,7 @@ use muster_api::{
 use muster_controllers::expand::{
     decide::{self, Live, Plan, Scope, View, Wish, Write},
     derive::{Derived, Place, derive},
+    flux_object::FluxObject,
     seen::{KustomizationRow, SourceRow},
 };
 use serde_json::json;
@@ -35,7 +36,7 @@ pub fn row(commit: &str, token: u64) -> SyncRow {
     };
     SyncRow {
         name: "web".to_owned(),
-        source: Some(Source { git }),
+        source: Some(Source::Git(git)),
         commit: Some(commit.to_owned()),
         digest: Some(format!("sha256:{commit}")),
         token: Some(token),
@@ -44,6 +45,14 @@ pub fn row(commit: &str, token: u64) -> SyncRow {
 }
 
 pub fn derived(row: &SyncRow) -> Derived {
+    let package = Package {
+        substitute: BTreeMap::from([("REGION".to_owned(), "eu".to_owned())]),
+        ..Package::default()
+    };
+    derived_with(row, &package)
+}
+
+pub fn derived_with(row: &SyncRow, package: &Package) -> Derived {
     let place = Place {
         namespace: "muster-system".to_owned(),
         assemblage: "eu-1".to_owned(),
@@ -57,12 +66,8 @@ pub fn derived(row: &SyncRow) -> Derived {
         },
         kube_config: None,
     };
-    let git = &row.source.as_ref().unwrap().git;
-    let package = Package {
-        substitute: BTreeMap::from([("REGION".to_owned(), "eu".to_owned())]),
-        ..Package::default()
-    };
-    derive(&place, row, git, row.commit.as_deref().unwrap(), &package)
+    let source = row.source.as_ref().unwrap();
+    derive(&place, row, source, row.commit.as_deref().unwrap(), package)
 }
 
 pub fn fields(manager: &str, fields: serde_json::Value) -> ManagedFieldsEntry {
@@ -105,7 +110,10 @@ pub fn live(derived: &Derived) -> Kustomization {
 }
 
 pub fn live_source(derived: &Derived) -> GitRepository {
-    let mut live = derived.source.clone();
+    let FluxObject::Git(source) = &derived.source else {
+        panic!("muster reads it");
+    };
+    let mut live = (**source).clone();
     live.metadata.uid = Some("s-1".to_owned());
     live.metadata.generation = Some(1);
     live.metadata.managed_fields = Some(vec![fields(US, json!({"f:spec": {"f:url": {}}}))]);
@@ -181,7 +189,7 @@ impl Case {
             Live::Differs(KustomizationRow::of(&live), Box::new(live))
         });
         let source = self.source.map_or(Live::Absent, |live| {
-            Live::Differs(SourceRow::of(&live), Box::new(live))
+            Live::Differs(SourceRow::of(&live), Box::new(live.into()))
         });
         decide::row(
             &self.scope,

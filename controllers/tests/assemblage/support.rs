@@ -379,18 +379,16 @@ pub const URL: &str = "https://git.test/web";
 pub fn row(name: &str, commit: &str, token: u64) -> SyncRow {
     SyncRow {
         name: name.to_owned(),
-        source: Some(Source {
-            git: GitSource {
-                url: URL.to_owned(),
-                version: GitVersion {
-                    commit: Some(commit.to_owned()),
-                    tag: None,
-                },
-                secret_ref: None,
-                proxy_secret_ref: None,
-                verify: None,
+        source: Some(Source::Git(GitSource {
+            url: URL.to_owned(),
+            version: GitVersion {
+                commit: Some(commit.to_owned()),
+                tag: None,
             },
-        }),
+            secret_ref: None,
+            proxy_secret_ref: None,
+            verify: None,
+        })),
         commit: Some(commit.to_owned()),
         digest: Some(format!("sha256:{commit}")),
         token: Some(token),

@@ -28,7 +28,7 @@ use muster_controllers::{
     record::Decisions,
     registry::{self, Access, Connect, ConnectError, Registry},
     rolloutwindow::WatchedWindows,
-    runtime::{Base, Clock, Context, Events, Jitter, Options, Shutdown},
+    runtime::{Base, Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
 };
 use muster_sync::source::MemorySource;
 use serde::{Serialize, de::DeserializeOwned};
@@ -49,6 +49,8 @@ pub struct Bed {
     pub clusters: BTreeMap<String, ApiServer>,
     pub source: Arc<MemorySource>,
     pub clock: Clock,
+    /// What applies, for processes that start from now on.
+    pub sync: SyncMode,
     /// What gates may ask, and how.
     pub gates: gates::Access,
     /// What all processes count into.
@@ -110,6 +112,7 @@ impl Bed {
                 now.now()
             }))),
             clock,
+            sync: SyncMode::Builtin,
             gates: gates::Access::default(),
             metrics: Metrics::default(),
             agents: BTreeMap::new(),
@@ -162,7 +165,10 @@ impl Bed {
         Setup {
             client: server.client_as(client),
             namespace: namespace.to_owned(),
-            options: Options::default(),
+            options: Options {
+                sync: self.sync,
+                ..Options::default()
+            },
             clock: self.clock.clone(),
             jitter: Jitter::seeded(1),
             source: self.source.clone(),

@@ -18,6 +18,7 @@ mod deleted;
 mod dependencies;
 mod deselected;
 mod features;
+mod flux_source;
 mod gap;
 mod gates;
 mod hand;

@@ -31,7 +31,7 @@ async fn revision(bed: &Bed, tag: &str) -> String {
         .items;
     let of_tag = all
         .into_iter()
-        .find(|revision| revision.spec.sync.source.git.version.tag.as_deref() == Some(tag));
+        .find(|revision| revision.spec.sync.source.version().tag.as_deref() == Some(tag));
     of_tag.unwrap().spec.revision
 }
 
@@ -281,7 +281,7 @@ async fn what_is_pinned_is_kept_on_record_and_a_pin_selects_nobody() {
             .await
             .unwrap()
             .items;
-        let tag = |revision: ModuleRevision| revision.spec.sync.source.git.version.tag.unwrap();
+        let tag = |revision: ModuleRevision| revision.spec.sync.source.version().tag.unwrap();
         let mut tags: Vec<String> = all.into_iter().map(tag).collect();
         tags.sort();
         tags

@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use super::super::{
     code::Code,
     finding::{Finding, Level},
+    flux,
     world::World,
 };
 use crate::{install::works_in, output::Age};
@@ -38,6 +39,10 @@ pub fn judge(world: &World) -> Vec<Finding> {
     ];
     findings.extend(rights(world, &here));
     findings.extend(here.first().map(|deployment| version(deployment)));
+    match &world.flux {
+        Ok(flux) => findings.extend(flux.iter().map(|flux| flux::judge(Code::RemoteBases, flux))),
+        Err(why) => findings.push(Finding::unknown(Code::RemoteBases, "how Flux runs", why)),
+    }
     findings
 }
 

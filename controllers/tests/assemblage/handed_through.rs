@@ -1,0 +1,142 @@
+//! Promise: what a module says of a source that Flux reads, and of what Flux does besides, stands in Flux's objects as it was written, at the pinned version.
+
+use kube::ResourceExt;
+use muster_api::{assemblage::SyncRow, sync::Package};
+use muster_controllers::expand::{
+    decide::Write,
+    drift::repaired,
+    flux_object::{FluxObject, SourceKind},
+};
+use serde_json::{Value, json};
+
+use super::situation::*;
+
+const DIGEST: &str = "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd";
+
+fn of(source: &Value, commit: &str) -> SyncRow {
+    let mut row = row(commit, 1);
+    row.source = Some(serde_json::from_value(json!({ "flux": source })).unwrap());
+    row
+}
+
+fn spec(row: &SyncRow) -> Value {
+    match derived(row).source {
+        FluxObject::Git(object) => json!(object.spec),
+        FluxObject::Oci(object) => json!(object.spec),
+    }
+}
+
+#[test]
+fn what_is_handed_through_stands_in_fluxs_object() {
+    let git = json!({"gitRepository": {
+        "url": "https://dev.azure.test/shop", "ref": {"tag": "v1"}, "provider": "azure",
+        "proxySecretRef": {"name": "proxy"}, "ignore": "*.md", "verify": {"mode": "HEAD", "secretRef": {"name": "keys"}},
+        "secretRef": {"name": "login", "distribute": true},
+    }});
+    let expect = json!({
+        "url": "https://dev.azure.test/shop", "ref": {"commit": NEW}, "provider": "azure", "interval": "24h", "timeout": "60s",
+        "proxySecretRef": {"name": "proxy"}, "ignore": "*.md", "verify": {"mode": "HEAD", "secretRef": {"name": "keys"}},
+        "secretRef": {"name": "login"},
+    });
+    assert_eq!(spec(&of(&git, NEW)), expect);
+    let oci = json!({"ociRepository": {
+        "url": "oci://registry.test/shop", "ref": {"tag": "v1"}, "provider": "aws",
+        "certSecretRef": {"name": "ca"}, "layerSelector": {"mediaType": "application/x", "operation": "extract"},
+        "verify": {"provider": "cosign", "matchOIDCIdentity": [{"issuer": "^https://i$", "subject": "^s$"}]},
+    }});
+    let mut expect = oci["ociRepository"].clone();
+    for (field, value) in [
+        ("ref", json!({"digest": format!("sha256:{DIGEST}")})),
+        ("interval", json!("24h")),
+        ("timeout", json!("60s")),
+    ] {
+        expect[field] = value;
+    }
+    assert_eq!(spec(&of(&oci, DIGEST)), expect);
+    let package: Package = serde_json::from_value(json!({"flux": {
+        "decryption": {"provider": "sops", "secretRef": {"name": "age"}}, "serviceAccountName": "shop",
+        "patches": [{"patch": "- op: remove\n  path: /spec", "target": {"kind": "Job"}}],
+        "images": [{"name": "shop", "newTag": "v2"}], "components": ["../tls"], "ignoreMissingComponents": true,
+        "commonMetadata": {"labels": {"team": "shop"}}, "namePrefix": "a-", "nameSuffix": "-b",
+    }}))
+    .unwrap();
+    let kustomization = json!(derived_with(&of(&oci, DIGEST), &package).kustomization.spec);
+    for (field, value) in json!(package.flux).as_object().unwrap() {
+        assert_eq!(&kustomization[field], value, "{field}");
+    }
+    assert_eq!(kustomization["sourceRef"]["kind"], "OCIRepository");
+}
+
+/// A name says the kind and all of the spec: two specs never share an object.
+#[test]
+fn each_spec_has_an_object_of_its_own_that_is_known_by_its_name() {
+    let plain = json!({"gitRepository": {"url": "https://git.example/web", "ref": {"tag": "v1"}}});
+    let mut ignoring = plain.clone();
+    ignoring["gitRepository"]["ignore"] = json!("*.md");
+    let names: Vec<String> = [of(&plain, NEW), of(&ignoring, NEW), of(&plain, OLD), row(NEW, 1)]
+        .iter()
+        .map(|row| {
+            let derived = derived(row);
+            let FluxObject::Git(object) = &derived.source else {
+                panic!("{derived:?}");
+            };
+            assert!(object.is_named_by_content(), "{object:?}");
+            object.name_any()
+        })
+        .collect();
+    let mut distinct = names.clone();
+    distinct.sort();
+    distinct.dedup();
+    assert_eq!(distinct.len(), names.len(), "{names:?}");
+    // The version that a tag is pinned to counts, not the tag.
+    let mut other = plain.clone();
+    other["gitRepository"]["ref"] = json!({"tag": "v2"});
+    assert_eq!(derived(&of(&other, NEW)).source, derived(&of(&plain, NEW)).source);
+}
+
+/// A patch that the module has no longer is taken out of the Kustomization; a default of the kind stays.
+#[test]
+fn what_is_not_handed_through_any_more_goes() {
+    let row = row(NEW, 1);
+    let before: Package =
+        serde_json::from_value(json!({"flux": {"namePrefix": "a-", "nameSuffix": "-b"}})).unwrap();
+    let mut live = live(&derived_with(&row, &before));
+    live.metadata.managed_fields = Some(vec![fields(
+        US,
+        json!({"f:spec": {"f:namePrefix": {}, "f:nameSuffix": {}, "f:path": {}}}),
+    )]);
+    live.spec.other.insert("defaulted".to_owned(), json!(true));
+    let after: Package = serde_json::from_value(json!({"flux": {"namePrefix": "c-"}})).unwrap();
+    let next = repaired(&live, &derived_with(&row, &after).kustomization).unwrap();
+    assert_eq!(
+        json!(next.spec.other),
+        json!({"namePrefix": "c-", "defaulted": true})
+    );
+}
+
+#[test]
+fn a_row_of_a_source_that_flux_reads_is_refused_where_muster_applies() {
+    for (flux, expect) in [(false, true), (true, false)] {
+        let own = muster_api::features::own(flux);
+        let needed = muster_api::features::needed(&of(
+            &json!({"gitRepository": {"url": "https://git.example/web", "ref": {"commit": NEW}}}),
+            NEW,
+        ));
+        assert_eq!(
+            needed.iter().any(|feature| !own.contains(*feature)),
+            expect,
+            "{flux}: {needed:?}"
+        );
+    }
+    let plan = check(
+        Case::carry(of(
+            &json!({"gitRepository": {"url": "https://git.example/web", "ref": {"commit": NEW}}}),
+            NEW,
+        )),
+        "[create source] Updating SourceNotReady",
+    );
+    let Some(Write::CreateSource(FluxObject::Git(source))) = plan.writes.first() else {
+        panic!("{plan:?}");
+    };
+    assert!(matches!(source.spec.reference, Some(_)), "{source:?}");
+}
