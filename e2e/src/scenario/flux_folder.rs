@@ -80,7 +80,12 @@ pub async fn helm_release_fails(ground: Ground) {
         bed.inside(cluster, APPS).create(kinds::SECRET, secret).await;
     }
     let version = release(&bed, &registry, 1, Quality::Good);
-    bed.create_module(kinds::MODULE, "web", &version).await;
+    let mut spec = bed.spec("web", &version);
+    // A HelmRelease is a custom resource: with Flux it counts once its Ready has stood for so long.
+    spec["sync"]["package"]["settle"] = json!("3s");
+    bed.fleet()
+        .create(kinds::MODULE, json!({"metadata": {"name": "web"}, "spec": spec}))
+        .await;
     let took = bed.until_ready_within(kinds::MODULE, "web", &version, HELM).await;
     println!("a HelmRelease over {} clusters: {took:?}", CLUSTERS.len());
     assert_eq!(bed.order(&workload("web"), &version), CLUSTERS);
