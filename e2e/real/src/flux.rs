@@ -69,9 +69,9 @@ pub(crate) fn start_helm(
 }
 
 /// Applies the definitions of a folder of the cache, and waits until they are served.
-fn define(plane: &Plane, cache: &Cache, processes: &mut Processes, place: &str) -> anyhow::Result<()> {
+fn define(plane: &Plane, cache: &Cache, processes: &mut Processes, files: &str) -> anyhow::Result<()> {
     let api = plane.api()?;
-    let definitions = cache.files(place)?;
+    let definitions = cache.files(files)?;
     let definitions = definitions
         .iter()
         .map(|file| api.apply_definition(file))
