@@ -85,6 +85,8 @@ promises! {
         hand { puts_nothing_astray, credentials_change }
         surprises { servers_restart, certificates, webhooks, suspended_by_hand, definitions_of_flux }
         rest { nothing_is_written, nothing_is_written_after_a_restart }
+        flux_sources { are_read, are_refused }
+        flux_folder { kustomized, helm_release_fails }
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Program {
 }
 
 /// All of them. Those that are needed first come first.
-pub const PROGRAMS: [Program; 11] = [
+pub const PROGRAMS: [Program; 13] = [
     program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
     program(
         "kube-apiserver",
@@ -57,6 +57,16 @@ pub const PROGRAMS: [Program; 11] = [
         "kustomize-controller",
         "flux-kwok",
         "github.com/fluxcd/kustomize-controller",
+    ),
+    program(
+        "helm-controller",
+        "flux-kwok",
+        "github.com/fluxcd/helm-controller",
+    ),
+    program(
+        "registry",
+        "flux-kwok",
+        "github.com/distribution/distribution/v3/cmd/registry",
     ),
     program("capi-core", "cluster-api", "sigs.k8s.io/cluster-api/core"),
     program(
@@ -96,7 +106,7 @@ struct Files {
     path: &'static str,
 }
 
-const FILES: [Files; 12] = [
+const FILES: [Files; 13] = [
     files(
         "flux",
         "flux-kwok",
@@ -107,6 +117,12 @@ const FILES: [Files; 12] = [
         "flux",
         "flux-kwok",
         "github.com/fluxcd/kustomize-controller",
+        "config/crd/bases",
+    ),
+    files(
+        "helm",
+        "flux-kwok",
+        "github.com/fluxcd/helm-controller",
         "config/crd/bases",
     ),
     files(

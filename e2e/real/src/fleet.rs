@@ -19,6 +19,7 @@ use crate::{
     pki::Authority,
     plane::{Certificate, Etcd, Plane, Ports, text},
     processes::{Launch, Processes},
+    registry::{self, Registry},
 };
 
 /// How long a process may take to be ready. An API server takes 3 s alone, and 7 s beside two others on two busy cores.
@@ -170,6 +171,23 @@ impl Fleet {
         let found = self.planes.iter().find(|found| found.name == plane);
         let plane = found.with_context(|| format!("there is no control plane {plane}"))?;
         flux::start(plane, &self.folder, &self.cache, &mut self.processes, gates)
+    }
+
+    /// Starts helm-controller in control planes where Flux runs, side by side with it.
+    pub fn start_helm(&mut self, planes: &[String]) -> anyhow::Result<()> {
+        self.cache.require(&[flux::HELM])?;
+        for name in planes {
+            let found = self.planes.iter().find(|found| found.name == *name);
+            let plane = found.with_context(|| format!("there is no control plane {name}"))?;
+            flux::start_helm(plane, &self.folder, &self.cache, &mut self.processes)?;
+        }
+        Ok(())
+    }
+
+    /// Starts a registry of OCI artifacts; it ends with the fleet.
+    pub fn start_registry(&mut self) -> anyhow::Result<Registry> {
+        self.cache.require(&[registry::PROGRAM])?;
+        Registry::start(&self.folder, &self.cache, &mut self.processes)
     }
 
     /// Installs Cluster API in a control plane, and starts its controllers with an infrastructure of machines that are played in memory.

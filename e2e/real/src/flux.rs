@@ -1,4 +1,4 @@
-//! Flux in a control plane: its definitions, source-controller and kustomize-controller.
+//! Flux in a control plane: its definitions, source-controller and kustomize-controller; helm-controller where a scenario asks for it.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -12,6 +12,8 @@ use crate::{
 
 /// What Flux consists of here.
 pub(crate) const PROGRAMS: [&str; 2] = ["source-controller", "kustomize-controller"];
+/// What carries out HelmReleases.
+pub(crate) const HELM: &str = "helm-controller";
 /// Its namespace.
 const NAMESPACE: &str = "flux-system";
 /// How long it may take to be ready; 2 s are usual.
@@ -30,7 +32,46 @@ pub(crate) fn start(
         &format!("/api/v1/namespaces/{NAMESPACE}"),
         format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n"),
     )?;
-    let definitions = cache.files("flux")?;
+    define(plane, cache, processes, "flux")?;
+    let [artifacts] = free_ports()?;
+    let storage = folder.join(format!("{}-artifacts", plane.name));
+    fs::create_dir_all(&storage)?;
+    let artifacts = format!("127.0.0.1:{artifacts}");
+    let sources = [
+        ("storage-path", text(&storage)),
+        ("storage-addr", artifacts.clone()),
+        ("storage-adv-addr", artifacts),
+    ];
+    let kustomizations = [
+        ("no-remote-bases", "true".to_owned()),
+        ("feature-gates", gates.to_owned()),
+    ];
+    let doors = [
+        launch(plane, folder, cache, processes, PROGRAMS[0], &sources)?,
+        launch(plane, folder, cache, processes, PROGRAMS[1], &kustomizations)?,
+    ];
+    for (program, door) in PROGRAMS.into_iter().zip(doors) {
+        processes.wait(&plane.process(program), READY, || door.is_there("/readyz"))?;
+    }
+    Ok(())
+}
+
+/// Starts helm-controller beside Flux, and waits until it is ready.
+pub(crate) fn start_helm(
+    plane: &Plane,
+    folder: &Path,
+    cache: &Cache,
+    processes: &mut Processes,
+) -> anyhow::Result<()> {
+    define(plane, cache, processes, "helm")?;
+    let door = launch(plane, folder, cache, processes, HELM, &[])?;
+    processes.wait(&plane.process(HELM), READY, || door.is_there("/readyz"))
+}
+
+/// Applies the definitions of a folder of the cache, and waits until they are served.
+fn define(plane: &Plane, cache: &Cache, processes: &mut Processes, files: &str) -> anyhow::Result<()> {
+    let api = plane.api()?;
+    let definitions = cache.files(files)?;
     let definitions = definitions
         .iter()
         .map(|file| api.apply_definition(file))
@@ -38,41 +79,33 @@ pub(crate) fn start(
     let apiserver = plane.process("apiserver");
     processes.wait(&apiserver, READY, || {
         definitions.iter().all(|path| api.has(path, "Established"))
-    })?;
-    let [artifacts, metrics, health, metrics_too, health_too] = free_ports()?;
-    let storage = folder.join(format!("{}-artifacts", plane.name));
-    fs::create_dir_all(&storage)?;
-    let artifacts = format!("127.0.0.1:{artifacts}");
+    })
+}
+
+/// Starts a controller of Flux; where it says whether it is ready.
+fn launch(
+    plane: &Plane,
+    folder: &Path,
+    cache: &Cache,
+    processes: &mut Processes,
+    program: &str,
+    own: &[(&str, String)],
+) -> anyhow::Result<Api> {
+    let [metrics, health] = free_ports()?;
     let common = [
         ("watch-all-namespaces", "true".to_owned()),
         ("enable-leader-election", "false".to_owned()),
         ("events-addr", String::new()),
-    ];
-    let sources = [
-        ("storage-path", text(&storage)),
-        ("storage-addr", artifacts.clone()),
-        ("storage-adv-addr", artifacts),
         ("metrics-addr", format!("127.0.0.1:{metrics}")),
         ("health-addr", format!("127.0.0.1:{health}")),
     ];
-    let kustomizations = [
-        ("no-remote-bases", "true".to_owned()),
-        ("feature-gates", gates.to_owned()),
-        ("metrics-addr", format!("127.0.0.1:{metrics_too}")),
-        ("health-addr", format!("127.0.0.1:{health_too}")),
+    let mut launch = plane.launch(cache, program, program, &[&common, own].concat());
+    let sigstore = folder.join(format!("{}-artifacts/sigstore", plane.name));
+    launch.environment = vec![
+        ("KUBECONFIG".to_owned(), text(&plane.config("flux"))),
+        ("RUNTIME_NAMESPACE".to_owned(), NAMESPACE.to_owned()),
+        ("TUF_ROOT".to_owned(), text(&sigstore)),
     ];
-    for (program, own) in [(PROGRAMS[0], sources.as_slice()), (PROGRAMS[1], &kustomizations)] {
-        let mut launch = plane.launch(cache, program, program, &[&common, own].concat());
-        launch.environment = vec![
-            ("KUBECONFIG".to_owned(), text(&plane.config("flux"))),
-            ("RUNTIME_NAMESPACE".to_owned(), NAMESPACE.to_owned()),
-            ("TUF_ROOT".to_owned(), text(&storage.join("sigstore"))),
-        ];
-        processes.start(&launch)?;
-    }
-    for (program, port) in PROGRAMS.into_iter().zip([health, health_too]) {
-        let door = Api::plain(&format!("http://127.0.0.1:{port}"))?;
-        processes.wait(&plane.process(program), READY, || door.is_there("/readyz"))?;
-    }
-    Ok(())
+    processes.start(&launch)?;
+    Api::plain(&format!("http://127.0.0.1:{health}"))
 }

@@ -19,6 +19,7 @@ mod meter;
 mod pki;
 mod plane;
 mod processes;
+mod registry;
 
 pub use self::{
     cache::{Built, Cache, PROGRAMS, Program},
@@ -26,4 +27,5 @@ pub use self::{
     meter::Meter,
     plane::{Certificate, Plane},
     processes::down,
+    registry::Registry,
 };

@@ -6,7 +6,7 @@ use muster_controllers::runtime::Clock;
 use muster_sync::source::{CommitId, Fault, MemorySource, Source, SourceError};
 use parking_lot::Mutex;
 
-use super::Ground;
+use super::{Ground, sources::Signer};
 use crate::{
     git_server::{Door, GitServer},
     repo::Repo,
@@ -98,6 +98,19 @@ impl Git {
             Host::Memory { source, head, .. } => {
                 source.tag(&self.url, tag, head.lock().as_ref().expect("a commit to tag"));
             }
+        }
+    }
+
+    /// `git tag --sign` of the last commit, on the wire only.
+    pub fn tag_signed(&self, signer: &Signer, tag: &str) {
+        signer.sign_tag(self.repo(), tag);
+    }
+
+    /// The repository, which is one on the wire only.
+    pub(super) fn repo(&self) -> &Repo {
+        match &self.host {
+            Host::Http { repo, .. } => repo,
+            Host::Memory { .. } => panic!("on paused time git is a map in memory"),
         }
     }
 

@@ -18,6 +18,7 @@ mod reasons;
 mod records;
 mod requests;
 mod server;
+mod sources;
 mod strangers;
 mod trouble;
 mod wait;
@@ -50,6 +51,7 @@ pub use self::{
     process::{muster, node_agent, open_log, print_logs},
     real::keep_uses,
     requests::Asked,
+    sources::{GitOverSsh, Registry, Signer},
     world::{Changes, World, differences, unlike},
 };
 use self::{clusters::Cluster, process::Process, server::Server};

@@ -90,6 +90,15 @@ pub mod kinds {
         "Kustomization",
         "kustomizations",
     );
+    /// Flux's OCIRepository.
+    pub const OCI_REPOSITORY: Kind = kind(
+        "source.toolkit.fluxcd.io",
+        "v1",
+        "OCIRepository",
+        "ocirepositories",
+    );
+    /// Flux's HelmRelease.
+    pub const HELM_RELEASE: Kind = kind("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases");
     /// Deployment.
     pub const DEPLOYMENT: Kind = kind("apps", "v1", "Deployment", "deployments");
     /// StatefulSet.

@@ -22,7 +22,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use muster_apiserver::ChangeKind;
-use muster_real::{Certificate, Fleet, Plan};
+use muster_real::{Certificate, Fleet, Plan, Registry};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -128,6 +128,17 @@ impl Planes {
     pub async fn add(&self, names: &[&str]) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         self.with(move |fleet| fleet.add(&names)).await;
+    }
+
+    /// Starts helm-controller in control planes where Flux runs.
+    pub async fn start_helm(&self, names: &[&str]) {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        self.with(move |fleet| fleet.start_helm(&names)).await;
+    }
+
+    /// Starts a registry of OCI artifacts.
+    pub async fn start_registry(&self) -> Registry {
+        self.with(Fleet::start_registry).await
     }
 
     /// A control plane that was added, or is added now.

@@ -14,6 +14,8 @@ pub mod crash_points;
 pub mod distribute;
 pub mod docs;
 pub mod figures;
+pub mod flux_folder;
+pub mod flux_sources;
 pub mod hand;
 pub mod identity;
 pub mod infra;
