@@ -15,6 +15,7 @@ pub mod distribute;
 pub mod docs;
 pub mod figures;
 pub mod flux_folder;
+pub mod flux_mode;
 pub mod flux_sources;
 pub mod hand;
 pub mod identity;
