@@ -24,5 +24,53 @@ pub fn check() -> anyhow::Result<Problems> {
             }
         }
     }
+    problems.extend(tests_of_sync()?);
+    Ok(problems)
+}
+
+/// Tests that the table of `docs/sync.md` names and that are nowhere: a function, `module::function` of a scenario, or a file of tests.
+fn tests_of_sync() -> anyhow::Result<Problems> {
+    const PAGE: &str = "docs/sync.md";
+    let page = tree::read(PAGE)?;
+    let table = page
+        .lines()
+        .skip_while(|line| !line.ends_with("| tests |"))
+        .skip(2);
+    let name = Regex::new(r"`([a-z0-9_:]+)`").context("the pattern of a test's name")?;
+    let files = tree::files()?;
+    let mut tests = String::new();
+    for file in files.iter().filter(|file| tree::is_of(file, "rs")) {
+        tests += &tree::read(file)?;
+    }
+    let is_there = |name: &str| {
+        let function = name.rsplit("::").next().unwrap_or(name);
+        tests.contains(&format!("fn {function}("))
+            || files.iter().any(|file| file.ends_with(&format!("/{name}.rs")))
+    };
+    let mut problems = Problems::new();
+    let rows: Vec<&str> = table.take_while(|line| line.starts_with('|')).collect();
+    for row in &rows {
+        let cell = row
+            .trim_end_matches([' ', '|'])
+            .rsplit('|')
+            .next()
+            .unwrap_or_default();
+        let names: Vec<&str> = name
+            .captures_iter(cell)
+            .filter_map(|found| Some(found.get(1)?.as_str()))
+            .collect();
+        if names.is_empty() {
+            problems.push(format!("{PAGE}: no test stands in {row}"));
+        }
+        problems.extend(
+            names
+                .iter()
+                .filter(|name| !is_there(name))
+                .map(|name| format!("{PAGE}: there is no test {name}")),
+        );
+    }
+    if rows.is_empty() {
+        problems.push(format!("{PAGE}: its table with tests is not found"));
+    }
     Ok(problems)
 }

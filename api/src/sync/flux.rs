@@ -70,7 +70,7 @@ pub struct FluxGitRepository {
     /// Which state of the repository: exactly one of tag and commit.
     #[serde(rename = "ref")]
     pub reference: FluxGitReference,
-    /// How Flux logs in: generic, azure or github, as GitRepository has it.
+    /// How Flux logs in: generic, aws, azure or github, as GitRepository has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub provider: Option<String>,
@@ -117,12 +117,17 @@ pub struct FluxGitReference {
 /// By whom a git version must be signed, as Flux has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct FluxGitVerify {
     /// What must be signed.
     #[serde(default)]
     pub mode: FluxGitVerifyMode,
     /// A Secret with the public keys that are trusted, beside the Module; in each cluster too, where HEAD is verified.
     pub secret_ref: LocalReference,
+    /// Every other field, by its name: refused.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub other: BTreeMap<String, Value>,
 }
 
 /// What of a git version must be signed.
@@ -219,6 +224,7 @@ pub struct FluxOciReference {
 /// By whom an OCI artifact must be signed, as Flux has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct FluxOciVerify {
     /// What verifies: cosign or notation.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
@@ -230,6 +236,10 @@ pub struct FluxOciVerify {
     #[serde(default, rename = "matchOIDCIdentity", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_VALUES), extend("x-kubernetes-list-type" = "atomic"))]
     pub match_oidc_identity: Vec<FluxOidcIdentity>,
+    /// Every other field, by its name: refused.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub other: BTreeMap<String, Value>,
 }
 
 /// An identity, by regular expressions.
@@ -247,6 +257,7 @@ pub struct FluxOidcIdentity {
 /// Which layer of an artifact is read, as Flux has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct FluxLayerSelector {
     /// The media type of the layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -256,7 +267,37 @@ pub struct FluxLayerSelector {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
     pub operation: Option<String>,
+    /// Every other field, by its name: refused.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub other: BTreeMap<String, Value>,
 }
+
+/// What the `spec` of a source says by which its object is named.
+pub const SOURCE_FIELDS: &[&str] = &[
+    "url",
+    "ref",
+    "provider",
+    "secretRef",
+    "proxySecretRef",
+    "certSecretRef",
+    "verify",
+    "layerSelector",
+    "ignore",
+];
+
+/// What [`FluxPackage`] says in the `spec` of a Kustomization.
+pub const PACKAGE_FIELDS: &[&str] = &[
+    "decryption",
+    "patches",
+    "images",
+    "components",
+    "ignoreMissingComponents",
+    "commonMetadata",
+    "namePrefix",
+    "nameSuffix",
+    "serviceAccountName",
+];
 
 /// How the digests of OCI artifacts begin.
 const SHA256: &str = "sha256:";
@@ -359,6 +400,10 @@ impl FluxSource {
         if let Some(secret) = spec.get_mut("secretRef").and_then(Value::as_object_mut) {
             secret.remove("distribute");
         }
+        if let Self::OciRepository(_) = self {
+            // What the kind fills in is said, so that the object is as it was written.
+            spec.entry("provider").or_insert_with(|| Value::from("generic"));
+        }
         if let Some(pinned) = pinned {
             let reference = match self {
                 Self::GitRepository(_) => serde_json::json!({ "commit": pinned }),
@@ -427,6 +472,7 @@ impl FluxPackage {
 /// How encrypted files are decrypted, as Flux has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct FluxDecryption {
     /// By what they are encrypted: sops.
     #[schemars(length(min = 1, max = schema::MAX_LABEL))]
@@ -438,6 +484,10 @@ pub struct FluxDecryption {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = schema::MAX_NAME))]
     pub service_account_name: Option<String>,
+    /// Every other field, by its name: refused.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub other: BTreeMap<String, Value>,
 }
 
 /// A patch, as Flux has it.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use self::flux::{
     FluxCommonMetadata, FluxDecryption, FluxGitReference, FluxGitRepository, FluxGitVerify,
     FluxGitVerifyMode, FluxImage, FluxLayerSelector, FluxOciReference, FluxOciRepository, FluxOciVerify,
-    FluxOidcIdentity, FluxPackage, FluxPatch, FluxPatchTarget, FluxSource,
+    FluxOidcIdentity, FluxPackage, FluxPatch, FluxPatchTarget, FluxSource, PACKAGE_FIELDS, SOURCE_FIELDS,
 };
 use crate::{duration::Duration, schema};
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Found, InsecureSources, Problem, UrlError, VersionError, git, names};
 use crate::{
     schema,
-    sync::{FluxGitRepository, FluxOciRepository, FluxPackage, FluxSource, GitVersion},
+    sync::{FluxGitRepository, FluxOciRepository, FluxPackage, FluxSource, Package, Source},
 };
 
 /// Why a field of Flux is not handed through.
@@ -44,16 +44,23 @@ pub enum FluxError {
     /// A tag is verified where there is none.
     #[error("mode {0} needs ref.tag: a commit has no tag; write mode: HEAD")]
     VerifyTag(&'static str),
-    /// A plan that Flux does not carry out.
-    #[error("a plan is carried out by the built-in sync only, and flux by Flux only: remove plan or flux")]
-    Plan,
+    /// What Flux does not carry out.
+    #[error(
+        "{0} is carried out by the built-in sync only, and source.flux and package.flux by Flux only: remove one of them"
+    )]
+    BuiltIn(&'static str),
+    /// Another way to encrypt.
+    #[error("provider {0:?} is not known to Flux: write sops")]
+    Decryption(String),
 }
 
+/// By what Flux knows files to be encrypted.
+const SOPS: &str = "sops";
 const NO_STATE: &str = "it names no exact state: write tag or commit";
 const NO_ARTIFACT: &str = "it names no exact artifact: write tag or digest";
 const OF_A_SOURCE: &str =
-    "muster reads a source when a version is pinned, and says so by package.interval and rollouts";
-const PAUSE: &str = "pause the module instead: kubectl annotate module NAME fleet.muster.dev/paused=true";
+    "muster sets it; a tag is resolved again each package.interval, to report that it moved";
+const PAUSE: &str = "pause the module instead: muster rollout pause";
 const BY_MUSTER: &str = "muster sets it for each cluster";
 
 const REFERENCE: &[(&str, &str)] = &[("branch", NO_STATE), ("semver", NO_STATE), ("name", NO_STATE)];
@@ -67,6 +74,18 @@ const SOURCE: &[(&str, &str)] = &[
     ("timeout", OF_A_SOURCE),
     ("suspend", PAUSE),
     ("insecure", "a registry is read over https"),
+    (
+        "recurseSubmodules",
+        "the repositories of submodules are neither pinned nor verified",
+    ),
+    (
+        "sparseCheckout",
+        "package.path says which folder is applied; ignore leaves files out",
+    ),
+    (
+        "serviceAccountName",
+        "write provider for a cloud's identity, or secretRef",
+    ),
 ];
 const GIT_KNOWN: &str = "url, ref, provider, secretRef, proxySecretRef, verify, ignore";
 const OCI_KNOWN: &str =
@@ -91,10 +110,53 @@ const PACKAGE: &[(&str, &str)] = &[
     ("targetNamespace", "write package.targetNamespace"),
     ("healthChecks", "write package.healthChecks"),
     ("healthCheckExprs", "write package.healthExpressions"),
+    ("ignore", "write ignore of the source"),
+    ("buildMetadata", "write commonMetadata"),
 ];
 const PACKAGE_KNOWN: &str = "decryption, patches, images, components, ignoreMissingComponents, commonMetadata, namePrefix, nameSuffix, serviceAccountName";
 
+/// What is wrong with a row that a writer other than muster's modules has made, as far as Flux is concerned.
+pub fn row(source: &Source, package: &Package) -> Vec<super::Invalid> {
+    let mut found = Found::default();
+    found.flux(
+        source,
+        package,
+        "source.flux",
+        "package",
+        InsecureSources::Allowed,
+    );
+    found.0
+}
+
 impl Found {
+    /// Of a source that Flux reads, and of what Flux does besides.
+    pub(super) fn flux(
+        &mut self,
+        source: &Source,
+        package: &Package,
+        source_field: &str,
+        package_field: &str,
+        insecure: InsecureSources,
+    ) {
+        if let Source::Flux(flux) = source {
+            self.flux_source(source_field, flux, insecure);
+        }
+        if let Some(flux) = &package.flux {
+            self.flux_package(&format!("{package_field}.flux"), flux);
+        }
+        if source.flux().is_none() && package.flux.is_none() {
+            return;
+        }
+        let built_in = [
+            ("plan", package.plan.is_some()),
+            ("assume", package.assume.is_some()),
+        ];
+        for (field, _) in built_in.into_iter().filter(|(_, is_set)| *is_set) {
+            let problem = FluxError::BuiltIn(field);
+            self.check(format!("{package_field}.{field}"), Err::<(), _>(problem));
+        }
+    }
+
     pub(super) fn flux_source(&mut self, field: &str, source: &FluxSource, insecure: InsecureSources) {
         match source {
             FluxSource::GitRepository(git) => self.flux_git(&format!("{field}.gitRepository"), git, insecure),
@@ -104,10 +166,7 @@ impl Found {
 
     fn flux_git(&mut self, field: &str, source: &FluxGitRepository, insecure: InsecureSources) {
         self.check(format!("{field}.url"), git::url(&source.url, insecure));
-        let version = GitVersion {
-            tag: source.reference.tag.clone(),
-            commit: source.reference.commit.clone(),
-        };
+        let version = FluxSource::GitRepository(source.clone()).version();
         self.refused(
             &format!("{field}.ref"),
             &source.reference.other,
@@ -131,6 +190,9 @@ impl Found {
         self.flux_secrets(field, &secrets);
         if source.secret_ref.is_none() && git::needs_secret(&source.url) {
             self.check(format!("{field}.secretRef"), Err::<(), _>(UrlError::NoSecret));
+        }
+        if let Some(verify) = &source.verify {
+            self.refused(&format!("{field}.verify"), &verify.other, &[], "mode, secretRef");
         }
         let verify = source.verify.as_ref().map(|verify| verify.mode);
         if let Some(mode) = verify.filter(|mode| mode.verifies_tag() && source.reference.tag.is_none()) {
@@ -171,12 +233,25 @@ impl Found {
             field,
             &[("verify.secretRef", of_verify.map(|secret| &secret.name))],
         );
+        if let Some(verify) = &source.verify {
+            let known = "provider, secretRef, matchOIDCIdentity";
+            self.refused(&format!("{field}.verify"), &verify.other, &[], known);
+        }
+        if let Some(layer) = &source.layer_selector {
+            self.refused(
+                &format!("{field}.layerSelector"),
+                &layer.other,
+                &[],
+                "mediaType, operation",
+            );
+        }
         self.refused(field, &source.other, SOURCE, OCI_KNOWN);
     }
 
-    pub(super) fn flux_package(&mut self, field: &str, package: &FluxPackage, has_plan: bool) {
+    pub(super) fn flux_package(&mut self, field: &str, package: &FluxPackage) {
         self.refused(field, &package.other, PACKAGE, PACKAGE_KNOWN);
         for (index, component) in package.components.iter().enumerate() {
+            // Folders beside that of the package, such as ../components.
             let up = component.trim_start_matches("../");
             self.check(format!("{field}.components[{index}]"), git::path(up));
         }
@@ -186,15 +261,33 @@ impl Found {
             .and_then(|decryption| decryption.secret_ref.as_ref())
             .map(|secret| &secret.name);
         self.flux_secrets(field, &[("decryption.secretRef", of_decryption)]);
+        if let Some(decryption) = &package.decryption {
+            let of_decryption = format!("{field}.decryption");
+            self.refused(
+                &of_decryption,
+                &decryption.other,
+                &[],
+                "provider, secretRef, serviceAccountName",
+            );
+            if decryption.provider != SOPS {
+                let problem =
+                    FluxError::Decryption(decryption.provider.chars().take(schema::MAX_LABEL).collect());
+                self.check(format!("{of_decryption}.provider"), Err::<(), _>(problem));
+            }
+            if let Some(account) = &decryption.service_account_name {
+                self.name(
+                    format!("{of_decryption}.serviceAccountName"),
+                    account,
+                    names::dns_subdomain,
+                );
+            }
+        }
         if let Some(account) = &package.service_account_name {
             self.name(
                 format!("{field}.serviceAccountName"),
                 account,
                 names::dns_subdomain,
             );
-        }
-        if has_plan {
-            self.check(field, Err::<(), _>(FluxError::Plan));
         }
     }
 
@@ -235,16 +328,16 @@ fn oci_url(text: &str) -> Result<(), FluxError> {
     let wrong = || FluxError::OciUrl(text.chars().take(schema::MAX_NAME).collect());
     let rest = text.strip_prefix("oci://").ok_or_else(wrong)?;
     let (host, path) = rest.split_once('/').ok_or_else(wrong)?;
-    let host_name = host.split_once(':').map_or(host, |(name, _)| name);
-    let is_host = !host_name.is_empty()
-        && host
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':'));
-    let is_path = !path.is_empty()
-        && path.bytes().all(|byte| {
-            byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'_' | b'/')
-        });
-    if is_host && is_path && text.len() <= schema::MAX_URL {
+    let (name, port) = host.split_once(':').unwrap_or((host, "443"));
+    let host_char = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+    let is_host =
+        !name.is_empty() && name.bytes().all(host_char) && port.parse::<u16>().is_ok_and(|port| port > 0);
+    let path_char =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'_');
+    let is_part = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_alphanumeric()) && part.bytes().all(path_char)
+    };
+    if is_host && path.split('/').all(is_part) && text.len() <= schema::MAX_URL {
         Ok(())
     } else {
         Err(wrong())

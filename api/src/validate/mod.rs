@@ -57,7 +57,7 @@ pub enum Problem {
     Binding(#[from] BindingError),
     /// More than an assemblage takes.
     #[error(
-        "it has {0} bytes as JSON, and a row of an assemblage has at most {MAX_ROW}: move what package.flux says into files of the source"
+        "it has {0} bytes as JSON, and a row of an assemblage has at most {MAX_ROW}: make its bindings and substitutions smaller, or move what package.flux says into files of the source"
     )]
     RowTooLarge(usize),
     /// A field of Flux.
@@ -133,11 +133,18 @@ pub fn module(name: &str, spec: &ModuleSpec, insecure: InsecureSources) -> Vec<I
     let mut found = Found::default();
     found.name("metadata.name", name, names::dns_label);
     found.selector("spec.selector", spec.selector.as_ref());
-    match &spec.sync.source {
-        Source::Git(git) => found.source("spec.sync.source.git", git, insecure),
-        Source::Flux(flux) => found.flux_source("spec.sync.source.flux", flux, insecure),
+    if let Source::Git(git) = &spec.sync.source {
+        found.source("spec.sync.source.git", git, insecure);
     }
-    found.package("spec.sync.package", &spec.sync.package);
+    let (source, package) = (&spec.sync.source, &spec.sync.package);
+    found.package("spec.sync.package", package);
+    found.flux(
+        source,
+        package,
+        "spec.sync.source.flux",
+        "spec.sync.package",
+        insecure,
+    );
     // Each row has all of it, and more.
     let size = serde_json::to_vec(&spec.sync).map_or(0, |bytes| bytes.len());
     if size > MAX_ROW {
@@ -260,9 +267,6 @@ impl Found {
         {
             let problem = Problem::Settle { settle, timeout };
             self.check(format!("{field}.settle"), Err::<(), _>(problem));
-        }
-        if let Some(flux) = &package.flux {
-            self.flux_package(&format!("{field}.flux"), flux, package.plan.is_some());
         }
         self.check(
             format!("{field}.healthExpressions"),

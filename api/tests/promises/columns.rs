@@ -50,7 +50,12 @@ fn paths_exist() {
             .iter()
             .flatten()
         {
-            let path = column.json_path.split('[').next().unwrap().trim_end_matches(".*");
+            let path = column
+                .json_path
+                .split('[')
+                .next()
+                .unwrap()
+                .trim_end_matches(['.', '*']);
             if path.starts_with(".metadata") {
                 continue;
             }

@@ -210,7 +210,15 @@ fn walk(schema: &Value, path: &str, problems: &mut Vec<String>) {
         _ => {}
     }
     // What Flux has besides is kept, to be refused by its name; the size of a module's row bounds it.
-    let of_flux = [".flux", ".gitRepository", ".ociRepository", ".ref"];
+    let of_flux = [
+        ".flux",
+        ".gitRepository",
+        ".ociRepository",
+        ".ref",
+        ".verify",
+        ".layerSelector",
+        ".decryption",
+    ];
     let refused_by_name = of_flux.iter().any(|end| path.ends_with(end));
     if has("x-kubernetes-preserve-unknown-fields") && !refused_by_name || has("nullable") {
         problems.push(format!("{path}: takes anything, or null"));

@@ -9,6 +9,7 @@ use muster_api::{
     validate::names::{dns_label, dns_subdomain},
 };
 use proptest::prelude::*;
+use serde_json::json;
 
 const COMMIT: &str = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567";
 
@@ -46,6 +47,28 @@ fn a_proxy_is_a_part_of_a_sources_name() {
         named(Some("a"), Some("b")),
     ];
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
+}
+
+/// Golden: a change of these would make every source anew, and pin every version of a source that Flux reads again.
+#[test]
+fn golden_vectors_of_sources_that_flux_reads() {
+    let source =
+        |fields: serde_json::Value| -> Source { serde_json::from_value(json!({ "flux": fields })).unwrap() };
+    let git = source(json!({"gitRepository": {
+        "url": "https://git.example/fleet", "ref": {"tag": "v1"}, "secretRef": {"name": "git", "distribute": true},
+        "verify": {"mode": "HEAD", "secretRef": {"name": "keys"}},
+    }}));
+    let oci = source(json!({"ociRepository": {
+        "url": "oci://registry.example/fleet", "ref": {"tag": "v1"}, "verify": {"provider": "cosign"},
+    }}));
+    let lines = [
+        names::source_of(&git, COMMIT),
+        names::source_of(&oci, &"d".repeat(64)),
+        names::module_source(ModuleKind::Module, "fleet", "app"),
+        git.flux().unwrap().request().to_string(),
+        oci.flux().unwrap().request().to_string(),
+    ];
+    insta::assert_snapshot!(lines.join("\n"));
 }
 
 /// Golden: these names are in clusters; a change of them would make everything anew.

@@ -319,3 +319,194 @@ fn commits_are_whole_object_names() {
     let version = serde_json::from_value(json!({ "commit": hex(40) })).unwrap();
     assert_eq!(git::version(&version), Ok(Version::Commit(&hex(40))));
 }
+
+/// What stands in `spec.sync` beside a source that Flux reads, and what is said of it.
+fn of_flux(pointer: &str, value: Value) -> String {
+    let mut spec = json!({
+        "sync": {
+            "source": {"flux": {
+                "ociRepository": {"url": "oci://registry.example/fleet", "ref": {"tag": "v1"}},
+            }},
+            "package": {"flux": {}},
+        },
+        "rollout": {"deadlines": {}},
+    });
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    spec.pointer_mut(parent).unwrap()[key] = value;
+    said(&serde_json::from_value(spec).unwrap())
+}
+
+#[test]
+fn what_is_handed_through_to_flux_is_an_exact_state_and_nothing_else() {
+    const OCI: &str = "/sync/source/flux/ociRepository";
+    let git = |fields: Value| json!({ "gitRepository": fields });
+    let digest = format!("sha256:{}", "d".repeat(64));
+    for (pointer, value, expect) in [
+        (format!("{OCI}/ref"), json!({"tag": "v1"}), ""),
+        (format!("{OCI}/ref"), json!({ "digest": digest }), ""),
+        (
+            format!("{OCI}/ref"),
+            json!({"digest": "sha256:dd"}),
+            "ociRepository.ref: \"sha256:dd\" is not a digest",
+        ),
+        (
+            format!("{OCI}/ref"),
+            json!({"tag": "a/b"}),
+            "is not the tag of an OCI artifact",
+        ),
+        (
+            format!("{OCI}/ref"),
+            json!({}),
+            "set exactly one of tag and digest",
+        ),
+        (
+            format!("{OCI}/ref"),
+            json!({"semver": "1.x"}),
+            "ref.semver: semver is not handed through to Flux: it names no exact artifact",
+        ),
+        (
+            format!("{OCI}/url"),
+            json!("https://registry.example/fleet"),
+            "write oci://host/path",
+        ),
+        (
+            format!("{OCI}/url"),
+            json!("oci://registry.example/fleet:v1"),
+            "write oci://host/path",
+        ),
+        (
+            format!("{OCI}/url"),
+            json!("oci://registry.example:/fleet"),
+            "write oci://host/path",
+        ),
+        (
+            format!("{OCI}/url"),
+            json!("oci://registry.example/../fleet"),
+            "write oci://host/path",
+        ),
+        (
+            format!("{OCI}/url"),
+            json!("oci://user:pw@registry.example/fleet"),
+            "write oci://host/path",
+        ),
+        (
+            format!("{OCI}/url"),
+            json!("oci://registry.example:5000/fleet"),
+            "",
+        ),
+        (
+            format!("{OCI}/insecure"),
+            json!(true),
+            "insecure is not handed through to Flux: a registry is read over https",
+        ),
+        (
+            format!("{OCI}/verify"),
+            json!({"provider": "cosign", "trustedRootSecretRef": {"name": "x"}}),
+            "verify.trustedRootSecretRef",
+        ),
+        (
+            format!("{OCI}/layerSelector"),
+            json!({"mediaType": "a/b", "index": 1}),
+            "layerSelector.index",
+        ),
+        (
+            format!("{OCI}/secretRef"),
+            json!({"name": "A_b"}),
+            "secretRef.name",
+        ),
+        (
+            "/sync/source/flux".into(),
+            git(json!({"url": "https://git.example/r", "ref": {"commit": "abc"}})),
+            "gitRepository.ref",
+        ),
+        (
+            "/sync/source/flux".into(),
+            git(json!({"url": "ssh://git@git.example/r", "ref": {"tag": "v1"}})),
+            "ssh needs a Secret",
+        ),
+        (
+            "/sync/source/flux".into(),
+            git(json!({"url": "https://git.example/r", "ref": {"tag": "v1"}, "include": []})),
+            "include is not handed through",
+        ),
+        (
+            "/sync/source/flux".into(),
+            git(
+                json!({"url": "https://git.example/r", "ref": {"commit": "a".repeat(40)}, "verify": {"mode": "TagAndHEAD", "secretRef": {"name": "k"}}}),
+            ),
+            "mode TagAndHEAD needs ref.tag",
+        ),
+        (
+            "/sync/package/plan".into(),
+            json!({"file": "plan.yaml"}),
+            "package.plan: plan is carried out by the built-in sync only",
+        ),
+        (
+            "/sync/package/assume".into(),
+            json!("Never"),
+            "package.assume: assume is carried out by the built-in sync only",
+        ),
+        (
+            "/sync/package/flux/kubeConfig".into(),
+            json!({}),
+            "kubeConfig is not handed through to Flux: muster sets it",
+        ),
+        (
+            "/sync/package/flux/postBuild".into(),
+            json!({}),
+            "write package.substitute",
+        ),
+        (
+            "/sync/package/flux/whatever".into(),
+            json!(1),
+            "what is: decryption, patches",
+        ),
+        (
+            "/sync/package/flux/components".into(),
+            json!(["../tls", "a/b"]),
+            "",
+        ),
+        (
+            "/sync/package/flux/components".into(),
+            json!(["/etc"]),
+            "components[0]: path \"/etc\" is absolute",
+        ),
+        (
+            "/sync/package/flux/decryption".into(),
+            json!({"provider": "age"}),
+            "write sops",
+        ),
+        (
+            "/sync/package/flux/decryption".into(),
+            json!({"provider": "sops", "serviceAccountName": "A b"}),
+            "decryption.serviceAccountName",
+        ),
+        (
+            "/sync/package/flux/patches".into(),
+            json!([{"patch": "x".repeat(33_000)}]),
+            "spec.sync: it has",
+        ),
+    ] {
+        let found = of_flux(&pointer, value.clone());
+        let good = if expect.is_empty() {
+            found.is_empty()
+        } else {
+            found.contains(expect)
+        };
+        assert!(good, "{pointer} {value}: {found:?}, not {expect:?}");
+    }
+}
+
+#[test]
+fn a_source_is_of_one_kind() {
+    for source in [
+        json!({}),
+        json!({"git": {"url": "https://a", "version": {"tag": "v1"}}, "flux": {"gitRepository": {"url": "https://a", "ref": {"tag": "v1"}}}}),
+        json!({"flux": {}}),
+    ] {
+        let error = serde_json::from_value::<Source>(source.clone())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("set exactly one of"), "{source}: {error}");
+    }
+}

@@ -15,7 +15,7 @@ use muster_api::{
     Assemblage,
     cluster::kubeconfig_secret,
     conditions::{READY, find},
-    kind,
+    features, kind,
     labels::{KUBECONFIG_KEY, SYSTEM_NAMESPACE},
     names,
 };
@@ -67,14 +67,7 @@ pub async fn look(client: &Client, namespace: &str, name: &str) -> anyhow::Resul
     findings.extend(kinds(&there, name, &version).await);
     findings.push(rights(&there).await);
     findings.push(assemblage(&there, name).await);
-    match flux::read(&there).await {
-        Ok(flux) => findings.extend(flux.iter().map(|flux| flux::judge(Code::DeepRemoteBases, flux))),
-        Err(error) => findings.push(Finding::unknown(
-            Code::DeepRemoteBases,
-            "how Flux runs there",
-            &explain(&error),
-        )),
-    }
+    findings.extend(remote_bases(&there).await);
     Ok(findings)
 }
 
@@ -304,5 +297,34 @@ async fn assemblage(there: &Client, name: &str) -> Finding {
     match all.len() {
         0 => Finding::ok(Code::DeepAssemblage, "nothing is assigned to it"),
         _ => Finding::ok(Code::DeepAssemblage, "the agent has seen what is assigned"),
+    }
+}
+
+/// Whether Flux keeps to what is pinned, where the agent says that Flux applies.
+async fn remote_bases(there: &Client) -> Vec<Finding> {
+    let assemblages: Api<Assemblage> = Api::namespaced(there.clone(), SYSTEM_NAMESPACE);
+    let one = ListParams::default().limit(1);
+    let listed = call_within(DEADLINE, "listing assemblages", assemblages.list(&one)).await;
+    let agent = |assemblage: &Assemblage| assemblage.status.as_ref()?.agent.clone();
+    // What keeps assemblages from being listed is a finding of its own.
+    let by_flux = listed.is_ok_and(|list| {
+        list.items
+            .iter()
+            .filter_map(agent)
+            .any(|agent| agent.sync == features::FLUX)
+    });
+    if !by_flux {
+        return Vec::new();
+    }
+    match flux::read(there).await {
+        Ok(flux) => flux
+            .iter()
+            .map(|flux| flux::judge(Code::DeepRemoteBases, flux))
+            .collect(),
+        Err(error) => vec![Finding::unknown(
+            Code::DeepRemoteBases,
+            "how Flux runs there",
+            &explain(&error),
+        )],
     }
 }

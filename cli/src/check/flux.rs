@@ -1,5 +1,5 @@
-//! Whether Flux, where it applies, keeps to the state that is pinned: a `kustomization.yaml` may name other repositories unless its
-//! controller is told not to read them.
+//! Whether Flux, where it applies, keeps to the state that is pinned: a `kustomization.yaml` may name other repositories unless
+//! kustomize-controller runs with a flag against that.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Client, ResourceExt, api::ListParams};
@@ -9,26 +9,27 @@ use muster_controllers::runtime::{Api, CallError, call_within};
 use super::{code::Code, finding::Finding};
 use crate::{apply::DEADLINE, install::arguments};
 
-/// What applies, of Flux.
+/// What applies, of Flux; shards have names that begin so.
 const CONTROLLER: &str = "kustomize-controller";
 /// The flag that keeps it to its source.
 const FLAG: &str = "--no-remote-bases";
 
-/// The Deployment that applies, if Flux is there. Without the right to list Deployments it is not known.
-pub async fn read(client: &Client) -> Result<Option<Deployment>, CallError> {
+/// The Deployments that apply; none without Flux, and none without the right to list Deployments.
+pub async fn read(client: &Client) -> Result<Vec<Deployment>, CallError> {
     let of_flux = ListParams::default().labels(&format!("{}=flux", label::APP_PART_OF));
     let everywhere: Api<Deployment> = Api::all(client.clone());
     match call_within(DEADLINE, "listing Deployments of Flux", everywhere.list(&of_flux)).await {
-        Ok(list) => Ok(list
-            .items
-            .into_iter()
-            .find(|object| object.name_any() == CONTROLLER)),
-        Err(error) if error.code() == Some(403) => Ok(None),
+        Ok(list) => {
+            let mut all = list.items;
+            all.retain(|object| object.name_any().starts_with(CONTROLLER));
+            Ok(all)
+        }
+        Err(error) if error.code() == Some(403) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
 
-/// What is said of it, under the code of the place that it is in.
+/// Its finding, by the code for the management cluster or for another one.
 pub fn judge(code: Code, deployment: &Deployment) -> Finding {
     let object = format!(
         "{}/{}",

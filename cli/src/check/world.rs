@@ -51,7 +51,7 @@ pub struct World {
     /// The Deployments of controllers.
     pub deployments: Read<Vec<Deployment>>,
     /// What applies of Flux, if it is there.
-    pub flux: Read<Option<Deployment>>,
+    pub flux: Read<Vec<Deployment>>,
     /// The controller's Lease.
     pub lease: Read<Option<Lease>>,
     /// What the controller's account lacks; none if no controller is deployed.

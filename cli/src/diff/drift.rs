@@ -15,6 +15,7 @@ use muster_api::{
     labels::SYSTEM_NAMESPACE,
     module::ModuleKind,
     names,
+    sync::{PACKAGE_FIELDS, SOURCE_FIELDS},
 };
 use muster_controllers::{expand::flux_object::SourceKind, runtime::Api};
 use muster_dashboard::{ModuleView, Shape, insecure_scheme, listed, shell_word};
@@ -181,7 +182,8 @@ async fn assigned(
         .with_context(|| format!("reading Kustomization {at}/{name}"))?
         .with_context(|| format!("there is no Kustomization {at}/{name} yet"))?;
     let source = &kustomization.spec.source_ref;
-    if source.kind != GitRepository::KIND || !kustomization.spec.other.is_empty() {
+    let is_made_by_flux = |field: &String| PACKAGE_FIELDS.contains(&field.as_str());
+    if source.kind != GitRepository::KIND || kustomization.spec.other.keys().any(is_made_by_flux) {
         bail!("objects unknown: {RENDERED_BY_FLUX}");
     }
     let source = &source.name;
@@ -191,6 +193,13 @@ async fn assigned(
         .await
         .with_context(|| format!("reading GitRepository {at}/{source}"))?
         .spec;
+    let is_read_by_flux = |field: &String| SOURCE_FIELDS.contains(&field.as_str());
+    if repository.verify.is_some()
+        || repository.ignore.is_some()
+        || repository.other.keys().any(is_read_by_flux)
+    {
+        bail!("objects unknown: {RENDERED_BY_FLUX}");
+    }
     let commit = repository.reference.and_then(|reference| reference.commit);
     Ok(Assigned {
         origin: Origin {

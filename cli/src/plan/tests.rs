@@ -1067,6 +1067,36 @@ fn what_changes_in_objects_is_told_once_and_nothing_of_secrets() {
     );
 }
 
+#[test]
+fn what_flux_renders_is_said_to_be_unknown() {
+    const URL: &str = "https://git.test/fleet.git";
+    let folder = tempfile::tempdir().unwrap();
+    let repository = git2::Repository::init(folder.path()).unwrap();
+    let release =
+        "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: apps}\n";
+    std::fs::write(folder.path().join("all.yaml"), release).unwrap();
+    commit(&repository);
+    let id = repository.head().unwrap().target().unwrap().to_string();
+    let clones = BTreeMap::from([(URL.to_owned(), folder.path().to_owned())]);
+    let unknown = |source: Value, package: Value| {
+        let row = json!({"name": "web", "commit": id, "source": source, "package": package});
+        let row: SyncRow = serde_json::from_value(row).unwrap();
+        let difference = Builder::new(&clones).difference([("eu-1", None, &row)].into_iter());
+        (difference.changes.len(), difference.unknown)
+    };
+    let git = json!({"git": {"url": URL, "version": {"commit": id}}});
+    let by_flux = json!({"flux": {"gitRepository": {"url": URL, "ref": {"commit": id}}}});
+    let rendered = ["rendered by Flux in the cluster".to_owned()];
+    assert_eq!(unknown(by_flux, json!({})), (0, rendered.to_vec()));
+    assert_eq!(
+        unknown(git.clone(), json!({"flux": {"namePrefix": "a-"}})),
+        (0, rendered.to_vec())
+    );
+    let of_release =
+        "those of HelmRelease.helm.toolkit.fluxcd.io apps/web are rendered by Flux in the cluster";
+    assert_eq!(unknown(git, json!({})), (1, vec![of_release.to_owned()]));
+}
+
 fn commit(repository: &git2::Repository) {
     let mut index = repository.index().unwrap();
     index.add_all(["."], git2::IndexAddOption::DEFAULT, None).unwrap();

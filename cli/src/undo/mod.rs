@@ -526,7 +526,7 @@ mod tests {
         check(
             &[("web.yaml", &filled)],
             2,
-            "web.yaml:9: Module web has no spec.sync.source.git.version with one tag or commit",
+            "web.yaml:9: Module web has no version in spec.sync.source with one tag, commit or digest",
         );
         let aliased = FILE
             .replace("name: web   # ours", "name: web\n  labels: {v: &v v3}")

@@ -343,7 +343,7 @@ fn kustomization_step<'a>(scope: &Scope, view: &'a View<'_>, derived: &Derived) 
         Live::AsDerived(row) => settled(view, row, derived),
         Live::Differs(row, live) => match (
             untouchable(scope, view.row, live),
-            drift::repaired(live, &derived.kustomization),
+            drift::repaired(live, &derived.kustomization, &scope.manager),
         ) {
             (Some(state), _) => Step::Blocked(Box::new(state)),
             // Also while it is being deleted: its deletionPolicy decides what becomes of what it installed.

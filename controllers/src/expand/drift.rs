@@ -9,7 +9,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::ResourceExt;
-use muster_api::{flux::Kustomization, kind::GROUP};
+use muster_api::{
+    flux::Kustomization,
+    kind::GROUP,
+    sync::{PACKAGE_FIELDS, SOURCE_FIELDS},
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -63,11 +67,16 @@ pub fn held_by(live: &Kustomization, manager: &str) -> Option<String> {
 }
 
 /// The object that makes `live` what `derived` says, with the resourceVersion of `live`; `None` if it is that already.
-pub fn repaired(live: &Kustomization, derived: &Kustomization) -> Option<Kustomization> {
+pub fn repaired(live: &Kustomization, derived: &Kustomization, manager: &str) -> Option<Kustomization> {
     let mut next = live.clone();
     next.status = None;
     next.spec = derived.spec.clone();
-    next.spec.other = kept(live.managed_fields(), &live.spec.other, &derived.spec.other);
+    next.spec.other = kept(
+        (live.managed_fields(), manager),
+        &live.spec.other,
+        &derived.spec.other,
+        PACKAGE_FIELDS,
+    );
     next.labels_mut().extend(derived.labels().clone());
     next.annotations_mut()
         .retain(|key, _| !ANNOTATIONS.contains(&key.as_str()));
@@ -80,13 +89,13 @@ pub fn repaired(live: &Kustomization, derived: &Kustomization) -> Option<Kustomi
 }
 
 /// The source that makes `live` what `derived` says, with the resourceVersion of `live`; `None` if it is that already.
-pub fn repaired_source(live: &FluxObject, derived: &FluxObject) -> Option<FluxObject> {
+pub fn repaired_source(live: &FluxObject, derived: &FluxObject, manager: &str) -> Option<FluxObject> {
     match (live, derived) {
         (FluxObject::Git(live), FluxObject::Git(derived)) => {
-            repaired_of(&**live, &**derived).map(FluxObject::from)
+            repaired_of(&**live, &**derived, manager).map(FluxObject::from)
         }
         (FluxObject::Oci(live), FluxObject::Oci(derived)) => {
-            repaired_of(&**live, &**derived).map(FluxObject::from)
+            repaired_of(&**live, &**derived, manager).map(FluxObject::from)
         }
         // They are read by the kind that is derived.
         (FluxObject::Git(_) | FluxObject::Oci(_), _) => None,
@@ -94,21 +103,36 @@ pub fn repaired_source(live: &FluxObject, derived: &FluxObject) -> Option<FluxOb
 }
 
 /// The same of one kind.
-pub fn repaired_of<K: SourceKind>(live: &K, derived: &K) -> Option<K> {
-    let other = kept(live.managed_fields(), live.other(), derived.other());
+pub fn repaired_of<K: SourceKind>(live: &K, derived: &K, manager: &str) -> Option<K> {
+    let other = kept(
+        (live.managed_fields(), manager),
+        live.other(),
+        derived.other(),
+        SOURCE_FIELDS,
+    );
     let mut next = live.with_spec(derived, live.suspend(), other);
     next.labels_mut().extend(derived.labels().clone());
     (source_print(&next) != source_print(live)).then_some(next)
 }
 
-/// The fields that are not modelled: ours, and defaults of the kind, which nothing set.
+/// The fields that are not modelled: what we derive, and defaults of the kind, which no other manager set. The API server notes a default
+/// as set by the manager whose write it came with: only of fields that we hand through do we know better.
 fn kept(
-    entries: &[ManagedFieldsEntry],
+    (entries, manager): (&[ManagedFieldsEntry], &str),
     live: &BTreeMap<String, Value>,
     derived: &BTreeMap<String, Value>,
+    handed_through: &[&str],
 ) -> BTreeMap<String, Value> {
-    let is_set = |field: &str| entries.iter().any(|entry| has(entry, &["spec", field]));
-    let defaults = live.iter().filter(|(field, _)| !is_set(field));
+    let is_set = |field: &str, by_us: bool| {
+        let mut of = entries
+            .iter()
+            .filter(|entry| (entry.manager.as_deref() == Some(manager)) == by_us);
+        of.any(|entry| has(entry, &["spec", field]))
+    };
+    let is_ours = |field: &str| handed_through.contains(&field) && is_set(field, true);
+    let defaults = live
+        .iter()
+        .filter(|(field, _)| !is_set(field, false) && !is_ours(field));
     defaults
         .chain(derived)
         .map(|(field, value)| (field.clone(), value.clone()))

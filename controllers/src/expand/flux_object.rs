@@ -9,6 +9,7 @@ use kube::{
 use muster_api::{
     flux::{GitRepository, GitRepositorySpec, GitRepositoryStatus, OciRepository, OciRepositorySpec},
     names,
+    sync::SOURCE_FIELDS,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -45,15 +46,15 @@ pub trait SourceKind:
 }
 
 fn is_named_by_content<K: SourceKind>(object: &K) -> bool {
-    let mut spec = object.spec(None);
-    for field in OURS {
-        spec.remove(*field);
-    }
-    object.name_any() == names::flux_source(K::KIND, &spec)
+    object.name_any() == names::flux_source(K::KIND, &content(object))
 }
 
-/// What every source has and its name does not say.
-const OURS: &[&str] = &["interval", "timeout"];
+/// What the spec says by which the object is named: without what every source has, and without defaults of the kind.
+pub fn content<K: SourceKind>(object: &K) -> Map<String, Value> {
+    let mut spec = object.spec(None);
+    spec.retain(|field, _| SOURCE_FIELDS.contains(&field.as_str()));
+    spec
+}
 
 fn fields(spec: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(spec) {

@@ -13,7 +13,11 @@ use muster_api::{
 };
 use serde::Serialize;
 
-use super::{derive::derived_annotations, flux_object::SourceKind, labels};
+use super::{
+    derive::derived_annotations,
+    flux_object::{SourceKind, content},
+    labels,
+};
 
 /// The hash of what we derive of an object. The derived and the live one are of one type, so that equal ones are equal texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +45,11 @@ pub fn kustomization_print(object: &Kustomization) -> Print {
 /// The fingerprint of a source, derived or live: its spec alone, for sources are shared.
 pub fn source_print(object: &impl SourceKind) -> Print {
     print(&object.spec(None))
+}
+
+/// The fingerprint of what a source says by which it is named: defaults of the kind are no part of it.
+pub fn content_print(object: &impl SourceKind) -> Print {
+    print(&content(object))
 }
 
 /// `suspend` is another's to set. Flux's types are plain data with text keys, which always have a JSON form.

@@ -51,7 +51,7 @@ pub fn step(live: &Live<SourceRow, FluxObject>, derived: &Derived, manager: &str
         Live::Differs(row, live) => match claim_source(live, manager) {
             Claim::Foreign(why) => SourceStep::Foreign(why),
             Claim::Ours if row.deleting => held(row, derived),
-            Claim::Ours => repaired_source(live, &derived.source)
+            Claim::Ours => repaired_source(live, &derived.source, manager)
                 .map_or_else(|| held(row, derived), |next| write(Write::ReplaceSource(next))),
         },
     }

@@ -6,6 +6,7 @@ use muster_api::{
     assemblage::{Agent, FailureClass, Intent, SyncRow},
     features,
     reasons::{ObjectReason, Reason},
+    validate,
 };
 
 use super::{
@@ -31,22 +32,32 @@ pub fn wish(place: &Place, row: &SyncRow, values: &Result<Values, Refusal>, own:
         let message = "source.git.verify is not carried out for a row: it stands in a Module, which pins the commit that it verified";
         return Wish::Refused(unsupported(message));
     }
+    let package = row.package.clone().unwrap_or_default();
+    let problems = validate::flux::row(source, &package);
+    if !problems.is_empty() {
+        return Wish::Refused(invalid(validate::message(&problems)));
+    }
     let Some(commit) = commit(row, source) else {
-        return Wish::Refused(Refusal {
-            reason: ObjectReason::InvalidSpec.into(),
-            message: "the row names no exact state: set commit, or a commit or digest in source".to_owned(),
-            class: FailureClass::Revision,
-            terminal: true,
-        });
+        let message = "the row names no exact state: set commit, or a commit or digest in source";
+        return Wish::Refused(invalid(message.to_owned()));
     };
     let values = match values {
         Ok(values) => values,
         Err(refusal) => return Wish::Refused(refusal.clone()),
     };
-    let package = row.package.clone().unwrap_or_default();
     match substitute_package(&package, values) {
         Ok(package) => Wish::Carry(Box::new(derive(place, row, source, &commit, &package))),
         Err(error) => Wish::Refused(unbound(&explain(&error))),
+    }
+}
+
+/// Something that only another row puts right.
+fn invalid(message: String) -> Refusal {
+    Refusal {
+        reason: ObjectReason::InvalidSpec.into(),
+        message,
+        class: FailureClass::Revision,
+        terminal: true,
     }
 }
 

@@ -3,7 +3,8 @@
 //! Flux fetches and verifies it there. Its revision is taken once, when it is Ready at its present generation, and pinned; rows carry that
 //! commit or digest. A tag that moves afterwards is reported, never rolled out.
 //!
-//! Invariant: an object of that name that another made is reported, never changed.
+//! Invariant: an object of that name that this module does not own is reported, never changed.
+//! Invariant: nothing is pinned that Flux verified for other keys: where `verify` changes, the object is made anew.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -33,17 +34,14 @@ use super::{
 };
 use crate::{
     expand::{
-        derive::handed_through,
+        derive::{SOURCE_INTERVAL, handed_through},
         drift::repaired_of,
         flux_object::{FluxObject, SourceKind},
-        print::source_print,
+        print::{Print, content_print, source_print},
         seen::{Ready, SourceRow},
     },
     runtime::{Api, CallError, Context, Index, Key, Runner, SyncMode, call, call::explain},
 };
-
-/// How often a commit or digest is fetched again: it does not change, so this only repairs a lost artifact.
-const EXACT: &str = "24h";
 
 /// What is known of the objects by which Flux reads the sources of one kind of module.
 pub struct FluxSources {
@@ -56,6 +54,8 @@ pub struct FluxSources {
 struct Row {
     /// What every source is distilled to.
     source: SourceRow,
+    /// What it asks for, as one hash.
+    content: Print,
     /// The module that owns it.
     owner: Option<Owner>,
     /// Since when it is as it says.
@@ -109,11 +109,15 @@ fn row<K: Rolled, S: SourceKind>(object: &S) -> Option<Row> {
     let conditions = object.report().map(|report| report.conditions.as_slice());
     Some(Row {
         source: SourceRow::of(object),
+        content: content_print(object),
         owner: owner.map(|owner| Owner {
             name: owner.name.clone(),
             uid: owner.uid.clone(),
         }),
-        since: conditions.and_then(Ready::among).map(|ready| ready.since),
+        since: conditions
+            .and_then(Ready::among)
+            .filter(|ready| ready.generation == object.meta().generation)
+            .map(|ready| ready.since),
     })
 }
 
@@ -159,7 +163,7 @@ fn derived<K: ModuleObject>(module: &K, source: &FluxSource) -> FluxObject {
     let package = &module.spec().sync.package;
     let interval = match version.tag {
         Some(_) => package.interval.to_string(),
-        None => EXACT.to_owned(),
+        None => SOURCE_INTERVAL.to_owned(),
     };
     let Key { namespace, name } = key(module);
     let metadata = ObjectMeta {
@@ -219,7 +223,23 @@ async fn put<K: ModuleObject, S: SourceKind>(
             S::KIND
         )));
     }
-    match repaired_of(&live, wanted) {
+    let verify = |object: &S| object.spec(None).get("verify").cloned();
+    if live.meta().deletion_timestamp.is_some() {
+        return Err(Trouble(format!(
+            "{} {key} is being deleted; it is made again when it is gone",
+            S::KIND
+        )));
+    }
+    if verify(&live) != verify(wanted) {
+        // Flux would take what it fetched before as verified: it goes by the mode alone.
+        index.written(&live);
+        remove(module, index, context).await?;
+        return Err(Trouble(format!(
+            "{} {key} is made anew: it is to be verified by other keys",
+            S::KIND
+        )));
+    }
+    match repaired_of(&live, wanted, manager::CONTROLLER) {
         Some(next) => {
             let changing = format!("changing {} {key}", S::KIND);
             index.written(
@@ -280,13 +300,18 @@ pub fn target<K: Rolled>(
 ) -> Target {
     let now = modules.context.clock.now();
     let row = modules.flux_sources.row(source, &key(module));
-    let found = match (modules.context.options.sync, kept) {
-        (SyncMode::Builtin, _) => Err((Reason::SyncUnsupported, UNSUPPORTED.to_owned())),
-        (SyncMode::Flux, Err(Trouble(why))) => Err((Reason::SourceNotReady, why)),
-        (SyncMode::Flux, Ok(())) => read(module, source, row.as_ref()),
+    let found = match kept {
+        Err(Trouble(why)) => Err((Reason::SourceNotReady, why)),
+        Ok(()) => read(module, source, row.as_ref()),
     };
     let before = module.status().and_then(|status| status.source.as_ref());
-    match (pinned(source, before), found) {
+    let unsupported = modules.context.options.sync == SyncMode::Builtin;
+    let (pinned, found) = match pinned(source, before) {
+        // What was pinned before is not rolled on without Flux either.
+        _ if unsupported => (None, Err((Reason::SyncUnsupported, UNSUPPORTED.to_owned()))),
+        pinned => (pinned, found),
+    };
+    match (pinned, found) {
         (Some(pinned), found) => {
             let moved_to = found.ok().filter(|commit| *commit != pinned.commit);
             known(module, pinned, moved_to)
@@ -332,6 +357,12 @@ fn read<K: ModuleObject>(
             format!("{} {key}: {why}{since}; next: {next}", source.kind()),
         )
     };
+    let wanted = match derived(module, source) {
+        FluxObject::Git(object) => content_print(&*object),
+        FluxObject::Oci(object) => content_print(&*object),
+    };
+    // A watch that is behind shows what was asked for before.
+    let row = row.filter(|row| row.content == wanted && row.is_of(module));
     let Some(Row {
         source: seen, since, ..
     }) = row

@@ -1,11 +1,18 @@
 //! Promise: what a module says of a source that Flux reads, and of what Flux does besides, stands in Flux's objects as it was written, at the pinned version.
 
+use std::collections::BTreeSet;
+
 use kube::ResourceExt;
-use muster_api::{assemblage::SyncRow, sync::Package};
+use muster_api::{
+    assemblage::{Agent, SyncRow},
+    features,
+    sync::Package,
+};
 use muster_controllers::expand::{
-    decide::Write,
+    decide::Wish,
     drift::repaired,
     flux_object::{FluxObject, SourceKind},
+    wish::{Values, wish},
 };
 use serde_json::{Value, json};
 
@@ -44,6 +51,12 @@ fn what_is_handed_through_stands_in_fluxs_object() {
         "certSecretRef": {"name": "ca"}, "layerSelector": {"mediaType": "application/x", "operation": "extract"},
         "verify": {"provider": "cosign", "matchOIDCIdentity": [{"issuer": "^https://i$", "subject": "^s$"}]},
     }});
+    let defaulted = json!({"ociRepository": {"url": "oci://registry.test/shop", "ref": {"tag": "v1"}}});
+    assert_eq!(
+        spec(&of(&defaulted, DIGEST))["provider"],
+        "generic",
+        "as the kind fills it in"
+    );
     let mut expect = oci["ociRepository"].clone();
     for (field, value) in [
         ("ref", json!({"digest": format!("sha256:{DIGEST}")})),
@@ -103,40 +116,73 @@ fn what_is_not_handed_through_any_more_goes() {
     let mut live = live(&derived_with(&row, &before));
     live.metadata.managed_fields = Some(vec![fields(
         US,
-        json!({"f:spec": {"f:namePrefix": {}, "f:nameSuffix": {}, "f:path": {}}}),
+        json!({"f:spec": {"f:namePrefix": {}, "f:nameSuffix": {}, "f:path": {}, "f:defaulted": {}}}),
     )]);
+    // Fields that the API server fills in count as those of the writer.
     live.spec.other.insert("defaulted".to_owned(), json!(true));
     let after: Package = serde_json::from_value(json!({"flux": {"namePrefix": "c-"}})).unwrap();
-    let next = repaired(&live, &derived_with(&row, &after).kustomization).unwrap();
+    let next = repaired(&live, &derived_with(&row, &after).kustomization, US).unwrap();
     assert_eq!(
         json!(next.spec.other),
         json!({"namePrefix": "c-", "defaulted": true})
     );
 }
 
+fn features(agent: &BTreeSet<String>, row: &SyncRow) -> Vec<&'static str> {
+    let needed = features::needed(row).into_iter();
+    needed.filter(|feature| !agent.contains(*feature)).collect()
+}
+
 #[test]
-fn a_row_of_a_source_that_flux_reads_is_refused_where_muster_applies() {
-    for (flux, expect) in [(false, true), (true, false)] {
-        let own = muster_api::features::own(flux);
-        let needed = muster_api::features::needed(&of(
-            &json!({"gitRepository": {"url": "https://git.example/web", "ref": {"commit": NEW}}}),
-            NEW,
-        ));
-        assert_eq!(
-            needed.iter().any(|feature| !own.contains(*feature)),
-            expect,
-            "{flux}: {needed:?}"
+fn what_flux_cannot_do_is_not_given_to_it() {
+    let package = |fields: Value| SyncRow {
+        package: Some(serde_json::from_value(fields).unwrap()),
+        ..row(NEW, 1)
+    };
+    let git = json!({"gitRepository": {"url": "https://git.example/web", "ref": {"commit": NEW}}});
+    for (row, built_in, with_flux) in [
+        (of(&git, NEW), &["source.flux"][..], &[][..]),
+        (
+            package(json!({"flux": {"namePrefix": "a-"}})),
+            &["package.flux"],
+            &[],
+        ),
+        (package(json!({"plan": {"file": "plan.yaml"}})), &[], &["plan"]),
+        (package(json!({"assume": "Never"})), &[], &["assume"]),
+        (row(NEW, 1), &[], &[]),
+    ] {
+        assert_eq!(features(&features::own(false), &row), built_in, "{row:?}");
+        assert_eq!(features(&features::own(true), &row), with_flux, "{row:?}");
+        let far = features(&features::remote(true), &row);
+        assert_eq!(far, with_flux, "from the management cluster: {row:?}");
+    }
+}
+
+/// A row of a writer that is not muster's is held to what is handed through, too.
+#[test]
+fn a_row_with_fields_of_flux_that_are_not_handed_through_is_refused() {
+    let place = place();
+    let agent = Agent {
+        version: "1".to_owned(),
+        sync: features::FLUX.to_owned(),
+        features: features::own(true),
+    };
+    for (fields, expect) in [
+        (json!({"suspend": "x"}), "suspend is not handed through"),
+        (json!({"url": "oci://registry.test"}), "write oci://host/path"),
+    ] {
+        let mut source = json!({"url": "oci://registry.test/web", "ref": {"tag": "v1"}});
+        source
+            .as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        let row = of(&json!({ "ociRepository": source }), DIGEST);
+        let Wish::Refused(refusal) = wish(&place, &row, &Ok(Values::new()), &agent) else {
+            panic!("{row:?}");
+        };
+        assert!(
+            refusal.terminal && refusal.message.contains(expect),
+            "{refusal:?}"
         );
     }
-    let plan = check(
-        Case::carry(of(
-            &json!({"gitRepository": {"url": "https://git.example/web", "ref": {"commit": NEW}}}),
-            NEW,
-        )),
-        "[create source] Updating SourceNotReady",
-    );
-    let Some(Write::CreateSource(FluxObject::Git(source))) = plan.writes.first() else {
-        panic!("{plan:?}");
-    };
-    assert!(matches!(source.spec.reference, Some(_)), "{source:?}");
 }

@@ -52,8 +52,8 @@ pub fn derived(row: &SyncRow) -> Derived {
     derived_with(row, &package)
 }
 
-pub fn derived_with(row: &SyncRow, package: &Package) -> Derived {
-    let place = Place {
+pub fn place() -> Place {
+    Place {
         namespace: "muster-system".to_owned(),
         assemblage: "eu-1".to_owned(),
         owner: OwnerReference {
@@ -65,9 +65,12 @@ pub fn derived_with(row: &SyncRow, package: &Package) -> Derived {
             block_owner_deletion: None,
         },
         kube_config: None,
-    };
+    }
+}
+
+pub fn derived_with(row: &SyncRow, package: &Package) -> Derived {
     let source = row.source.as_ref().unwrap();
-    derive(&place, row, source, row.commit.as_deref().unwrap(), package)
+    derive(&place(), row, source, row.commit.as_deref().unwrap(), package)
 }
 
 pub fn fields(manager: &str, fields: serde_json::Value) -> ManagedFieldsEntry {

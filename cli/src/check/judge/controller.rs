@@ -10,7 +10,10 @@ use super::super::{
     flux,
     world::World,
 };
-use crate::{install::works_in, output::Age};
+use crate::{
+    install::{arguments, works_in},
+    output::Age,
+};
 
 /// How long a Lease may be older than it lasts before it counts as dead, in seconds: clocks of two machines differ.
 const GRACE: i64 = 30;
@@ -39,7 +42,9 @@ pub fn judge(world: &World) -> Vec<Finding> {
     ];
     findings.extend(rights(world, &here));
     findings.extend(here.first().map(|deployment| version(deployment)));
+    let by_flux = |deployment: &&Deployment| arguments(deployment).contains(&"--sync=flux");
     match &world.flux {
+        _ if !here.iter().any(by_flux) => {}
         Ok(flux) => findings.extend(flux.iter().map(|flux| flux::judge(Code::RemoteBases, flux))),
         Err(why) => findings.push(Finding::unknown(Code::RemoteBases, "how Flux runs", why)),
     }
