@@ -59,7 +59,7 @@ impl Expander {
         let name = &wanted.name_any();
         match index.get(&self.key(name)) {
             Some(row) if row.print == source_print(wanted) => return Ok(Live::AsDerived(row)),
-            // Nothing waits for the first list of a kind that only Flux of late has.
+            // Nothing waits for the first list of OCIRepositories: clusters may not serve the kind.
             None if index.is_synced() => return Ok(Live::Absent),
             Some(_) | None => {}
         }

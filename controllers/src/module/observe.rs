@@ -37,7 +37,7 @@ pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Obse
         .then(|| Matcher::new(module.spec().selector.as_ref()))
         .transpose()?;
     if seen.has_target() {
-        // By an object of Flux's: the one thing that is written here, for only that is read then.
+        // The one write of this step: Flux reads the source by an object, which has to be there first.
         let kept = flux_source::keep(module, modules).await;
         seen.target = source::target(module, kept, modules).await;
     }

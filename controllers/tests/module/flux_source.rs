@@ -237,6 +237,42 @@ async fn what_flux_does_not_verify_moves_nothing() {
     until_rows(&bed, COMMIT).await;
 }
 
+/// Flux goes by the mode alone: it would take what it fetched before as verified by the new keys.
+#[tokio::test(start_paused = true)]
+async fn where_the_trusted_keys_change_the_version_is_verified_again() {
+    let bed = bed(SyncMode::Flux).await;
+    bed.create::<Module>(module_of(&git("v1", "HEAD"))).await;
+    let before = source(&bed, "GitRepository").await["metadata"]["uid"].clone();
+    stored(&bed, "GitRepository", &format!("v1@sha1:{COMMIT}")).await;
+    until_rows(&bed, COMMIT).await;
+    let mut other = git("v1", "HEAD");
+    other["gitRepository"]["verify"]["secretRef"]["name"] = json!("keys-2");
+    bed.patch("web", json!({"spec": {"sync": {"source": {"flux": other}}}}))
+        .await;
+    bed.until("another object asks for it", || async {
+        let object = sources(&bed, "GitRepository")
+            .get_opt(&source_name())
+            .await
+            .unwrap()?;
+        (json!(object.metadata.uid) != before).then_some(())
+    })
+    .await;
+    message(&bed, "SourceNotReady", &["it is being fetched"]).await;
+    let object = source(&bed, "GitRepository").await;
+    assert_eq!(object["spec"]["verify"]["secretRef"]["name"], "keys-2");
+    until_rows(&bed, COMMIT).await;
+    stored(&bed, "GitRepository", &format!("v1@sha1:{COMMIT}")).await;
+    bed.until("it is pinned again", || async {
+        let module = bed.module("web").await?;
+        (condition(&module, "Ready")?
+            .contains("SourceNotReady")
+            .then_some(()))
+        .is_none()
+        .then_some(())
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_object_of_another_is_reported_and_not_touched() {
     let bed = bed(SyncMode::Flux).await;
