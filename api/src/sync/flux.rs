@@ -337,11 +337,27 @@ impl FluxSource {
         }
     }
 
-    /// The Secret that it is read with.
-    pub fn secret(&self) -> Option<&str> {
+    /// The Secret of a git repository.
+    pub const fn git_secret(&self) -> Option<&GitSecretReference> {
         match self {
-            Self::GitRepository(git) => git.secret_ref.as_ref().map(|secret| secret.name.as_str()),
-            Self::OciRepository(oci) => oci.secret_ref.as_ref().map(|secret| secret.name.as_str()),
+            Self::GitRepository(git) => git.secret_ref.as_ref(),
+            Self::OciRepository(_) => None,
+        }
+    }
+
+    /// Names the copy of the Secret of a git repository; those of artifacts are never copied.
+    pub(super) fn name_copy(&mut self, copy: GitSecretReference) {
+        match self {
+            Self::GitRepository(git) => git.secret_ref = Some(copy),
+            Self::OciRepository(_) => {}
+        }
+    }
+
+    /// Leaves it at no version.
+    pub(super) fn remove_version(&mut self) {
+        match self {
+            Self::GitRepository(git) => git.reference = FluxGitReference::default(),
+            Self::OciRepository(oci) => oci.reference = FluxOciReference::default(),
         }
     }
 

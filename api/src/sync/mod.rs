@@ -36,8 +36,8 @@ pub struct Sync {
 pub enum Source {
     /// A git repository that muster reads, in both modes of sync.
     Git(GitSource),
-    /// A source that Flux reads.
-    Flux(FluxSource),
+    /// A source that Flux reads: boxed, for rows are many and few of them have one.
+    Flux(Box<FluxSource>),
 }
 
 /// Where configuration comes from: exactly one of git and flux.
@@ -61,7 +61,7 @@ impl TryFrom<SourceFields> for Source {
     fn try_from(fields: SourceFields) -> Result<Self, Self::Error> {
         match (fields.git, fields.flux) {
             (Some(git), None) => Ok(Self::Git(git)),
-            (None, Some(flux)) => Ok(Self::Flux(flux)),
+            (None, Some(flux)) => Ok(Self::Flux(Box::new(flux))),
             (Some(_), Some(_)) | (None, None) => Err("set exactly one of git and flux"),
         }
     }
@@ -87,7 +87,7 @@ impl Source {
     }
 
     /// The source, if Flux reads it.
-    pub const fn flux(&self) -> Option<&FluxSource> {
+    pub fn flux(&self) -> Option<&FluxSource> {
         match self {
             Self::Git(_) => None,
             Self::Flux(flux) => Some(flux),
@@ -118,7 +118,7 @@ impl Source {
                 verify: None,
                 ..git.clone()
             }),
-            Self::Flux(flux) => Self::Flux(flux.for_rows()),
+            Self::Flux(flux) => Self::Flux(Box::new(flux.for_rows())),
         }
     }
 
@@ -128,8 +128,7 @@ impl Source {
         let mut source = self.clone();
         match &mut source {
             Self::Git(git) => git.version = GitVersion::default(),
-            Self::Flux(FluxSource::GitRepository(git)) => git.reference = FluxGitReference::default(),
-            Self::Flux(FluxSource::OciRepository(oci)) => oci.reference = FluxOciReference::default(),
+            Self::Flux(flux) => flux.remove_version(),
         }
         source
     }
@@ -142,18 +141,15 @@ impl Source {
         };
         match self {
             Self::Git(git) => git.secret_ref = Some(copy),
-            Self::Flux(FluxSource::GitRepository(git)) => git.secret_ref = Some(copy),
-            // It is never distributed.
-            Self::Flux(FluxSource::OciRepository(_)) => {}
+            Self::Flux(flux) => flux.name_copy(copy),
         }
     }
 
     /// The Secret of a git repository.
-    pub const fn git_secret(&self) -> Option<&GitSecretReference> {
+    pub fn git_secret(&self) -> Option<&GitSecretReference> {
         match self {
             Self::Git(git) => git.secret_ref.as_ref(),
-            Self::Flux(FluxSource::GitRepository(git)) => git.secret_ref.as_ref(),
-            Self::Flux(FluxSource::OciRepository(_)) => None,
+            Self::Flux(flux) => flux.git_secret(),
         }
     }
 }

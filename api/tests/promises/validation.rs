@@ -336,157 +336,118 @@ fn of_flux(pointer: &str, value: Value) -> String {
     said(&serde_json::from_value(spec).unwrap())
 }
 
-#[test]
-fn what_is_handed_through_to_flux_is_an_exact_state_and_nothing_else() {
-    const OCI: &str = "/sync/source/flux/ociRepository";
-    let git = |fields: Value| json!({ "gitRepository": fields });
+const OCI: &str = "/sync/source/flux/ociRepository";
+
+/// A field, what stands there, and what is said of it.
+type Case = (String, Value, &'static str);
+
+fn of_oci(field: &str, value: Value, expect: &'static str) -> Case {
+    (format!("{OCI}/{field}"), value, expect)
+}
+
+fn artifacts() -> Vec<Case> {
     let digest = format!("sha256:{}", "d".repeat(64));
-    for (pointer, value, expect) in [
-        (format!("{OCI}/ref"), json!({"tag": "v1"}), ""),
-        (format!("{OCI}/ref"), json!({ "digest": digest }), ""),
-        (
-            format!("{OCI}/ref"),
+    let address = "write oci://host/path";
+    let rooted = json!({"provider": "cosign", "trustedRootSecretRef": {"name": "x"}});
+    vec![
+        of_oci("ref", json!({"tag": "v1"}), ""),
+        of_oci("ref", json!({ "digest": digest }), ""),
+        of_oci(
+            "ref",
             json!({"digest": "sha256:dd"}),
             "ociRepository.ref: \"sha256:dd\" is not a digest",
         ),
-        (
-            format!("{OCI}/ref"),
-            json!({"tag": "a/b"}),
-            "is not the tag of an OCI artifact",
-        ),
-        (
-            format!("{OCI}/ref"),
-            json!({}),
-            "set exactly one of tag and digest",
-        ),
-        (
-            format!("{OCI}/ref"),
+        of_oci("ref", json!({"tag": "a/b"}), "is not the tag of an OCI artifact"),
+        of_oci("ref", json!({}), "set exactly one of tag and digest"),
+        of_oci(
+            "ref",
             json!({"semver": "1.x"}),
             "ref.semver: semver is not handed through to Flux: it names no exact artifact",
         ),
-        (
-            format!("{OCI}/url"),
-            json!("https://registry.example/fleet"),
-            "write oci://host/path",
-        ),
-        (
-            format!("{OCI}/url"),
-            json!("oci://registry.example/fleet:v1"),
-            "write oci://host/path",
-        ),
-        (
-            format!("{OCI}/url"),
-            json!("oci://registry.example:/fleet"),
-            "write oci://host/path",
-        ),
-        (
-            format!("{OCI}/url"),
-            json!("oci://registry.example/../fleet"),
-            "write oci://host/path",
-        ),
-        (
-            format!("{OCI}/url"),
-            json!("oci://user:pw@registry.example/fleet"),
-            "write oci://host/path",
-        ),
-        (
-            format!("{OCI}/url"),
-            json!("oci://registry.example:5000/fleet"),
-            "",
-        ),
-        (
-            format!("{OCI}/insecure"),
+        of_oci("url", json!("https://registry.example/fleet"), address),
+        of_oci("url", json!("oci://registry.example/fleet:v1"), address),
+        of_oci("url", json!("oci://registry.example:/fleet"), address),
+        of_oci("url", json!("oci://registry.example/../fleet"), address),
+        of_oci("url", json!("oci://user:pw@registry.example/fleet"), address),
+        of_oci("url", json!("oci://registry.example:5000/fleet"), ""),
+        of_oci(
+            "insecure",
             json!(true),
             "insecure is not handed through to Flux: a registry is read over https",
         ),
-        (
-            format!("{OCI}/verify"),
-            json!({"provider": "cosign", "trustedRootSecretRef": {"name": "x"}}),
-            "verify.trustedRootSecretRef",
-        ),
-        (
-            format!("{OCI}/layerSelector"),
+        of_oci("verify", rooted, "verify.trustedRootSecretRef"),
+        of_oci(
+            "layerSelector",
             json!({"mediaType": "a/b", "index": 1}),
             "layerSelector.index",
         ),
-        (
-            format!("{OCI}/secretRef"),
-            json!({"name": "A_b"}),
-            "secretRef.name",
-        ),
-        (
-            "/sync/source/flux".into(),
-            git(json!({"url": "https://git.example/r", "ref": {"commit": "abc"}})),
-            "gitRepository.ref",
-        ),
-        (
-            "/sync/source/flux".into(),
-            git(json!({"url": "ssh://git@git.example/r", "ref": {"tag": "v1"}})),
-            "ssh needs a Secret",
-        ),
-        (
-            "/sync/source/flux".into(),
-            git(json!({"url": "https://git.example/r", "ref": {"tag": "v1"}, "include": []})),
-            "include is not handed through",
-        ),
-        (
-            "/sync/source/flux".into(),
-            git(
-                json!({"url": "https://git.example/r", "ref": {"commit": "a".repeat(40)}, "verify": {"mode": "TagAndHEAD", "secretRef": {"name": "k"}}}),
-            ),
+        of_oci("secretRef", json!({"name": "A_b"}), "secretRef.name"),
+    ]
+}
+
+fn repositories() -> Vec<Case> {
+    let git = |fields: Value, expect: &'static str| {
+        let mut all = json!({"url": "https://git.example/r", "ref": {"tag": "v1"}});
+        all.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        let path = "/sync/source/flux".to_owned();
+        (path, json!({ "gitRepository": all }), expect)
+    };
+    let (commit, keys) = (
+        "a".repeat(40),
+        json!({"mode": "TagAndHEAD", "secretRef": {"name": "k"}}),
+    );
+    vec![
+        git(json!({}), ""),
+        git(json!({"ref": {"commit": "abc"}}), "gitRepository.ref"),
+        git(json!({"url": "ssh://git@git.example/r"}), "ssh needs a Secret"),
+        git(json!({"include": []}), "include is not handed through"),
+        git(
+            json!({"ref": {"commit": commit}, "verify": keys}),
             "mode TagAndHEAD needs ref.tag",
         ),
-        (
-            "/sync/package/plan".into(),
+    ]
+}
+
+fn packages() -> Vec<Case> {
+    let of =
+        |field: &str, value: Value, expect: &'static str| (format!("/sync/package/{field}"), value, expect);
+    let patches = json!([{"patch": "x".repeat(33_000)}]);
+    let account = json!({"provider": "sops", "serviceAccountName": "A b"});
+    vec![
+        of(
+            "plan",
             json!({"file": "plan.yaml"}),
             "package.plan: plan is carried out by the built-in sync only",
         ),
-        (
-            "/sync/package/assume".into(),
+        of(
+            "assume",
             json!("Never"),
             "package.assume: assume is carried out by the built-in sync only",
         ),
-        (
-            "/sync/package/flux/kubeConfig".into(),
+        of(
+            "flux/kubeConfig",
             json!({}),
             "kubeConfig is not handed through to Flux: muster sets it",
         ),
-        (
-            "/sync/package/flux/postBuild".into(),
-            json!({}),
-            "write package.substitute",
-        ),
-        (
-            "/sync/package/flux/whatever".into(),
-            json!(1),
-            "what is: decryption, patches",
-        ),
-        (
-            "/sync/package/flux/components".into(),
-            json!(["../tls", "a/b"]),
-            "",
-        ),
-        (
-            "/sync/package/flux/components".into(),
+        of("flux/postBuild", json!({}), "write package.substitute"),
+        of("flux/whatever", json!(1), "what is: decryption, patches"),
+        of("flux/components", json!(["../tls", "a/b"]), ""),
+        of(
+            "flux/components",
             json!(["/etc"]),
             "components[0]: path \"/etc\" is absolute",
         ),
-        (
-            "/sync/package/flux/decryption".into(),
-            json!({"provider": "age"}),
-            "write sops",
-        ),
-        (
-            "/sync/package/flux/decryption".into(),
-            json!({"provider": "sops", "serviceAccountName": "A b"}),
-            "decryption.serviceAccountName",
-        ),
-        (
-            "/sync/package/flux/patches".into(),
-            json!([{"patch": "x".repeat(33_000)}]),
-            "spec.sync: it has",
-        ),
-    ] {
+        of("flux/decryption", json!({"provider": "age"}), "write sops"),
+        of("flux/decryption", account, "decryption.serviceAccountName"),
+        of("flux/patches", patches, "spec.sync: it has"),
+    ]
+}
+
+#[test]
+fn what_is_handed_through_to_flux_is_an_exact_state_and_nothing_else() {
+    for (pointer, value, expect) in [artifacts(), repositories(), packages()].concat() {
         let found = of_flux(&pointer, value.clone());
         let good = if expect.is_empty() {
             found.is_empty()

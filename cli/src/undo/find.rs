@@ -43,12 +43,18 @@ pub enum VersionField {
 impl VersionField {
     const ALL: [Self; 3] = [Self::Git, Self::FluxGit, Self::FluxOci];
 
+    const fn of_flux(source: &FluxSource) -> Self {
+        match source {
+            FluxSource::GitRepository(_) => Self::FluxGit,
+            FluxSource::OciRepository(_) => Self::FluxOci,
+        }
+    }
+
     /// The field of a source.
-    pub const fn of(source: &Source) -> Self {
+    pub fn of(source: &Source) -> Self {
         match source {
             Source::Git(_) => Self::Git,
-            Source::Flux(FluxSource::GitRepository(_)) => Self::FluxGit,
-            Source::Flux(FluxSource::OciRepository(_)) => Self::FluxOci,
+            Source::Flux(flux) => Self::of_flux(flux),
         }
     }
 

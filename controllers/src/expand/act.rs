@@ -90,15 +90,17 @@ impl Expander {
         };
         let kustomizations: Api<Kustomization> = self.api();
         match write {
-            Write::CreateSource(FluxObject::Git(source)) => self.create(&self.sources, &by, &*source).await?,
+            Write::CreateSource(FluxObject::Git(source)) => {
+                self.create(&self.sources, &by, &*source).await?;
+            }
             Write::CreateSource(FluxObject::Oci(source)) => {
-                self.create(&self.artifacts, &by, &*source).await?
+                self.create(&self.artifacts, &by, &*source).await?;
             }
             Write::ReplaceSource(FluxObject::Git(source)) => {
-                self.replace(&self.sources, &by, &*source).await?
+                self.replace(&self.sources, &by, &*source).await?;
             }
             Write::ReplaceSource(FluxObject::Oci(source)) => {
-                self.replace(&self.artifacts, &by, &*source).await?
+                self.replace(&self.artifacts, &by, &*source).await?;
             }
             Write::Create(wanted) => {
                 let written = call(

@@ -77,8 +77,8 @@ impl FluxSources {
     /// Those of modules of this kind.
     pub fn of<K: Rolled>() -> Self {
         Self {
-            repositories: Arc::new(Index::new(row::<K, GitRepository>, concerned)),
-            artifacts: Arc::new(Index::new(row::<K, OciRepository>, concerned)),
+            repositories: Arc::new(Index::new(|object| Some(row::<K, _>(object)), concerned)),
+            artifacts: Arc::new(Index::new(|object| Some(row::<K, _>(object)), concerned)),
         }
     }
 
@@ -101,13 +101,13 @@ impl FluxSources {
 }
 
 /// The row of an object, with the module of kind `K` that owns it.
-fn row<K: Rolled, S: SourceKind>(object: &S) -> Option<Row> {
+fn row<K: Rolled, S: SourceKind>(object: &S) -> Row {
     let is_module = |owner: &&OwnerReference| {
         owner.kind == K::KIND.as_str() && owner.api_version.split('/').next() == Some(GROUP)
     };
     let owner = object.owner_references().iter().find(is_module);
     let conditions = object.report().map(|report| report.conditions.as_slice());
-    Some(Row {
+    Row {
         source: SourceRow::of(object),
         content: content_print(object),
         owner: owner.map(|owner| Owner {
@@ -118,7 +118,7 @@ fn row<K: Rolled, S: SourceKind>(object: &S) -> Option<Row> {
             .and_then(Ready::among)
             .filter(|ready| ready.generation == object.meta().generation)
             .map(|ready| ready.since),
-    })
+    }
 }
 
 fn concerned(key: &Key, row: &Row) -> Vec<Key> {
