@@ -30,7 +30,7 @@ use super::{
     Modules,
     facts::Target,
     kind::Rolled,
-    source::{known, last_version, later},
+    target::{known, last_version, later},
 };
 use crate::{
     expand::{

@@ -14,7 +14,7 @@
 //!
 //! ```text
 //!   steps         observe (gathers) ─► decide ─► act, writers
-//!   reading       reading ─► concern, source, units, status, events, intent   (`prospect`: the same, for `muster plan`)
+//!   reading       reading ─► concern, source (flux_source), target, units, status, events, intent   (`prospect`: the same, for `muster plan`)
 //!   observation   observation ─► sight, windows, dependencies, gates, controls, memory, history
 //!   words         facts, contents, rows, reasons, command, instants
 //! ```
@@ -59,6 +59,7 @@ mod sight;
 mod source;
 pub(crate) mod status;
 mod succession;
+mod target;
 pub(crate) mod unit;
 pub(crate) mod units;
 mod unseen;

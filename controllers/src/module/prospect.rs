@@ -32,7 +32,7 @@ use super::{
     reasons::Explained,
     rows::{self, AssemblageRow},
     sight::{self, Sight},
-    source, units, windows,
+    target, units, windows,
 };
 use crate::{
     bindings::{Kinds, ObjectId},
@@ -180,7 +180,7 @@ fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Time
             verified: None,
             request: None,
         };
-        seen.target = source::known(module, source, None);
+        seen.target = target::known(module, source, None);
     }
     let last_good = seen.memory.memory.last_good.filter(|_| !seen.deleting);
     seen.last_good = last_good.and_then(|good| definition(lists.revisions, module, &good.to_string()));

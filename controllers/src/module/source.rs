@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use muster_api::{
-    digest,
     module::{ModuleObject, SourceStatus, VerifiedBy},
     reasons::Reason,
     sync::{GitSource, Source, Verify, VerifyMode},
@@ -18,9 +17,10 @@ use parking_lot::Mutex;
 
 use super::{
     Modules,
-    facts::{Definition, Target},
+    facts::Target,
     flux_source::{self, Trouble},
     kind::Rolled,
+    target::{known, last_version, later},
 };
 use crate::{
     gitrepository::remote::{self, Address, enter, keys},
@@ -129,23 +129,6 @@ async fn of_git<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) ->
                 wait(&failure, module.spec().sync.package.retry_interval.to_std()),
             ),
         },
-    }
-}
-
-pub(super) fn known<K: ModuleObject>(module: &K, source: SourceStatus, moved_to: Option<String>) -> Target {
-    let spec = module.spec();
-    let mut sync = spec.sync.clone();
-    sync.source = sync.source.for_rows();
-    let definition = Definition::new(
-        digest::revision(&source.commit, &sync, &spec.control_plane_bindings),
-        source.commit.clone(),
-        sync,
-        spec.control_plane_bindings.clone(),
-    );
-    Target::Known {
-        definition: Box::new(definition),
-        source,
-        moved_to,
     }
 }
 
@@ -277,31 +260,10 @@ fn unknown<K: ModuleObject>(module: &K, failure: &Failure) -> String {
     )
 }
 
-/// What clusters have, while the version cannot be resolved.
-pub(super) fn last_version<K: ModuleObject>(module: &K) -> String {
-    let before = module.status().and_then(|status| status.source.as_ref());
-    before.map_or_else(
-        || "nothing was rolled out yet".to_owned(),
-        |source| {
-            let version = source.tag.as_deref().unwrap_or(&source.commit);
-            let at = source
-                .fetched_at
-                .as_ref()
-                .map_or_else(String::new, |at| format!(", resolved {}", at.0));
-            format!("clusters keep what they have (last version: {version}{at})")
-        },
-    )
-}
-
 fn wait(failure: &Failure, longest: Duration) -> Duration {
     FIRST_RETRY
         .saturating_mul(1 << failure.count.min(10))
         .min(longest.max(FIRST_RETRY))
-}
-
-pub(super) fn later(at: Timestamp, wait: Duration) -> Timestamp {
-    let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
-    at.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]
