@@ -156,13 +156,25 @@ pub fn missing(row: &SyncRow, agent: Option<&Agent>) -> BTreeSet<&'static str> {
 
 /// Why a row is not given to an agent, and what helps.
 pub fn refusal(missing: &BTreeSet<&'static str>, agent: Option<&Agent>) -> String {
-    let missing: Vec<&str> = missing.iter().copied().collect();
-    let missing = missing.join(", ");
+    let names: Vec<&str> = missing.iter().copied().collect();
+    let only_flux = FEATURES
+        .iter()
+        .any(|feature| !feature.built_in && missing.contains(feature.name));
+    let missing = names.join(", ");
     let upgrade = "upgrade the agent and its definitions: muster install --export --downstream --crds";
     match agent {
         Some(Agent { version, sync, .. }) if sync == FLUX => format!(
             "what applies there is Flux (by muster {version}), which cannot do: {missing}; next: remove it from spec.sync.package, let muster apply there (--sync builtin), or {upgrade}"
         ),
+        Some(Agent { sync, .. }) if only_flux => {
+            let process = match sync.as_str() {
+                REMOTE => "muster controller",
+                _ => "muster agent",
+            };
+            format!(
+                "the built-in sync applies there, and only Flux can do: {missing}; next: let Flux apply ({process} --sync flux, docs/install.md), or remove it from spec.sync"
+            )
+        }
         Some(Agent { sync, .. }) if sync == REMOTE => format!(
             "a BootstrapModule is applied from the management cluster, which cannot do: {missing}; next: remove it from spec.sync.package, or make it a Module"
         ),

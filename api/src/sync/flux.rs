@@ -114,6 +114,16 @@ pub struct FluxGitReference {
     pub other: BTreeMap<String, Value>,
 }
 
+impl FluxGitReference {
+    /// The version that it names.
+    pub fn version(&self) -> GitVersion {
+        GitVersion {
+            tag: self.tag.clone(),
+            commit: self.commit.clone(),
+        }
+    }
+}
+
 /// By whom a git version must be signed, as Flux has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -322,10 +332,7 @@ impl FluxSource {
     /// Its version, as one of git: a digest is its 64 digits.
     pub fn version(&self) -> GitVersion {
         match self {
-            Self::GitRepository(git) => GitVersion {
-                tag: git.reference.tag.clone(),
-                commit: git.reference.commit.clone(),
-            },
+            Self::GitRepository(git) => git.reference.version(),
             Self::OciRepository(oci) => GitVersion {
                 tag: oci.reference.tag.clone(),
                 commit: oci

@@ -95,7 +95,7 @@ const PACKAGE: &[(&str, &str)] = &[
     ("kubeConfig", BY_MUSTER),
     ("deletionPolicy", "write onDelete of the module"),
     ("suspend", PAUSE),
-    ("dependsOn", "write dependsOn of the module, or of its rollout"),
+    ("dependsOn", "write dependsOn of the module"),
     (
         "postBuild",
         "write package.substitute, and bindings for values of a cluster",
@@ -157,7 +157,7 @@ impl Found {
         }
     }
 
-    pub(super) fn flux_source(&mut self, field: &str, source: &FluxSource, insecure: InsecureSources) {
+    fn flux_source(&mut self, field: &str, source: &FluxSource, insecure: InsecureSources) {
         match source {
             FluxSource::GitRepository(git) => self.flux_git(&format!("{field}.gitRepository"), git, insecure),
             FluxSource::OciRepository(oci) => self.flux_oci(&format!("{field}.ociRepository"), oci),
@@ -166,7 +166,7 @@ impl Found {
 
     fn flux_git(&mut self, field: &str, source: &FluxGitRepository, insecure: InsecureSources) {
         self.check(format!("{field}.url"), git::url(&source.url, insecure));
-        let version = FluxSource::GitRepository(source.clone()).version();
+        let version = source.reference.version();
         self.refused(
             &format!("{field}.ref"),
             &source.reference.other,
@@ -248,7 +248,7 @@ impl Found {
         self.refused(field, &source.other, SOURCE, OCI_KNOWN);
     }
 
-    pub(super) fn flux_package(&mut self, field: &str, package: &FluxPackage) {
+    fn flux_package(&mut self, field: &str, package: &FluxPackage) {
         self.refused(field, &package.other, PACKAGE, PACKAGE_KNOWN);
         for (index, component) in package.components.iter().enumerate() {
             // Folders beside that of the package, such as ../components.

@@ -56,6 +56,7 @@ const FLEET: &[(&str, &str)] = &[
     ("fleet.muster.dev/v1alpha1", "Assemblage"),
     ("fleet.muster.dev/v1alpha1", "PlanRun"),
     ("source.toolkit.fluxcd.io/v1", "GitRepository"),
+    ("source.toolkit.fluxcd.io/v1", "OCIRepository"),
     ("kustomize.toolkit.fluxcd.io/v1", "Kustomization"),
     ("coordination.k8s.io/v1", "Lease"),
     ("events.k8s.io/v1", "Event"),

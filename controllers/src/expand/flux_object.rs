@@ -39,14 +39,18 @@ pub trait SourceKind:
     fn with_spec(&self, of: &Self, suspend: Option<bool>, other: BTreeMap<String, Value>) -> Self;
     /// What its controller reports.
     fn report(&self) -> Option<&GitRepositoryStatus>;
-    /// Whether its name follows from what it says.
-    fn is_named_by_content(&self) -> bool {
-        is_named_by_content(self)
-    }
 }
 
-fn is_named_by_content<K: SourceKind>(object: &K) -> bool {
-    object.name_any() == names::flux_source(K::KIND, &content(object))
+/// Whether its name follows from what it says: labels can be copied, such a name is not met by chance.
+pub fn is_named_by_content<K: SourceKind>(object: &K) -> bool {
+    let (name, spec) = (object.name_any(), content(object));
+    let text = |field: &str, key: &str| spec.get(field)?.get(key)?.as_str();
+    let of_git = || {
+        let (url, commit) = (spec.get("url")?.as_str()?, text("ref", "commit")?);
+        let (secret, proxy) = (text("secretRef", "name"), text("proxySecretRef", "name"));
+        Some(names::source_through(url, commit, secret, proxy))
+    };
+    name == names::flux_source(K::KIND, &spec) || of_git().is_some_and(|of_git| name == of_git)
 }
 
 /// What the spec says by which the object is named: without what every source has, and without defaults of the kind.
@@ -63,90 +67,49 @@ fn fields(spec: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-impl SourceKind for GitRepository {
-    const KIND: &'static str = "GitRepository";
+macro_rules! source_kind {
+    ($object:ident, $spec:ident, $kind:literal) => {
+        impl SourceKind for $object {
+            const KIND: &'static str = $kind;
 
-    fn suspend(&self) -> Option<bool> {
-        self.spec.suspend
-    }
+            fn suspend(&self) -> Option<bool> {
+                self.spec.suspend
+            }
 
-    fn spec(&self, suspend: Option<bool>) -> Map<String, Value> {
-        fields(&GitRepositorySpec {
-            suspend,
-            ..self.spec.clone()
-        })
-    }
+            fn spec(&self, suspend: Option<bool>) -> Map<String, Value> {
+                let spec = $spec {
+                    suspend,
+                    ..self.spec.clone()
+                };
+                fields(&spec)
+            }
 
-    fn other(&self) -> &BTreeMap<String, Value> {
-        &self.spec.other
-    }
+            fn other(&self) -> &BTreeMap<String, Value> {
+                &self.spec.other
+            }
 
-    fn with_spec(&self, of: &Self, suspend: Option<bool>, other: BTreeMap<String, Value>) -> Self {
-        let spec = GitRepositorySpec {
-            suspend,
-            other,
-            ..of.spec.clone()
-        };
-        Self {
-            metadata: self.metadata.clone(),
-            spec,
-            status: None,
+            fn with_spec(&self, of: &Self, suspend: Option<bool>, other: BTreeMap<String, Value>) -> Self {
+                let spec = $spec {
+                    suspend,
+                    other,
+                    ..of.spec.clone()
+                };
+                Self {
+                    metadata: self.metadata.clone(),
+                    spec,
+                    status: None,
+                }
+            }
+
+            fn report(&self) -> Option<&GitRepositoryStatus> {
+                self.status.as_ref()
+            }
         }
-    }
-
-    fn report(&self) -> Option<&GitRepositoryStatus> {
-        self.status.as_ref()
-    }
-
-    fn is_named_by_content(&self) -> bool {
-        let spec = &self.spec;
-        let secret = spec.secret_ref.as_ref().map(|secret| secret.name.as_str());
-        let proxy = spec.proxy_secret_ref.as_ref().map(|secret| secret.name.as_str());
-        let commit = spec
-            .reference
-            .as_ref()
-            .and_then(|reference| reference.commit.as_deref());
-        let by_muster = commit
-            .is_some_and(|commit| self.name_any() == names::source_through(&spec.url, commit, secret, proxy));
-        by_muster || is_named_by_content(self)
-    }
+    };
 }
 
-impl SourceKind for OciRepository {
-    const KIND: &'static str = "OCIRepository";
-
-    fn suspend(&self) -> Option<bool> {
-        self.spec.suspend
-    }
-
-    fn spec(&self, suspend: Option<bool>) -> Map<String, Value> {
-        fields(&OciRepositorySpec {
-            suspend,
-            ..self.spec.clone()
-        })
-    }
-
-    fn other(&self) -> &BTreeMap<String, Value> {
-        &self.spec.other
-    }
-
-    fn with_spec(&self, of: &Self, suspend: Option<bool>, other: BTreeMap<String, Value>) -> Self {
-        let spec = OciRepositorySpec {
-            suspend,
-            other,
-            ..of.spec.clone()
-        };
-        Self {
-            metadata: self.metadata.clone(),
-            spec,
-            status: None,
-        }
-    }
-
-    fn report(&self) -> Option<&GitRepositoryStatus> {
-        self.status.as_ref()
-    }
-}
+source_kind!(GitRepository, GitRepositorySpec, "GitRepository");
+source_kind!(OciRepository, OciRepositorySpec, "OCIRepository");
 
 /// Flux's object for a source.
 #[derive(Clone, Debug, PartialEq)]

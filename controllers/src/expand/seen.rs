@@ -16,7 +16,7 @@ use muster_api::{
 use muster_sync::{health::evidence::is_custom, inventory::ObjectId};
 
 use super::{
-    flux_object::SourceKind,
+    flux_object::{SourceKind, is_named_by_content},
     print::{Print, kustomization_print, source_print},
 };
 
@@ -172,7 +172,7 @@ impl SourceRow {
             uid: object.uid().unwrap_or_default(),
             resource_version: object.resource_version().unwrap_or_default(),
             print: source_print(object),
-            ours: super::labels::is_ours(object.labels()) && object.is_named_by_content(),
+            ours: super::labels::is_ours(object.labels()) && is_named_by_content(object),
             suspended: object.suspend() == Some(true),
             deleting: object.meta().deletion_timestamp.is_some(),
             commit: current

@@ -135,13 +135,8 @@ pub async fn keep<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), Tro
         return Ok(());
     }
     let (context, sources) = (&modules.context, &modules.flux_sources);
-    match module
-        .spec()
-        .sync
-        .source
-        .flux()
-        .map(|source| derived(module, source))
-    {
+    let source = module.spec().sync.source.flux();
+    match source.map(|source| derived(module, source)) {
         Some(FluxObject::Git(wanted)) => {
             put(module, &sources.repositories, &*wanted, context).await?;
             remove(module, &sources.artifacts, context).await
@@ -291,7 +286,8 @@ impl Row {
     }
 }
 
-/// What a module wants whose source Flux reads: its version as pinned before, or as Flux has it now.
+/// What a module wants whose source Flux reads: its version as pinned before, or as Flux has it now. Without Flux nothing is rolled on, also
+/// where it was pinned before.
 pub fn target<K: Rolled>(
     module: &K,
     source: &FluxSource,
@@ -299,19 +295,18 @@ pub fn target<K: Rolled>(
     modules: &Modules<K>,
 ) -> Target {
     let now = modules.context.clock.now();
+    let unknown = |reason, message: &str| Target::Unknown {
+        reason,
+        message: format!("{message}; {}", last_version(module)),
+        retry_at: later(now, module.spec().sync.package.retry_interval.to_std()),
+    };
+    if modules.context.options.sync == SyncMode::Builtin {
+        return unknown(Reason::SyncUnsupported, UNSUPPORTED);
+    }
     let row = modules.flux_sources.row(source, &key(module));
-    let found = match kept {
-        Err(Trouble(why)) => Err((Reason::SourceNotReady, why)),
-        Ok(()) => read(module, source, row.as_ref()),
-    };
+    let found = kept.and_then(|()| read(module, source, row.as_ref()));
     let before = module.status().and_then(|status| status.source.as_ref());
-    let unsupported = modules.context.options.sync == SyncMode::Builtin;
-    let (pinned, found) = match pinned(source, before) {
-        // What was pinned before is not rolled on without Flux either.
-        _ if unsupported => (None, Err((Reason::SyncUnsupported, UNSUPPORTED.to_owned()))),
-        pinned => (pinned, found),
-    };
-    match (pinned, found) {
+    match (pinned(source, before), found) {
         (Some(pinned), found) => {
             let moved_to = found.ok().filter(|commit| *commit != pinned.commit);
             known(module, pinned, moved_to)
@@ -327,35 +322,24 @@ pub fn target<K: Rolled>(
             };
             known(module, pinned, None)
         }
-        (None, Err((reason, message))) => Target::Unknown {
-            reason,
-            message: format!("{message}; {}", last_version(module)),
-            retry_at: later(now, module.spec().sync.package.retry_interval.to_std()),
-        },
+        (None, Err(Trouble(why))) => unknown(Reason::SourceNotReady, &why),
     }
 }
 
 const UNSUPPORTED: &str = "spec.sync.source.flux is read by Flux, and this controller runs without it; next: install Flux in the management cluster, and start muster controller with --sync flux, or use spec.sync.source.git";
 
 /// The commit or digest that Flux has for exactly this spec.
-fn read<K: ModuleObject>(
-    module: &K,
-    source: &FluxSource,
-    row: Option<&Row>,
-) -> Result<String, (Reason, String)> {
-    let key = key(module);
+fn read<K: ModuleObject>(module: &K, source: &FluxSource, row: Option<&Row>) -> Result<String, Trouble> {
+    let (key, kind) = (key(module), source.kind());
     let not_ready = |why: &str, since: Option<Timestamp>| {
         let since = since.map_or_else(String::new, |since| format!(" (since {since})"));
-        let next = format!(
+        let describe = format!(
             "kubectl -n {} describe {} {}",
             key.namespace,
-            source.kind().to_lowercase(),
+            kind.to_lowercase(),
             key.name
         );
-        (
-            Reason::SourceNotReady,
-            format!("{} {key}: {why}{since}; next: {next}", source.kind()),
-        )
+        Trouble(format!("{kind} {key}: {why}{since}; next: {describe}"))
     };
     let wanted = match derived(module, source) {
         FluxObject::Git(object) => content_print(&*object),

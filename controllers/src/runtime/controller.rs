@@ -162,10 +162,8 @@ where
             + 'static,
         R: Clone + PartialEq + Send + Sync + 'static,
     {
-        let events = watch::watch::<O>(self.client.clone(), &self.namespace, watcher::Config::default());
         let gate = Arc::clone(&index);
-        self.after(async move { gate.synced().await })
-            .on(watch::rows(events, index))
+        self.late_rows(index).after(async move { gate.synced().await })
     }
 
     /// As [`Self::rows`], but nothing waits until the index has been filled: not every cluster has the kind.

@@ -11,7 +11,7 @@ use muster_api::{
 use muster_controllers::expand::{
     decide::Wish,
     drift::repaired,
-    flux_object::{FluxObject, SourceKind},
+    flux_object::{FluxObject, is_named_by_content},
     wish::{Values, wish},
 };
 use serde_json::{Value, json};
@@ -93,7 +93,7 @@ fn each_spec_has_an_object_of_its_own_that_is_known_by_its_name() {
             let FluxObject::Git(object) = &derived.source else {
                 panic!("{derived:?}");
             };
-            assert!(object.is_named_by_content(), "{object:?}");
+            assert!(is_named_by_content(&**object), "{object:?}");
             object.name_any()
         })
         .collect();
@@ -155,6 +155,32 @@ fn what_flux_cannot_do_is_not_given_to_it() {
         assert_eq!(features(&features::own(true), &row), with_flux, "{row:?}");
         let far = features(&features::remote(true), &row);
         assert_eq!(far, with_flux, "from the management cluster: {row:?}");
+    }
+}
+
+/// To upgrade an agent would not help: another one has to apply.
+#[test]
+fn where_muster_applies_the_next_step_is_flux() {
+    let git = json!({"gitRepository": {"url": "https://git.example/web", "ref": {"commit": NEW}}});
+    for (sync, own, process) in [
+        ("builtin", features::own(false), "muster agent --sync flux"),
+        (
+            features::REMOTE,
+            features::remote(false),
+            "muster controller --sync flux",
+        ),
+    ] {
+        let agent = Agent {
+            version: "1".to_owned(),
+            sync: sync.to_owned(),
+            features: own,
+        };
+        let Wish::Refused(refusal) = wish(&place(), &of(&git, NEW), &Ok(Values::new()), &agent) else {
+            panic!("{sync}");
+        };
+        let words = ["only Flux can do: source.flux", process];
+        let said = words.iter().all(|words| refusal.message.contains(words));
+        assert!(said && !refusal.message.contains("upgrade"), "{refusal:?}");
     }
 }
 
