@@ -336,6 +336,11 @@ fn remedy_rank(cell: &Cell) -> u8 {
     }
 }
 
+/// What a message says is to be done next.
+fn next_of(cell: &Cell) -> Option<&str> {
+    cell.message.rsplit_once("next: ").map(|(_, next)| next)
+}
+
 /// Nothing begins while a rollout is paused, whatever else is in the way.
 fn resume(module: &ModuleView) -> (String, Option<String>) {
     let command = format!("muster rollout resume {}{}", module.address(), module.within());
@@ -376,6 +381,10 @@ pub fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)
             ),
             format!("muster rollout undo {said}"),
         ),
+        (Shape::Unreachable, Some(Reason::SyncUnsupported)) => without(next_of(cell).map_or_else(
+            || "what applies there cannot do what the module asks for".to_owned(),
+            str::to_owned,
+        )),
         (Shape::Unreachable, _) => with(
             "it is skipped, and taken when it is ready again; to look at it",
             format!("muster check --cluster {cluster}"),
@@ -413,9 +422,7 @@ pub fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)
             } else {
                 "see what keeps the module that it depends on"
             },
-            cell.message
-                .rsplit_once("next: ")
-                .map_or_else(|| format!("muster why {said}"), |(_, command)| command.to_owned()),
+            next_of(cell).map_or_else(|| format!("muster why {said}"), str::to_owned),
         ),
         (_, Some(Reason::WindowClosed)) => with(
             "nothing to do: it begins when the window opens. To let this module through before",
@@ -431,6 +438,10 @@ pub fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)
                 shell_word(window(&cell.message))
             ),
         ),
+        (_, Some(Reason::SourceNotReady)) if module.is_read_by_flux() => Some((
+            "see what Flux says of the source; it tries again by itself".to_owned(),
+            next_of(cell).map(str::to_owned),
+        )),
         (_, Some(Reason::SourceNotReady)) => without(format!(
             "see that {} is in the repository, or name another version; it is looked for again by itself",
             module.version

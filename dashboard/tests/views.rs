@@ -235,6 +235,33 @@ fn why_ends_with_what_is_to_be_done() {
         "to see its errors | kubectl describe rolloutwindow typo -n fleet",
     );
     check("WaitingStage", "m", "nothing to do: it goes on by itself");
+    check(
+        "SyncUnsupported",
+        "its agent does not report that it can: plan; next: upgrade the agent",
+        "upgrade the agent",
+    );
+    check(
+        "SourceNotReady",
+        "no such tag; next: x",
+        "see that v2 is in the repository",
+    );
+}
+
+#[test]
+fn why_leads_to_the_object_by_which_flux_reads_a_source() {
+    let describe = "kubectl -n fleet describe gitrepository web-x";
+    let message = format!("GitRepository fleet/web-x: no signature; next: {describe}");
+    let mut module = serde_json::to_value(module(&[("eu-1", "SourceNotReady", &message)])).unwrap();
+    module["spec"]["sync"]["source"] =
+        json!({"flux": {"gitRepository": {"url": "https://git.test/fleet", "ref": {"tag": "v2"}}}});
+    let module: Module = serde_json::from_value(module).unwrap();
+    let fleet = Fleet::of(&Objects {
+        modules: vec![module.into()],
+        ..objects(&[])
+    });
+    let why = why(fleet.module(ModuleKind::Module, "web").unwrap());
+    assert_eq!(why.command.as_deref(), Some(describe));
+    assert!(why.next.unwrap().contains("what Flux says"));
 }
 
 /// A status says it in kubectl's words, for those who read it without muster.

@@ -69,9 +69,18 @@ struct Owner {
     uid: String,
 }
 
-/// What keeps Flux from reading a source.
+/// What keeps Flux from reading a source, and what helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble(String);
+pub struct Trouble {
+    why: String,
+    next: Option<String>,
+}
+
+impl From<String> for Trouble {
+    fn from(why: String) -> Self {
+        Self { why, next: None }
+    }
+}
 
 impl FluxSources {
     /// Those of modules of this kind.
@@ -200,7 +209,7 @@ async fn put<K: ModuleObject, S: SourceKind>(
         field_manager: Some(manager::CONTROLLER.to_owned()),
         ..PostParams::default()
     };
-    let failed = |error: CallError| Trouble(explain(&error));
+    let failed = |error: CallError| Trouble::from(explain(&error));
     let reading = format!("reading {} {key}", S::KIND);
     // A watch that has not begun, or is behind, is no reason to write.
     let Some(live) = call(reading, api.get_opt(&key.name)).await.map_err(failed)? else {
@@ -213,14 +222,14 @@ async fn put<K: ModuleObject, S: SourceKind>(
         .iter()
         .any(|owner| Some(&owner.uid) == module.meta().uid.as_ref())
     {
-        return Err(Trouble(format!(
+        return Err(Trouble::from(format!(
             "{} {key} exists and is not this module's: rename or delete it",
             S::KIND
         )));
     }
     let verify = |object: &S| object.spec(None).get("verify").cloned();
     if live.meta().deletion_timestamp.is_some() {
-        return Err(Trouble(format!(
+        return Err(Trouble::from(format!(
             "{} {key} is being deleted; it is made again when it is gone",
             S::KIND
         )));
@@ -229,7 +238,7 @@ async fn put<K: ModuleObject, S: SourceKind>(
         // Flux would take what it fetched before as verified: it goes by the mode alone.
         index.written(&live);
         remove(module, index, context).await?;
-        return Err(Trouble(format!(
+        return Err(Trouble::from(format!(
             "{} {key} is made anew: it is to be verified by other keys",
             S::KIND
         )));
@@ -274,7 +283,7 @@ async fn remove<K: ModuleObject, S: SourceKind>(
     )
     .await
     {
-        Err(error) if !error.is_not_found() => Err(Trouble(explain(&error))),
+        Err(error) if !error.is_not_found() => Err(Trouble::from(explain(&error))),
         Ok(()) | Err(_) => Ok(()),
     }
 }
@@ -295,13 +304,18 @@ pub fn target<K: Rolled>(
     modules: &Modules<K>,
 ) -> Target {
     let now = modules.context.clock.now();
-    let unknown = |reason, message: &str| Target::Unknown {
-        reason,
-        message: format!("{message}; {}", last_version(module)),
-        retry_at: later(now, module.spec().sync.package.retry_interval.to_std()),
+    let unknown = |reason, Trouble { why, next }: Trouble| {
+        let next = next.map_or_else(String::new, |next| format!("; next: {next}"));
+        Target::Unknown {
+            reason,
+            message: format!("{why}; {}{next}", last_version(module)),
+            retry_at: later(now, module.spec().sync.package.retry_interval.to_std()),
+        }
     };
     if modules.context.options.sync == SyncMode::Builtin {
-        return unknown(Reason::SyncUnsupported, UNSUPPORTED);
+        let [why, next] = UNSUPPORTED.map(str::to_owned);
+        let next = Some(next);
+        return unknown(Reason::SyncUnsupported, Trouble { why, next });
     }
     let row = modules.flux_sources.row(source, &key(module));
     let found = kept.and_then(|()| read(module, source, row.as_ref()));
@@ -322,11 +336,15 @@ pub fn target<K: Rolled>(
             };
             known(module, pinned, None)
         }
-        (None, Err(Trouble(why))) => unknown(Reason::SourceNotReady, &why),
+        (None, Err(trouble)) => unknown(Reason::SourceNotReady, trouble),
     }
 }
 
-const UNSUPPORTED: &str = "spec.sync.source.flux is read by Flux, and this controller runs without it; next: install Flux in the management cluster, and start muster controller with --sync flux, or use spec.sync.source.git";
+/// Why Flux reads nothing, and what helps.
+const UNSUPPORTED: [&str; 2] = [
+    "spec.sync.source.flux is read by Flux, and this controller runs without it",
+    "install Flux in the management cluster, and start muster controller with --sync flux, or use spec.sync.source.git",
+];
 
 /// The commit or digest that Flux has for exactly this spec.
 fn read<K: ModuleObject>(module: &K, source: &FluxSource, row: Option<&Row>) -> Result<String, Trouble> {
@@ -339,7 +357,10 @@ fn read<K: ModuleObject>(module: &K, source: &FluxSource, row: Option<&Row>) -> 
             kind.to_lowercase(),
             key.name
         );
-        Trouble(format!("{kind} {key}: {why}{since}; next: {describe}"))
+        Trouble {
+            why: format!("{kind} {key}: {why}{since}"),
+            next: Some(describe),
+        }
     };
     let wanted = match derived(module, source) {
         FluxObject::Git(object) => content_print(&*object),

@@ -7,7 +7,7 @@ use kube::{
     api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
-use muster_api::{Module, crds, flux::OciRepository, module::ModuleKind, names};
+use muster_api::{Assemblage, Module, crds, flux::OciRepository, module::ModuleKind, names};
 use muster_controllers::runtime::SyncMode;
 use serde_json::{Value, json};
 
@@ -392,4 +392,40 @@ async fn a_branch_a_range_and_a_field_that_is_not_handed_through_are_refused_by_
         .await
         .unwrap();
     assert_eq!(all.items.len(), 0);
+}
+
+/// The agent of one cluster runs with Flux, and is from before `source.flux`.
+#[tokio::test(start_paused = true)]
+async fn an_older_agent_gets_no_such_row_until_it_is_upgraded() {
+    let mut bed = bed(SyncMode::Flux).await;
+    bed.release("one", &["plain"], "one");
+    bed.create::<Module>(module("plain", "one", json!({}))).await;
+    let mirrors: Api<Assemblage> = Api::namespaced(bed.clusters["eu-1"].client_as("test"), SYSTEM);
+    let mut agent = bed
+        .until("the agent reports what it can", || async {
+            mirrors.get_opt("eu-1").await.unwrap()?.status?.agent
+        })
+        .await;
+    bed.crash_agent("eu-1");
+    assert!(agent.features.remove("source.flux"), "{agent:?}");
+    let patch = Patch::Merge(json!({"status": {"agent": agent}}));
+    mirrors
+        .patch_status("eu-1", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+
+    bed.create::<Module>(module_of(&oci("v1"))).await;
+    source(&bed, "OCIRepository").await;
+    stored(&bed, "OCIRepository", &format!("v1@sha256:{DIGEST}")).await;
+    bed.until("it is named, and the others have their rows", || async {
+        let stalled = condition(&bed.module("web").await?, "Stalled")?;
+        let named = stalled.starts_with("True SyncUnsupported: ") && stalled.contains("eu-1: its agent ");
+        let others = bed.row("eu-2", "web").await.is_some() && bed.row("us-1", "web").await.is_some();
+        (named && stalled.contains("source.flux") && others).then_some(())
+    })
+    .await;
+    pass(WATCHED).await;
+    assert_eq!(bed.row("eu-1", "web").await, None);
+    bed.start_agent("eu-1");
+    until_rows(&bed, DIGEST).await;
 }

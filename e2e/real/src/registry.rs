@@ -3,8 +3,10 @@
 use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context, ensure};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use data_encoding::HEXLOWER;
 use flate2::{Compression, write::GzEncoder};
+use rcgen::{KeyPair, SigningKey};
 use reqwest::{
     Certificate, StatusCode,
     blocking::Client,
@@ -39,6 +41,14 @@ const HELM: Form = Form {
     config: "application/vnd.cncf.helm.config.v1+json",
     layer: "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
 };
+
+/// Of what a signature consists, as `cosign sign --key` makes it.
+const COSIGN: Form = Form {
+    config: "application/vnd.oci.image.config.v1+json",
+    layer: "application/vnd.dev.cosign.simplesigning.v1+json",
+};
+/// The annotation of cosign with the signature of a layer.
+const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 
 /// The media types of an artifact.
 struct Form {
@@ -138,6 +148,30 @@ impl Registry {
         self.push(&repository, version, &HELM, &about, &archive(&all)?)
     }
 
+    /// Signs a manifest as `cosign sign --key` does, with an ECDSA key on P-256 and no transparency log: the signature stands beside the
+    /// manifest, under a tag that is named by its digest.
+    pub fn sign(&self, repository: &str, digest: &str, key: &KeyPair) -> anyhow::Result<()> {
+        let payload = json!({
+            "critical": {
+                "identity": {"docker-reference": format!("{}/{repository}", self.host)},
+                "image": {"docker-manifest-digest": digest},
+                "type": "cosign container image signature",
+            },
+            "optional": null,
+        });
+        let payload = payload.to_string().into_bytes();
+        let signature = STANDARD.encode(key.sign(&payload)?);
+        let mut layer = self.put_blob(repository, COSIGN.layer, &payload)?;
+        let config = json!({
+            "architecture": "", "os": "", "config": {},
+            "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
+        });
+        layer["annotations"] = json!({ SIGNATURE: signature });
+        let tag = format!("{}.sig", digest.replace(':', "-"));
+        self.push_layer(repository, &tag, &COSIGN, &config, layer)?;
+        Ok(())
+    }
+
     /// Points a tag, which may be there, at a manifest that is there: by its tag, or by its digest.
     pub fn tag(&self, repository: &str, tag: &str, manifest: &str) -> anyhow::Result<()> {
         let what = format!("{repository}/manifests/{manifest}");
@@ -180,12 +214,25 @@ impl Registry {
         config: &Value,
         layer: &[u8],
     ) -> anyhow::Result<String> {
+        let layer = self.put_blob(repository, form.layer, layer)?;
+        self.push_layer(repository, tag, form, config, layer)
+    }
+
+    /// A manifest of one layer, which is there; its digest.
+    fn push_layer(
+        &self,
+        repository: &str,
+        tag: &str,
+        form: &Form,
+        config: &Value,
+        layer: Value,
+    ) -> anyhow::Result<String> {
         let config = config.to_string();
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": MANIFEST,
             "config": self.put_blob(repository, form.config, config.as_bytes())?,
-            "layers": [self.put_blob(repository, form.layer, layer)?],
+            "layers": [layer],
         });
         let manifest = manifest.to_string().into_bytes();
         let digest = digest(&manifest);

@@ -51,7 +51,7 @@ pub use self::{
     process::{muster, node_agent, open_log, print_logs},
     real::keep_uses,
     requests::Asked,
-    sources::{GitOverSsh, Registry, Signer},
+    sources::{Cosign, GitOverSsh, Registry, Signer},
     world::{Changes, World, differences, unlike},
 };
 use self::{clusters::Cluster, process::Process, server::Server};

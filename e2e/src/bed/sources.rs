@@ -54,9 +54,28 @@ impl Registry {
         block_in_place(|| self.0.digest(repository, tag)).unwrap()
     }
 
+    /// `cosign sign --key` of a manifest.
+    pub fn sign(&self, repository: &str, digest: &str, signer: &Cosign) {
+        block_in_place(|| self.0.sign(repository, digest, &signer.0)).unwrap();
+    }
+
     /// Takes a manifest away, with every tag that points at it.
     pub fn delete(&self, repository: &str, digest: &str) {
         block_in_place(|| self.0.delete(repository, digest)).unwrap();
+    }
+}
+
+/// A key of cosign.
+pub struct Cosign(rcgen::KeyPair);
+
+impl Cosign {
+    pub fn new() -> Self {
+        Self(rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap())
+    }
+
+    /// A Secret for `verify.secretRef` of an OCIRepository, with the public key.
+    pub fn secret(&self, name: &str) -> Value {
+        json!({"metadata": {"name": name}, "stringData": {"cosign.pub": self.0.public_key_pem()}})
     }
 }
 

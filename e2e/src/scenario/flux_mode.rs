@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 
 use super::CLUSTERS;
 use crate::{
-    bed::{Bed, Ground, Registry, Signer, kinds},
+    bed::{Bed, Cosign, Ground, Registry, Signer, kinds},
     fleet::{APPS, Quality, ROLLED, condition, manifests, told, workload},
     sops,
 };
 
+/// Where the artifacts of the module are.
+const REPOSITORY: &str = "fleet/web";
 /// As long as a version over all clusters takes at most, with two fetches and a look each.
 const FLUX: Duration = Duration::from_mins(2);
 
@@ -142,19 +144,8 @@ pub async fn a_signature_that_fails_moves_nothing(ground: Ground) {
     commit("web-v2");
     bed.git.tag("web-v2");
     retarget(&bed, json!({"gitRepository": {"ref": {"tag": "web-v2"}}})).await;
-    let module = bed.until_reason("web", "SourceNotReady", ROLLED).await;
-    let look = async || {
-        let module = bed.module("web").await;
-        let message = condition(&module, "Ready").unwrap()["message"].as_str().unwrap();
-        let words = ["signature", "clusters keep what they have (last version: web-v1"];
-        if words.iter().all(|word| message.contains(word)) {
-            Ok(())
-        } else {
-            Err(told(&module))
-        }
-    };
-    bed.wait_until("it says what Flux says", ROLLED, look).await;
-    assert_eq!(module["status"]["source"]["tag"], "web-v1");
+    until_refused(&bed, "signature").await;
+    assert_eq!(bed.module("web").await["status"]["source"]["tag"], "web-v1");
 
     commit("web-v3");
     bed.git.tag_signed(&signer, "web-v3");
@@ -162,6 +153,38 @@ pub async fn a_signature_that_fails_moves_nothing(ground: Ground) {
     bed.until_ready_within(kinds::MODULE, "web", "web-v3", FLUX).await;
     assert_eq!(bed.order(&workload("web"), "web-v3"), CLUSTERS);
     assert_eq!(bed.order(&workload("web"), "web-v2"), <[&str; 0]>::default());
+}
+
+/// An artifact is verified where it is pinned and again in each cluster: version 2, signed by a key that is not trusted, moves nothing; version
+/// 3 goes on.
+pub async fn an_artifact_is_verified_by_cosign(ground: Ground) {
+    let bed = Bed::with_clusters(ground, &CLUSTERS).await;
+    let registry = bed.registry().await;
+    let (trusted, another) = (Cosign::new(), Cosign::new());
+    give_all(&bed, &registry.certificate_secret("registry")).await;
+    give_all(&bed, &trusted.secret("signers")).await;
+    let first = push(&registry, "web-v1", "web-v1");
+    registry.sign(REPOSITORY, &first, &trusted);
+    let mut source = artifact(&registry, "web-v1");
+    source["ociRepository"]["verify"] = json!({"provider": "cosign", "secretRef": {"name": "signers"}});
+    create(&bed, &source, "web-v1").await;
+    bed.until_ready_within(kinds::MODULE, "web", "web-v1", FLUX).await;
+    assert_eq!(bed.order(&workload("web"), "web-v1"), CLUSTERS);
+    assert_eq!(verified(&bed).await, [true; CLUSTERS.len()]);
+
+    let second = push(&registry, "web-v2", "web-v2");
+    registry.sign(REPOSITORY, &second, &another);
+    retarget(&bed, json!({"ociRepository": {"ref": {"tag": "web-v2"}}})).await;
+    until_refused(&bed, "no matching signatures").await;
+    assert_eq!(digests(&bed).await, vec![first; CLUSTERS.len()]);
+
+    let third = push(&registry, "web-v3", "web-v3");
+    registry.sign(REPOSITORY, &third, &trusted);
+    retarget(&bed, json!({"ociRepository": {"ref": {"tag": "web-v3"}}})).await;
+    bed.until_ready_within(kinds::MODULE, "web", "web-v3", FLUX).await;
+    assert_eq!(bed.order(&workload("web"), "web-v3"), CLUSTERS);
+    assert_eq!(bed.order(&workload("web"), "web-v2"), <[&str; 0]>::default());
+    assert_eq!(verified(&bed).await, [true; CLUSTERS.len()]);
 }
 
 fn with_replicas(replicas: u32) -> Value {
@@ -172,6 +195,22 @@ fn with_replicas(replicas: u32) -> Value {
         "commonMetadata": {"labels": {"team": "web"}},
         "decryption": {"provider": "sops", "secretRef": {"name": "age"}},
     })
+}
+
+/// Waits until the module, whose last version is `web-v1`, says in Flux's words why the next one is refused.
+async fn until_refused(bed: &Bed, words: &str) {
+    bed.until_reason("web", "SourceNotReady", ROLLED).await;
+    let refused = async || {
+        let module = bed.module("web").await;
+        let message = condition(&module, "Ready").unwrap()["message"].as_str().unwrap();
+        let words = [words, "clusters keep what they have (last version: web-v1"];
+        if words.iter().all(|word| message.contains(word)) {
+            Ok(())
+        } else {
+            Err(told(&module))
+        }
+    };
+    bed.wait_until("it says what Flux says", ROLLED, refused).await;
 }
 
 /// A Secret beside the module, and in each cluster.
@@ -186,12 +225,12 @@ async fn give_all(bed: &Bed, secret: &Value) {
 
 fn push(registry: &Registry, tag: &str, version: &str) -> String {
     let text = manifests("web", version, Quality::Good);
-    registry.push_files("fleet/web", tag, &[("apps/web/all.yaml", &text)])
+    registry.push_files(REPOSITORY, tag, &[("apps/web/all.yaml", &text)])
 }
 
 fn artifact(registry: &Registry, tag: &str) -> Value {
     json!({"ociRepository": {
-        "url": format!("oci://{}/fleet/web", registry.host()), "ref": {"tag": tag}, "certSecretRef": {"name": "registry"},
+        "url": format!("oci://{}/{REPOSITORY}", registry.host()), "ref": {"tag": tag}, "certSecretRef": {"name": "registry"},
     }})
 }
 
@@ -208,20 +247,33 @@ async fn retarget(bed: &Bed, source: Value) {
     bed.fleet().patch(kinds::MODULE, "web", patch).await;
 }
 
-/// The digest that Flux has in each cluster, of the source that its Kustomization refers to.
+/// The digest that Flux has in each cluster.
 async fn digests(bed: &Bed) -> Vec<String> {
-    let mut digests = Vec::new();
+    let digest = |source: &Value| {
+        source["spec"]["ref"]["digest"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    sources(bed).await.iter().map(digest).collect()
+}
+
+/// Whether Flux says in each cluster that it verified what it has.
+async fn verified(bed: &Bed) -> Vec<bool> {
+    let verified = |source: &Value| {
+        condition(source, "SourceVerified").is_some_and(|verified| verified["status"] == "True")
+    };
+    sources(bed).await.iter().map(verified).collect()
+}
+
+/// The source that the Kustomization of each cluster refers to.
+async fn sources(bed: &Bed) -> Vec<Value> {
+    let mut sources = Vec::new();
     for cluster in CLUSTERS {
         let inside = bed.inside(cluster, SYSTEM_NAMESPACE);
         let kustomization = inside.list(kinds::KUSTOMIZATION).await.remove(0);
         let source = kustomization["spec"]["sourceRef"]["name"].as_str().unwrap();
-        let source = inside.get(kinds::OCI_REPOSITORY, source).await.unwrap();
-        digests.push(
-            source["spec"]["ref"]["digest"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
-        );
+        sources.push(inside.get(kinds::OCI_REPOSITORY, source).await.unwrap());
     }
-    digests
+    sources
 }
