@@ -438,7 +438,7 @@ pub fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)
                 shell_word(window(&cell.message))
             ),
         ),
-        (_, Some(Reason::SourceNotReady)) if module.is_read_by_flux() => Some((
+        (_, Some(Reason::SourceNotReady)) if module.read_by_flux => Some((
             "see what Flux says of the source; it tries again by itself".to_owned(),
             next_of(cell).map(str::to_owned),
         )),
