@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::child::{self, Said, Work};
+use crate::support::child::{Said, Work};
 use crate::support::git_server::{Door, GitServer, WebServer};
 use crate::support::hostile::{self, Liar, Pack, kind};
 use crate::support::repo::Repo;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::support::child::{self, Work};
+use crate::support::child::Work;
 use crate::support::git_server::{Door, GitServer, Tamper};
 use crate::support::repo::Repo;
 use muster_sync::source::{Clock, CommitId, GitOptions, GitSource, Limits, Remote, Source, SourceError};

@@ -90,7 +90,6 @@ pub fn advertisement() -> Vec<u8> {
 
 /// Kinds of objects in a pack.
 pub mod kind {
-    pub const COMMIT: u8 = 1;
     pub const TREE: u8 = 2;
     pub const BLOB: u8 = 3;
     pub const BY_OFFSET: u8 = 6;
