@@ -418,10 +418,15 @@ async fn an_older_agent_gets_no_such_row_until_it_is_upgraded() {
     source(&bed, "OCIRepository").await;
     stored(&bed, "OCIRepository", &format!("v1@sha256:{DIGEST}")).await;
     bed.until("it is named, and the others have their rows", || async {
-        let stalled = condition(&bed.module("web").await?, "Stalled")?;
-        let named = stalled.starts_with("True SyncUnsupported: ") && stalled.contains("eu-1: its agent ");
+        let reasons = bed.module("web").await?["status"]["reasons"].clone();
+        let reasons = reasons.as_array()?.iter();
+        let group = reasons
+            .filter(|group| group["reason"] == "SyncUnsupported")
+            .map(Value::to_string)
+            .next()?;
+        let named = group.contains("eu-1") && group.contains("source.flux");
         let others = bed.row("eu-2", "web").await.is_some() && bed.row("us-1", "web").await.is_some();
-        (named && stalled.contains("source.flux") && others).then_some(())
+        (named && others).then_some(())
     })
     .await;
     pass(WATCHED).await;
