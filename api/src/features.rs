@@ -160,13 +160,16 @@ pub fn refusal(missing: &BTreeSet<&'static str>, agent: Option<&Agent>) -> Strin
     let only_flux = FEATURES
         .iter()
         .any(|feature| !feature.built_in && missing.contains(feature.name));
+    let never_with_flux = FEATURES
+        .iter()
+        .any(|feature| !feature.with_flux && missing.contains(feature.name));
     let missing = names.join(", ");
     let upgrade = "upgrade the agent and its definitions: muster install --export --downstream --crds";
     match agent {
-        Some(Agent { version, sync, .. }) if sync == FLUX => format!(
-            "what applies there is Flux (by muster {version}), which cannot do: {missing}; next: remove it from spec.sync.package, let muster apply there (--sync builtin), or {upgrade}"
+        Some(Agent { sync, .. }) if sync == FLUX && never_with_flux => format!(
+            "Flux applies there, which cannot do: {missing}; next: remove it from spec.sync.package, or let muster apply there (--sync builtin)"
         ),
-        Some(Agent { sync, .. }) if only_flux => {
+        Some(Agent { sync, .. }) if sync != FLUX && only_flux => {
             let process = match sync.as_str() {
                 REMOTE => "muster controller",
                 _ => "muster agent",

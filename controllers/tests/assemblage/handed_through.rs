@@ -184,6 +184,25 @@ fn where_muster_applies_the_next_step_is_flux() {
     }
 }
 
+#[test]
+fn where_flux_applies_the_next_step_is_another_agent_or_the_built_in_sync() {
+    let agent = Agent {
+        version: "0.1.0".to_owned(),
+        sync: features::FLUX.to_owned(),
+        features: ["healthTable".to_owned()].into(),
+    };
+    for (missing, next) in [
+        ("source.flux", "upgrade the agent and its definitions"),
+        ("plan", "let muster apply there (--sync builtin)"),
+    ] {
+        let said = features::refusal(&[missing].into(), Some(&agent));
+        assert!(said.contains(missing), "{said}");
+        for words in ["upgrade the agent", "--sync builtin"] {
+            assert_eq!(said.contains(words), next.contains(words), "{words}: {said}");
+        }
+    }
+}
+
 /// A row of a writer that is not muster's is held to what is handed through, too.
 #[test]
 fn a_row_with_fields_of_flux_that_are_not_handed_through_is_refused() {
