@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use muster_sync::build::print;
 
 use crate::{
-    DONE, FAILED, UNKNOWN,
-    args::{BuildFlags, Format},
+    exit::{DONE, FAILED, UNKNOWN},
+    flags::{BuildFlags, Format},
     folder, output, verdicts,
 };
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 use clap_complete::{CompleteEnv, Shell, env::Shells};
 
-use crate::{DONE, names, output};
+use crate::{exit::DONE, names, output};
 
 pub const EXAMPLES: &str = "\
 Examples:

@@ -8,7 +8,7 @@ use muster_sync::{
     source::{self, FolderError, Limits, SourceError},
 };
 
-use crate::args::FolderFlags;
+use crate::flags::FolderFlags;
 
 /// What is wrong with a folder.
 pub struct Wrong {

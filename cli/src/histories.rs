@@ -6,7 +6,8 @@ use muster_dashboard::{Fleet, ModuleView};
 use muster_sync::build::print;
 use serde::Serialize;
 
-use crate::{DONE, args::Output, fleet, output};
+use crate::{exit::DONE, flags::Output, output};
+use muster_fleet as fleet;
 
 /// The modules of a namespace: `modules/v1`.
 #[derive(Debug, Serialize)]

@@ -5,7 +5,7 @@ use std::io;
 use anstream::{AutoStream, ColorChoice};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::LogFormat;
+use crate::flags::LogFormat;
 
 /// Whether lines on standard error are in colour: as --color says, and otherwise where a terminal shows them.
 pub fn in_colour() -> bool {

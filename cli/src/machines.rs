@@ -26,14 +26,17 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 
 use crate::{
-    DONE,
-    args::{ClusterFlags, LogFormat, WhyFlags},
-    connect,
-    control::{self, DryRun, DryRunFlag},
-    fleet::Address,
-    logs, near, output,
+    exit::DONE,
+    flags::{DryRunFlag, LogFormat, WhyFlags},
+    logs, output,
     process::{DoorAddress, door_address, ended, open},
     why,
+};
+use muster_fleet::{
+    Address,
+    connect::{self, Target},
+    control::{self, DryRun},
+    near,
 };
 
 pub const EXAMPLES: &str = "\
@@ -177,7 +180,7 @@ pub enum MachineError {
 }
 
 /// Runs a verb.
-pub async fn run(cluster: &ClusterFlags, flags: &MachinesFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &MachinesFlags) -> anyhow::Result<u8> {
     match &flags.verb {
         MachinesVerb::Serve(flags) => serve(cluster, flags).await,
         MachinesVerb::Retry(flags) => said(cluster, flags, annotation::RETRY).await,
@@ -185,7 +188,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &MachinesFlags) -> anyhow::Resul
     }
 }
 
-async fn serve(cluster: &ClusterFlags, flags: &ServeFlags) -> anyhow::Result<u8> {
+async fn serve(cluster: &Target, flags: &ServeFlags) -> anyhow::Result<u8> {
     let file = &flags.updaters;
     let named = || format!("--updaters {}", file.display());
     let text = tokio::fs::read(file).await.with_context(named)?;
@@ -244,7 +247,7 @@ async fn serve(cluster: &ClusterFlags, flags: &ServeFlags) -> anyhow::Result<u8>
 }
 
 /// Writes a control to the plans that name a Machine.
-async fn said(cluster: &ClusterFlags, flags: &MachineFlags, key: &'static str) -> anyhow::Result<u8> {
+async fn said(cluster: &Target, flags: &MachineFlags, key: &'static str) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let api: Api<UpdatePlan> = Api::namespaced(client.clone(), &namespace);
     let plans = listed(&api).await?;
@@ -266,10 +269,13 @@ async fn said(cluster: &ClusterFlags, flags: &MachineFlags, key: &'static str) -
         // What was said before is over.
         let body = json!({"metadata": {"annotations": {key: control.to_text(), other: Value::Null}}});
         control::write(&address, body, flags.dry_run.by).await?;
-        control::tell(
-            &address,
-            &format!("Machine {} {verb}", flags.machine),
-            flags.dry_run.by,
+        say!(
+            "{}",
+            control::done(
+                &address,
+                &format!("Machine {} {verb}", flags.machine),
+                flags.dry_run.by
+            )
         );
         if flags.dry_run.by == DryRun::None {
             say!("next: kubectl describe updateplan {plan} -n {namespace}");

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::PathBuf};
 use anyhow::Context as _;
 use clap::{Args, Command, CommandFactory as _};
 
-use crate::{DONE, args::Arguments, output};
+use crate::{args::Arguments, exit::DONE, output};
 
 pub const EXAMPLES: &str = "\
 Examples:

@@ -18,9 +18,11 @@ use muster_api::{
 use muster_controllers::runtime::Api;
 
 use crate::{
-    args::{Arguments, ClusterFlags, Listed, What},
-    connect, get,
+    args::Arguments,
+    flags::{ClusterFlags, Listed, What},
+    get,
 };
+use muster_fleet::connect;
 
 /// Nobody waits longer for a name.
 const PATIENCE: Duration = Duration::from_secs(2);

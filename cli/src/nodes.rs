@@ -27,18 +27,18 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::{
-    DONE, FAILED,
-    args::{DiffFlags, ModuleName, WhyFlags},
-    control::{self, Wish},
-    fleet::{
-        Address,
-        nodes::{self, NodeError},
-    },
-    history, level,
-    once::Word,
+    exit::{DONE, FAILED},
+    flags::{DiffFlags, WhyFlags, WordFlags},
     output,
     undo::UndoFlags,
     why,
+};
+use muster_fleet::{
+    Address,
+    control::{self, Wish},
+    history, level,
+    name::ModuleName,
+    nodes::{self, NodeError},
 };
 
 pub const RELEASE_EXAMPLES: &str = "\
@@ -61,7 +61,7 @@ pub struct NodesFlags {
     #[arg(long = "node", value_delimiter = ',', value_name = "NODES", required = true)]
     pub nodes: Vec<String>,
     #[command(flatten)]
-    pub word: Word,
+    pub word: WordFlags,
 }
 
 /// Nodes that vanished in their change are waited for no more.
@@ -141,7 +141,7 @@ async fn say(client: &Client, flags: &NodesFlags, key: &str, verb: &str) -> anyh
     } = flags;
     let address = Address::of(client, "", module);
     let object = address.get().await?;
-    let wanted = word.control(client, &named.join(",")).await;
+    let wanted = word.word().control(client, &named.join(",")).await;
     let before = object.annotations().get(key).map(String::as_str);
     let verb = match level::joined(before, wanted, module)? {
         Wish::Stands(control) => format!("has {} {verb} already{}", control.what, control.told()),
@@ -151,7 +151,7 @@ async fn say(client: &Client, flags: &NodesFlags, key: &str, verb: &str) -> anyh
             format!("{} {verb}{}", named.join(","), control.told())
         }
     };
-    control::tell(&address, &verb, word.dry_run.by);
+    say!("{}", control::done(&address, &verb, word.dry_run.by));
     Ok(())
 }
 
@@ -175,7 +175,7 @@ pub async fn why(client: &Client, module: &ModuleName, flags: &WhyFlags) -> anyh
     };
     if flags.watch {
         let mut live = output::Live::default();
-        return nodes::watch(client, |objects, fleet| {
+        return nodes::watch(client, &Terminal, |objects, fleet| {
             live.show_blocks(&why::blocks(&answer(objects, fleet)?, output::width()));
             Ok(ControlFlow::Continue(()))
         })

@@ -6,7 +6,10 @@ use std::{fmt::Display, io::IsTerminal as _};
 
 use muster_controllers::runtime::{CallError, call::explain};
 
-use crate::{FAILED, UNKNOWN, output};
+use crate::{
+    exit::{FAILED, UNKNOWN},
+    output,
+};
 
 /// Where steps are told: beside what is printed for a pipe, or as the output itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,10 @@ use muster_sync::{
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::{DONE, FAILED, output};
+use crate::{
+    exit::{DONE, FAILED},
+    output,
+};
 
 /// The expressions of a kind, and where they are written.
 struct Written {

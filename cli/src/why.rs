@@ -6,11 +6,15 @@ use anyhow::Context as _;
 use muster_dashboard::{Check, Choice, Fleet, Objects, PlanView, Step, Why};
 
 use crate::{
-    DONE,
-    args::{ClusterFlags, ModuleName, RolloutName, View, WhyFlags},
-    connect,
-    fleet::{self, missing, missing_cluster},
+    exit::DONE,
+    flags::{View, WhyFlags},
     machines, nodes, output, zonerollout,
+};
+use muster_fleet as fleet;
+use muster_fleet::{
+    connect::{self, Target},
+    missing, missing_cluster,
+    name::{ModuleName, RolloutName},
 };
 
 pub const EXAMPLES: &str = "\
@@ -25,7 +29,7 @@ Examples:
   muster why zonerollout/ingester -n mimir            zones of a cluster: the one to look at is that of --context";
 
 /// Explains a module, one cluster of it, or a ZoneRollout; once, or at each change.
-pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &WhyFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let module = match &flags.rollout {
         RolloutName::Module(module) if module.is_of_nodes() => {
@@ -44,7 +48,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &WhyFlags) -> anyhow::Result<u8>
     };
     if flags.watch {
         let mut live = output::Live::default();
-        return fleet::watch(&client, &namespace, |snapshot| {
+        return show::watch(&client, &namespace, |snapshot| {
             let why = answer(&snapshot.objects, snapshot.fleet())?;
             live.show_blocks(&blocks(&why, output::width()));
             Ok(ControlFlow::Continue(()))

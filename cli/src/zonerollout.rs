@@ -13,12 +13,14 @@ use muster_dashboard::why_zones;
 use serde_json::{Value, json};
 
 use crate::{
-    DONE, FAILED,
-    args::WhyFlags,
-    control::{self, DryRun, Term},
-    fleet::Address,
+    exit::{DONE, FAILED},
+    flags::{TermFlags, WhyFlags},
     once::RetryFlags,
     output, why,
+};
+use muster_fleet::{
+    Address,
+    control::{self, DryRun},
 };
 
 /// A revision that is named has at least so many digits, as one of a module has.
@@ -52,13 +54,13 @@ pub async fn why(client: &Client, namespace: &str, name: &str, flags: &WhyFlags)
 }
 
 /// Pauses a group: no further pod is replaced.
-pub async fn pause(client: &Client, namespace: &str, name: &str, term: &Term) -> anyhow::Result<u8> {
+pub async fn pause(client: &Client, namespace: &str, name: &str, term: &TermFlags) -> anyhow::Result<u8> {
     if term.reason.is_some() || term.until.is_some() || term.time.is_some() {
         bail!("spec.paused of a ZoneRollout has no reason and no end: leave --reason, --until and --for out");
     }
     let address = Address::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, true, term.dry_run.by).await?;
-    control::tell(&address, verb, term.dry_run.by);
+    say!("{}", control::done(&address, verb, term.dry_run.by));
     say!("To resume: muster rollout resume zonerollout/{}", address.name);
     Ok(DONE)
 }
@@ -67,7 +69,7 @@ pub async fn pause(client: &Client, namespace: &str, name: &str, term: &Term) ->
 pub async fn resume(client: &Client, namespace: &str, name: &str, dry_run: DryRun) -> anyhow::Result<u8> {
     let address = Address::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, false, dry_run).await?;
-    control::tell(&address, verb, dry_run);
+    say!("{}", control::done(&address, verb, dry_run));
     Ok(DONE)
 }
 
@@ -103,10 +105,13 @@ pub async fn retry(client: &Client, namespace: &str, name: &str, flags: &RetryFl
         flags.word.dry_run.by,
     )
     .await?;
-    control::tell(
-        &address,
-        &format!("revision {revision} is tried again"),
-        flags.word.dry_run.by,
+    say!(
+        "{}",
+        control::done(
+            &address,
+            &format!("revision {revision} is tried again"),
+            flags.word.dry_run.by
+        )
     );
     Ok(DONE)
 }

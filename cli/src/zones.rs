@@ -20,11 +20,12 @@ use tokio::net::TcpListener;
 use tracing::warn;
 
 use crate::{
-    DONE, UNKNOWN,
-    args::{ClusterFlags, LogFormat},
-    connect, logs,
+    exit::{DONE, UNKNOWN},
+    flags::LogFormat,
+    logs,
     process::ended,
 };
+use muster_fleet::connect::{self, Target};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -42,7 +43,7 @@ pub struct ZonesFlags {
 }
 
 /// Runs the process until SIGTERM or Ctrl-C.
-pub async fn run(cluster: &ClusterFlags, flags: &ZonesFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &ZonesFlags) -> anyhow::Result<u8> {
     let read = flags::parse(&flags.arguments).and_then(|given| Ok((Settings::new(&given)?, given)));
     let (settings, given) = match read {
         Ok(read) => read,
@@ -62,7 +63,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &ZonesFlags) -> anyhow::Result<u
     Ok(ended(process::zones(setup(cluster, settings).await?).await))
 }
 
-async fn setup(cluster: &ClusterFlags, settings: Settings) -> anyhow::Result<ZonesSetup> {
+async fn setup(cluster: &Target, settings: Settings) -> anyhow::Result<ZonesSetup> {
     let mut config = match &settings.kubeconfig {
         Some((url, file)) => named(url, file).await?,
         None => connect::config(cluster).await?,

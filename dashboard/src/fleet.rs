@@ -441,11 +441,6 @@ impl<'a> Rolling<'a> {
         self.spec.map(|spec| spec.sync.source.url())
     }
 
-    /// Flux reads its source.
-    pub fn is_read_by_flux(&self) -> bool {
-        self.spec.is_some_and(|spec| spec.sync.source.flux().is_some())
-    }
-
     /// Its conditions.
     pub fn conditions(&self) -> Vec<ConditionView> {
         ConditionView::all(&self.status.conditions)

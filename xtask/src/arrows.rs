@@ -42,12 +42,24 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("muster-dashboard", &["muster-api", "muster-rollout"]),
     (
+        "muster-fleet",
+        &[
+            "muster-api",
+            "muster-controllers",
+            "muster-dashboard",
+            "muster-rollout",
+            "muster-sync",
+            "muster-windows",
+        ],
+    ),
+    (
         "muster",
         &[
             "muster-api",
             "muster-apiserver",
             "muster-controllers",
             "muster-dashboard",
+            "muster-fleet",
             "muster-health",
             "muster-node",
             "muster-node-agent",
@@ -146,6 +158,11 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
         "muster-zones",
         &["kube", "tokio", "rand", "reqwest"],
         "it does no I/O and knows no client",
+    ),
+    (
+        "muster-fleet",
+        &["clap", "anstream"],
+        "it prints nothing, and knows no flags",
     ),
     (
         "muster-apiserver",

@@ -14,7 +14,7 @@ use muster_sync::build::print;
 use serde_json::Value;
 
 use super::redact::{Known, Redactor};
-use crate::apply::DEADLINE;
+use muster_fleet::apply::DEADLINE;
 
 /// Objects of one kind in one namespace.
 const OBJECTS: usize = 2000;
@@ -136,7 +136,7 @@ impl Gathered {
     }
 
     async fn clusters(&mut self, client: &Client, namespace: &str) {
-        let version = match crate::fleet::served(client).await {
+        let version = match muster_fleet::served(client).await {
             Ok(version) => version.unwrap_or(Version::V1Beta2),
             Err(error) => {
                 self.failed

@@ -23,7 +23,11 @@ use jiff::Timestamp;
 use muster_controllers::runtime::{Clock, call_within};
 
 use self::gather::{File, Gathered};
-use crate::{DONE, apply::DEADLINE, args::ClusterFlags, check, connect};
+use crate::{check, exit::DONE};
+use muster_fleet::{
+    apply::DEADLINE,
+    connect::{self, Target},
+};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -39,7 +43,7 @@ pub struct BundleFlags {
 }
 
 /// Writes the file, and says what is in it.
-pub async fn run(cluster: &ClusterFlags, flags: &BundleFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &BundleFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let asking = client.apiserver_version();
     let server = call_within(DEADLINE, "asking the API server for its version", asking).await;

@@ -26,7 +26,7 @@ use muster_controllers::{
 };
 
 use super::{code::Code, finding::Finding, flux, judge};
-use crate::{apply::DEADLINE, fleet::Address};
+use muster_fleet::{Address, apply::DEADLINE};
 
 /// What the account does with assignments.
 const VERBS: [&str; 4] = ["list", "watch", "create", "update"];

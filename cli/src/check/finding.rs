@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::code::Code;
-use crate::{DONE, FAILED, UNKNOWN};
+use crate::exit::{DONE, FAILED, UNKNOWN};
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

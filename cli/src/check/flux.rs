@@ -7,7 +7,8 @@ use muster_api::labels::label;
 use muster_controllers::runtime::{Api, CallError, call_within};
 
 use super::{code::Code, finding::Finding};
-use crate::{apply::DEADLINE, install::arguments};
+use crate::install::arguments;
+use muster_fleet::apply::DEADLINE;
 
 /// What applies, of Flux; shards have names that begin so.
 const CONTROLLER: &str = "kustomize-controller";

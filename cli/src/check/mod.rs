@@ -25,10 +25,8 @@ use kube::Client;
 use muster_controllers::upgrade::version::Version;
 
 pub use self::finding::Report;
-use crate::{
-    args::{ClusterFlags, View},
-    connect, output,
-};
+use crate::{flags::View, output};
+use muster_fleet::connect::{self, Target};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -55,7 +53,7 @@ pub struct CheckFlags {
 }
 
 /// Prints what was found.
-pub async fn run(cluster: &ClusterFlags, flags: &CheckFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &CheckFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let report = if flags.pre {
         Report::new(&namespace, pre::look(&client, &namespace).await?)

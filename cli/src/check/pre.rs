@@ -10,11 +10,11 @@ use super::{
     world::CLUSTERS,
 };
 use crate::{
-    apply::{self, DEADLINE, ObjectRef},
-    args::Sync,
-    fleet,
+    flags::Sync,
     install::{self, IMAGE},
 };
+use muster_fleet as fleet;
+use muster_fleet::apply::{self, DEADLINE, ObjectRef};
 
 /// Looks at a cluster that is to become the management cluster.
 pub async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec<Finding>> {

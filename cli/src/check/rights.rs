@@ -15,10 +15,8 @@ use muster_controllers::runtime::{CallError, call::explain, call_within};
 use serde_json::Value;
 
 use super::world::Read;
-use crate::{
-    apply::{DEADLINE, ObjectRef},
-    install,
-};
+use crate::install;
+use muster_fleet::apply::{DEADLINE, ObjectRef};
 
 /// How many reviews are under way at once.
 const AT_ONCE: usize = 8;

@@ -17,7 +17,7 @@ use muster_controllers::{
 };
 
 use super::{code::Code, deep, finding::Finding};
-use crate::fleet;
+use muster_fleet as fleet;
 
 /// Names in one line.
 const SHOWN: usize = 5;
@@ -136,6 +136,6 @@ mod tests {
             (free.level, free.about.as_deref()),
             (Level::Ok, Some("cluster/c-1"))
         );
-        assert_eq!(Report::new("fleet", vec![free]).exit_code(), crate::DONE);
+        assert_eq!(Report::new("fleet", vec![free]).exit_code(), crate::exit::DONE);
     }
 }

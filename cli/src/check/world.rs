@@ -28,11 +28,11 @@ use super::{
     machines::{self, Machines},
     rights::{self, Right},
 };
-use crate::{
+use crate::install::{arguments, works_in};
+use muster_fleet::{
     apply::DEADLINE,
     definitions,
-    install::{arguments, works_in},
-    plan::live::{self, Live},
+    lists::{self as live, Live},
 };
 
 /// What was read, or why it was not.

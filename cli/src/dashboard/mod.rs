@@ -12,14 +12,16 @@ use muster_dashboard::server::{self, Hosts, Limits, Setup};
 use tokio::net::TcpListener;
 
 use crate::{
-    DONE,
-    args::ClusterFlags,
-    connect,
-    fleet::{self, Extent},
+    exit::DONE,
     output,
     process::{self, DoorAddress},
 };
 use auth::Reviews;
+use muster_fleet as fleet;
+use muster_fleet::{
+    Extent,
+    connect::{self, Target},
+};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -45,7 +47,7 @@ pub struct DashboardFlags {
 }
 
 /// Answers until Ctrl-C or SIGTERM.
-pub async fn run(cluster: &ClusterFlags, flags: DashboardFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: DashboardFlags) -> anyhow::Result<u8> {
     output::outlive_readers();
     let (client, namespace) = connect::client(cluster).await?;
     let DashboardFlags { addr, host_allowed } = flags;
@@ -102,7 +104,7 @@ pub enum Auth {
 }
 
 /// The dashboard beside a controller, if there is to be one. It leads nothing: every replica answers.
-pub async fn beside(cluster: &ClusterFlags, flags: BesideFlags) -> anyhow::Result<Option<Local>> {
+pub async fn beside(cluster: &Target, flags: BesideFlags) -> anyhow::Result<Option<Local>> {
     let BesideFlags {
         dashboard_addr,
         dashboard_auth,

@@ -33,15 +33,50 @@ use muster_dashboard::server::Hosts;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    DONE, FAILED,
-    args::{DemoFlags, LogFormat},
+    args::DemoFlags,
     dashboard::Local,
-    fleet::Extent,
+    exit::{DONE, FAILED},
+    flags::LogFormat,
     logs, output,
 };
 use cluster::{Cluster, Name};
 use folder::Folder;
+use muster_fleet::Extent;
 use plane::Plane;
+
+#[derive(Args, Debug)]
+pub struct DemoFlags {
+    /// How many clusters, 1 to 50
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=50))]
+    pub clusters: u16,
+    /// Where kubeconfigs and the git work tree are put; else a fresh folder that is removed at the end
+    #[arg(long, value_name = "FOLDER")]
+    pub dir: Option<PathBuf>,
+    /// Keep the folder
+    #[arg(long)]
+    pub keep: bool,
+    /// Play a tour that checks itself, and end: exit code 0 only if all was as it should be
+    #[arg(long, conflicts_with = "clusters")]
+    pub tour: bool,
+    /// Instead of a fleet one cluster with StatefulSets of three zones, and muster zones
+    #[arg(long, conflicts_with_all = ["clusters", "tour", "dashboard"])]
+    pub zones: bool,
+    /// Also three simulated nodes in each cluster, and a NodeModule that a Module brings there
+    #[arg(long, conflicts_with_all = ["tour", "zones"])]
+    pub nodes: bool,
+    /// Also the dashboard, at this loopback address; without one at a free port
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "127.0.0.1:0"
+    )]
+    pub dashboard: Option<SocketAddr>,
+    /// The seed of all jitter: the same seed gives the same delays
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
 
 pub const EXAMPLES: &str = "\
 Examples:

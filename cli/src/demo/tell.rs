@@ -6,7 +6,8 @@ use kube::Client;
 use muster_dashboard::{Fleet, Shape};
 
 use super::{cluster::Name, folder::Folder, plane::NAMESPACE};
-use crate::fleet::{self, Extent};
+use muster_fleet as fleet;
+use muster_fleet::Extent;
 
 /// Printed at once.
 pub fn how_to_look(folder: &Folder, clusters: &[Name]) {

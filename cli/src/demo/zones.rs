@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::{Ground, cluster::install, folder::Folder, log_limit};
-use crate::{DONE, install::zones};
+use crate::{exit::DONE, install::zones};
 
 /// Where everything is: what kubectl takes without `-n`.
 const NAMESPACE: &str = "default";

@@ -30,10 +30,16 @@ use super::{
     print,
 };
 use crate::{
-    DONE, FAILED, UNKNOWN,
-    args::{ClusterFlags, DiffFlags, ModuleName},
-    connect, fleet, near, output,
+    exit::{DONE, FAILED, UNKNOWN},
+    flags::DiffFlags,
+    output,
     plan::{objects::RENDERED_BY_FLUX, read},
+};
+use muster_fleet as fleet;
+use muster_fleet::{
+    connect::{self, Target},
+    name::ModuleName,
+    near,
 };
 
 /// Clusters that are asked at once.
@@ -64,7 +70,7 @@ struct Told {
 }
 
 /// Shows for each cluster that has the module what is not as it should be; what is alike is shown once.
-pub async fn run(cluster: &ClusterFlags, module: &ModuleName, flags: &DiffFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, module: &ModuleName, flags: &DiffFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let fleet = fleet::read(&client, &namespace).await?;
     let view = fleet

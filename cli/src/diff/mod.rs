@@ -12,13 +12,14 @@ use muster_sync::apply::Cluster;
 
 use self::how::{CALL, How};
 use crate::{
-    DONE, FAILED, UNKNOWN,
-    args::{ClusterFlags, DiffFlags, FolderFlags},
-    connect, folder, nodes, output,
+    exit::{DONE, FAILED, UNKNOWN},
+    flags::{DiffFlags, FolderFlags},
+    folder, nodes, output,
 };
+use muster_fleet::connect::{self, Target};
 
 /// Shows what would be created, changed and deleted. Writes nothing.
-pub async fn run(cluster: &ClusterFlags, flags: DiffFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: DiffFlags) -> anyhow::Result<u8> {
     if let Some(wrong) = flags.misplaced() {
         bail!(wrong);
     }

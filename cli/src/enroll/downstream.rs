@@ -18,10 +18,12 @@ use super::{
     taken, way::Way,
 };
 use crate::{
-    apply::{self, Applied, DEADLINE, ObjectRef, is_by_command},
-    definitions::differing,
     install,
     steps::{Refusal, Step, Steps},
+};
+use muster_fleet::{
+    apply::{self, Applied, DEADLINE, ObjectRef, is_by_command},
+    definitions::differing,
 };
 
 /// The namespace whose uid tells one cluster from another.

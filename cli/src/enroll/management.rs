@@ -14,11 +14,9 @@ use muster_api::{
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
 
-use crate::{
-    apply::DEADLINE,
-    fleet,
-    steps::{Refusal, Step},
-};
+use crate::steps::{Refusal, Step};
+use muster_fleet as fleet;
+use muster_fleet::apply::DEADLINE;
 
 /// What it is called in messages.
 pub const PLACE: &str = "the management cluster";

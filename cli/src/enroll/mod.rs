@@ -38,14 +38,16 @@ use self::{
     way::{Wanted, Way},
 };
 use crate::{
-    DONE, INTERRUPTED,
-    apply::{self, Applied, ObjectRef},
-    args::{ClusterFlags, Sync, duration},
-    connect,
-    control::{DryRun, DryRunFlag},
+    exit::{DONE, INTERRUPTED},
+    flags::{DryRunFlag, Sync, duration},
     install::IMAGE,
     output,
     steps::{Refusal, Step, Steps},
+};
+use muster_fleet::{
+    apply::{self, Applied, ObjectRef},
+    connect::{self, Target},
+    control::DryRun,
 };
 
 pub const EXAMPLES: &str = "\
@@ -111,7 +113,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 /// Brings a cluster in, or says at which step it could not.
-pub async fn run(cluster: &ClusterFlags, flags: &EnrollFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &EnrollFlags) -> anyhow::Result<u8> {
     let steps = if flags.export {
         Steps::Beside
     } else {
@@ -138,7 +140,7 @@ struct Plan<'a> {
     steps: Steps,
 }
 
-async fn enroll(cluster: &ClusterFlags, flags: &EnrollFlags, steps: Steps) -> anyhow::Result<Step<u8>> {
+async fn enroll(cluster: &Target, flags: &EnrollFlags, steps: Steps) -> anyhow::Result<Step<u8>> {
     let wanted = Wanted {
         file: flags.downstream_kubeconfig.clone(),
         other_file: cluster.kubeconfig.clone(),

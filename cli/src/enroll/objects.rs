@@ -115,7 +115,8 @@ mod tests {
     use muster_controllers::registry::kubeconfig as allowed;
 
     use super::*;
-    use crate::{apply::ObjectRef, args::Sync, install};
+    use crate::{flags::Sync, install};
+    use muster_fleet::apply::ObjectRef;
 
     fn access(tls_name: Option<&str>) -> Access {
         Access {

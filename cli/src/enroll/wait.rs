@@ -21,7 +21,8 @@ use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, Clock, call_within};
 
 use super::{address::Address, management::Plane};
-use crate::{apply::DEADLINE, steps::Refusal};
+use crate::steps::Refusal;
+use muster_fleet::apply::DEADLINE;
 
 /// How often is looked.
 const EVERY: Duration = Duration::from_secs(1);

@@ -10,10 +10,8 @@ use kube::{
 
 use muster_controllers::runtime::{call::explain, sendable};
 
-use crate::{
-    connect,
-    steps::{Refusal, Step},
-};
+use crate::steps::{Refusal, Step};
+use muster_fleet::connect;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use muster_sync::build::print;
 use serde_json::Value;
 
 use super::{InstallFlags, Role, objects};
-use crate::{args::Sync, dashboard::Auth};
+use crate::{dashboard::Auth, flags::Sync};
 
 /// Stand where a value of the chart will.
 const NAMESPACE: &str = "chart-namespace";

@@ -5,7 +5,7 @@ use muster_api::labels::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
 use super::{InstallFlags, Role, labels, pane};
-use crate::args::Sync;
+use crate::flags::Sync;
 
 /// The port of `/metrics`, `/healthz` and `/readyz`.
 pub const PORT: u16 = 8080;

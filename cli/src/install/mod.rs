@@ -31,12 +31,8 @@ use muster_sync::build::print;
 use serde_json::{Value, json};
 
 pub use self::deployment::{arguments, works_in};
-use crate::{
-    DONE,
-    args::{ClusterFlags, Sync},
-    dashboard::Auth,
-    output,
-};
+use crate::{dashboard::Auth, exit::DONE, flags::Sync, output};
+use muster_fleet::connect::Target;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -253,7 +249,7 @@ impl Role {
 }
 
 /// Prints manifests as a stream of YAML documents.
-pub fn run(cluster: &ClusterFlags, flags: &InstallFlags) -> anyhow::Result<u8> {
+pub fn run(cluster: &Target, flags: &InstallFlags) -> anyhow::Result<u8> {
     // An agent works in the namespace that assemblages are mirrored into, and in no other.
     let downstream = flags.downstream || flags.nodes;
     let asked = cluster.namespace.as_deref().filter(|_| !downstream);

@@ -7,7 +7,7 @@ use muster_api::labels::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
 
 use super::{Role, labels};
-use crate::args::Sync;
+use crate::flags::Sync;
 
 const READ: &[&str] = &["get", "list", "watch"];
 const STATUS: &[&str] = &["patch"];

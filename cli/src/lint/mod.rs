@@ -26,7 +26,11 @@ use muster_sync::{
     yaml::{self, Document},
 };
 
-use crate::{DONE, FAILED, UNKNOWN, args::Variable, output};
+use crate::{
+    exit::{DONE, FAILED, UNKNOWN},
+    flags::Variable,
+    output,
+};
 pub use finding::Code;
 use finding::{Finding, Level};
 pub use object::{Lens, Refused};

@@ -7,7 +7,7 @@ use muster_apiserver::schema::{Cause, reason};
 use serde_json::{Map, Value};
 
 use super::place::steps;
-use crate::near;
+use muster_fleet::near;
 
 /// So many fields of one name are offered.
 const ALIKE: usize = 2;

@@ -16,7 +16,6 @@ mod assemble;
 mod change;
 mod fields;
 mod foresee;
-pub mod live;
 mod markdown;
 mod model;
 pub mod objects;
@@ -45,10 +44,11 @@ use self::{
     versions::Versions,
 };
 use crate::{
-    DONE, FAILED,
-    args::{ClusterFlags, Variable},
-    connect, output,
+    exit::{DONE, FAILED},
+    flags::Variable,
+    output,
 };
+use muster_fleet::connect::{self, Target};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -106,7 +106,7 @@ pub enum Shown {
 }
 
 /// Prints what would become of the fleet.
-pub async fn run(cluster: &ClusterFlags, flags: &PlanFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &PlanFlags) -> anyhow::Result<u8> {
     let files = match &flags.git {
         Some(range) => {
             let (from, to) = read::in_range(&flags.filename, range)?;

@@ -27,7 +27,7 @@ use super::{
     versions::Versions,
     words,
 };
-use crate::{DONE, FAILED};
+use crate::exit::{DONE, FAILED};
 
 const NS: &str = "fleet";
 const OLD: &str = "1111111111111111111111111111111111111111";

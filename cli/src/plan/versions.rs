@@ -16,7 +16,7 @@ use muster_api::{
 use muster_controllers::{module, runtime::call::explain};
 use muster_sync::source::{Clock, GitOptions, GitSource, Limits, Remote, Source as _, SourceError, Want};
 
-use crate::connect;
+use muster_fleet::connect;
 
 /// A clone of a repository that modules name: `URL=DIR`.
 #[derive(Clone, Debug, PartialEq, Eq)]

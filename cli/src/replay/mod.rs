@@ -21,7 +21,10 @@ use self::{
     log::{Log, LogError},
     story::Change,
 };
-use crate::{DONE, FAILED, UNKNOWN, output};
+use crate::{
+    exit::{DONE, FAILED, UNKNOWN},
+    output,
+};
 
 pub const EXAMPLES: &str = "\
 Examples:

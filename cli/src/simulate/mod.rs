@@ -21,7 +21,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use self::{fault::FleetError, file::Fleet};
-use crate::{DONE, UNKNOWN, args, output};
+use crate::{
+    args,
+    exit::{DONE, UNKNOWN},
+    output,
+};
 
 pub const EXAMPLES: &str = "\
 Examples:

@@ -6,7 +6,8 @@ use git2::{ErrorCode, Oid, Repository, RepositoryState, Status, build::TreeUpdat
 use muster_dashboard::Past;
 use thiserror::Error;
 
-use crate::{FAILED, UNKNOWN, args::ModuleName};
+use crate::exit::{FAILED, UNKNOWN};
+use muster_fleet::name::ModuleName;
 
 /// Why it is not committed.
 #[derive(Debug, Error)]

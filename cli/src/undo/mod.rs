@@ -23,12 +23,14 @@ use similar::TextDiff;
 use thiserror::Error;
 
 use crate::{
-    DONE, FAILED, UNKNOWN,
-    args::{ModuleName, with_content},
-    history::{self, Read},
+    exit::{DONE, FAILED, UNKNOWN},
     nodes, output,
 };
 use find::{Found, NotFound, VersionField, Wanted};
+use muster_fleet::{
+    history::{self, Read},
+    name::{ModuleName, with_content},
+};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -293,7 +295,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::history::tests::sample_at;
+    use muster_fleet::history::tests::sample_at;
 
     const FILE: &str = "# Modules of the web team\n---\napiVersion: fleet.muster.dev/v1alpha1\nkind: Module\nmetadata: {name: other}\nspec:\n  sync: {source: {git: {url: u, version: {tag: v3}}}}\n---\napiVersion: fleet.muster.dev/v1alpha1\nkind: Module\nmetadata:\n  name: web   # ours\nspec:\n  selector: {}\n  sync:\n    source:\n      git:\n        url: https://git.test/fleet\n        version:\n          tag: v3   # bumped by a robot\n";
 

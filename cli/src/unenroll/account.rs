@@ -4,11 +4,11 @@ use muster_controllers::runtime::call::explain;
 
 use super::{again, left};
 use crate::{
-    DONE,
-    apply::ObjectRef,
     enroll::{objects, way::Way},
+    exit::DONE,
     steps::Steps,
 };
+use muster_fleet::apply::ObjectRef;
 
 /// The account, and the way to it.
 pub enum Account {

@@ -21,16 +21,18 @@ use muster_controllers::runtime::{CallError, call_within};
 
 use self::account::Account;
 use crate::{
-    DONE, FAILED, INTERRUPTED,
-    apply::{DEADLINE, ObjectRef},
-    args::{ClusterFlags, duration},
-    connect,
-    control::{DryRun, DryRunFlag},
     enroll::{
         management::{PLACE, Plane},
         way::{Wanted, Way},
     },
+    exit::{DONE, FAILED, INTERRUPTED},
+    flags::{DryRunFlag, duration},
     steps::{Refusal, Step, Steps, consent},
+};
+use muster_fleet::{
+    apply::{DEADLINE, ObjectRef},
+    connect::{self, Target},
+    control::DryRun,
 };
 
 pub const EXAMPLES: &str = "\
@@ -77,7 +79,7 @@ pub struct UnenrollFlags {
 }
 
 /// Takes a cluster out, or says at which step it could not.
-pub async fn run(cluster: &ClusterFlags, flags: &UnenrollFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &UnenrollFlags) -> anyhow::Result<u8> {
     let steps = Steps::Output;
     let (client, namespace) = connect::client(cluster).await?;
     tokio::select! {
@@ -93,12 +95,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &UnenrollFlags) -> anyhow::Resul
     }
 }
 
-async fn unenroll(
-    cluster: &ClusterFlags,
-    client: Client,
-    namespace: String,
-    flags: &UnenrollFlags,
-) -> Step<u8> {
+async fn unenroll(cluster: &Target, client: Client, namespace: String, flags: &UnenrollFlags) -> Step<u8> {
     let steps = Steps::Output;
     let name = &flags.name;
     let plane = Plane::read(client, namespace).await?;
@@ -159,7 +156,7 @@ async fn unenroll(
 
 /// The account in the cluster, if there is a way to it: and only if it is that cluster.
 async fn account(
-    cluster: &ClusterFlags,
+    cluster: &Target,
     flags: &UnenrollFlags,
     plane: &Plane,
     there: Option<&DynamicObject>,

@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 
 use super::PAUSE;
 use crate::{
-    apply::DEADLINE,
     enroll::management::{PLACE, Plane},
     steps::{Refusal, Step},
 };
+use muster_fleet::apply::DEADLINE;
 
 /// The modules that have a row in the cluster, as their assemblages say.
 pub async fn rows(plane: &Plane, cluster: &str) -> Step<Vec<String>> {

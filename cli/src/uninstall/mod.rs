@@ -32,14 +32,16 @@ use serde_json::json;
 
 use self::needs::Needs;
 use crate::{
-    DONE, FAILED, INTERRUPTED,
-    apply::{DEADLINE, ObjectRef},
-    args::{ClusterFlags, Sync},
-    connect,
-    control::{DryRun, DryRunFlag},
-    definitions,
+    exit::{DONE, FAILED, INTERRUPTED},
+    flags::{DryRunFlag, Sync},
     install::{self, IMAGE},
     steps::{Refusal, Step, Steps, consent},
+};
+use muster_fleet::{
+    apply::{DEADLINE, ObjectRef},
+    connect::{self, Target},
+    control::DryRun,
+    definitions,
 };
 
 pub const EXAMPLES: &str = "\
@@ -79,7 +81,7 @@ pub struct UninstallFlags {
 }
 
 /// Removes an installation, or says why not.
-pub async fn run(cluster: &ClusterFlags, flags: &UninstallFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &UninstallFlags) -> anyhow::Result<u8> {
     let steps = Steps::Output;
     let (client, context) = connect::client(cluster).await?;
     let namespace = if flags.management {

@@ -13,10 +13,8 @@ use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
 
 use super::UninstallFlags;
-use crate::{
-    apply::DEADLINE,
-    steps::{Refusal, Steps},
-};
+use crate::steps::{Refusal, Steps};
+use muster_fleet::apply::DEADLINE;
 
 /// How many are named.
 const NAMED: usize = 3;

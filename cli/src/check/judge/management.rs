@@ -10,7 +10,7 @@ use super::super::{
     finding::{Finding, each},
     world::{CLUSTER_GROUP, CLUSTERS, World},
 };
-use crate::definitions;
+use muster_fleet::definitions;
 
 /// The oldest minor version of Kubernetes 1 that muster's definitions need.
 const OLDEST: u32 = 31;

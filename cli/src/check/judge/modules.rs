@@ -21,10 +21,8 @@ use super::super::{
     finding::{Finding, Level, each},
     world::World,
 };
-use crate::{
-    output::{Age, counted},
-    plan::live::Live,
-};
+use crate::output::{Age, counted};
+use muster_fleet::lists::Live;
 
 /// What was meant for a while and stands for longer than this may be forgotten.
 const LONG: SignedDuration = SignedDuration::from_hours(7 * 24);

@@ -20,7 +20,7 @@ mod world;
 use std::path::Path;
 
 use super::{cluster::Cluster, folder::Folder, plane::Plane};
-use crate::{DONE, FAILED};
+use crate::exit::{DONE, FAILED};
 use guide::{Failed, Guide};
 use observer::Observer;
 use world::World;

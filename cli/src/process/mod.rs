@@ -1,5 +1,7 @@
 //! `muster controller` and `muster agent`: flags into the setup of a process.
 
+mod flags;
+
 use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::{Context as _, bail};
@@ -20,10 +22,13 @@ use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    DONE, FAILED,
-    args::{self, AgentFlags, ClusterFlags, ControllerFlags, ProcessFlags, Sync},
-    connect, dashboard, logs,
+    args::{self, AgentFlags, ControllerFlags, ProcessFlags},
+    dashboard,
+    exit::{DONE, FAILED},
+    flags::Sync,
+    logs,
 };
+use muster_fleet::connect::{self, Target};
 
 pub const CONTROLLER_EXAMPLES: &str = "\
 Examples:
@@ -37,7 +42,7 @@ Examples:
   muster agent --nodes                         also NodeModules, over the nodes of the cluster (docs/nodes.md)";
 
 /// Runs the process of the management cluster until SIGTERM or Ctrl-C.
-pub async fn controller(cluster: &ClusterFlags, flags: ControllerFlags) -> anyhow::Result<u8> {
+pub async fn controller(cluster: &Target, flags: ControllerFlags) -> anyhow::Result<u8> {
     let ControllerFlags {
         process,
         upgrades,
@@ -54,7 +59,7 @@ pub async fn controller(cluster: &ClusterFlags, flags: ControllerFlags) -> anyho
 }
 
 /// Runs the process of a downstream cluster until SIGTERM or Ctrl-C.
-pub async fn agent(cluster: &ClusterFlags, flags: AgentFlags) -> anyhow::Result<u8> {
+pub async fn agent(cluster: &Target, flags: AgentFlags) -> anyhow::Result<u8> {
     let AgentFlags {
         process,
         nodes,
@@ -65,7 +70,7 @@ pub async fn agent(cluster: &ClusterFlags, flags: AgentFlags) -> anyhow::Result<
         .namespace
         .clone()
         .unwrap_or_else(|| muster_api::labels::SYSTEM_NAMESPACE.to_owned());
-    let cluster = ClusterFlags {
+    let cluster = Target {
         namespace: Some(namespace),
         ..cluster.clone()
     };
@@ -85,7 +90,7 @@ pub fn ended(result: Result<(), ProcessError>) -> u8 {
     }
 }
 
-async fn setup(cluster: &ClusterFlags, flags: ProcessFlags) -> anyhow::Result<Setup> {
+async fn setup(cluster: &Target, flags: ProcessFlags) -> anyhow::Result<Setup> {
     let ProcessFlags {
         sync,
         proxy_poll_interval,

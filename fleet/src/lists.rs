@@ -27,7 +27,7 @@ use muster_controllers::{
 use muster_windows::Window;
 use serde_json::Value;
 
-use crate::fleet;
+use crate::read as fleet;
 
 /// The lists.
 #[derive(Clone, Debug, Default)]

@@ -30,11 +30,11 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{
+use crate::{
     happened::Log,
     held::Held,
     live_nodes::{self, LiveNodes},
-    served,
+    read::served,
 };
 
 /// From a change to the snapshot that has it, and whatever changed meanwhile.

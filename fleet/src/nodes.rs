@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::time::timeout;
 
-use crate::{args::ModuleName, near};
+use crate::{Tell, name::ModuleName, near};
 
 /// From a change to the next look, so that a burst of changes is one.
 const GATHER: Duration = Duration::from_millis(200);
@@ -133,9 +133,10 @@ pub async fn read(client: &Client) -> anyhow::Result<Fleet> {
 
 /// Calls `show` with the nodes as they are, at each change, until it breaks off; gives what it breaks off with.
 ///
-/// What is wrong at first is an error. What fails later is told once, and tried again.
+/// What is wrong at first is an error. What fails later is told once by `tell`, and tried again.
 pub async fn watch<T>(
     client: &Client,
+    tell: &dyn Tell,
     mut show: impl FnMut(&NodeObjects, &Fleet) -> anyhow::Result<ControlFlow<T>>,
 ) -> anyhow::Result<T> {
     let mut now = objects(client).await?;
@@ -161,7 +162,7 @@ pub async fn watch<T>(
             Err(error) => {
                 let trouble = format!("{error:#}");
                 if told != trouble {
-                    complain!("warning: {trouble}; it is tried again");
+                    tell.warn(&format!("warning: {trouble}; it is tried again"));
                 }
                 told = trouble;
             }

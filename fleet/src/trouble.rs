@@ -5,7 +5,7 @@ use std::error::Error;
 use kube::{Config, config::Kubeconfig};
 use muster_controllers::runtime::call::explain;
 
-use crate::{args::ClusterFlags, connect};
+use crate::connect::{self, Target};
 
 /// Where requests went.
 #[derive(Debug, Default)]
@@ -17,21 +17,21 @@ struct Place {
 }
 
 /// The error and its causes, each said once, and what to do next.
-pub async fn told(error: &anyhow::Error, flags: &ClusterFlags) -> String {
+pub async fn told(error: &anyhow::Error, target: &Target) -> String {
     let words = explain(error.as_ref());
     let Some(answer) = error.chain().find_map(<dyn Error>::downcast_ref) else {
         return words;
     };
     // The requests were made with it: it can be read.
-    let Ok(config) = connect::config(flags).await else {
+    let Ok(config) = connect::config(target).await else {
         return words;
     };
-    format!("{words}{}", next(answer, &Place::of(&config, flags)))
+    format!("{words}{}", next(answer, &Place::of(&config, target)))
 }
 
 impl Place {
-    fn of(config: &Config, flags: &ClusterFlags) -> Self {
-        let read = || match &flags.kubeconfig {
+    fn of(config: &Config, target: &Target) -> Self {
+        let read = || match &target.kubeconfig {
             Some(file) => Kubeconfig::read_from(file),
             None => Kubeconfig::read(),
         };
@@ -39,8 +39,8 @@ impl Place {
         let current = || read().ok()?.current_context;
         Self {
             server: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
-            context: flags.context.clone().or_else(current),
-            namespace: flags
+            context: target.context.clone().or_else(current),
+            namespace: target
                 .namespace
                 .clone()
                 .unwrap_or_else(|| config.default_namespace.clone()),

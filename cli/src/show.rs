@@ -6,8 +6,8 @@ use kube::Client;
 use muster_dashboard::Snapshot;
 use tokio::time::sleep;
 
-use super::{Extent, follow, read};
 use crate::output;
+use muster_fleet::{Extent, follow, read};
 
 /// How often a terminal is written again when nothing changes: ages tick.
 const TICK: Duration = Duration::from_secs(1);

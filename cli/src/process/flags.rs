@@ -191,21 +191,3 @@ impl From<GitFlags> for Limits {
         }
     }
 }
-
-/// What applies GitRepository and Kustomization objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sync {
-    /// muster itself
-    Builtin,
-    /// Flux: muster writes the Flux kinds and reads their status
-    Flux,
-}
-
-/// How log lines are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people
-    Text,
-    /// One JSON object a line
-    Json,
-}

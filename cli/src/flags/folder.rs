@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
 use clap::{Args, ValueEnum};
 use muster_sync::substitute::Variables;
 
-use super::{ModuleName, with_content};
+use muster_fleet::name::{ModuleName, with_content};
+
 use crate::plan::versions::Clone as SourceClone;
 
 pub const BUILD_EXAMPLES: &str = "\

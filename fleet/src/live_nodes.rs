@@ -12,7 +12,7 @@ use muster_controllers::runtime::Guard;
 use muster_dashboard::{NodeObjects, Trouble};
 use serde::de::DeserializeOwned;
 
-use super::{
+use crate::{
     held::Held,
     live::{is_refused, told},
     nodes,

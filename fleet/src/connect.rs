@@ -1,6 +1,6 @@
-//! The management cluster that the flags name.
+//! The management cluster that a person names, reached as kubectl reaches it.
 
-use std::env;
+use std::{env, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, bail};
 use http::{HeaderName, HeaderValue};
@@ -12,13 +12,30 @@ use kube::{
 use muster_controllers::runtime::deadline;
 use muster_sync::proxy::{Proxies, ProxyError};
 
-use crate::{args::ClusterFlags, near};
+use crate::near;
+
+/// Which management cluster, and which namespace of it: what kubectl's own flags say.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    /// Path of the kubeconfig; else by `$KUBECONFIG`, `~/.kube/config`, or from inside a cluster.
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; else its current one.
+    pub context: Option<String>,
+    /// Namespace of modules and clusters; else the context's.
+    pub namespace: Option<String>,
+    /// User to impersonate.
+    pub impersonate: Option<String>,
+    /// Groups to impersonate.
+    pub impersonate_groups: Vec<String>,
+    /// How long one request may take; else [`deadline::DEFAULT`].
+    pub request_timeout: Option<Duration>,
+}
 
 /// A client, and the namespace to work in. The user's own kubeconfig is read as kubectl reads it.
-pub async fn client(flags: &ClusterFlags) -> anyhow::Result<(Client, String)> {
-    let total = flags.request_timeout.unwrap_or(deadline::DEFAULT);
-    let config = config(flags).await?;
-    let namespace = flags
+pub async fn client(target: &Target) -> anyhow::Result<(Client, String)> {
+    let total = target.request_timeout.unwrap_or(deadline::DEFAULT);
+    let config = config(target).await?;
+    let namespace = target
         .namespace
         .clone()
         .unwrap_or_else(|| config.default_namespace.clone());
@@ -36,22 +53,22 @@ pub async fn client(flags: &ClusterFlags) -> anyhow::Result<(Client, String)> {
     Ok((client.context("the kubeconfig cannot be used")?, namespace))
 }
 
-/// The configuration of a client, as the flags want it.
-pub async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
-    let mut config = found(flags).await?;
+/// The configuration of a client, as the target wants it.
+pub async fn config(target: &Target) -> anyhow::Result<Config> {
+    let mut config = found(target).await?;
     let mut header = |name: &'static str, value: &str| {
         let value = HeaderValue::from_str(value)
             .with_context(|| format!("{value:?} is not a valid user or group name"))?;
         config.headers.push((HeaderName::from_static(name), value));
         anyhow::Ok(())
     };
-    if let Some(user) = &flags.impersonate {
+    if let Some(user) = &target.impersonate {
         header("impersonate-user", user)?;
     }
-    for group in &flags.impersonate_groups {
+    for group in &target.impersonate_groups {
         header("impersonate-group", group)?;
     }
-    if let Some(timeout) = flags.request_timeout {
+    if let Some(timeout) = target.request_timeout {
         config.connect_timeout = Some(timeout);
         config.read_timeout = Some(timeout);
         config.write_timeout = Some(timeout);
@@ -60,25 +77,25 @@ pub async fn config(flags: &ClusterFlags) -> anyhow::Result<Config> {
 }
 
 /// By `--kubeconfig`, `$KUBECONFIG`, `~/.kube/config`, or from inside a cluster.
-async fn found(flags: &ClusterFlags) -> anyhow::Result<Config> {
+async fn found(target: &Target) -> anyhow::Result<Config> {
     let options = KubeConfigOptions {
-        context: flags.context.clone(),
+        context: target.context.clone(),
         ..KubeConfigOptions::default()
     };
-    if let Some(file) = &flags.kubeconfig {
+    if let Some(file) = &target.kubeconfig {
         let what = || format!("kubeconfig {}", file.display());
         let kubeconfig = Kubeconfig::read_from(file).with_context(what)?;
-        has_context(&kubeconfig, flags).with_context(what)?;
+        has_context(&kubeconfig, target).with_context(what)?;
         return configured(kubeconfig, &options).await.with_context(what);
     }
     let said = env::var("KUBECONFIG").unwrap_or_default();
     let has_own = !said.is_empty() || env::home_dir().is_some_and(|home| home.join(".kube/config").exists());
     let is_inside = env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-    if is_inside && !has_own && flags.context.is_none() {
+    if is_inside && !has_own && target.context.is_none() {
         return Config::incluster().context("the configuration of the cluster that this runs in");
     }
     let kubeconfig = Kubeconfig::read().with_context(|| unfound(&said))?;
-    has_context(&kubeconfig, flags)?;
+    has_context(&kubeconfig, target)?;
     configured(kubeconfig, &options)
         .await
         .with_context(|| unfound(&said))
@@ -117,8 +134,8 @@ pub fn proxies() -> Result<Proxies, ProxyError> {
 }
 
 /// The context that is asked for has to be there; else those that are there are named.
-fn has_context(kubeconfig: &Kubeconfig, flags: &ClusterFlags) -> anyhow::Result<()> {
-    let Some(asked) = &flags.context else {
+fn has_context(kubeconfig: &Kubeconfig, target: &Target) -> anyhow::Result<()> {
+    let Some(asked) = &target.context else {
         return Ok(());
     };
     let there: Vec<&str> = kubeconfig

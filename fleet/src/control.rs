@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{
@@ -16,17 +15,17 @@ use muster_controllers::runtime::Api;
 use muster_controllers::runtime::Clock;
 use serde_json::{Value, json};
 
-use crate::{args::duration, fleet::Address};
+use crate::Address;
 
 /// Whether what is said is done, or only tried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DryRun {
-    /// It is done
+    /// It is done.
     #[default]
     None,
-    /// Say what would be written, and ask nobody
+    /// What would be written is told, and nobody is asked.
     Client,
-    /// Ask the API server whether it would be done
+    /// The API server is asked whether it would be done.
     Server,
 }
 
@@ -41,28 +40,15 @@ impl DryRun {
     }
 }
 
-/// kubectl's flag.
-#[derive(Args, Clone, Copy, Debug)]
-pub struct DryRunFlag {
-    /// Do not do it: say what would be done (client; without a value), or ask the API server whether it would be taken (server)
-    #[arg(long = "dry-run", value_enum, value_name = "WHO", num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "client", hide_possible_values = true)]
-    pub by: DryRun,
-}
-
 /// What is written beside a control that holds until it goes.
-#[derive(Args, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Term {
-    /// Why: it is shown in the module's status and events
-    #[arg(long)]
+    /// Why: it is shown in the module's status and events.
     pub reason: Option<String>,
-    /// It ends by itself then, such as 2026-12-28T08:00:00Z; within a year
-    #[arg(long, value_name = "TIME", conflicts_with = "time")]
+    /// It ends by itself then, within a year.
     pub until: Option<Timestamp>,
-    /// It ends by itself after this time, such as 30m or 2h
-    #[arg(long = "for", value_parser = duration, value_name = "DURATION")]
+    /// It ends by itself after this time; it comes before `until`.
     pub time: Option<Duration>,
-    #[command(flatten)]
-    pub dry_run: DryRunFlag,
 }
 
 impl Term {
@@ -176,9 +162,9 @@ pub fn now() -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
-/// As kubectl tells what was done.
-pub fn tell(address: &Address, verb: &str, dry_run: DryRun) {
-    say!("{}/{} {verb}{}", address.resource, address.name, dry_run.words());
+/// What was done, as kubectl tells it.
+pub fn done(address: &Address, verb: &str, dry_run: DryRun) -> String {
+    format!("{}/{} {verb}{}", address.resource, address.name, dry_run.words())
 }
 
 #[cfg(test)]

@@ -1,0 +1,10 @@
+//! What a library says on its way.
+
+/// Where a library says something before it is at its end: what comes of it, it returns as a value.
+pub trait Tell: Send + Sync {
+    /// A line for whoever reads the output.
+    fn line(&self, text: &str);
+
+    /// Something to know beside the output, such as `warning: …`.
+    fn warn(&self, text: &str);
+}
