@@ -1,9 +1,10 @@
 //! `muster crds`: what to apply before the processes.
 
+use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use muster_api::crds;
 
-use crate::{args::CrdsFlags, exit::DONE};
+use crate::exit::DONE;
 
 #[derive(Args, Debug)]
 pub struct CrdsFlags {

@@ -7,25 +7,25 @@ use clap::Args;
 use futures::TryStreamExt as _;
 use k8s_openapi::api::events::v1::Event;
 use kube::{
-    Client, ResourceExt,
+    Client,
     api::ListParams,
     runtime::{WatchStreamExt as _, watcher},
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::Clock;
 use muster_dashboard::Happened;
-use serde::Serialize;
+use muster_fleet::{
+    connect::{self, Target},
+    events::{Followed, Told, is_about},
+    happened,
+    name::Top,
+};
 
 use crate::{
     exit::DONE,
     flags::View,
     output::{self, Age},
     tree::{below, read},
-};
-use muster_fleet::{
-    connect::{self, Target},
-    happened,
-    name::Top,
 };
 
 pub const EXAMPLES: &str = "\

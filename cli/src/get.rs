@@ -16,6 +16,11 @@ use muster_api::{
     path,
 };
 use muster_controllers::runtime::Api;
+use muster_fleet as fleet;
+use muster_fleet::{
+    connect::{self, Target},
+    near,
+};
 use muster_sync::build::print;
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -24,11 +29,6 @@ use crate::{
     exit::DONE,
     flags::{GetFlags, Output, What},
     output,
-};
-use muster_fleet as fleet;
-use muster_fleet::{
-    connect::{self, Target},
-    near,
 };
 
 pub const EXAMPLES: &str = "\

@@ -1,22 +1,15 @@
 //! `muster rollout history`: what became of each revision of a module.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::cmp::Reverse;
 
-use anyhow::{Context as _, bail};
 use clap::Args;
 use jiff::Timestamp;
-use kube::{Client, api::ListParams};
-use muster_api::{
-    ModuleRevision,
-    labels::label,
-    module::{ModuleSpec, ModuleStatus, Summary},
-    node::NodeRevision,
-};
-use muster_controllers::runtime::Api;
+use kube::Client;
+use muster_api::module::Summary;
 use muster_controllers::runtime::Clock;
-use muster_dashboard::{First, Fleet, History, Kind, Objects, Past};
+use muster_dashboard::{First, Past};
+use muster_fleet::{history::of, name::ModuleName};
 use muster_sync::build::print;
-use serde_json::Value;
 
 use crate::{
     exit::DONE,
@@ -24,7 +17,6 @@ use crate::{
     histories,
     output::{self, Age},
 };
-use muster_fleet::{Address, name::ModuleName, nodes};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -321,7 +313,10 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
 
 #[cfg(test)]
 pub mod tests {
-    use serde_json::json;
+    use muster_api::{ModuleRevision, module::ModuleSpec};
+    use muster_dashboard::History;
+    use muster_fleet::history::Read;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -8,9 +8,8 @@ use muster_fleet::{
 };
 
 use crate::{
-    args::{DryRunFlag, TermFlags},
-    code,
-    exit::DONE,
+    exit::{DONE, code},
+    flags::{DryRunFlag, TermFlags},
     output::Terminal,
 };
 

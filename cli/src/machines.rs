@@ -21,6 +21,12 @@ use muster_controllers::{
     runtime::{Api, Clock, Jitter, sendable},
 };
 use muster_dashboard::why_machine;
+use muster_fleet::{
+    Address,
+    connect::{self, Target},
+    control::{self, DryRun},
+    near,
+};
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -31,12 +37,6 @@ use crate::{
     logs, output,
     process::{DoorAddress, door_address, ended, open},
     why,
-};
-use muster_fleet::{
-    Address,
-    connect::{self, Target},
-    control::{self, DryRun},
-    near,
 };
 
 pub const EXAMPLES: &str = "\

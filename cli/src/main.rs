@@ -77,9 +77,8 @@ mod zones;
 use std::{ffi::OsString, io, process::ExitCode};
 
 use clap::FromArgMatches as _;
-use tokio::runtime::{Builder, Runtime};
-
 use muster_fleet::{connect::Target, trouble};
+use tokio::runtime::{Builder, Runtime};
 
 use args::{Arguments, Verb};
 use exit::UNKNOWN;

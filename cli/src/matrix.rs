@@ -2,11 +2,17 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
+use clap::Args;
 use muster_dashboard::{Cell, Filter, Fleet, Matrix};
-
-use crate::{args::MatrixFlags, exit::DONE, flags::View, output};
 use muster_fleet as fleet;
 use muster_fleet::connect::{self, Target};
+
+use crate::{
+    exit::DONE,
+    flags::View,
+    output::{self, Terminal},
+    show,
+};
 
 #[derive(Args, Debug)]
 pub struct MatrixFlags {

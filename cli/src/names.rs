@@ -16,13 +16,13 @@ use muster_api::{
     node::{NodeAssemblage, NodeModule, NodeRevision},
 };
 use muster_controllers::runtime::Api;
+use muster_fleet::connect::{self, Target};
 
 use crate::{
     args::Arguments,
     flags::{ClusterFlags, Listed, What},
     get,
 };
-use muster_fleet::connect;
 
 /// Nobody waits longer for a name.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What was typed so far, as far as it says where names are looked for.
 #[derive(Clone)]
 struct Typed {
-    cluster: ClusterFlags,
+    cluster: Target,
     what: Option<What>,
 }
 
@@ -73,7 +73,13 @@ pub fn command(words: &[OsString]) -> Command {
             .flatten()
             .map(|listed| listed.what)
     });
-    named(Arguments::command(), &Arc::new(Typed { cluster, what }))
+    named(
+        Arguments::command(),
+        &Arc::new(Typed {
+            cluster: cluster.target(),
+            what,
+        }),
+    )
 }
 
 fn named(command: Command, typed: &Arc<Typed>) -> Command {

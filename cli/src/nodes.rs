@@ -22,6 +22,13 @@ use muster_controllers::runtime::Api;
 use muster_dashboard::{
     Cell, Fleet, NodeObjects, Objects, Outcome, Shape, Why, fold_names, shell_word, why_on,
 };
+use muster_fleet::{
+    Address,
+    control::{self, Wish},
+    history, level,
+    name::ModuleName,
+    nodes::{self, NodeError},
+};
 use muster_sync::build::print;
 use serde_json::{Value, json};
 use similar::TextDiff;
@@ -29,16 +36,9 @@ use similar::TextDiff;
 use crate::{
     exit::{DONE, FAILED},
     flags::{DiffFlags, WhyFlags, WordFlags},
-    output,
+    output::{self, Terminal},
     undo::UndoFlags,
     why,
-};
-use muster_fleet::{
-    Address,
-    control::{self, Wish},
-    history, level,
-    name::ModuleName,
-    nodes::{self, NodeError},
 };
 
 pub const RELEASE_EXAMPLES: &str = "\

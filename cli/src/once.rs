@@ -10,9 +10,8 @@ use muster_fleet::{
 };
 
 use crate::{
-    args::WordFlags,
-    code,
-    exit::{DONE, FAILED},
+    exit::{DONE, FAILED, code},
+    flags::WordFlags,
     machines::MachineError,
     output::{self, Terminal},
     why, zonerollout,

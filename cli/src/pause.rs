@@ -6,9 +6,8 @@ use kube::Client;
 use muster_fleet::{name::RolloutName, pause};
 
 use crate::{
-    args::{DryRunFlag, TermFlags},
-    code,
-    exit::DONE,
+    exit::{DONE, code},
+    flags::{DryRunFlag, TermFlags},
     machines::MachineError,
     output::Terminal,
     zonerollout,

@@ -16,18 +16,18 @@ use muster_api::{
 };
 use muster_controllers::runtime::Api;
 use muster_dashboard::Kind;
+use muster_fleet::{
+    Address,
+    connect::{self, Target},
+    control::{self, DryRun},
+    name::{ModuleName, over_clusters},
+};
 use serde_json::json;
 use thiserror::Error;
 
 use crate::{
     exit::{DONE, FAILED},
     flags::{DryRunFlag, duration},
-};
-use muster_fleet::{
-    Address,
-    connect::{self, Target},
-    control::{self, DryRun},
-    name::{ModuleName, over_clusters},
 };
 
 pub const EXAMPLES: &str = "\

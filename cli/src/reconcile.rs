@@ -1,20 +1,24 @@
 //! `muster reconcile`: look now, not at the next interval.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
+use clap::Args;
 use futures::TryStreamExt as _;
 use kube::{core::DynamicObject, runtime::watcher};
 use muster_api::labels::annotation::RECONCILE_REQUESTED_AT;
 use muster_controllers::runtime::Clock;
-use serde_json::json;
-
-use crate::{
-    args::ReconcileFlags,
-    exit::{DONE, FAILED},
-};
 use muster_fleet::{
     Address,
     connect::{self, Target},
     control::{self, DryRun},
+    name::{ModuleName, over_clusters},
+};
+use serde_json::json;
+
+use crate::{
+    exit::{DONE, FAILED},
+    flags::duration,
 };
 
 #[derive(Args, Debug)]

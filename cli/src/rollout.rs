@@ -7,25 +7,29 @@ use std::{
 };
 
 use anyhow::bail;
+use clap::{Args, Subcommand};
 use kube::Client;
 use muster_api::{module::Summary, reasons::Reason};
 use muster_controllers::runtime::Clock;
 use muster_dashboard::{Cell, Fleet, ModuleView, Shape, Tree, listed};
-use serde::Serialize;
-
-use crate::{
-    args::{RolloutFlags, RolloutVerb, StatusFlags},
-    exit::{DONE, FAILED, INTERRUPTED},
-    flags::View,
-    history, nodes, once,
-    output::{self, Live, When},
-    pause, tree, undo,
-};
 use muster_fleet as fleet;
 use muster_fleet::{
     connect::{self, Target},
     name::ModuleName,
     near,
+};
+use serde::Serialize;
+
+use crate::{
+    exit::{DONE, FAILED, INTERRUPTED},
+    flags::{View, duration},
+    history::{self, HistoryFlags},
+    nodes::{self, NodesFlags},
+    once::{self, RetryFlags, RevisionFlags, StageFlags, WithdrawFlags},
+    output::{self, Live, Terminal, When},
+    pause::{self, PauseFlags, ResumeFlags},
+    show, tree,
+    undo::{self, UndoFlags},
 };
 
 #[derive(Args, Debug)]
@@ -42,7 +46,7 @@ pub enum RolloutVerb {
     /// Progressing with --no-watch), version, message and summary (clusters by state).
     ///
     /// Exit codes: 0 done, 1 failed or not done in time, 2 could not find out, 130 interrupted.
-    #[command(before_help = rollout::STATUS_EXAMPLES)]
+    #[command(before_help = STATUS_EXAMPLES)]
     Status(StatusFlags),
     /// Pause: no further cluster starts; those that are updating finish
     ///

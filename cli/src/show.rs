@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 
 use kube::Client;
 use muster_dashboard::Snapshot;
+use muster_fleet::{Extent, follow, read};
 use tokio::time::sleep;
 
 use crate::output;
-use muster_fleet::{Extent, follow, read};
 
 /// How often a terminal is written again when nothing changes: ages tick.
 const TICK: Duration = Duration::from_secs(1);

@@ -1,23 +1,24 @@
 //! `muster tree`: the fleet, a module or a cluster as a tree, problems in full.
 
-use std::{fmt, ops::ControlFlow, str::FromStr};
+use std::ops::ControlFlow;
 
 use anyhow::Context as _;
 use clap::Args;
 use kube::Client;
 use muster_controllers::runtime::Clock;
 use muster_dashboard::{Branch, Fleet, Tree};
-
-use crate::{
-    exit::DONE,
-    flags::View,
-    output::{self, When},
-};
 use muster_fleet as fleet;
 use muster_fleet::{
     connect::{self, Target},
     missing, missing_cluster,
-    name::ModuleName,
+    name::Top,
+};
+
+use crate::{
+    exit::DONE,
+    flags::View,
+    output::{self, Terminal, When},
+    show,
 };
 
 pub const EXAMPLES: &str = "\

@@ -1,9 +1,10 @@
 //! `muster version`.
 
 use anyhow::Context as _;
-
-use crate::{args::VersionFlags, exit::DONE, flags::View, output};
+use clap::Args;
 use muster_fleet::connect::{self, Target};
+
+use crate::{exit::DONE, flags::View, output};
 
 #[derive(Args, Debug)]
 pub struct VersionFlags {

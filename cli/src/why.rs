@@ -4,17 +4,17 @@ use std::ops::ControlFlow;
 
 use anyhow::Context as _;
 use muster_dashboard::{Check, Choice, Fleet, Objects, PlanView, Step, Why};
-
-use crate::{
-    exit::DONE,
-    flags::{View, WhyFlags},
-    machines, nodes, output, zonerollout,
-};
 use muster_fleet as fleet;
 use muster_fleet::{
     connect::{self, Target},
     missing, missing_cluster,
     name::{ModuleName, RolloutName},
+};
+
+use crate::{
+    exit::DONE,
+    flags::{View, WhyFlags},
+    machines, nodes, output, show, zonerollout,
 };
 
 pub const EXAMPLES: &str = "\

@@ -20,6 +20,13 @@ use muster_api::{
     schema::{MAX_MESSAGE, MAX_NAME},
 };
 use muster_controllers::runtime::Api;
+use muster_fleet::{
+    Address,
+    connect::{self, Target},
+    control::{self, DryRun},
+    name::{ModuleName, over_clusters},
+    near,
+};
 use muster_windows::{Module, Window};
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -27,13 +34,6 @@ use thiserror::Error;
 use crate::{
     exit::DONE,
     flags::{DryRunFlag, duration},
-};
-use muster_fleet::{
-    Address,
-    connect::{self, Target},
-    control::{self, DryRun},
-    name::{ModuleName, over_clusters},
-    near,
 };
 
 pub const EXAMPLES: &str = "\

@@ -10,6 +10,10 @@ use kube::{
 use muster_api::ZoneRollout;
 use muster_controllers::runtime::Api;
 use muster_dashboard::why_zones;
+use muster_fleet::{
+    Address,
+    control::{self, DryRun},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -17,10 +21,6 @@ use crate::{
     flags::{TermFlags, WhyFlags},
     once::RetryFlags,
     output, why,
-};
-use muster_fleet::{
-    Address,
-    control::{self, DryRun},
 };
 
 /// A revision that is named has at least so many digits, as one of a module has.

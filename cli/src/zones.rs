@@ -15,6 +15,7 @@ use muster_controllers::{
     runtime::{Clock, Jitter, sendable},
     zones::{metrics::ZoneMetrics, pods::Network},
 };
+use muster_fleet::connect::{self, Target};
 use muster_zones::flags::{self, Effect, FLAGS, Settings};
 use tokio::net::TcpListener;
 use tracing::warn;
@@ -25,7 +26,6 @@ use crate::{
     logs,
     process::ended,
 };
-use muster_fleet::connect::{self, Target};
 
 pub const EXAMPLES: &str = "\
 Examples:

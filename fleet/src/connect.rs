@@ -8,7 +8,6 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
-
 use muster_controllers::runtime::deadline;
 use muster_sync::proxy::{Proxies, ProxyError};
 

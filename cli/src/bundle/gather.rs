@@ -10,11 +10,11 @@ use kube::{
 use muster_api::{cluster::Version, labels::SYSTEM_NAMESPACE};
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call::explain, call_within};
+use muster_fleet::apply::DEADLINE;
 use muster_sync::build::print;
 use serde_json::Value;
 
 use super::redact::{Known, Redactor};
-use muster_fleet::apply::DEADLINE;
 
 /// Objects of one kind in one namespace.
 const OBJECTS: usize = 2000;

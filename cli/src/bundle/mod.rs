@@ -21,13 +21,13 @@ use clap::Args;
 use flate2::{Compression, write::GzEncoder};
 use jiff::Timestamp;
 use muster_controllers::runtime::{Clock, call_within};
-
-use self::gather::{File, Gathered};
-use crate::{check, exit::DONE};
 use muster_fleet::{
     apply::DEADLINE,
     connect::{self, Target},
 };
+
+use self::gather::{File, Gathered};
+use crate::{check, exit::DONE};
 
 pub const EXAMPLES: &str = "\
 Examples:

@@ -24,9 +24,9 @@ use muster_controllers::{
     registry::{connect_over_network, kubeconfig},
     runtime::{CallError, call::explain, call_within},
 };
+use muster_fleet::{Address, apply::DEADLINE};
 
 use super::{code::Code, finding::Finding, flux, judge};
-use muster_fleet::{Address, apply::DEADLINE};
 
 /// What the account does with assignments.
 const VERBS: [&str; 4] = ["list", "watch", "create", "update"];

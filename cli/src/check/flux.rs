@@ -5,10 +5,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Client, ResourceExt, api::ListParams};
 use muster_api::labels::label;
 use muster_controllers::runtime::{Api, CallError, call_within};
+use muster_fleet::apply::DEADLINE;
 
 use super::{code::Code, finding::Finding};
 use crate::install::arguments;
-use muster_fleet::apply::DEADLINE;
 
 /// What applies, of Flux; shards have names that begin so.
 const CONTROLLER: &str = "kustomize-controller";

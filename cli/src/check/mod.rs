@@ -23,10 +23,10 @@ mod world;
 use clap::Args;
 use kube::Client;
 use muster_controllers::upgrade::version::Version;
+use muster_fleet::connect::{self, Target};
 
 pub use self::finding::Report;
 use crate::{flags::View, output};
-use muster_fleet::connect::{self, Target};
 
 pub const EXAMPLES: &str = "\
 Examples:

@@ -2,6 +2,8 @@
 
 use kube::Client;
 use muster_controllers::runtime::{call::explain, call_within};
+use muster_fleet as fleet;
+use muster_fleet::apply::{self, DEADLINE, ObjectRef};
 
 use super::{
     code::Code,
@@ -13,8 +15,6 @@ use crate::{
     flags::Sync,
     install::{self, IMAGE},
 };
-use muster_fleet as fleet;
-use muster_fleet::apply::{self, DEADLINE, ObjectRef};
 
 /// Looks at a cluster that is to become the management cluster.
 pub async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec<Finding>> {

@@ -12,11 +12,11 @@ use k8s_openapi::api::{
 use kube::{Client, api::PostParams};
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call::explain, call_within};
+use muster_fleet::apply::{DEADLINE, ObjectRef};
 use serde_json::Value;
 
 use super::world::Read;
 use crate::install;
-use muster_fleet::apply::{DEADLINE, ObjectRef};
 
 /// How many reviews are under way at once.
 const AT_ONCE: usize = 8;

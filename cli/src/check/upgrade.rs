@@ -15,9 +15,9 @@ use muster_controllers::{
         version::Version,
     },
 };
+use muster_fleet as fleet;
 
 use super::{code::Code, deep, finding::Finding};
-use muster_fleet as fleet;
 
 /// Names in one line.
 const SHOWN: usize = 5;

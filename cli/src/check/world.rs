@@ -22,6 +22,11 @@ use muster_controllers::{
     registry::kubeconfig,
     runtime::{CallError, Clock, call::explain, call_within},
 };
+use muster_fleet::{
+    apply::DEADLINE,
+    definitions,
+    lists::{self, Live},
+};
 
 use super::{
     expiry, flux,
@@ -29,11 +34,6 @@ use super::{
     rights::{self, Right},
 };
 use crate::install::{arguments, works_in};
-use muster_fleet::{
-    apply::DEADLINE,
-    definitions,
-    lists::{self as live, Live},
-};
 
 /// What was read, or why it was not.
 pub type Read<T> = Result<T, String>;
@@ -183,7 +183,7 @@ async fn read_lease(client: &Client, namespace: &str) -> Read<Option<Lease>> {
 }
 
 async fn read_live(client: &Client, namespace: &str) -> Read<Live> {
-    match tokio::time::timeout(DEADLINE, live::read(client, namespace)).await {
+    match tokio::time::timeout(DEADLINE, lists::read(client, namespace)).await {
         Ok(read) => read.map_err(|error| format!("{error:#}")),
         Err(_elapsed) => Err(format!("no answer within {} s", DEADLINE.as_secs())),
     }

@@ -9,6 +9,11 @@ use clap::{Args, ValueEnum};
 use kube::Client;
 use muster_controllers::process::until_signalled;
 use muster_dashboard::server::{self, Hosts, Limits, Setup};
+use muster_fleet as fleet;
+use muster_fleet::{
+    Extent,
+    connect::{self, Target},
+};
 use tokio::net::TcpListener;
 
 use crate::{
@@ -17,11 +22,6 @@ use crate::{
     process::{self, DoorAddress},
 };
 use auth::Reviews;
-use muster_fleet as fleet;
-use muster_fleet::{
-    Extent,
-    connect::{self, Target},
-};
 
 pub const EXAMPLES: &str = "\
 Examples:

@@ -21,19 +21,20 @@ mod tell;
 mod tour;
 mod zones;
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use clap::Args;
 use muster_apiserver::record;
 use muster_controllers::{
     process::until_signalled,
     runtime::{Clock, Jitter},
 };
 use muster_dashboard::server::Hosts;
+use muster_fleet::Extent;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    args::DemoFlags,
     dashboard::Local,
     exit::{DONE, FAILED},
     flags::LogFormat,
@@ -41,7 +42,6 @@ use crate::{
 };
 use cluster::{Cluster, Name};
 use folder::Folder;
-use muster_fleet::Extent;
 use plane::Plane;
 
 #[derive(Args, Debug)]

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kube::Client;
 use muster_dashboard::{Fleet, Shape};
-
-use super::{cluster::Name, folder::Folder, plane::NAMESPACE};
 use muster_fleet as fleet;
 use muster_fleet::Extent;
+
+use super::{cluster::Name, folder::Folder, plane::NAMESPACE};
 
 /// Printed at once.
 pub fn how_to_look(folder: &Folder, clusters: &[Name]) {

@@ -19,6 +19,12 @@ use muster_api::{
 };
 use muster_controllers::{expand::flux_object::SourceKind, runtime::Api};
 use muster_dashboard::{ModuleView, Shape, insecure_scheme, listed, shell_word};
+use muster_fleet as fleet;
+use muster_fleet::{
+    connect::{self, Target},
+    name::ModuleName,
+    near,
+};
 use muster_sync::{
     apply::Cluster,
     build::{self, BuildOptions, Plans},
@@ -34,12 +40,6 @@ use crate::{
     flags::DiffFlags,
     output,
     plan::{objects::RENDERED_BY_FLUX, read},
-};
-use muster_fleet as fleet;
-use muster_fleet::{
-    connect::{self, Target},
-    name::ModuleName,
-    near,
 };
 
 /// Clusters that are asked at once.

@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 use kube::Client;
 use muster_api::{flux::Kustomization, labels::annotation};
 use muster_controllers::runtime::Api;
+use muster_fleet::connect::{self, Target};
 use muster_sync::apply::Cluster;
 
 use self::how::{CALL, How};
@@ -16,7 +17,6 @@ use crate::{
     flags::{DiffFlags, FolderFlags},
     folder, nodes, output,
 };
-use muster_fleet::connect::{self, Target};
 
 /// Shows what would be created, changed and deleted. Writes nothing.
 pub async fn run(cluster: &Target, flags: DiffFlags) -> anyhow::Result<u8> {

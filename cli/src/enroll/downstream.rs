@@ -11,6 +11,10 @@ use muster_controllers::{
     registry::connect_over_network,
     runtime::{CallError, call::explain, call_within},
 };
+use muster_fleet::{
+    apply::{self, Applied, DEADLINE, ObjectRef, is_by_command},
+    definitions::differing,
+};
 use serde_json::Value;
 
 use super::{
@@ -20,10 +24,6 @@ use super::{
 use crate::{
     install,
     steps::{Refusal, Step, Steps},
-};
-use muster_fleet::{
-    apply::{self, Applied, DEADLINE, ObjectRef, is_by_command},
-    definitions::differing,
 };
 
 /// The namespace whose uid tells one cluster from another.

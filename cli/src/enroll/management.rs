@@ -13,10 +13,10 @@ use muster_api::{
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
-
-use crate::steps::{Refusal, Step};
 use muster_fleet as fleet;
 use muster_fleet::apply::DEADLINE;
+
+use crate::steps::{Refusal, Step};
 
 /// What it is called in messages.
 pub const PLACE: &str = "the management cluster";

@@ -26,6 +26,11 @@ use muster_controllers::{
     registry::kubeconfig as allowed,
     runtime::{CallError, call::explain},
 };
+use muster_fleet::{
+    apply::{self, Applied, ObjectRef},
+    connect::{self, Target},
+    control::DryRun,
+};
 use muster_sync::build::print;
 
 use self::{
@@ -43,11 +48,6 @@ use crate::{
     install::IMAGE,
     output,
     steps::{Refusal, Step, Steps},
-};
-use muster_fleet::{
-    apply::{self, Applied, ObjectRef},
-    connect::{self, Target},
-    control::DryRun,
 };
 
 pub const EXAMPLES: &str = "\

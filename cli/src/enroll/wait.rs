@@ -19,10 +19,10 @@ use muster_api::{
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, Clock, call_within};
+use muster_fleet::apply::DEADLINE;
 
 use super::{address::Address, management::Plane};
 use crate::steps::Refusal;
-use muster_fleet::apply::DEADLINE;
 
 /// How often is looked.
 const EVERY: Duration = Duration::from_secs(1);

@@ -7,11 +7,10 @@ use kube::{
     Client,
     config::{Cluster, KubeConfigOptions, Kubeconfig},
 };
-
 use muster_controllers::runtime::{call::explain, sendable};
+use muster_fleet::connect;
 
 use crate::steps::{Refusal, Step};
-use muster_fleet::connect;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -3,9 +3,8 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
 
 use clap::{Args, ValueEnum};
-use muster_sync::substitute::Variables;
-
 use muster_fleet::name::{ModuleName, with_content};
+use muster_sync::substitute::Variables;
 
 use crate::plan::versions::Clone as SourceClone;
 

@@ -27,12 +27,12 @@ use muster_api::{
     labels::{MUSTER, SYSTEM_NAMESPACE, label},
 };
 use muster_controllers::machines::config;
+use muster_fleet::connect::Target;
 use muster_sync::build::print;
 use serde_json::{Value, json};
 
 pub use self::deployment::{arguments, works_in};
 use crate::{dashboard::Auth, exit::DONE, flags::Sync, output};
-use muster_fleet::connect::Target;
 
 pub const EXAMPLES: &str = "\
 Examples:

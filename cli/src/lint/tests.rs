@@ -1,9 +1,9 @@
 //! Promise: each thing that can be wrong is found where it stands, and nothing is found where nothing is wrong.
 
 use muster_sync::source::{File, Files};
+use muster_sync::substitute::Variables;
 
 use super::{Code, look};
-use muster_sync::substitute::Variables;
 
 const MODULE: &str = "\
 apiVersion: fleet.muster.dev/v1alpha1

@@ -4,10 +4,10 @@ use std::fmt;
 
 use muster_api::{Duration, duration};
 use muster_apiserver::schema::{Cause, reason};
+use muster_fleet::near;
 use serde_json::{Map, Value};
 
 use super::place::steps;
-use muster_fleet::near;
 
 /// So many fields of one name are offered.
 const ALIKE: usize = 2;

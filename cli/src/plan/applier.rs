@@ -17,9 +17,9 @@ use muster_api::{
     module::ModuleObject,
 };
 use muster_controllers::runtime::Api;
+use muster_fleet::lists::Live;
 
 use super::{
-    live::Live,
     read::{self, Folder},
     words,
 };

@@ -20,6 +20,7 @@ use muster_controllers::{
     registry::ClusterRow,
     runtime::BindingKind,
 };
+use muster_fleet::lists::Live;
 use muster_rollout::{Content, Millis, Unit};
 use serde_json::Value;
 
@@ -27,7 +28,6 @@ use super::{
     applier::{self, Appliers, Location, Missing, Planned},
     assemble::{self, Findings},
     change::{self, Any, Sides, Subject},
-    live::Live,
     model::{Change, ModulePlan, Move, Plan, SCHEMA},
     objects::{Builder, Difference},
     order::{self, Course, OrderError},

@@ -33,6 +33,10 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 use muster_controllers::runtime::Clock;
+use muster_fleet::{
+    connect::{self, Target},
+    lists,
+};
 use muster_sync::source::Files;
 
 use self::{
@@ -48,7 +52,6 @@ use crate::{
     flags::Variable,
     output,
 };
-use muster_fleet::connect::{self, Target};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -115,7 +118,7 @@ pub async fn run(cluster: &Target, flags: &PlanFlags) -> anyhow::Result<u8> {
         None => (None, read::on_disk(&flags.filename)?),
     };
     let (client, namespace) = connect::client(cluster).await?;
-    let live = live::read(&client, &namespace).await?;
+    let live = lists::read(&client, &namespace).await?;
     let appliers = Appliers::read(&client, &live).await?;
     let given = flags.substitute.iter().cloned();
     let given: BTreeMap<String, String> = given.map(|variable| (variable.name, variable.value)).collect();

@@ -9,6 +9,7 @@ use muster_api::{
 };
 use muster_apiserver::ApiServer;
 use muster_controllers::{bindings::Kinds, rolloutwindow::Windows};
+use muster_fleet::lists::Live;
 use muster_rollout::{Memory, Millis, Revision, Run, RunState};
 use muster_sync::source::{File, Files};
 use muster_windows::Window;
@@ -18,7 +19,6 @@ use super::{
     applier::{Appliers, Id, Location},
     code, folders,
     foresee::Foresight,
-    live::Live,
     markdown,
     model::Plan,
     objects::Builder,

@@ -8,12 +8,12 @@ use muster_api::{
     kind::GROUP,
     module::{ModuleKind, ModuleObject},
 };
+use muster_fleet::lists::Live;
 use muster_sync::{source::Files, yaml};
 use serde_json::Value;
 
 use super::{
     applier::{Appliers, Id, Location},
-    live::Live,
     read::{self, ReadError},
 };
 

@@ -14,9 +14,8 @@ use muster_api::{
     validate::git,
 };
 use muster_controllers::{module, runtime::call::explain};
-use muster_sync::source::{Clock, GitOptions, GitSource, Limits, Remote, Source as _, SourceError, Want};
-
 use muster_fleet::connect;
+use muster_sync::source::{Clock, GitOptions, GitSource, Limits, Remote, Source as _, SourceError, Want};
 
 /// A clone of a repository that modules name: `URL=DIR`.
 #[derive(Clone, Debug, PartialEq, Eq)]

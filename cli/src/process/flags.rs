@@ -2,14 +2,14 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use muster_controllers::{hosts::Host, lease::LeaseDuration, node::configured::StartupTaint};
 use muster_sync::source::Limits;
 
-use super::duration;
+use super::DoorAddress;
 use crate::{
     dashboard::BesideFlags,
-    process::{self, DoorAddress},
+    flags::{LogFormat, Sync, duration},
 };
 
 /// Flags of `muster controller`.
@@ -37,7 +37,7 @@ pub struct AgentFlags {
         long,
         value_delimiter = ',',
         value_name = "KEY[=VALUE:EFFECT]",
-        value_parser = process::startup_taint,
+        value_parser = super::startup_taint,
         requires = "nodes",
         env = "MUSTER_STARTUP_TAINTS"
     )]
@@ -82,7 +82,7 @@ pub struct ProcessFlags {
     )]
     pub leader_elect: bool,
     /// Lease duration, 1s to 10m: how long a failover takes at most
-    #[arg(long, default_value = "15s", value_parser = process::lease_duration, env = "MUSTER_LEASE_DURATION")]
+    #[arg(long, default_value = "15s", value_parser = super::lease_duration, env = "MUSTER_LEASE_DURATION")]
     pub lease_duration: LeaseDuration,
     /// Listen address of /metrics, /healthz and /readyz (plain HTTP, no authentication), such as 127.0.0.1:8080, or :8080 for all
     /// addresses; 0 or empty disables
@@ -90,7 +90,7 @@ pub struct ProcessFlags {
         long,
         default_value = "0",
         value_name = "ADDRESS:PORT",
-        value_parser = process::door_address,
+        value_parser = super::door_address,
         env = "MUSTER_METRICS_ADDR"
     )]
     pub metrics_addr: DoorAddress,

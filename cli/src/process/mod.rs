@@ -17,18 +17,18 @@ use muster_controllers::{
     registry,
     runtime::{BindingKind, Clock, Jitter, Options, SyncMode, call::explain, sendable},
 };
+use muster_fleet::connect::{self, Target};
 use muster_sync::source::{self, GitOptions, GitSource};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
+pub use self::flags::{AgentFlags, ControllerFlags, ProcessFlags};
 use crate::{
-    args::{self, AgentFlags, ControllerFlags, ProcessFlags},
     dashboard,
     exit::{DONE, FAILED},
-    flags::Sync,
+    flags::{Sync, duration},
     logs,
 };
-use muster_fleet::connect::{self, Target};
 
 pub const CONTROLLER_EXAMPLES: &str = "\
 Examples:
@@ -237,7 +237,7 @@ pub fn door_address(text: &str) -> Result<DoorAddress, String> {
 
 /// Reads `--lease-duration`.
 pub fn lease_duration(text: &str) -> Result<LeaseDuration, String> {
-    LeaseDuration::try_from(args::duration(text)?).map_err(|error| error.to_string())
+    LeaseDuration::try_from(duration(text)?).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

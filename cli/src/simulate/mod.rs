@@ -22,8 +22,8 @@ use clap::{Args, ValueEnum};
 
 use self::{fault::FleetError, file::Fleet};
 use crate::{
-    args,
     exit::{DONE, UNKNOWN},
+    flags::duration,
     output,
 };
 
@@ -129,7 +129,7 @@ fn slow(text: &str) -> Result<(String, muster_api::Duration), String> {
     let (name, time) = text
         .split_once('=')
         .ok_or("write CLUSTER=TIME, such as us-1=5m")?;
-    let time = args::duration(time)?;
+    let time = duration(time)?;
     let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     Ok((name.to_owned(), muster_api::Duration::from_millis(millis)))
 }

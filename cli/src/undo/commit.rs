@@ -4,10 +4,10 @@ use std::{fs, io, path::Path};
 
 use git2::{ErrorCode, Oid, Repository, RepositoryState, Status, build::TreeUpdateBuilder};
 use muster_dashboard::Past;
+use muster_fleet::name::ModuleName;
 use thiserror::Error;
 
 use crate::exit::{FAILED, UNKNOWN};
-use muster_fleet::name::ModuleName;
 
 /// Why it is not committed.
 #[derive(Debug, Error)]

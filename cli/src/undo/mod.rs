@@ -18,6 +18,10 @@ use git2::Repository;
 use kube::Client;
 use muster_api::sync::GitVersion;
 use muster_dashboard::{NoWayBack, Past, shell_word};
+use muster_fleet::{
+    history::{self, Read},
+    name::{ModuleName, with_content},
+};
 use muster_sync::yaml::edit::{self, Edit, EditError};
 use similar::TextDiff;
 use thiserror::Error;
@@ -27,10 +31,6 @@ use crate::{
     nodes, output,
 };
 use find::{Found, NotFound, VersionField, Wanted};
-use muster_fleet::{
-    history::{self, Read},
-    name::{ModuleName, with_content},
-};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -295,7 +295,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use muster_fleet::history::tests::sample_at;
+    use crate::history::tests::sample_at;
 
     const FILE: &str = "# Modules of the web team\n---\napiVersion: fleet.muster.dev/v1alpha1\nkind: Module\nmetadata: {name: other}\nspec:\n  sync: {source: {git: {url: u, version: {tag: v3}}}}\n---\napiVersion: fleet.muster.dev/v1alpha1\nkind: Module\nmetadata:\n  name: web   # ours\nspec:\n  selector: {}\n  sync:\n    source:\n      git:\n        url: https://git.test/fleet\n        version:\n          tag: v3   # bumped by a robot\n";
 

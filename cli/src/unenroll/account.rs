@@ -1,6 +1,7 @@
 //! The account of the management cluster in a cluster that goes: removed, or named.
 
 use muster_controllers::runtime::call::explain;
+use muster_fleet::apply::ObjectRef;
 
 use super::{again, left};
 use crate::{
@@ -8,7 +9,6 @@ use crate::{
     exit::DONE,
     steps::Steps,
 };
-use muster_fleet::apply::ObjectRef;
 
 /// The account, and the way to it.
 pub enum Account {

@@ -18,6 +18,11 @@ use kube::{Client, ResourceExt, core::DynamicObject};
 use muster_api::{cluster::kubeconfig_secret, names};
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
+use muster_fleet::{
+    apply::{DEADLINE, ObjectRef},
+    connect::{self, Target},
+    control::DryRun,
+};
 
 use self::account::Account;
 use crate::{
@@ -28,11 +33,6 @@ use crate::{
     exit::{DONE, FAILED, INTERRUPTED},
     flags::{DryRunFlag, duration},
     steps::{Refusal, Step, Steps, consent},
-};
-use muster_fleet::{
-    apply::{DEADLINE, ObjectRef},
-    connect::{self, Target},
-    control::DryRun,
 };
 
 pub const EXAMPLES: &str = "\

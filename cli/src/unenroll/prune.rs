@@ -14,6 +14,7 @@ use muster_api::{
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
+use muster_fleet::apply::DEADLINE;
 use serde_json::{Value, json};
 
 use super::PAUSE;
@@ -21,7 +22,6 @@ use crate::{
     enroll::management::{PLACE, Plane},
     steps::{Refusal, Step},
 };
-use muster_fleet::apply::DEADLINE;
 
 /// The modules that have a row in the cluster, as their assemblages say.
 pub async fn rows(plane: &Plane, cluster: &str) -> Step<Vec<String>> {

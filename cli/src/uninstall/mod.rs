@@ -27,6 +27,12 @@ use muster_api::{
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
+use muster_fleet::{
+    apply::{DEADLINE, ObjectRef},
+    connect::{self, Target},
+    control::DryRun,
+    definitions,
+};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -36,12 +42,6 @@ use crate::{
     flags::{DryRunFlag, Sync},
     install::{self, IMAGE},
     steps::{Refusal, Step, Steps, consent},
-};
-use muster_fleet::{
-    apply::{DEADLINE, ObjectRef},
-    connect::{self, Target},
-    control::DryRun,
-    definitions,
 };
 
 pub const EXAMPLES: &str = "\

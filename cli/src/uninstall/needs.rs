@@ -11,10 +11,10 @@ use muster_api::{
 };
 use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
+use muster_fleet::apply::DEADLINE;
 
 use super::UninstallFlags;
 use crate::steps::{Refusal, Steps};
-use muster_fleet::apply::DEADLINE;
 
 /// How many are named.
 const NAMED: usize = 3;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use muster_api::{cluster::Version, crds};
+use muster_fleet::definitions;
 
 use super::super::{
     code::Code,
     finding::{Finding, each},
     world::{CLUSTER_GROUP, CLUSTERS, World},
 };
-use muster_fleet::definitions;
 
 /// The oldest minor version of Kubernetes 1 that muster's definitions need.
 const OLDEST: u32 = 31;

@@ -15,6 +15,7 @@ use muster_api::{
     module::{Attention, ModuleObject},
     reasons::{ObjectReason, Reason},
 };
+use muster_fleet::lists::Live;
 
 use super::super::{
     code::Code,
@@ -22,7 +23,6 @@ use super::super::{
     world::World,
 };
 use crate::output::{Age, counted};
-use muster_fleet::lists::Live;
 
 /// What was meant for a while and stands for longer than this may be forgotten.
 const LONG: SignedDuration = SignedDuration::from_hours(7 * 24);
