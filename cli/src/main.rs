@@ -154,7 +154,7 @@ async fn run(verb: Verb, target: &Target) -> anyhow::Result<u8> {
         Verb::NodeAgent(flags) => node_agent::run(flags).await,
         Verb::Zones(flags) => zones::run(target, &flags).await,
         Verb::Machines(flags) => Box::pin(machines::run(target, &flags)).await,
-        Verb::Install(flags) => install::run(target, &flags),
+        Verb::Install(flags) => install::run(target, flags),
         Verb::Crds(flags) => Ok(crds::run(&flags)),
         Verb::Enroll(flags) => enroll::run(target, &flags).await,
         Verb::Unenroll(flags) => unenroll::run(target, &flags).await,

@@ -53,6 +53,31 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "muster-operate",
+        &[
+            "muster-api",
+            "muster-controllers",
+            "muster-fleet",
+            "muster-node-agent",
+            "muster-sync",
+            "muster-zones",
+        ],
+    ),
+    (
+        "muster-inspect",
+        &[
+            "muster-api",
+            "muster-apiserver",
+            "muster-controllers",
+            "muster-dashboard",
+            "muster-fleet",
+            "muster-health",
+            "muster-operate",
+            "muster-sync",
+            "muster-windows",
+        ],
+    ),
+    (
         "muster",
         &[
             "muster-api",
@@ -61,8 +86,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-dashboard",
             "muster-fleet",
             "muster-health",
+            "muster-inspect",
             "muster-node",
             "muster-node-agent",
+            "muster-operate",
             "muster-rollout",
             "muster-simulator",
             "muster-sync",
@@ -161,6 +188,16 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ),
     (
         "muster-fleet",
+        &["clap", "anstream"],
+        "it prints nothing, and knows no flags",
+    ),
+    (
+        "muster-inspect",
+        &["clap", "anstream"],
+        "it prints nothing, and knows no flags",
+    ),
+    (
+        "muster-operate",
         &["clap", "anstream"],
         "it prints nothing, and knows no flags",
     ),

@@ -5,7 +5,7 @@ mod auth;
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use kube::Client;
 use muster_controllers::process::until_signalled;
 use muster_dashboard::server::{self, Hosts, Limits, Setup};
@@ -14,10 +14,12 @@ use muster_fleet::{
     Extent,
     connect::{self, Target},
 };
+use muster_operate::install::Auth;
 use tokio::net::TcpListener;
 
 use crate::{
     exit::DONE,
+    flags::auth,
     output,
     process::{self, DoorAddress},
 };
@@ -81,7 +83,7 @@ pub struct BesideFlags {
     )]
     pub dashboard_addr: DoorAddress,
     /// Who may look at it
-    #[arg(long, value_enum, default_value_t = Auth::None, env = "MUSTER_DASHBOARD_AUTH")]
+    #[arg(long, value_parser = auth(), default_value = "none", env = "MUSTER_DASHBOARD_AUTH")]
     pub dashboard_auth: Auth,
     /// A name besides localhost and loopback addresses by which a browser may ask; may be repeated. Without any every name is answered
     /// where --dashboard-addr is no loopback address
@@ -92,15 +94,6 @@ pub struct BesideFlags {
         env = "MUSTER_DASHBOARD_HOSTS"
     )]
     pub dashboard_hosts: Vec<String>,
-}
-
-/// Who may look at the dashboard of a controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Auth {
-    /// Everybody who can connect
-    None,
-    /// Whoever brings a bearer token of somebody who may get modules in the namespace
-    Token,
 }
 
 /// The dashboard beside a controller, if there is to be one. It leads nothing: every replica answers.

@@ -23,6 +23,7 @@ use muster_controllers::{
     zones::{metrics::ZoneMetrics, pods::AskPods},
 };
 use muster_dashboard::{Shape, ZonesView};
+use muster_operate::install::zones;
 use muster_zones::{
     flags::{Settings, parse},
     scale::pods::{Answer, Answered, Ask},
@@ -31,7 +32,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::{Ground, cluster::install, folder::Folder, log_limit};
-use crate::{exit::DONE, install::zones};
+use crate::exit::DONE;
 
 /// Where everything is: what kubectl takes without `-n`.
 const NAMESPACE: &str = "default";

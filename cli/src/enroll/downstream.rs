@@ -15,16 +15,14 @@ use muster_fleet::{
     apply::{self, Applied, DEADLINE, ObjectRef, is_by_command},
     definitions::differing,
 };
+use muster_operate::install;
 use serde_json::Value;
 
 use super::{
     EnrollFlags, accepted, address::Address, labels::Labels, objects, objects::ACCOUNT, objects::Access,
     taken, way::Way,
 };
-use crate::{
-    install,
-    steps::{Refusal, Step, Steps},
-};
+use crate::steps::{Refusal, Step, Steps};
 
 /// The namespace whose uid tells one cluster from another.
 const IDENTITY_NAMESPACE: &str = "kube-system";

@@ -9,11 +9,9 @@
 //! Invariant: nothing is written before everything that can be looked at was looked at.
 //! Invariant: the token is written into the Secret and printed nowhere, unless `--with-secret` asks for it.
 
-pub mod address;
 pub mod downstream;
 mod labels;
 pub mod management;
-pub mod objects;
 mod wait;
 pub mod way;
 
@@ -31,21 +29,25 @@ use muster_fleet::{
     connect::{self, Target},
     control::DryRun,
 };
+use muster_operate::{
+    enroll::{
+        address::{self, Address, Reach, proposal},
+        objects::{self, Access},
+    },
+    install::{IMAGE, Sync},
+};
 use muster_sync::build::print;
 
 use self::{
-    address::{Address, Reach, proposal},
     downstream::Downstream,
     labels::Labels,
     management::{PLACE, Plane},
-    objects::Access,
     wait::Said,
     way::{Wanted, Way},
 };
 use crate::{
     exit::{DONE, INTERRUPTED},
-    flags::{DryRunFlag, Sync, duration},
-    install::IMAGE,
+    flags::{DryRunFlag, duration, sync},
     output,
     steps::{Refusal, Step, Steps},
 };
@@ -82,7 +84,7 @@ pub struct EnrollFlags {
     #[arg(long)]
     pub no_agent: bool,
     /// Who carries the Flux kinds out there
-    #[arg(long, value_enum, default_value_t = Sync::Builtin)]
+    #[arg(long, value_parser = sync(), default_value = "builtin")]
     pub sync: Sync,
     /// The image of the agent
     #[arg(long, default_value = IMAGE)]

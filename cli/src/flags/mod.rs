@@ -4,6 +4,7 @@ mod control;
 pub mod folder;
 mod get;
 mod manner;
+mod values;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,6 +16,7 @@ pub use self::{
     folder::{BuildFlags, DiffFlags, FolderFlags, Format, Variable},
     get::{GetFlags, Listed, What},
     manner::Manner,
+    values::{auth, sync},
 };
 
 /// Which management cluster, and which namespace of it: kubectl's own flags.
@@ -95,15 +97,6 @@ pub enum Output {
     Yaml,
     /// kind/name, one a line
     Name,
-}
-
-/// What applies GitRepository and Kustomization objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sync {
-    /// muster itself
-    Builtin,
-    /// Flux: muster writes the Flux kinds and reads their status
-    Flux,
 }
 
 /// How log lines are written.

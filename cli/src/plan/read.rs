@@ -15,6 +15,7 @@ use muster_api::{
     validate::{self, InsecureSources},
 };
 use muster_controllers::bindings::ObjectId;
+use muster_inspect::lint::{Code, Lens, Problem, Refused};
 use muster_sync::{
     build::{self, BuildErrors, BuildOptions, Manifest, Origin, Plans},
     source::{self, File, Files, FolderErrors, Limits},
@@ -24,7 +25,6 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::applier::Location;
-use crate::lint::{Code, Lens, Problem, Refused};
 
 /// What a manifest's file may be called, as the sync has it.
 const EXTENSIONS: [&str; 2] = ["yaml", "yml"];

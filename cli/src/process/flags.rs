@@ -4,12 +4,13 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use muster_controllers::{hosts::Host, lease::LeaseDuration, node::configured::StartupTaint};
+use muster_operate::install::Sync;
 use muster_sync::source::Limits;
 
 use super::DoorAddress;
 use crate::{
     dashboard::BesideFlags,
-    flags::{LogFormat, Sync, duration},
+    flags::{LogFormat, duration, sync},
 };
 
 /// Flags of `muster controller`.
@@ -47,7 +48,7 @@ pub struct AgentFlags {
 #[derive(Args, Clone, Debug)]
 pub struct ProcessFlags {
     /// What applies GitRepository and Kustomization objects
-    #[arg(long, value_enum, default_value_t = Sync::Builtin, env = "MUSTER_SYNC")]
+    #[arg(long, value_parser = sync(), default_value = "builtin", env = "MUSTER_SYNC")]
     pub sync: Sync,
     /// How often a mirrored assemblage is polled when it cannot be watched (± 10 %)
     #[arg(long, default_value = "20s", value_parser = duration, env = "MUSTER_PROXY_POLL_INTERVAL")]

@@ -18,6 +18,7 @@ use muster_controllers::{
     runtime::{BindingKind, Clock, Jitter, Options, SyncMode, call::explain, sendable},
 };
 use muster_fleet::connect::{self, Target};
+use muster_operate::install::Sync;
 use muster_sync::source::{self, GitOptions, GitSource};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
@@ -26,7 +27,7 @@ pub use self::flags::{AgentFlags, ControllerFlags, ProcessFlags};
 use crate::{
     dashboard,
     exit::{DONE, FAILED},
-    flags::{Sync, duration},
+    flags::duration,
     logs,
 };
 

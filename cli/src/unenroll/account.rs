@@ -2,13 +2,10 @@
 
 use muster_controllers::runtime::call::explain;
 use muster_fleet::apply::ObjectRef;
+use muster_operate::enroll::objects;
 
 use super::{again, left};
-use crate::{
-    enroll::{objects, way::Way},
-    exit::DONE,
-    steps::Steps,
-};
+use crate::{enroll::way::Way, exit::DONE, steps::Steps};
 
 /// The account, and the way to it.
 pub enum Account {

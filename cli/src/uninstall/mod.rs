@@ -33,14 +33,14 @@ use muster_fleet::{
     control::DryRun,
     definitions,
 };
+use muster_operate::install::{self, IMAGE, Sync};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use self::needs::Needs;
 use crate::{
     exit::{DONE, FAILED, INTERRUPTED},
-    flags::{DryRunFlag, Sync},
-    install::{self, IMAGE},
+    flags::DryRunFlag,
     steps::{Refusal, Step, Steps, consent},
 };
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_apiserver::{ApiServer, ChangeKind, GroupResource, record::EventRecord};
+use muster_operate::install;
 use serde_json::Value;
 
 use super::{
@@ -14,7 +15,6 @@ use super::{
     rights,
     world::App,
 };
-use crate::install;
 
 /// The logs of all API servers.
 pub struct Observer<'a> {
