@@ -35,7 +35,6 @@ mod enroll;
 mod events;
 mod exit;
 mod flags;
-mod folder;
 mod get;
 mod histories;
 mod history;
@@ -67,7 +66,6 @@ mod tree;
 mod undo;
 mod unenroll;
 mod uninstall;
-mod verdicts;
 mod version;
 mod why;
 mod window;
@@ -164,8 +162,8 @@ async fn run(verb: Verb, target: &Target) -> anyhow::Result<u8> {
         Verb::Build(flags) => build::run(flags).await,
         Verb::Diff(flags) => diff::run(target, flags).await,
         Verb::Lint(flags) => lint::run(&flags),
-        Verb::Plan(flags) => Box::pin(plan::run(target, &flags)).await,
-        Verb::Simulate(flags) => simulate::run(&flags),
+        Verb::Plan(flags) => Box::pin(plan::run(target, flags)).await,
+        Verb::Simulate(flags) => simulate::run(flags),
         Verb::Replay(flags) => replay::run(&flags),
         Verb::Get(flags) => get::run(target, &flags).await,
         Verb::Matrix(flags) => matrix::run(target, &flags).await,

@@ -78,6 +78,21 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "muster-foresee",
+        &[
+            "muster-api",
+            "muster-controllers",
+            "muster-dashboard",
+            "muster-fleet",
+            "muster-health",
+            "muster-inspect",
+            "muster-rollout",
+            "muster-simulator",
+            "muster-sync",
+            "muster-windows",
+        ],
+    ),
+    (
         "muster",
         &[
             "muster-api",
@@ -85,6 +100,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-controllers",
             "muster-dashboard",
             "muster-fleet",
+            "muster-foresee",
             "muster-health",
             "muster-inspect",
             "muster-node",
@@ -188,6 +204,11 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ),
     (
         "muster-fleet",
+        &["clap", "anstream"],
+        "it prints nothing, and knows no flags",
+    ),
+    (
+        "muster-foresee",
         &["clap", "anstream"],
         "it prints nothing, and knows no flags",
     ),

@@ -4,9 +4,8 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
 
 use clap::{Args, ValueEnum};
 use muster_fleet::name::{ModuleName, with_content};
+use muster_foresee::plan::Clone as SourceClone;
 use muster_sync::substitute::Variables;
-
-use crate::plan::versions::Clone as SourceClone;
 
 pub const BUILD_EXAMPLES: &str = "\
 Examples:
@@ -181,5 +180,14 @@ impl FromStr for Variable {
         Variables::new(&BTreeMap::from([(name.clone(), String::new())]))
             .map_err(|error| error.to_string())?;
         Ok(Self { name, value })
+    }
+}
+
+impl Variable {
+    /// Variables by name; of several of one name the last.
+    pub fn map(all: Vec<Self>) -> BTreeMap<String, String> {
+        all.into_iter()
+            .map(|variable| (variable.name, variable.value))
+            .collect()
     }
 }

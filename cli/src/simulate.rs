@@ -1,29 +1,12 @@
 //! `muster simulate`: a fleet file, the shipped decision function, and a picture of what would happen.
-//!
-//! ```text
-//!   fleet file ─► file ─► Fleet ─► play (simulator) ─► Story ─► picture ─┬─► text
-//!   flags ───────────────────┘                           │                └─► svg
-//!                                                        └─► JSON
-//! ```
-//!
-//! Invariant: same file, flags and seed give the same bytes; nothing is printed before all of it is known.
-
-mod fault;
-mod file;
-mod picture;
-mod play;
-mod story;
-mod svg;
-mod text;
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use muster_foresee::simulate::{self, Options, slow};
 
-use self::{fault::FleetError, file::Fleet};
 use crate::{
     exit::{DONE, UNKNOWN},
-    flags::duration,
     output,
 };
 
@@ -38,8 +21,6 @@ A file to begin with: examples/simulate/fleet.yaml";
 
 /// How wide the picture is in a pipe.
 const WIDTH: usize = 100;
-/// The narrowest picture that says something.
-const NARROWEST: usize = 40;
 
 #[derive(Args, Debug)]
 pub struct SimulateFlags {
@@ -78,58 +59,37 @@ pub enum Drawn {
 }
 
 /// Prints what would happen.
-pub fn run(flags: &SimulateFlags) -> anyhow::Result<u8> {
-    let text = match simulated(flags) {
-        Ok(text) => text,
+pub fn run(flags: SimulateFlags) -> anyhow::Result<u8> {
+    let (drawn, width) = (flags.output, flags.width);
+    let story = match simulate::simulate(&flags.options()) {
+        Ok(story) => story,
         Err(error) => {
             complain!("error: {error}");
             return Ok(UNKNOWN);
         }
     };
-    output::text(&text)?;
-    Ok(DONE)
-}
-
-fn simulated(flags: &SimulateFlags) -> Result<String, FleetError> {
-    let mut fleet = Fleet::read(&flags.file)?;
-    for name in &flags.fail {
-        fleet.fail(name)?;
-    }
-    for (name, time) in &flags.slow {
-        fleet.slow(name, *time)?;
-    }
-    also(&mut fleet, flags)?;
-    let story = play::play(&fleet, flags.seed)?;
-    Ok(match flags.output {
+    output::text(&match drawn {
         Drawn::Text => {
             let fits = match output::width() {
                 usize::MAX => WIDTH,
                 width => width,
             };
-            text::draw(&story, flags.width.unwrap_or(fits).max(NARROWEST))
+            simulate::text(&story, width.unwrap_or(fits))
         }
-        Drawn::Svg => svg::draw(&story),
+        Drawn::Svg => simulate::svg(&story),
         Drawn::Json => story.json(),
-    })
+    })?;
+    Ok(DONE)
 }
 
-/// Clusters of --fail and CLUSTER=TIME of --slow, but for the first of each, where a shell expanded eu-{1..3}.
-fn also(fleet: &mut Fleet, flags: &SimulateFlags) -> Result<(), FleetError> {
-    for said in &flags.more {
-        match slow(said) {
-            Ok((name, time)) if !flags.slow.is_empty() => fleet.slow(&name, time)?,
-            Err(_no_time) if !flags.fail.is_empty() => fleet.fail(said)?,
-            _ => return Err(FleetError::Stray { said: said.clone() }),
+impl SimulateFlags {
+    fn options(self) -> Options {
+        Options {
+            file: self.file,
+            fail: self.fail,
+            more: self.more,
+            slow: self.slow,
+            seed: self.seed,
         }
     }
-    Ok(())
-}
-
-fn slow(text: &str) -> Result<(String, muster_api::Duration), String> {
-    let (name, time) = text
-        .split_once('=')
-        .ok_or("write CLUSTER=TIME, such as us-1=5m")?;
-    let time = duration(time)?;
-    let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    Ok((name.to_owned(), muster_api::Duration::from_millis(millis)))
 }

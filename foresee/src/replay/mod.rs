@@ -1,63 +1,30 @@
-//! `muster replay`: the decisions of a record are made again, told, and held against what was recorded.
+//! The decisions of a record are made again, told, and held against what was recorded.
 //!
 //! ```text
 //!   file ─► log ─► Case ─┬─► again: the same, or the first difference ─┬─► text
 //!                        └─► story: what differs from the case before ─┴─► JSON
 //! ```
 //!
-//! Invariant: nothing is printed of a record that cannot be read to its end.
+//! Invariant: nothing is told of a record that cannot be read to its end.
 
 mod log;
 mod print;
 mod story;
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{collections::BTreeSet, path::Path};
 
-use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use muster_rollout::{Decision, Millis, UnitId, record::Case};
 
-use self::{
-    log::{Log, LogError},
-    story::Change,
+use self::{log::Log, story::Change};
+pub use self::{
+    log::LogError,
+    print::{json, text},
 };
-use crate::{
-    exit::{DONE, FAILED, UNKNOWN},
-    output,
-};
-
-pub const EXAMPLES: &str = "\
-Examples:
-  muster replay fleet.Module.podinfo.jsonl             what was decided when, and whether it comes out the same
-  muster replay fleet.Module.podinfo.jsonl -c eu-1     only what was decided about eu-1
-  muster replay fleet.Module.podinfo.jsonl -o json | jq '.changes[] | select(.what == \"Assign\")'
-How a controller records, and what is in a record: docs/operations.md";
-
-#[derive(Args, Debug)]
-pub struct ReplayFlags {
-    /// The record: a file of the folder that the controller was started with (--record-decisions)
-    #[arg(value_name = "LOG")]
-    pub log: PathBuf,
-    /// Only what was decided about this cluster; all decisions are compared
-    #[arg(short, long, alias = "unit")]
-    pub cluster: Option<String>,
-    /// How it is printed
-    #[arg(short, long, value_enum, default_value_t = Told::Text)]
-    pub output: Told,
-}
-
-/// How a replay is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Told {
-    /// A line for each change
-    Text,
-    /// All of it; schema replay/v1
-    Json,
-}
 
 /// What became of a record.
 #[derive(Debug, Default)]
-struct Replay {
+pub struct Replay {
     /// Whose decisions they are.
     module: String,
     /// The versions of muster that decided.
@@ -67,7 +34,7 @@ struct Replay {
     /// What changed from one to the next.
     changes: Vec<Changed>,
     /// How many came out differently.
-    differing: usize,
+    pub differing: usize,
     first: Option<Difference>,
     /// The last line, if it was not written to its end.
     torn: Option<usize>,
@@ -90,26 +57,11 @@ struct Difference {
     now: Decision,
 }
 
-/// Prints what was decided, and whether it comes out the same.
-pub fn run(flags: &ReplayFlags) -> anyhow::Result<u8> {
-    let replay = match replayed(flags) {
-        Ok(replay) => replay,
-        Err(error) => {
-            complain!("error: {error}");
-            return Ok(UNKNOWN);
-        }
-    };
-    let text = match flags.output {
-        Told::Text => print::text(&replay, output::width())?,
-        Told::Json => print::json(&replay)?,
-    };
-    output::text(&text)?;
-    Ok(if replay.differing == 0 { DONE } else { FAILED })
-}
-
-fn replayed(flags: &ReplayFlags) -> Result<Replay, LogError> {
-    let mut log = Log::open(&flags.log)?;
-    let only = flags.cluster.as_deref().map(UnitId::from);
+/// Makes the decisions of a record again; what is told is about one cluster, if one is named: all are compared.
+pub fn replay(log: &Path, cluster: Option<&str>) -> Result<Replay, LogError> {
+    let path = log;
+    let mut log = Log::open(path)?;
+    let only = cluster.map(UnitId::from);
     let (mut replay, mut clusters, mut before) = (Replay::default(), BTreeSet::new(), None);
     while let Some((line, case)) = log.next()? {
         replay.take(line, case, before.as_ref(), only.as_ref());
@@ -125,7 +77,7 @@ fn replayed(flags: &ReplayFlags) -> Result<Replay, LogError> {
     }
     if replay.decisions == 0 {
         return Err(LogError::Empty {
-            path: flags.log.clone(),
+            path: path.to_owned(),
         });
     }
     replay.torn = log.torn();

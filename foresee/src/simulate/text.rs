@@ -1,7 +1,8 @@
 //! The picture as text.
 
+use muster_fleet::text;
+
 use super::{picture::Picture, story::Story};
-use crate::output;
 
 /// Blanks before and after the names.
 const INDENT: usize = 2;
@@ -16,18 +17,18 @@ pub fn draw(story: &Story, width: usize) -> String {
         .max()
         .unwrap_or(0);
     let room = longest.min(width / 3);
-    let margin = INDENT + room + output::GAP;
+    let margin = INDENT + room + text::GAP;
     let picture = Picture::of(story, width.saturating_sub(margin));
     let mut lines = vec![axis(&picture.ticks, margin, width)];
     for row in &picture.rows {
         lines.extend(row.heading.clone());
         let cells: String = row.cells.iter().map(|shape| shape.glyph()).collect();
-        let title = output::cut(&row.title, room);
+        let title = text::cut(&row.title, room);
         lines.push(format!(
             "{:INDENT$}{title:room$}{:gap$}{cells}",
             "",
             "",
-            gap = output::GAP
+            gap = text::GAP
         ));
     }
     let legend: Vec<String> = picture
@@ -37,10 +38,10 @@ pub fn draw(story: &Story, width: usize) -> String {
         .collect();
     lines.push(String::new());
     lines.push(legend.join("  "));
-    lines.extend(output::wrapped(&story.verdict(), width));
+    lines.extend(text::wrapped(&story.verdict(), width));
     lines.push(story.totals());
     for opening in story.openings() {
-        lines.extend(output::wrapped(&opening, width));
+        lines.extend(text::wrapped(&opening, width));
     }
     let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
     lines.join("\n") + "\n"

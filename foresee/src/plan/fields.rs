@@ -54,14 +54,14 @@ fn compare(path: String, from: Option<&Value>, to: Option<&Value>, fields: &mut 
 /// A value in a few words.
 fn shown(value: &Value) -> String {
     match value {
-        Value::String(text) => crate::output::cut(text, SHOWN),
+        Value::String(text) => muster_fleet::text::cut(text, SHOWN),
         Value::Array(items) if items.iter().any(|item| item.is_object() || item.is_array()) => {
             match items.len() {
                 1 => "1 entry".to_owned(),
                 many => format!("{many} entries"),
             }
         }
-        other => crate::output::cut(&other.to_string(), SHOWN),
+        other => muster_fleet::text::cut(&other.to_string(), SHOWN),
     }
 }
 

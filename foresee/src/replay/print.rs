@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use muster_api::reasons::Reason;
+use muster_fleet::text::{self, counted};
 use muster_rollout::{Decision, UnitId};
 use serde::Serialize;
 use similar::TextDiff;
@@ -14,7 +15,6 @@ use super::{
     story::{What, names},
     timestamp,
 };
-use crate::output::{self, counted};
 
 /// Lines around a difference.
 const CONTEXT: usize = 3;
@@ -26,7 +26,7 @@ pub fn text(replay: &Replay, width: usize) -> anyhow::Result<String> {
     let versions: Vec<&str> = replay.versions.iter().map(String::as_str).collect();
     let title = format!("{}, recorded by muster {}", replay.module, versions.join(", "));
     let mut lines = vec![title, String::new()];
-    let mut table = output::table(["TIME", "CLUSTERS", "DECIDED"]);
+    let mut table = text::table(["TIME", "CLUSTERS", "DECIDED"]);
     for changed in &replay.changes {
         let change = &changed.change;
         table.add_row([
@@ -35,8 +35,8 @@ pub fn text(replay: &Replay, width: usize) -> anyhow::Result<String> {
             change.word.told(),
         ]);
     }
-    let rows = output::lines(&table);
-    lines.extend(rows.iter().map(|row| output::cut(row, width)));
+    let rows = text::lines(&table);
+    lines.extend(rows.iter().map(|row| text::cut(row, width)));
     lines.push(String::new());
     lines.extend(
         replay.torn.map(|line| {

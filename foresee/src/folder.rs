@@ -1,6 +1,6 @@
 //! A folder on disk, as the built-in sync would read a commit of it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use muster_sync::{
     build::{self, BuildOptions, Manifest, Plans},
@@ -8,9 +8,8 @@ use muster_sync::{
     source::{self, FolderError, Limits, SourceError},
 };
 
-use crate::flags::FolderFlags;
-
 /// What is wrong with a folder.
+#[derive(Debug)]
 pub struct Wrong {
     /// One message for each error, in the order of the paths; never empty.
     pub messages: Vec<String>,
@@ -18,16 +17,13 @@ pub struct Wrong {
     pub is_usage: bool,
 }
 
-/// The objects of a folder, in the order of path and place. Variables of the command line win over `variables`.
-pub fn manifests(flags: &FolderFlags, variables: BTreeMap<String, String>) -> Result<Vec<Manifest>, Wrong> {
-    let given = flags.substitute.iter().cloned();
-    let mut substitute = variables;
-    substitute.extend(given.map(|variable| (variable.name, variable.value)));
+/// The objects of a folder, in the order of path and place, with these variables.
+pub fn manifests(folder: &Path, substitute: BTreeMap<String, String>) -> Result<Vec<Manifest>, Wrong> {
     let options = BuildOptions {
         substitute,
         plans: Plans::LeftOut,
     };
-    match source::read_folder(&flags.path, &Limits::default()) {
+    match source::read_folder(folder, &Limits::default()) {
         Ok(files) => build::build(&files, &options).map_err(|errors| Wrong {
             messages: errors.iter().map(ToString::to_string).collect(),
             is_usage: false,
@@ -47,13 +43,13 @@ pub fn manifests(flags: &FolderFlags, variables: BTreeMap<String, String>) -> Re
 }
 
 /// A plan of a folder: of the one file of plans that it has.
-pub fn plan(flags: &FolderFlags, name: &str) -> Result<Plan, Wrong> {
-    let folder = flags.path.display();
+pub fn plan(path: &Path, substitute: BTreeMap<String, String>, name: &str) -> Result<Plan, Wrong> {
+    let folder = path.display();
     let usage = |message| Wrong {
         messages: vec![message],
         is_usage: true,
     };
-    let files = source::read_folder(&flags.path, &Limits::default()).map_err(|refused| Wrong {
+    let files = source::read_folder(path, &Limits::default()).map_err(|refused| Wrong {
         messages: refused.errors.iter().map(ToString::to_string).collect(),
         is_usage: refused.errors.iter().any(is_usage),
     })?;
@@ -62,7 +58,7 @@ pub fn plan(flags: &FolderFlags, name: &str) -> Result<Plan, Wrong> {
         .filter(|file| plan::is_plan_file(file))
         .map(|file| file.path.as_str())
         .collect();
-    let [path] = plans[..] else {
+    let [file] = plans[..] else {
         return Err(usage(match plans.len() {
             0 => format!("{folder} has no file of kind Plan"),
             _ => format!(
@@ -72,17 +68,16 @@ pub fn plan(flags: &FolderFlags, name: &str) -> Result<Plan, Wrong> {
             ),
         }));
     };
-    let root = flags.path.display().to_string();
+    let root = path.display().to_string();
     let root = root.trim_end_matches('/');
     let planning = Planning {
         folder: root,
-        file: path.strip_prefix(root).unwrap_or(path).trim_start_matches('/'),
+        file: file.strip_prefix(root).unwrap_or(file).trim_start_matches('/'),
         timeout: Duration::MAX,
         deadline: None,
     };
-    let given = flags.substitute.iter().cloned();
     let options = BuildOptions {
-        substitute: given.map(|variable| (variable.name, variable.value)).collect(),
+        substitute,
         ..BuildOptions::default()
     };
     let planned = Planned::read(&files, &planning, &options).map_err(|error| Wrong {
@@ -96,7 +91,7 @@ pub fn plan(flags: &FolderFlags, name: &str) -> Result<Plan, Wrong> {
     planned.plan(name).ok_or_else(|| {
         let known: Vec<&str> = planned.plans().names().collect();
         usage(format!(
-            "{path} has no plan {name:?}: it has {}",
+            "{file} has no plan {name:?}: it has {}",
             known.join(", ")
         ))
     })

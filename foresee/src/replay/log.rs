@@ -111,6 +111,7 @@ impl Log {
 }
 
 impl LogError {
+    /// The record has no decision about a cluster: those that it has are named.
     pub fn no_cluster(name: &UnitId, known: &BTreeSet<UnitId>) -> Self {
         let mut names: Vec<&str> = known.iter().map(UnitId::as_str).take(NAMED).collect();
         if known.len() > NAMED {

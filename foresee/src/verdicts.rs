@@ -1,4 +1,4 @@
-//! `muster build --health`: what the health expressions of a folder say of recorded objects.
+//! What the health expressions of a folder say of recorded objects.
 
 use std::{
     fmt,
@@ -22,11 +22,6 @@ use muster_sync::{
 };
 use serde::Deserialize as _;
 use serde_json::Value;
-
-use crate::{
-    exit::{DONE, FAILED},
-    output,
-};
 
 /// The expressions of a kind, and where they are written.
 struct Written {
@@ -59,17 +54,23 @@ impl fmt::Display for Named<'_> {
     }
 }
 
-/// Prints where each object of the file stands; fails where an expression can never say so.
-pub async fn run(manifests: &[Manifest], recorded: &Path) -> anyhow::Result<u8> {
+/// What health expressions say of recorded objects.
+#[derive(Debug)]
+pub struct Judged {
+    /// A line for each object and expression; none if the objects cannot be read.
+    pub lines: Option<String>,
+    /// What is wrong with expressions or with the file, one message each.
+    pub wrong: Vec<String>,
+}
+
+/// Where each object of the file `recorded` stands (`-` is standard input), by the expressions in these manifests.
+pub async fn judge(manifests: &[Manifest], recorded: &Path) -> Judged {
     let (written, mut wrong) = expressions(manifests);
-    for message in &wrong {
-        complain!("error: {message}");
-    }
     let objects = match objects(recorded) {
         Ok(objects) => objects,
         Err(error) => {
-            complain!("error: {error:#}");
-            return Ok(FAILED);
+            wrong.push(format!("{error:#}"));
+            return Judged { lines: None, wrong };
         }
     };
     let now = Clock::system().now();
@@ -83,7 +84,6 @@ pub async fn run(manifests: &[Manifest], recorded: &Path) -> anyhow::Result<u8> 
                 verdict.message
             );
             if verdict.reason == NOT_BOOLEAN {
-                complain!("error: {line}");
                 wrong.push(line);
             } else {
                 lines.push_str(&line);
@@ -91,8 +91,10 @@ pub async fn run(manifests: &[Manifest], recorded: &Path) -> anyhow::Result<u8> 
             }
         }
     }
-    output::text(&lines)?;
-    Ok(if wrong.is_empty() { DONE } else { FAILED })
+    Judged {
+        lines: Some(lines),
+        wrong,
+    }
 }
 
 /// What each expression for an object says of it, or the rules of its kind where there is none.

@@ -1,10 +1,11 @@
 //! A plan as text.
 
+use muster_fleet::text;
+
 use super::{
     model::{ModulePlan, Plan},
     words,
 };
-use crate::output;
 
 /// Fields that are shown of one module.
 const FIELDS: usize = 12;
@@ -77,7 +78,7 @@ fn of(module: &ModulePlan, width: usize) -> Vec<String> {
 /// A text after a word, on as many lines as it takes.
 fn entry(before: &str, text: &str, width: usize) -> Vec<String> {
     let margin = before.chars().count();
-    let lines = output::wrapped(text, width.saturating_sub(margin));
+    let lines = text::wrapped(text, width.saturating_sub(margin));
     let lines = lines.into_iter().enumerate().map(|(place, line)| match place {
         0 => format!("{before}{line}"),
         _ => format!("{:margin$}{line}", ""),

@@ -1,6 +1,7 @@
 //! The picture as SVG: it stands alone, and is read on light and on dark ground.
 
 use muster_dashboard::Shape;
+use muster_fleet::text;
 use svg::{
     Document, Node as _,
     node::element::{Group, Line, Rectangle, Style, Text, Title},
@@ -10,7 +11,6 @@ use super::{
     picture::{Picture, Row},
     story::Story,
 };
-use crate::output;
 
 const WIDTH: usize = 1000;
 const NAMES: usize = 200;
@@ -45,7 +45,7 @@ pub fn draw(story: &Story) -> String {
     let picture = Picture::of(story, COLUMNS);
     let headings = picture.rows.iter().filter(|row| row.heading.is_some()).count();
     let bottom = TOP + (picture.rows.len() + headings) * LINE;
-    let verdict = output::wrapped(&story.verdict(), CHARACTERS);
+    let verdict = text::wrapped(&story.verdict(), CHARACTERS);
     let mut notes = vec![story.totals()];
     notes.extend(story.openings());
     let height = bottom + LINE * (verdict.len() + notes.len() + 2);
@@ -105,7 +105,7 @@ fn axis(picture: &Picture, bottom: usize) -> Group {
 fn line(row: &Row, y: usize) -> Group {
     const ROOM: usize = 28;
     let mut group = Group::new();
-    let name = label(EDGE + 8, y + 17, "name", &output::cut(&row.title, ROOM));
+    let name = label(EDGE + 8, y + 17, "name", &text::cut(&row.title, ROOM));
     group.append(name.add(Title::new(row.title.as_str())));
     let mut at = 0;
     for run in row.cells.chunk_by(|a, b| a == b) {

@@ -2,9 +2,9 @@
 
 use muster_api::Duration;
 use muster_dashboard::listed;
+use muster_fleet::text::counted;
 
 use super::model::{Change, Fate, Field, Gives, ModulePlan, Move, ObjectChange, Step, Target, Took};
-use crate::output::counted;
 
 /// Names in one batch that are shown, after folding.
 const NAMES: usize = 6;

@@ -20,11 +20,7 @@ use muster_api::{
 use muster_controllers::{expand::flux_object::SourceKind, runtime::Api};
 use muster_dashboard::{ModuleView, Shape, insecure_scheme, listed, shell_word};
 use muster_fleet as fleet;
-use muster_fleet::{
-    connect::{self, Target},
-    name::ModuleName,
-    near,
-};
+use muster_fleet::{connect, name::ModuleName, near};
 use muster_sync::{
     apply::Cluster,
     build::{self, BuildOptions, Plans},
@@ -32,15 +28,11 @@ use muster_sync::{
 };
 
 use super::{
+    Compared, Differs,
     how::{CALL, How},
     print,
 };
-use crate::{
-    exit::{DONE, FAILED, UNKNOWN},
-    flags::DiffFlags,
-    output,
-    plan::{objects::RENDERED_BY_FLUX, read},
-};
+use crate::plan::{self, objects::RENDERED_BY_FLUX, read};
 
 /// Clusters that are asked at once.
 const AT_ONCE: usize = 8;
@@ -66,30 +58,48 @@ struct Origin {
 /// What is told of a cluster.
 struct Told {
     text: String,
-    code: u8,
+    differs: Differs,
 }
 
-/// Shows for each cluster that has the module what is not as it should be; what is alike is shown once.
-pub async fn run(cluster: &Target, module: &ModuleName, flags: &DiffFlags) -> anyhow::Result<u8> {
-    let (client, namespace) = connect::client(cluster).await?;
-    let fleet = fleet::read(&client, &namespace).await?;
+/// Which clusters are looked at, and where commits are read.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Only these; all that have the module, if none is named.
+    pub clusters: Vec<String>,
+    /// Clones that are read instead of asking for their repositories.
+    pub clones: Vec<plan::Clone>,
+    /// Repositories are asked by http and file, too.
+    pub allow_insecure_sources: bool,
+}
+
+/// For each cluster that has the module what is not as it should be; what is alike is told once.
+pub async fn module(
+    (client, namespace): (&Client, &str),
+    module: &ModuleName,
+    options: &Options,
+) -> anyhow::Result<Compared> {
+    let fleet = fleet::read(client, namespace).await?;
     let view = fleet
         .module(module.kind, &module.name)
-        .with_context(|| fleet::missing(&fleet, module, &namespace))?;
-    let clusters = chosen(view, &flags.cluster, &namespace)?;
+        .with_context(|| fleet::missing(&fleet, module, namespace))?;
+    let clusters = chosen(view, &options.clusters, namespace)?;
     if clusters.is_empty() {
-        complain!("No cluster has {module} yet.");
-        return Ok(DONE);
+        return Ok(Compared {
+            differs: Differs::No,
+            errors: Vec::new(),
+            texts: Vec::new(),
+            note: Some(format!("No cluster has {module} yet.")),
+        });
     }
     let looked = clusters
         .iter()
-        .map(|name| assigned(&client, &namespace, module, name));
+        .map(|name| assigned(client, namespace, module, name));
     let assigned: Vec<anyhow::Result<Assigned>> = stream::iter(looked).buffered(AT_ONCE).collect().await;
     let allow = format!(
         "muster diff {module} -n {} --allow-insecure-sources",
-        shell_word(&namespace)
+        shell_word(namespace)
     );
-    let mut sources = Sources::new(flags, allow);
+    let mut sources = Sources::new(options, allow);
     for origin in assigned.iter().flatten().map(|assigned| &assigned.origin) {
         sources.fetch(origin).await;
     }
@@ -107,19 +117,19 @@ pub async fn run(cluster: &Target, module: &ModuleName, flags: &DiffFlags) -> an
             .unwrap_or_default()
     };
     let (mut alike, mut wrong) = (BTreeMap::new(), BTreeMap::new());
-    let mut code = DONE;
+    let mut differs = Differs::No;
     for (name, told) in clusters.iter().zip(told) {
         let name = name.as_str();
         match told {
             Ok(told) => {
-                code = code.max(told.code);
+                differs = differs.max(told.differs);
                 alike
                     .entry((version(name), told.text))
                     .or_insert_with(Vec::new)
                     .push(name);
             }
             Err(error) => {
-                code = UNKNOWN;
+                differs = Differs::Unknown;
                 wrong
                     .entry(format!("{error:#}"))
                     .or_insert_with(Vec::new)
@@ -127,23 +137,27 @@ pub async fn run(cluster: &Target, module: &ModuleName, flags: &DiffFlags) -> an
             }
         }
     }
-    for (why, names) in wrong {
-        complain!("error: {}: {why}", listed(names, LISTED));
-    }
-    for ((version, text), names) in alike {
-        output::text(&format!("{} at {version}:\n{text}", listed(names, LISTED)))?;
-    }
+    let errors = wrong.into_iter();
+    let errors = errors.map(|(why, names)| format!("{}: {why}", listed(names, LISTED)));
+    let texts = alike.into_iter();
+    let texts =
+        texts.map(|((version, text), names)| format!("{} at {version}:\n{text}", listed(names, LISTED)));
     let names = clusters.iter().map(String::as_str);
     let failed: Vec<&str> = names
         .filter(|name| cell(name).is_some_and(|cell| cell.shape == Shape::Failed))
         .collect();
-    if !failed.is_empty() {
-        complain!(
+    let note = (!failed.is_empty()).then(|| {
+        format!(
             "This compares content, not health; {} failed: muster why {module}",
             listed(failed, LISTED)
-        );
-    }
-    Ok(code)
+        )
+    });
+    Ok(Compared {
+        differs,
+        errors: errors.collect(),
+        texts: texts.collect(),
+        note,
+    })
 }
 
 /// The clusters that have the module, of those that are named.
@@ -245,18 +259,14 @@ async fn compare(assigned: Assigned, sources: &Sources<'_>) -> anyhow::Result<To
         failures.map(|failure| format!("error: {}{failure}\n", print::place(&manifests, &failure.id)));
     let text = failures.collect::<String>() + &print::text(&preview, &manifests, "wanted");
     Ok(Told {
-        code: match (preview.failures.is_empty(), preview.changes.is_empty()) {
-            (false, _) => UNKNOWN,
-            (true, false) => FAILED,
-            (true, true) => DONE,
-        },
+        differs: Differs::of(&preview),
         text,
     })
 }
 
 /// Where commits are read: in clones that are at hand, or fetched into a folder that is gone afterwards.
 struct Sources<'a> {
-    flags: &'a DiffFlags,
+    options: &'a Options,
     /// The command that reads repositories by http and file as well.
     allow: String,
     fetched: HashMap<Origin, Result<Fetched, String>>,
@@ -271,16 +281,16 @@ struct Fetched {
 }
 
 impl<'a> Sources<'a> {
-    fn new(flags: &'a DiffFlags, allow: String) -> Self {
+    fn new(options: &'a Options, allow: String) -> Self {
         Self {
-            flags,
+            options,
             allow,
             fetched: HashMap::new(),
         }
     }
 
     fn clone_of(&self, url: &str) -> Option<&PathBuf> {
-        let found = self.flags.source.iter().find(|clone| clone.url == url)?;
+        let found = self.options.clones.iter().find(|clone| clone.url == url)?;
         Some(&found.folder)
     }
 
@@ -291,7 +301,7 @@ impl<'a> Sources<'a> {
         }
         let mut next = format!("next: name a clone of it with --source {}=DIR", origin.url);
         // A module alone never makes this command read a folder of this machine.
-        let insecure = insecure_scheme(&origin.url).filter(|_| !self.flags.allow_insecure_sources);
+        let insecure = insecure_scheme(&origin.url).filter(|_| !self.options.allow_insecure_sources);
         let fetched = if let Some(scheme) = insecure {
             next = format!("next: {}", self.allow);
             Err(anyhow!(
@@ -302,7 +312,7 @@ impl<'a> Sources<'a> {
                 "its repository needs a Secret, which is not read for a diff"
             ))
         } else {
-            fetch(origin, self.flags.allow_insecure_sources).await
+            fetch(origin, self.options.allow_insecure_sources).await
         };
         let fetched = fetched.map_err(|error| format!("{error:#}; {next}"));
         self.fetched.insert(origin.clone(), fetched);
@@ -378,16 +388,11 @@ mod tests {
 
     /// What is read of it, or why nothing is.
     async fn read(origin: &Origin, allow_insecure_sources: bool) -> Result<usize, String> {
-        let flags = DiffFlags {
-            node: Vec::new(),
-            what: "module/web".into(),
-            substitute: Vec::new(),
-            kustomization: None,
-            cluster: Vec::new(),
-            source: Vec::new(),
+        let options = Options {
             allow_insecure_sources,
+            ..Options::default()
         };
-        let mut sources = Sources::new(&flags, "muster diff module/web -n fleet --allow".to_owned());
+        let mut sources = Sources::new(&options, "muster diff module/web -n fleet --allow".to_owned());
         sources.fetch(origin).await;
         let files = sources.read(origin, "").await;
         files.map(|files| files.len()).map_err(|error| error.to_string())
