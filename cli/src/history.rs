@@ -312,10 +312,9 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use muster_api::{ModuleRevision, module::ModuleSpec};
     use muster_dashboard::History;
-    use muster_fleet::history::Read;
     use serde_json::{Value, json};
 
     use super::*;
@@ -334,44 +333,14 @@ pub mod tests {
         .unwrap()
     }
 
-    /// A good version, a bad one, one on its way, and one that has not begun. The module asks for this tag.
-    pub fn sample_at(tag: &str) -> Read {
-        let counts = |clusters: &str, failed: u32| {
-            json!({"total": 5, "updated": 0, "ready": 5 - failed, "updating": 0, "waiting": 0, "failed": failed, "skipped": 0, "held": 0,
-                "withdrawing": 0, "clusters": clusters})
-        };
-        let evidence = "Deployment web/podinfo: Progress deadline exceeded: pod podinfo-6d5c8: ImagePullBackOff: example.com/podinfo:bad";
-        let all = [
-            revision(
-                'a',
-                "v1",
-                &json!({
-                    "started": "2026-01-01T01:00:00Z", "finished": "2026-01-01T01:04:00Z", "verdict": "Good", "counts": counts("5/5", 0),
-                }),
-            ),
-            revision(
-                'b',
-                "v2",
-                &json!({
-                    "started": "2026-01-02T01:00:00Z", "finished": "2026-01-02T01:00:30Z", "verdict": "Bad", "counts": counts("1/5", 1),
-                    "evidence": [{"cluster": "dev-1", "at": "2026-01-02T01:00:30Z", "message": evidence}],
-                }),
-            ),
-            revision('c', "v3", &json!({"started": "2026-01-03T01:00:00Z"})),
-            revision('d', "v4", &json!({})),
-        ];
-        let spec: ModuleSpec = serde_json::from_value(json!({
-            "sync": {"source": {"git": {"url": "https://git.test/fleet", "version": {"tag": tag}}}},
-        }))
-        .unwrap();
-        let status =
-            serde_json::from_value(json!({"revision": "c".repeat(64), "summary": counts("2/5", 0)})).unwrap();
-        let history = History::of("module/web", &spec, Some(&status), &all);
-        Read { spec, history }
-    }
-
+    /// A good version, a bad one, one on its way, and one that has not begun. The module asks for the third.
     fn sample() -> History {
-        sample_at("v3").history
+        let all: Value =
+            serde_json::from_str(include_str!("../../fleet/tests/fixtures/revisions.json")).unwrap();
+        let revisions: Vec<ModuleRevision> = serde_json::from_value(all["revisions"].clone()).unwrap();
+        let spec: ModuleSpec = serde_json::from_value(all["spec"].clone()).unwrap();
+        let status = serde_json::from_value(all["status"].clone()).unwrap();
+        History::of("module/web", &spec, Some(&status), &revisions)
     }
 
     fn now() -> Timestamp {

@@ -96,6 +96,10 @@ impl Tell for Terminal {
         line(text);
     }
 
+    fn text(&self, words: &str) -> anyhow::Result<()> {
+        text(words)
+    }
+
     fn warn(&self, text: &str) {
         complaint(text);
     }

@@ -5,6 +5,9 @@ pub trait Tell: Send + Sync {
     /// A line for whoever reads the output.
     fn line(&self, text: &str);
 
+    /// A text as it is, which programs read.
+    fn text(&self, text: &str) -> anyhow::Result<()>;
+
     /// Something to know beside the output, such as `warning: …`.
     fn warn(&self, text: &str);
 }

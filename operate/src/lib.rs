@@ -1,9 +1,19 @@
-//! What sets muster up, and takes it away again.
+//! What sets muster up, brings clusters in and out, and takes all of it away again.
 //!
-//! [`install`] makes the manifests of an installation, and [`enroll`] the objects by which a cluster joins a fleet: options go in, objects of
-//! the Kubernetes API come out. Nothing is written to a cluster, and the same options give the same bytes.
+//! | module | what it does |
+//! |---|---|
+//! | [`install`] | manifests of an installation, from [`install::Options`]; pure |
+//! | [`uninstall`] | removes an installation, in an order in which nothing downstream is touched |
+//! | [`enroll`], [`unenroll`] | a cluster that Cluster API does not manage comes into a fleet, or goes |
+//! | [`undo`] | the way back to a good version, as a patch or a commit in git; no cluster is touched |
 //!
-//! Errors are of files that are named and cannot be read; their words name the file.
+//! Each takes plain options and a client (or a [`Target`](muster_fleet::connect::Target)), tells its [`steps`] as they are done, and ends with
+//! a value or a [`steps::Refusal`]: what is wrong, what to do, and whether that is known or could not be found out. Consent is asked for by
+//! the caller, when it is called back; flags and exit codes are the caller's.
 
 pub mod enroll;
 pub mod install;
+pub mod steps;
+pub mod undo;
+pub mod unenroll;
+pub mod uninstall;

@@ -57,6 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "muster-api",
             "muster-controllers",
+            "muster-dashboard",
             "muster-fleet",
             "muster-node-agent",
             "muster-sync",

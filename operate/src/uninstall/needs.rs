@@ -13,7 +13,7 @@ use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
 use muster_fleet::apply::DEADLINE;
 
-use super::UninstallFlags;
+use super::Options;
 use crate::steps::{Refusal, Steps};
 
 /// How many are named.
@@ -28,15 +28,15 @@ pub struct Needs {
 
 impl Needs {
     /// Reads them. A kind that is not served has no objects. With `--crds` modules of all namespaces count: they would go.
-    pub async fn read(client: &Client, namespace: &str, flags: &UninstallFlags) -> Result<Self, CallError> {
-        if flags.downstream {
+    pub async fn read(client: &Client, namespace: &str, options: &Options) -> Result<Self, CallError> {
+        if options.downstream {
             return Ok(Self {
                 modules: Vec::new(),
                 clusters: Vec::new(),
                 assigned: assigned(client).await?,
             });
         }
-        let of = Some(namespace).filter(|_| !flags.crds);
+        let of = Some(namespace).filter(|_| !options.crds);
         let ours =
             |kind: &str| GroupVersionKind::gvk(muster_api::kind::GROUP, muster_api::kind::VERSION, kind);
         let mut modules = listed(client, of, &ours("Module"), "module", |_| true).await?;
@@ -63,7 +63,7 @@ impl Needs {
     }
 
     /// Says what there is.
-    pub fn tell(&self, steps: Steps) {
+    pub fn tell(&self, steps: Steps<'_>) {
         for (what, all) in [
             ("modules that nobody would roll any more", &self.modules),
             ("enrolled clusters that would be nobody's", &self.clusters),
@@ -76,8 +76,8 @@ impl Needs {
     }
 
     /// Why it is not done, unless a flag says that it is meant.
-    pub fn refusal(&self, flags: &UninstallFlags) -> Option<Refusal> {
-        if self.is_none() || flags.force || flags.keep_objects {
+    pub fn refusal(&self, options: &Options) -> Option<Refusal> {
+        if self.is_none() || options.force || options.keep_objects {
             return None;
         }
         let refusal = Refusal::failed("nothing was removed: it is still needed");
@@ -91,7 +91,7 @@ impl Needs {
         } else {
             refusal.remedy("take the clusters out: muster unenroll NAME")
         };
-        Some(if flags.crds {
+        Some(if options.crds {
             refusal.remedy(
                 "or --force: the definitions go with all their objects, and what runs in clusters goes on",
             )

@@ -15,13 +15,13 @@ use muster_fleet::{
     apply::{self, Applied, DEADLINE, ObjectRef, is_by_command},
     definitions::differing,
 };
-use muster_operate::install;
 use serde_json::Value;
 
 use super::{
-    EnrollFlags, accepted, address::Address, labels::Labels, objects, objects::ACCOUNT, objects::Access,
-    taken, way::Way,
+    Options, accepted, address::Address, labels::Labels, objects, objects::ACCOUNT, objects::Access, taken,
+    way::Way,
 };
+use crate::install;
 use crate::steps::{Refusal, Step, Steps};
 
 /// The namespace whose uid tells one cluster from another.
@@ -63,15 +63,16 @@ impl Downstream {
     }
 
     /// What is written there: the account, and the agent with its definitions.
-    pub fn objects(flags: &EnrollFlags) -> Step<Vec<Value>> {
+    pub fn objects(options: &Options) -> Step<Vec<Value>> {
         let unreadable = |error: &dyn std::fmt::Display| {
             Refusal::failed(format!("an object of this command is no YAML: {error}"))
         };
-        let mut all = objects::account(flags.bootstrap).map_err(|error| unreadable(&error))?;
-        if flags.no_agent {
+        let mut all = objects::account(options.bootstrap).map_err(|error| unreadable(&error))?;
+        if options.no_agent {
             return Ok(all);
         }
-        let install::Installation { definitions, objects } = install::downstream(&flags.image, flags.sync);
+        let install::Installation { definitions, objects } =
+            install::downstream(&options.image, options.sync);
         for definition in definitions {
             all.push(serde_json::to_value(definition).map_err(|error| unreadable(&error))?);
         }
@@ -115,7 +116,7 @@ impl Downstream {
     }
 
     /// Writes them in order, and tells what was done.
-    pub async fn write(&self, objects: &[Value], steps: Steps) -> Step<()> {
+    pub async fn write(&self, objects: &[Value], steps: Steps<'_>) -> Step<()> {
         let (mut changed, mut left) = (false, Vec::new());
         let mut agent = false;
         for object in objects {
@@ -154,7 +155,7 @@ impl Downstream {
     }
 
     /// What was there already: told, and where it is not what this command has, told more.
-    async fn tell_left(&self, left: &[ObjectRef], steps: Steps) -> Step<()> {
+    async fn tell_left(&self, left: &[ObjectRef], steps: Steps<'_>) -> Step<()> {
         let of = |kind: &str| left.iter().any(|name| name.kind == kind);
         if of("Deployment") {
             steps.note(format!(
@@ -235,7 +236,7 @@ impl Downstream {
     }
 
     /// Whether the account comes in, seen from here. Where the address is the management cluster's alone, that proves nothing.
-    pub async fn come_in(&self, access: &Access, other_address: bool, steps: Steps) -> Step<()> {
+    pub async fn come_in(&self, access: &Access, other_address: bool, steps: Steps<'_>) -> Step<()> {
         let server = &access.address.server;
         let client = connect_over_network(&accepted(&self.name, access)?).map_err(|error| {
             Refusal::failed(format!("no client can be made for {server}: {}", explain(&error)))
@@ -276,18 +277,18 @@ impl Downstream {
     }
 
     /// The words that lead `enroll` here again.
-    pub fn enroll_flags(&self, flags: &EnrollFlags) -> String {
-        let file = flags.downstream_kubeconfig.as_ref();
+    pub fn enroll_flags(&self, options: &Options) -> String {
+        let file = options.downstream_kubeconfig.as_ref();
         let file = file.map_or_else(String::new, |file| {
             format!(" --downstream-kubeconfig {}", file.display())
         });
-        let server = flags
+        let server = options
             .server
             .as_ref()
             .map_or_else(String::new, |server| format!(" --server {server}"));
-        let bootstrap = if flags.bootstrap { " --bootstrap" } else { "" };
-        let agent = if flags.no_agent { " --no-agent" } else { "" };
-        let labels = Labels::flag(&flags.labels);
+        let bootstrap = if options.bootstrap { " --bootstrap" } else { "" };
+        let agent = if options.no_agent { " --no-agent" } else { "" };
+        let labels = Labels::flag(&options.labels);
         format!("{}{file}{labels}{server}{bootstrap}{agent}", self.way.context)
     }
 }

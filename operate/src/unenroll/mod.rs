@@ -1,4 +1,4 @@
-//! `muster unenroll`: a cluster that was enrolled goes out of the fleet.
+//! A cluster that was enrolled goes out of the fleet.
 //!
 //! ```text
 //!   say what will happen ─► consent ─► (--prune: let every module go, and wait) ─► Cluster ─► Secret ─► the account in the cluster
@@ -12,7 +12,6 @@ mod prune;
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::Args;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Client, ResourceExt, core::DynamicObject};
 use muster_api::{cluster::kubeconfig_secret, names};
@@ -20,7 +19,7 @@ use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
 use muster_fleet::{
     apply::{DEADLINE, ObjectRef},
-    connect::{self, Target},
+    connect::Target,
     control::DryRun,
 };
 
@@ -30,17 +29,8 @@ use crate::{
         management::{PLACE, Plane},
         way::{Wanted, Way},
     },
-    exit::{DONE, FAILED, INTERRUPTED},
-    flags::{DryRunFlag, duration},
-    steps::{Refusal, Step, Steps, consent},
+    steps::{Refusal, Step, Steps},
 };
-
-pub const EXAMPLES: &str = "\
-Examples:
-  muster unenroll eu-2                                          what runs in it goes on; the account in it is left, and named
-  muster unenroll eu-2 --downstream-context kind-eu-2           the account of the management cluster is removed as well
-  muster unenroll eu-2 --prune --yes                            what modules brought is removed first
-  muster unenroll eu-2 --dry-run                                what would happen";
 
 /// How often a call is tried.
 const TRIES: u32 = 3;
@@ -49,55 +39,37 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long a deleted Cluster may take to go.
 const GONE: Duration = Duration::from_secs(30);
 
-#[derive(Args, Debug)]
-pub struct UnenrollFlags {
-    /// The cluster's name in the fleet
+/// Which cluster goes out, and what goes with it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The cluster's name in the fleet.
     pub name: String,
-    /// What modules brought stays, and an agent goes on with it: the default
-    #[arg(long)]
+    /// What modules brought stays, and an agent goes on with it: the default.
     pub keep_resources: bool,
-    /// What modules brought is removed first: no module selects the cluster any more, and that is waited for
-    #[arg(long, conflicts_with = "keep_resources")]
+    /// What modules brought is removed first: no module selects the cluster any more, and that is waited for.
     pub prune: bool,
-    /// Go on where a step fails, and name what is left
-    #[arg(long)]
+    /// Go on where a step fails, and name what is left.
     pub force: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    pub yes: bool,
-    /// The kubeconfig with your way to the cluster, to remove the account of the management cluster there
-    #[arg(long, value_name = "FILE")]
+    /// The kubeconfig with your way to the cluster, to remove the account of the management cluster there.
     pub downstream_kubeconfig: Option<PathBuf>,
-    /// The context of it; of your own kubeconfig if no file is named
-    #[arg(long, value_name = "CONTEXT")]
+    /// The context of it; of your own kubeconfig if no file is named.
     pub downstream_context: Option<String>,
-    /// How long --prune waits
-    #[arg(long, default_value = "5m", value_parser = duration)]
+    /// How long --prune waits.
     pub timeout: Duration,
-    #[command(flatten)]
-    pub dry_run: DryRunFlag,
+    /// Whether it is only tried.
+    pub dry_run: DryRun,
 }
 
-/// Takes a cluster out, or says at which step it could not.
-pub async fn run(cluster: &Target, flags: &UnenrollFlags) -> anyhow::Result<u8> {
-    let steps = Steps::Output;
-    let (client, namespace) = connect::client(cluster).await?;
-    tokio::select! {
-        done = unenroll(cluster, client, namespace, flags) => match done {
-            Ok(code) => Ok(code),
-            Err(refusal) => Ok(steps.refuse(&refusal)),
-        },
-        // A signal that cannot be listened to ends the process by itself.
-        Ok(()) = tokio::signal::ctrl_c() => {
-            steps.say("Interrupted. The same command goes on from there.");
-            Ok(INTERRUPTED)
-        }
-    }
-}
-
-async fn unenroll(cluster: &Target, client: Client, namespace: String, flags: &UnenrollFlags) -> Step<u8> {
-    let steps = Steps::Output;
-    let name = &flags.name;
+/// Takes a cluster out, or says at which step it could not; false where something is left that should be gone. Nothing is done without
+/// consent, which is asked for when it is said what will happen.
+pub async fn unenroll(
+    target: &Target,
+    (client, namespace): (Client, String),
+    options: &Options,
+    steps: Steps<'_>,
+    consent: impl AsyncFnOnce() -> Step<()>,
+) -> Step<bool> {
+    let name = &options.name;
     let plane = Plane::read(client, namespace).await?;
     let there = plane.enrolled(name).await?;
     let secret = ObjectRef {
@@ -108,29 +80,29 @@ async fn unenroll(cluster: &Target, client: Client, namespace: String, flags: &U
     };
     let of_call = |error: CallError| Refusal::of_call(PLACE, &error);
     let has_secret = secret.metadata(&plane.client).await.map_err(of_call)?.is_some();
-    let account = account(cluster, flags, &plane, there.as_ref()).await?;
+    let account = account(target, options, &plane, there.as_ref()).await?;
     if there.is_none() && !has_secret && matches!(account, Account::NoWay) {
         steps.done(format!(
             "{name} is not in the fleet: there is neither a Cluster nor a Secret of it"
         ));
-        return Ok(DONE);
+        return Ok(true);
     }
-    tell(&plane, flags, there.as_ref(), has_secret, &account).await?;
-    if flags.dry_run.by == DryRun::Server {
+    tell(&plane, options, there.as_ref(), has_secret, &account, steps).await?;
+    if options.dry_run == DryRun::Server {
         let cluster = there.as_ref().map(|there| of_cluster(&plane, there));
         for what in cluster.iter().chain(has_secret.then_some(&secret)) {
             what.delete(&plane.client, true).await.map_err(of_call)?;
         }
     }
-    if flags.dry_run.by != DryRun::None {
-        steps.say(format!("Nothing was done{}.", flags.dry_run.by.words()));
-        return Ok(DONE);
+    if options.dry_run != DryRun::None {
+        steps.say(format!("Nothing was done{}.", options.dry_run.words()));
+        return Ok(true);
     }
-    consent(flags.yes).await?;
-    if let Some(there) = there.as_ref().filter(|_| flags.prune) {
-        match prune::empty(&plane, there, flags.timeout).await {
+    consent().await?;
+    if let Some(there) = there.as_ref().filter(|_| options.prune) {
+        match prune::empty(&plane, there, options.timeout).await {
             Ok(()) => steps.done(format!("{name}: every module has let go of it")),
-            Err(refusal) if flags.force => steps.note(format!("{}; going on (--force)", refusal.what)),
+            Err(refusal) if options.force => steps.note(format!("{}; going on (--force)", refusal.what)),
             Err(refusal) => return Err(refusal),
         }
     }
@@ -145,34 +117,34 @@ async fn unenroll(cluster: &Target, client: Client, namespace: String, flags: &U
         steps.done(format!("{secret} is gone"));
     }
     let orphans = account.remove(steps).await;
-    let stays = if flags.prune {
+    let stays = if options.prune {
         ""
     } else {
         "; what runs in it goes on"
     };
     steps.say(format!("{name} is not in the fleet any more{stays}."));
-    Ok(account.tell_orphans(&orphans, name, flags.force, steps))
+    Ok(account.tell_orphans(&orphans, name, options.force, steps))
 }
 
 /// The account in the cluster, if there is a way to it: and only if it is that cluster.
 async fn account(
-    cluster: &Target,
-    flags: &UnenrollFlags,
+    target: &Target,
+    options: &Options,
     plane: &Plane,
     there: Option<&DynamicObject>,
 ) -> Step<Account> {
-    if flags.downstream_kubeconfig.is_none() && flags.downstream_context.is_none() {
+    if options.downstream_kubeconfig.is_none() && options.downstream_context.is_none() {
         return Ok(Account::NoWay);
     }
     let wanted = Wanted {
-        file: flags.downstream_kubeconfig.clone(),
-        other_file: cluster.kubeconfig.clone(),
-        context: flags.downstream_context.clone(),
+        file: options.downstream_kubeconfig.clone(),
+        other_file: target.kubeconfig.clone(),
+        context: options.downstream_context.clone(),
     };
     let way = Way::read(&wanted).await?;
     let seen = match crate::enroll::downstream::identity(&way.client).await {
         Ok(seen) => seen,
-        Err(error) if flags.force => {
+        Err(error) if options.force => {
             return Ok(Account::Silent(
                 way,
                 muster_controllers::runtime::call::explain(&error),
@@ -184,13 +156,13 @@ async fn account(
         }
     };
     if let Some(uid) = there.and_then(ResourceExt::uid)
-        && let Some(known) = known(plane, &flags.name, &uid).await?
+        && let Some(known) = known(plane, &options.name, &uid).await?
         && seen.as_ref().is_some_and(|seen| *seen != known)
     {
         return Err(Refusal::failed(format!(
             "{} leads to another cluster than Cluster {}: the uids of their kube-systems differ",
             way.place(),
-            flags.name
+            options.name
         ))
         .remedy("name the right one by --downstream-kubeconfig or --downstream-context"));
     }
@@ -214,12 +186,13 @@ async fn known(plane: &Plane, name: &str, uid: &str) -> Step<Option<String>> {
 /// Says what will happen.
 async fn tell(
     plane: &Plane,
-    flags: &UnenrollFlags,
+    options: &Options,
     there: Option<&DynamicObject>,
     has_secret: bool,
     account: &Account,
+    steps: Steps<'_>,
 ) -> Step<()> {
-    let (steps, name, namespace) = (Steps::Output, &flags.name, &plane.namespace);
+    let (name, namespace) = (&options.name, &plane.namespace);
     let rows = prune::rows(plane, name).await?;
     if there.is_some() {
         if rows.is_empty() {
@@ -229,7 +202,7 @@ async fn tell(
                 "{name} has what these modules brought: {}",
                 rows.join(", ")
             ));
-            steps.more(if flags.prune {
+            steps.more(if options.prune {
                 "it is removed first: the Cluster loses its labels, and modules let go of it"
             } else {
                 "it stays, and an agent there goes on with it (--prune removes it first)"
@@ -297,9 +270,4 @@ async fn again<T, F: Future<Output = Result<T, CallError>>>(call: impl Fn() -> F
             answer => return answer,
         }
     }
-}
-
-/// The exit code where something is left.
-const fn left(force: bool) -> u8 {
-    if force { DONE } else { FAILED }
 }

@@ -1,4 +1,4 @@
-//! `muster rollout undo`: the way back is a change in git. No cluster is touched.
+//! The way back is a change in git. No cluster is touched.
 //!
 //! ```text
 //!   module, revisions ─► the last good one ─► file in the work tree (find) ─► its text with another version ─► patch, or commit
@@ -13,56 +13,39 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::Args;
 use git2::Repository;
-use kube::Client;
 use muster_api::sync::GitVersion;
 use muster_dashboard::{NoWayBack, Past, shell_word};
-use muster_fleet::{
-    history::{self, Read},
-    name::{ModuleName, with_content},
-};
+use muster_fleet::{Tell, history::Read, name::ModuleName};
 use muster_sync::yaml::edit::{self, Edit, EditError};
 use similar::TextDiff;
 use thiserror::Error;
 
-use crate::{
-    exit::{DONE, FAILED, UNKNOWN},
-    nodes, output,
-};
-use find::{Found, NotFound, VersionField, Wanted};
-
-pub const EXAMPLES: &str = "\
-Examples:
-  muster rollout undo module/podinfo                             what to write, and where
-  muster rollout undo module/podinfo | git apply                 in the work tree of the repository that has the Module
-  muster rollout undo module/podinfo --commit                    as a commit in this checkout; then push it";
+use self::find::{Found, VersionField, Wanted};
+pub use self::{commit::CommitError, find::NotFound};
+use crate::steps::Cause;
 
 /// Lines around a change.
 const CONTEXT: usize = 3;
 
-#[derive(Args, Debug)]
-pub struct UndoFlags {
-    /// module/NAME or bootstrapmodule/NAME; of nodemodule/NAME the manifest is printed with the content of that revision
-    #[arg(value_parser = with_content)]
+/// Which module goes back, to what, and where that is written.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// module/NAME or bootstrapmodule/NAME; of nodemodule/NAME the manifest is printed with the content of that revision.
     pub module: ModuleName,
-    /// The revision to go back to, by at least 8 digits of its hash; otherwise the last one that was good with another version
-    #[arg(long, value_name = "REVISION")]
+    /// The revision to go back to, by at least 8 digits of its hash; otherwise the last one that was good with another version.
     pub to_revision: Option<String>,
-    /// The work tree of the git repository that has the Module, or a folder of it; if none is named the current one, where it has it
-    #[arg(long, value_name = "DIR")]
+    /// The work tree of the git repository that has the Module, or a folder of it; if none is named the current one, where it has it.
     pub repo: Option<PathBuf>,
-    /// Commit the change to the branch that is checked out; hooks and signing of git are left out
-    #[arg(long)]
+    /// Commit the change to the branch that is checked out; hooks and signing of git are left out.
     pub commit: bool,
-    /// Why: it stands in the message of the commit
-    #[arg(long, requires = "commit")]
+    /// Why: it stands in the message of the commit.
     pub reason: Option<String>,
 }
 
 /// Why nothing is changed.
 #[derive(Debug, Error)]
-enum Refusal {
+pub enum Refusal {
     /// There is no way back.
     #[error(transparent)]
     NoWayBack(#[from] NoWayBack),
@@ -74,77 +57,71 @@ enum Refusal {
     Edit(#[from] EditError),
     /// It cannot be committed.
     #[error(transparent)]
-    Commit(#[from] commit::CommitError),
+    Commit(#[from] CommitError),
     /// It cannot be printed.
     #[error("{0:#}")]
     Output(#[from] anyhow::Error),
 }
 
 impl Refusal {
-    /// 0 where there is nothing to do, 1 where it is known that it is not to be done, 2 where that could not be found out.
-    fn code(&self) -> u8 {
+    /// Whether it is known that it is not to be done; none where there is nothing to do.
+    pub fn cause(&self) -> Option<Cause> {
         match self {
             Self::NoWayBack(NoWayBack::NoSuchRevision(_))
             | Self::NotFound(_)
             | Self::Edit(_)
-            | Self::Output(_) => UNKNOWN,
-            Self::NoWayBack(NoWayBack::NothingGood { .. } | NoWayBack::KnownBad { .. }) => FAILED,
-            Self::NoWayBack(NoWayBack::Already { .. }) => DONE,
-            Self::Commit(error) => error.code(),
+            | Self::Output(_) => Some(Cause::Unknown),
+            Self::NoWayBack(NoWayBack::NothingGood { .. } | NoWayBack::KnownBad { .. }) => {
+                Some(Cause::Failed)
+            }
+            Self::NoWayBack(NoWayBack::Already { .. }) => None,
+            Self::Commit(error) => Some(error.cause()),
         }
     }
 }
 
-/// Prints the way back, or commits it.
-pub async fn undo(client: &Client, namespace: &str, flags: &UndoFlags) -> anyhow::Result<u8> {
-    if flags.module.is_of_nodes() {
-        return nodes::undo(client, flags).await;
-    }
-    let read = history::read(client, namespace, &flags.module).await?;
-    match go_back(namespace, flags, &read) {
-        Ok(()) => Ok(DONE),
-        Err(refusal) => {
-            let code = refusal.code();
-            let word = if code == DONE { "" } else { "error: " };
-            complain!("{word}{refusal}");
-            Ok(code)
-        }
-    }
-}
-
-fn go_back(namespace: &str, flags: &UndoFlags, read: &Read) -> Result<(), Refusal> {
-    let UndoFlags {
+/// Tells the way back, or commits it; what is to be done with it, too. No cluster is touched.
+pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell) -> Result<(), Refusal> {
+    let Options {
         module,
         to_revision,
         repo,
         commit,
         reason,
-    } = flags;
+    } = options;
     let now = &read.spec.sync.source.version();
     let past = read.history.back(now, to_revision.as_deref())?;
     let (now, version) = (said(now), &past.version);
-    complain!(
+    tell.warn(&format!(
         "{module}: {now} -> {version} (revision {}, {}, commit {})",
         past.short(),
         past.verdict.as_str(),
         past.commit
-    );
+    ));
     if !past.differs_by_version_only {
-        complain!(
+        tell.warn(&format!(
             "More than the version has changed since: what is rolled out is {version} with the other settings as they are now."
-        );
+        ));
     }
     let here = Path::new(".");
     let is_here = *commit || repo.is_none() && found(namespace, module, here).is_ok();
     let Some(folder) = repo.as_deref().or_else(|| is_here.then_some(here)) else {
-        output_fragment(namespace, flags, past, VersionField::of(&read.spec.sync.source));
+        tell_fragment(
+            namespace,
+            options,
+            past,
+            tell,
+            VersionField::of(&read.spec.sync.source),
+        );
         return Ok(());
     };
     let (repository, found) = found(namespace, module, folder)?;
     let Found { path, text, .. } = &found;
     let edited = edited(&found, &past.wanted)?;
     if edited == *text {
-        complain!("{path} says {version} already; next: commit and push it, if that is not done");
+        tell.warn(&format!(
+            "{path} says {version} already; next: commit and push it, if that is not done"
+        ));
         return Ok(());
     }
     if *commit {
@@ -156,36 +133,39 @@ fn go_back(namespace: &str, flags: &UndoFlags, read: &Read) -> Result<(), Refusa
         };
         let id = commit::commit(&repository, path, &edited, &message)?;
         let id: String = id.to_string().chars().take(8).collect();
-        say!("{id} {}", message.subject());
-        complain!(
+        tell.line(&format!("{id} {}", message.subject()));
+        tell.warn(&format!(
             "Only the version is set back: what {now} changed in its folder stays in the branch (git revert takes that back, too)."
-        );
+        ));
         // Without a remote the branch itself is what is followed.
         let has_remote = repository.remotes().is_ok_and(|remotes| !remotes.is_empty());
         let push = has_remote.then(|| format!("git{} push", in_folder(repo.as_deref(), "-C")));
-        next(push.into_iter().chain([follow(namespace, module, past)]));
+        next(tell, push.into_iter().chain([follow(namespace, module, past)]));
     } else {
-        output::text(&patch(path, text, &edited))?;
-        next([committing(namespace, flags)]);
+        tell.text(&patch(path, text, &edited))?;
+        next(tell, [committing(namespace, options)]);
     }
     Ok(())
 }
 
 /// What to do next, a command on each line, so that each can be copied.
-fn next(commands: impl IntoIterator<Item = String>) {
-    complain!("Next:");
+fn next(tell: &dyn Tell, commands: impl IntoIterator<Item = String>) {
+    tell.warn("Next:");
     for command in commands {
-        complain!("  {command}");
+        tell.warn(&format!("  {command}"));
     }
 }
 
 /// The command that commits the way back, in the work tree that was named.
-fn committing(namespace: &str, flags: &UndoFlags) -> String {
-    let to = flags.to_revision.as_ref();
+fn committing(namespace: &str, options: &Options) -> String {
+    let to = options.to_revision.as_ref();
     let to = to.map_or_else(String::new, |to| format!(" --to-revision {}", shell_word(to)));
-    let repo = in_folder(flags.repo.as_deref(), "--repo");
+    let repo = in_folder(options.repo.as_deref(), "--repo");
     let at = shell_word(namespace);
-    format!("muster rollout undo {}{to}{repo} --commit -n {at}", flags.module)
+    format!(
+        "muster rollout undo {}{to}{repo} --commit -n {at}",
+        options.module
+    )
 }
 
 /// A flag that names a folder, unless it is the one that this runs in.
@@ -215,7 +195,7 @@ fn said(version: &GitVersion) -> String {
 }
 
 /// The fields as YAML, and what to do with them.
-fn output_fragment(namespace: &str, flags: &UndoFlags, past: &Past, field: VersionField) {
+fn tell_fragment(namespace: &str, options: &Options, past: &Past, tell: &dyn Tell, field: VersionField) {
     let (key, value) = pair(&past.wanted, field);
     let value = serde_json::Value::from(&*value);
     let mut fragment = String::new();
@@ -225,13 +205,12 @@ fn output_fragment(namespace: &str, flags: &UndoFlags, past: &Past, field: Versi
         let _ = write!(fragment, "\n{:indent$}{name}:", "");
         indent += 2;
     }
-    say!(
+    tell.line(&format!(
         "# In the file of {} in git:\nspec:\n  sync:\n    source:{fragment}\n{:indent$}{key}: {value}",
-        flags.module,
-        ""
-    );
-    complain!("Change that and push it; or in the work tree of the repository that has it:");
-    complain!("  {}", committing(namespace, flags));
+        options.module, ""
+    ));
+    tell.warn("Change that and push it; or in the work tree of the repository that has it:");
+    tell.warn(&format!("  {}", committing(namespace, options)));
 }
 
 fn found(
@@ -292,10 +271,40 @@ mod tests {
     use std::fs;
 
     use git2::{IndexAddOption, RepositoryInitOptions};
+    use muster_api::{ModuleRevision, module::ModuleSpec};
+    use muster_dashboard::History;
     use tempfile::TempDir;
 
     use super::*;
-    use crate::history::tests::sample_at;
+
+    const FAILED: Option<Cause> = Some(Cause::Failed);
+    const UNKNOWN: Option<Cause> = Some(Cause::Unknown);
+
+    /// Nobody listens.
+    struct Nobody;
+
+    impl Tell for Nobody {
+        fn line(&self, _: &str) {}
+
+        fn text(&self, _: &str) -> anyhow::Result<()> {
+            Ok(())
+        }
+
+        fn warn(&self, _: &str) {}
+    }
+
+    /// A good version, a bad one, one on its way, and one that has not begun. The module asks for this tag.
+    fn sample_at(tag: &str) -> Read {
+        let all: serde_json::Value =
+            serde_json::from_str(include_str!("../../../fleet/tests/fixtures/revisions.json")).unwrap();
+        let revisions: Vec<ModuleRevision> = serde_json::from_value(all["revisions"].clone()).unwrap();
+        let status = serde_json::from_value(all["status"].clone()).unwrap();
+        let mut spec = all["spec"].clone();
+        spec["sync"]["source"]["git"]["version"]["tag"] = tag.into();
+        let spec: ModuleSpec = serde_json::from_value(spec).unwrap();
+        let history = History::of("module/web", &spec, Some(&status), &revisions);
+        Read { spec, history }
+    }
 
     const FILE: &str = "# Modules of the web team\n---\napiVersion: fleet.muster.dev/v1alpha1\nkind: Module\nmetadata: {name: other}\nspec:\n  sync: {source: {git: {url: u, version: {tag: v3}}}}\n---\napiVersion: fleet.muster.dev/v1alpha1\nkind: Module\nmetadata:\n  name: web   # ours\nspec:\n  selector: {}\n  sync:\n    source:\n      git:\n        url: https://git.test/fleet\n        version:\n          tag: v3   # bumped by a robot\n";
 
@@ -331,8 +340,8 @@ mod tests {
         fs::write(file, text).unwrap();
     }
 
-    fn flags(folder: &Path, to: Option<&str>, commit: bool) -> UndoFlags {
-        UndoFlags {
+    fn options(folder: &Path, to: Option<&str>, commit: bool) -> Options {
+        Options {
             module: "module/web".parse().unwrap(),
             to_revision: to.map(str::to_owned),
             repo: Some(folder.to_owned()),
@@ -384,7 +393,13 @@ mod tests {
         let mut index = repository.index().unwrap();
         index.add_path(Path::new("b.txt")).unwrap();
         index.write().unwrap();
-        go_back("default", &flags(folder.path(), None, true), &sample_at("v3")).unwrap();
+        go_back(
+            "default",
+            &options(folder.path(), None, true),
+            &sample_at("v3"),
+            &Nobody,
+        )
+        .unwrap();
         let head = repository.head().unwrap().peel_to_commit().unwrap();
         assert_eq!(
             head.message().unwrap(),
@@ -418,7 +433,13 @@ mod tests {
             )
         );
         // Said again there is nothing to do.
-        go_back("default", &flags(folder.path(), None, true), &sample_at("v3")).unwrap();
+        go_back(
+            "default",
+            &options(folder.path(), None, true),
+            &sample_at("v3"),
+            &Nobody,
+        )
+        .unwrap();
         assert_eq!(
             repository.head().unwrap().peel_to_commit().unwrap().id(),
             head.id()
@@ -427,19 +448,19 @@ mod tests {
 
     #[test]
     fn each_hint_is_a_command() {
-        let flags = |repo: Option<&str>, to: Option<&str>| UndoFlags {
+        let options = |repo: Option<&str>, to: Option<&str>| Options {
             module: "module/web".parse().unwrap(),
             to_revision: to.map(str::to_owned),
             repo: repo.map(PathBuf::from),
             commit: false,
             reason: None,
         };
-        let check = |flags: UndoFlags, expect: &str| assert_eq!(committing("fleet", &flags), expect);
+        let check = |options: Options, expect: &str| assert_eq!(committing("fleet", &options), expect);
         let here = "muster rollout undo module/web --commit -n fleet";
-        check(flags(None, None), here);
-        check(flags(Some("."), None), here);
+        check(options(None, None), here);
+        check(options(Some("."), None), here);
         check(
-            flags(Some("my fleet"), Some("aaaaaaaa")),
+            options(Some("my fleet"), Some("aaaaaaaa")),
             "muster rollout undo module/web --to-revision aaaaaaaa --repo 'my fleet' --commit -n fleet",
         );
         let read = sample_at("v3");
@@ -450,10 +471,11 @@ mod tests {
         );
     }
 
-    fn refused(folder: &Path, to: Option<&str>, asks: &str, commit: bool, code: u8, says: &str) {
-        let refusal = go_back("default", &flags(folder, to, commit), &sample_at(asks)).unwrap_err();
+    fn refused(folder: &Path, to: Option<&str>, asks: &str, commit: bool, cause: Option<Cause>, says: &str) {
+        let refusal =
+            go_back("default", &options(folder, to, commit), &sample_at(asks), &Nobody).unwrap_err();
         assert!(refusal.to_string().starts_with(says), "{refusal}");
-        assert_eq!(refusal.code(), code, "{refusal}");
+        assert_eq!(refusal.cause(), cause, "{refusal}");
     }
 
     #[test]
@@ -465,7 +487,7 @@ mod tests {
             None,
             "v1",
             false,
-            1,
+            FAILED,
             "no other version of module/web than v1 is on record as good",
         );
         refused(
@@ -473,7 +495,7 @@ mod tests {
             Some("bbbbbbbb"),
             "v3",
             false,
-            1,
+            FAILED,
             "v2 (revision bbbbbbbb) is known to be bad (dev-1: Deployment",
         );
         refused(
@@ -481,7 +503,7 @@ mod tests {
             Some("cccccccc"),
             "v3",
             false,
-            0,
+            None,
             "module/web asks for v3 already",
         );
         refused(
@@ -489,51 +511,55 @@ mod tests {
             Some("eeeeeeee"),
             "v3",
             false,
-            2,
+            UNKNOWN,
             "there is no revision eeeeeeee of module/web; next: muster rollout history",
         );
-        refused(folder, Some("v1"), "v3", false, 2, "\"v1\" is no revision");
+        refused(folder, Some("v1"), "v3", false, UNKNOWN, "\"v1\" is no revision");
         assert_eq!(fs::read_to_string(folder.join("web.yaml")).unwrap(), FILE);
     }
 
     #[test]
     fn a_file_that_is_not_there_twice_there_or_dirty_is_refused() {
         let twice = format!("{FILE}---\n{}", FILE.split("---\n").nth(2).unwrap());
-        let check = |files: &[(&str, &str)], code: u8, says: &str| {
+        let check = |files: &[(&str, &str)], cause: Option<Cause>, says: &str| {
             let (folder, _) = work_tree(files);
-            refused(folder.path(), None, "v3", true, code, says);
+            refused(folder.path(), None, "v3", true, cause, says);
             for (path, text) in files {
                 assert_eq!(fs::read_to_string(folder.path().join(path)).unwrap(), *text);
             }
         };
         check(
             &[("web.yaml", "a: b\n"), ("t.yaml", "{{ x")],
-            2,
+            UNKNOWN,
             "no file that git knows below ",
         );
-        check(&[("web.txt", FILE)], 2, "no file that git knows below ");
+        check(&[("web.txt", FILE)], UNKNOWN, "no file that git knows below ");
         check(
             &[("web.yaml", &twice)],
-            2,
+            UNKNOWN,
             "Module web is written more than once: web.yaml:9, web.yaml:22",
         );
         check(
             &[("a/web.yaml", FILE), ("b/web.yml", FILE)],
-            2,
+            UNKNOWN,
             "Module web is written more than once: a/web.yaml:9, b/web.yml:9",
         );
         let elsewhere = FILE.replace("name: web   # ours", "name: web\n  namespace: elsewhere");
-        check(&[("web.yaml", &elsewhere)], 2, "no file that git knows below ");
+        check(
+            &[("web.yaml", &elsewhere)],
+            UNKNOWN,
+            "no file that git knows below ",
+        );
         let filled = FILE.replace("tag: v3   #", "tag: ${TAG}   #");
         check(
             &[("web.yaml", &filled)],
-            2,
+            UNKNOWN,
             "web.yaml:9: Module web has no version in spec.sync.source with one tag, commit or digest",
         );
         let aliased = FILE
             .replace("name: web   # ours", "name: web\n  labels: {v: &v v3}")
             .replace("tag: v3   #", "tag: *v   #");
-        check(&[("web.yaml", &aliased)], 2, "web.yaml:");
+        check(&[("web.yaml", &aliased)], UNKNOWN, "web.yaml:");
 
         let (folder, _) = work_tree(&[("web.yaml", FILE)]);
         let mine = format!("{FILE}# mine\n");
@@ -543,7 +569,7 @@ mod tests {
             None,
             "v3",
             true,
-            1,
+            FAILED,
             "web.yaml has changes that are not committed; next:",
         );
         assert_eq!(fs::read_to_string(folder.path().join("web.yaml")).unwrap(), mine);
@@ -553,7 +579,7 @@ mod tests {
             None,
             "v3",
             false,
-            2,
+            UNKNOWN,
             &format!("{} is in no work tree of git", nowhere.path().display()),
         );
     }
@@ -563,8 +589,9 @@ mod tests {
         let (folder, _) = work_tree(&[("a/web.yaml", FILE), ("b/web.yml", FILE)]);
         go_back(
             "default",
-            &flags(&folder.path().join("b"), None, true),
+            &options(&folder.path().join("b"), None, true),
             &sample_at("v3"),
+            &Nobody,
         )
         .unwrap();
         let text = |path: &str| fs::read_to_string(folder.path().join(path)).unwrap();

@@ -1,4 +1,4 @@
-//! `muster uninstall`: what `muster install` made goes, in an order in which nothing downstream is touched.
+//! What `muster install` made goes, in an order in which nothing downstream is touched.
 //!
 //! ```text
 //!   look ─► refuse while something needs it ─► say the order ─► consent ─► process ─► (--crds: finalizers, definitions) ─► rights ─► namespace
@@ -11,7 +11,6 @@ mod needs;
 
 use std::time::Duration;
 
-use clap::Args;
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ConfigMap, Pod, Secret, ServiceAccount},
@@ -29,87 +28,65 @@ use muster_controllers::runtime::Api;
 use muster_controllers::runtime::{CallError, call_within};
 use muster_fleet::{
     apply::{DEADLINE, ObjectRef},
-    connect::{self, Target},
     control::DryRun,
     definitions,
 };
-use muster_operate::install::{self, IMAGE, Sync};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use self::needs::Needs;
-use crate::{
-    exit::{DONE, FAILED, INTERRUPTED},
-    flags::DryRunFlag,
-    steps::{Refusal, Step, Steps, consent},
-};
-
-pub const EXAMPLES: &str = "\
-Examples:
-  muster uninstall --management --dry-run              what would be removed, in which order
-  muster uninstall --management --keep-objects --yes   the process and its rights; modules and clusters stay, and nobody acts on them
-  muster uninstall --management --crds --force --yes   all of it; what runs in clusters goes on
-  muster uninstall --downstream --context eu-1         the agent of a cluster";
+use crate::install::{self, IMAGE, Sync};
+use crate::steps::{Cause, Refusal, Step, Steps};
 
 /// How long something may take to go.
 const GONE: Duration = Duration::from_mins(1);
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(500);
 
-#[derive(Args, Debug)]
-pub struct UninstallFlags {
-    /// muster controller, from the management cluster
-    #[arg(long, required_unless_present = "downstream", conflicts_with = "downstream")]
+/// What is removed.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// muster controller, from the management cluster.
     pub management: bool,
-    /// muster agent, from a downstream cluster
-    #[arg(long)]
+    /// muster agent, from a downstream cluster.
     pub downstream: bool,
-    /// Also the definitions, and with them every object of muster's kinds; Flux's own stay
-    #[arg(long, conflicts_with = "keep_objects")]
+    /// Also the definitions, and with them every object of muster's kinds; Flux's own stay.
     pub crds: bool,
-    /// Objects of muster's kinds stay, though nobody acts on them any more
-    #[arg(long)]
+    /// Objects of muster's kinds stay, though nobody acts on them any more.
     pub keep_objects: bool,
-    /// Go on while clusters are enrolled or modules exist
-    #[arg(long)]
+    /// Go on while clusters are enrolled or modules exist.
     pub force: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    pub yes: bool,
-    #[command(flatten)]
-    pub dry_run: DryRunFlag,
+    /// Whether it is only tried.
+    pub dry_run: DryRun,
 }
 
-/// Removes an installation, or says why not.
-pub async fn run(cluster: &Target, flags: &UninstallFlags) -> anyhow::Result<u8> {
-    let steps = Steps::Output;
-    let (client, context) = connect::client(cluster).await?;
-    let namespace = if flags.management {
-        context
+/// Removes an installation, or says why not: of the management cluster that works in a namespace, or of a downstream cluster. Nothing is
+/// removed without consent, which is asked for when it is said what will be.
+pub async fn uninstall(
+    (client, namespace): (Client, String),
+    options: &Options,
+    steps: Steps<'_>,
+    consent: impl AsyncFnOnce() -> Step<()>,
+) -> Step<()> {
+    let namespace = if options.management {
+        namespace
     } else {
         SYSTEM_NAMESPACE.to_owned()
     };
     let uninstall = Uninstall {
         client,
         namespace,
-        flags,
+        options,
         steps,
     };
-    tokio::select! {
-        done = uninstall.run() => Ok(done.unwrap_or_else(|refusal| steps.refuse(&refusal))),
-        // A signal that cannot be listened to ends the process by itself.
-        Ok(()) = tokio::signal::ctrl_c() => {
-            steps.say("Interrupted. The same command goes on from there.");
-            Ok(INTERRUPTED)
-        }
-    }
+    uninstall.run(consent).await
 }
 
 struct Uninstall<'a> {
     client: Client,
     namespace: String,
-    flags: &'a UninstallFlags,
-    steps: Steps,
+    options: &'a Options,
+    steps: Steps<'a>,
 }
 
 /// What is there of an installation.
@@ -120,8 +97,8 @@ struct Found {
 }
 
 impl Uninstall<'_> {
-    async fn run(&self) -> Step<u8> {
-        let objects = if self.flags.management {
+    async fn run(&self, consent: impl AsyncFnOnce() -> Step<()>) -> Step<()> {
+        let objects = if self.options.management {
             self.works_here().await?;
             install::everything(&self.namespace)
         } else {
@@ -134,7 +111,7 @@ impl Uninstall<'_> {
             .map(ObjectRef::of)
             .filter(|name| name.kind != "Namespace");
         let found = self.find(names.collect()).await?;
-        let definitions = if self.flags.crds {
+        let definitions = if self.options.crds {
             self.definitions().await?
         } else {
             Vec::new()
@@ -142,16 +119,16 @@ impl Uninstall<'_> {
         if found.ours.is_empty() && definitions.is_empty() {
             self.steps.done("nothing of such an installation is there");
             self.tell_foreign(&found);
-            return Ok(DONE);
+            return Ok(());
         }
-        let needs = Needs::read(&self.client, &self.namespace, self.flags)
+        let needs = Needs::read(&self.client, &self.namespace, self.options)
             .await
             .map_err(of_call)?;
         self.tell(&found, &definitions, &needs);
-        if let Some(refusal) = needs.refusal(self.flags) {
+        if let Some(refusal) = needs.refusal(self.options) {
             return Err(refusal);
         }
-        let dry_run = self.flags.dry_run.by;
+        let dry_run = self.options.dry_run;
         if dry_run == DryRun::Server {
             for name in found.ours.iter().chain(&definitions) {
                 name.delete(&self.client, true).await.map_err(of_call)?;
@@ -159,9 +136,9 @@ impl Uninstall<'_> {
         }
         if dry_run != DryRun::None {
             self.steps.say(format!("Nothing was removed{}.", dry_run.words()));
-            return Ok(DONE);
+            return Ok(());
         }
-        consent(self.flags.yes).await?;
+        consent().await?;
         let (process, rest): (Vec<&ObjectRef>, Vec<&ObjectRef>) =
             found.ours.iter().partition(|name| name.kind == "Deployment");
         for name in process {
@@ -175,12 +152,12 @@ impl Uninstall<'_> {
             self.steps.done(format!("{name} is gone"));
         }
         self.namespace().await?;
-        self.steps.say(if self.flags.management {
+        self.steps.say(if self.options.management {
             "muster is uninstalled here; what it brought into clusters goes on there."
         } else {
             "muster agent is uninstalled here; what it applied goes on."
         });
-        Ok(DONE)
+        Ok(())
     }
 
     /// Refuses where the controller works in another namespace: its Deployment has one name, whatever it works in, and nobody has looked
@@ -224,7 +201,7 @@ impl Uninstall<'_> {
 
     /// The definitions that go: muster's, and of Flux's kinds those that muster brought.
     async fn definitions(&self) -> Step<Vec<ObjectRef>> {
-        let mut all = if self.flags.management {
+        let mut all = if self.options.management {
             crds::management()
         } else {
             crds::downstream()
@@ -421,10 +398,10 @@ where
 fn of_call(error: CallError) -> Refusal {
     let refusal = Refusal::of_call("the cluster", &error);
     Refusal {
-        code: if error.code().is_some() {
-            FAILED
+        cause: if error.code().is_some() {
+            Cause::Failed
         } else {
-            refusal.code
+            refusal.cause
         },
         ..refusal
     }

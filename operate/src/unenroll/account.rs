@@ -2,10 +2,12 @@
 
 use muster_controllers::runtime::call::explain;
 use muster_fleet::apply::ObjectRef;
-use muster_operate::enroll::objects;
 
-use super::{again, left};
-use crate::{enroll::way::Way, exit::DONE, steps::Steps};
+use super::again;
+use crate::{
+    enroll::{objects, way::Way},
+    steps::Steps,
+};
 
 /// The account, and the way to it.
 pub enum Account {
@@ -38,7 +40,7 @@ impl Account {
     }
 
     /// Removes it, last made first. What could not be removed.
-    pub async fn remove(&self, steps: Steps) -> Vec<Orphan> {
+    pub async fn remove(&self, steps: Steps<'_>) -> Vec<Orphan> {
         let mut orphans = Vec::new();
         let why = match self {
             Self::NoWay => Some("no way into the cluster was named".to_owned()),
@@ -64,10 +66,10 @@ impl Account {
         orphans
     }
 
-    /// Names what is left and how it is removed; the exit code.
-    pub fn tell_orphans(&self, orphans: &[Orphan], name: &str, force: bool, steps: Steps) -> u8 {
+    /// Names what is left and how it is removed; whether that is well so.
+    pub fn tell_orphans(&self, orphans: &[Orphan], name: &str, force: bool, steps: Steps<'_>) -> bool {
         let Some(Orphan(_, why)) = orphans.first() else {
-            return DONE;
+            return true;
         };
         steps.note(format!("left in {name}, because {why}:"));
         for Orphan(object, _) in orphans {
@@ -78,8 +80,8 @@ impl Account {
             steps.more(format!("  {command}"));
         }
         match self {
-            Self::NoWay => DONE,
-            Self::Silent(..) | Self::Way(_) => left(force),
+            Self::NoWay => true,
+            Self::Silent(..) | Self::Way(_) => force,
         }
     }
 }

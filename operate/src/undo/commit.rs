@@ -7,7 +7,7 @@ use muster_dashboard::Past;
 use muster_fleet::name::ModuleName;
 use thiserror::Error;
 
-use crate::exit::{FAILED, UNKNOWN};
+use crate::steps::Cause;
 
 /// Why it is not committed.
 #[derive(Debug, Error)]
@@ -46,11 +46,11 @@ pub enum CommitError {
 }
 
 impl CommitError {
-    /// 1 where somebody is at work there, 2 where it could not be done.
-    pub fn code(&self) -> u8 {
+    /// Whether it is known that it cannot be done: where somebody is at work there.
+    pub fn cause(&self) -> Cause {
         match self {
-            Self::Dirty { .. } | Self::Busy { .. } => FAILED,
-            Self::NoAuthor | Self::Git(_) | Self::Write { .. } => UNKNOWN,
+            Self::Dirty { .. } | Self::Busy { .. } => Cause::Failed,
+            Self::NoAuthor | Self::Git(_) | Self::Write { .. } => Cause::Unknown,
         }
     }
 }
