@@ -2,6 +2,8 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`demo`] | a management plane and a fleet of simulated clusters in this process, and a tour of it that checks itself |
+//! | [`dashboard`] | the dashboard of a fleet, answered on this machine |
 //! | [`install`] | manifests of an installation, from [`install::Options`]; pure |
 //! | [`uninstall`] | removes an installation, in an order in which nothing downstream is touched |
 //! | [`enroll`], [`unenroll`] | a cluster that Cluster API does not manage comes into a fleet, or goes |
@@ -11,6 +13,8 @@
 //! a value or a [`steps::Refusal`]: what is wrong, what to do, and whether that is known or could not be found out. Consent is asked for by
 //! the caller, when it is called back; flags and exit codes are the caller's.
 
+pub mod dashboard;
+pub mod demo;
 pub mod enroll;
 pub mod install;
 pub mod steps;

@@ -56,9 +56,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         "muster-operate",
         &[
             "muster-api",
+            "muster-apiserver",
             "muster-controllers",
             "muster-dashboard",
             "muster-fleet",
+            "muster-node",
             "muster-node-agent",
             "muster-sync",
             "muster-zones",

@@ -6,16 +6,14 @@ use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
 use clap::Args;
-use kube::Client;
 use muster_controllers::process::until_signalled;
-use muster_dashboard::server::{self, Hosts, Limits, Setup};
+use muster_dashboard::server::Hosts;
 use muster_fleet as fleet;
 use muster_fleet::{
     Extent,
     connect::{self, Target},
 };
-use muster_operate::install::Auth;
-use tokio::net::TcpListener;
+use muster_operate::{dashboard::Local, install::Auth};
 
 use crate::{
     exit::DONE,
@@ -118,46 +116,7 @@ pub async fn beside(cluster: &Target, flags: BesideFlags) -> anyhow::Result<Opti
         .await
         .context("--dashboard-addr")?;
     if dashboard_auth == Auth::Token {
-        local.setup.admission = Some(Arc::new(Reviews::new(client, namespace)));
+        local.admit(Arc::new(Reviews::new(client, namespace)));
     }
     Ok(Some(local))
-}
-
-/// A dashboard that is about to be answered on this machine.
-pub struct Local {
-    /// Where to look.
-    pub url: String,
-    door: TcpListener,
-    setup: Setup,
-}
-
-impl Local {
-    /// Opens the door, and begins to read the fleet.
-    pub async fn open(
-        addr: SocketAddr,
-        client: &Client,
-        namespace: &str,
-        hosts: Hosts,
-        extent: Extent,
-    ) -> anyhow::Result<Self> {
-        let door = TcpListener::bind(addr)
-            .await
-            .with_context(|| format!("{addr}: cannot listen there"))?;
-        let url = format!(
-            "http://{}/",
-            door.local_addr().context("the address of the dashboard")?
-        );
-        let setup = Setup {
-            snapshots: fleet::follow(client, namespace, extent),
-            hosts,
-            admission: None,
-            limits: Limits::default(),
-        };
-        Ok(Self { url, door, setup })
-    }
-
-    /// Answers until it is dropped.
-    pub async fn serve(self) {
-        server::serve(self.door, server::router(self.setup)).await;
-    }
 }

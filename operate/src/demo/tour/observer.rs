@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use muster_apiserver::{ApiServer, ChangeKind, GroupResource, record::EventRecord};
-use muster_operate::install;
 use serde_json::Value;
 
 use super::{
@@ -15,6 +14,7 @@ use super::{
     rights,
     world::App,
 };
+use crate::install;
 
 /// The logs of all API servers.
 pub struct Observer<'a> {

@@ -5,53 +5,53 @@ use std::{collections::BTreeMap, sync::Arc};
 use kube::Client;
 use muster_dashboard::{Fleet, Shape};
 use muster_fleet as fleet;
-use muster_fleet::Extent;
+use muster_fleet::{Extent, Tell};
 
 use super::{cluster::Name, folder::Folder, plane::NAMESPACE};
 
 /// Printed at once.
-pub fn how_to_look(folder: &Folder, clusters: &[Name]) {
+pub fn how_to_look(folder: &Folder, clusters: &[Name], tell: &dyn Tell) {
     let path = folder.path().display();
     let names: Vec<String> = clusters.iter().map(Name::to_string).collect();
-    say!(
+    tell.line(&format!(
         "muster demo: a management plane and {} simulated clusters ({})",
         clusters.len(),
         names.join(", ")
-    );
-    say!(
-        "The clusters are simulated: their API servers run in this process, and their pods only say that they run."
-    );
-    say!("Git, HTTPS, the controller and the agents are real.\n");
-    say!("Look, in another terminal:");
-    say!("  export D={path}");
-    say!("  export KUBECONFIG={path}/management.kubeconfig");
-    say!("  kubectl get modules,bootstrapmodules,clusters");
+    ));
+    tell.line("The clusters are simulated: their API servers run in this process, and their pods only say that they run.");
+    tell.line("Git, HTTPS, the controller and the agents are real.\n");
+    tell.line("Look, in another terminal:");
+    tell.line(&format!("  export D={path}"));
+    tell.line(&format!("  export KUBECONFIG={path}/management.kubeconfig"));
+    tell.line("  kubectl get modules,bootstrapmodules,clusters");
     // Whoever cannot find its own name can be called by the one it is known by.
     let command =
         std::env::current_exe().map_or_else(|_| "muster".to_owned(), |path| path.display().to_string());
-    say!("  alias muster={command}");
-    say!("  muster matrix -w                 # Ctrl-C ends it; in a browser: muster dashboard");
+    tell.line(&format!("  alias muster={command}"));
+    tell.line("  muster matrix -w                 # Ctrl-C ends it; in a browser: muster dashboard");
     if let Some(first) = names.first() {
-        say!("  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A");
+        tell.line(&format!(
+            "  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A"
+        ));
     }
     // A module alone never makes `diff` read a folder of this machine.
-    say!(
-        "  muster diff module/podinfo --allow-insecure-sources   # drift; the repository is a file:// URL\n"
+    tell.line(
+        "  muster diff module/podinfo --allow-insecure-sources   # drift; the repository is a file:// URL\n",
     );
 }
 
 /// Printed once everything is there and the first rollout is done.
-fn what_next(folder: &Folder, clusters: &[Name], nodes: bool) {
-    say!("\nAll is up to date. Now roll a new version: commit and tag, nothing else.");
-    say!("  cd {}", folder.fleet().display());
+fn what_next(folder: &Folder, clusters: &[Name], nodes: bool, tell: &dyn Tell) {
+    tell.line("\nAll is up to date. Now roll a new version: commit and tag, nothing else.");
+    tell.line(&format!("  cd {}", folder.fleet().display()));
     let next = if nodes { NEXT_OF_NODES } else { NEXT };
     for line in next.lines() {
-        say!("{line}");
+        tell.line(&format!("{line}"));
     }
     if let Some(last) = clusters.last() {
-        say!("\n{}", join_and_leave(last));
+        tell.line(&format!("\n{}", join_and_leave(last)));
     }
-    say!("\nCtrl-C ends all.");
+    tell.line("\nCtrl-C ends all.");
 }
 
 /// The rest of the invitation; the tour (`muster demo --tour`) plays it.
@@ -107,6 +107,7 @@ pub async fn what_moves(
     folder: &Folder,
     clusters: &[Name],
     nodes: bool,
+    tell: &dyn Tell,
 ) -> anyhow::Result<()> {
     let mut told = BTreeMap::new();
     let (mut is_ready, mut invited) = (false, false);
@@ -119,9 +120,9 @@ pub async fn what_moves(
         let fleet = snapshot.fleet();
         if !is_ready && fleet.modules.iter().any(|module| module.observed) {
             is_ready = true;
-            say!("ready\n");
+            tell.line("ready\n");
         }
-        tell(fleet, &mut told);
+        changes(fleet, &mut told, tell);
         if !invited
             && is_ready
             && fleet
@@ -130,13 +131,16 @@ pub async fn what_moves(
                 .all(|module| module.ready == "True" && module.observed)
         {
             invited = true;
-            what_next(folder, clusters, nodes);
+            what_next(folder, clusters, nodes, tell);
         }
     }
     Ok(())
 }
 
-fn tell(fleet: &Fleet, told: &mut BTreeMap<(String, String), (String, Option<String>)>) {
+/// What was told of a module in a cluster: its word and version.
+type Told = BTreeMap<(String, String), (String, Option<String>)>;
+
+fn changes(fleet: &Fleet, told: &mut Told, tell: &dyn Tell) {
     for module in &fleet.modules {
         // What is said of several clusters at once stands once.
         let mut said: Option<&str> = None;
@@ -159,14 +163,14 @@ fn tell(fleet: &Fleet, told: &mut BTreeMap<(String, String), (String, Option<Str
                 format!(": {}", cell.message)
             };
             let version = cell.version.as_deref().unwrap_or("-");
-            say!(
+            tell.line(&format!(
                 "{} {:<10} {:<8} {:<8} {}{message}",
                 cell.shape.glyph(),
                 module.name,
                 cell.cluster,
                 version,
                 cell.reason
-            );
+            ));
             told.insert(place, stands);
         }
     }

@@ -4,10 +4,12 @@ use std::{
     ffi::OsString,
     path::PathBuf,
     process::{Output, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::Context as _;
+use muster_fleet::{Tell, text};
 use thiserror::Error;
 use tokio::{process::Command, time::Instant};
 
@@ -50,6 +52,7 @@ pub type Seen = Result<String, String>;
 
 /// Tells, types and checks.
 pub struct Guide {
+    tell: Arc<dyn Tell>,
     fleet: PathBuf,
     environment: Vec<(&'static str, OsString)>,
     began: Instant,
@@ -60,7 +63,7 @@ pub struct Guide {
 
 impl Guide {
     /// A guide in a demo's folder.
-    pub fn new(folder: &Folder) -> anyhow::Result<Self> {
+    pub fn new(folder: &Folder, tell: Arc<dyn Tell>) -> anyhow::Result<Self> {
         let command = std::env::current_exe().context("this command does not find itself")?;
         let bin = command.parent().map(PathBuf::from).unwrap_or_default(); // a file has a folder
         let path = std::env::var_os("PATH").unwrap_or_default(); // without, nothing is found but muster
@@ -72,6 +75,7 @@ impl Guide {
             );
         }
         Ok(Self {
+            tell,
             fleet: folder.fleet(),
             environment: vec![
                 ("KUBECONFIG", folder.path().join("management.kubeconfig").into()),
@@ -89,23 +93,23 @@ impl Guide {
         self.end_step();
         self.steps += 1;
         self.step_began = Some(Instant::now());
-        say!("\n{}. {title}", self.steps);
-        for line in crate::output::wrapped(why, 96) {
-            say!("   {line}");
+        self.tell.line(&format!("\n{}. {title}", self.steps));
+        for line in text::wrapped(why, 96) {
+            self.tell.line(&format!("   {line}"));
         }
     }
 
     fn end_step(&mut self) {
         if let Some(began) = self.step_began.take() {
-            say!("   took {:.1} s", began.elapsed().as_secs_f64());
+            self.tell
+                .line(&format!("   took {:.1} s", began.elapsed().as_secs_f64()));
         }
     }
 
     /// Says something in between.
-    #[allow(clippy::unused_self, reason = "the guide says it")]
     pub fn say(&self, text: &str) {
-        for line in crate::output::wrapped(text, 96) {
-            say!("   {line}");
+        for line in text::wrapped(text, 96) {
+            self.tell.line(&format!("   {line}"));
         }
     }
 
@@ -116,7 +120,7 @@ impl Guide {
 
     /// Types a command that is to end with this exit code. What it printed.
     pub async fn types_expecting(&self, command: &str, expected: i32) -> anyhow::Result<String> {
-        say!("   $ {command}");
+        self.tell.line(&format!("   $ {command}"));
         let running = Command::new("sh")
             .args(["-ec", command])
             .current_dir(&self.fleet)
@@ -135,8 +139,8 @@ impl Guide {
                 ));
             }
         };
-        let printed = text(&output);
-        show(&printed);
+        let printed = both(&output);
+        show(&printed, &*self.tell);
         if output.status.code() == Some(expected) {
             Ok(printed)
         } else {
@@ -201,29 +205,29 @@ impl Guide {
         } else {
             format!(": {detail}")
         };
-        say!("   ✓ {expected}{detail}{time}");
+        self.tell.line(&format!("   ✓ {expected}{detail}{time}"));
     }
 
     /// All was as it should be.
     pub fn end(&mut self) {
         self.end_step();
-        say!(
+        self.tell.line(&format!(
             "\nAll is as it should be: {} steps, {} checks, {:.1} s.",
             self.steps,
             self.checks,
             self.began.elapsed().as_secs_f64()
-        );
-        say!("Play it yourself: muster demo");
+        ));
+        self.tell.line("Play it yourself: muster demo");
     }
 
     /// Something was not.
     pub fn ended_by(&self, failed: &Failed) {
-        say!("   ✗ {}", failed.to_string().replace('\n', "\n     "));
-        say!(
+        self.tell
+            .line(&format!("   ✗ {}", failed.to_string().replace('\n', "\n     ")));
+        self.tell.line(&format!(
             "\nThe tour ended in step {} after {} checks: that is not as it should be.",
-            self.steps,
-            self.checks
-        );
+            self.steps, self.checks
+        ));
     }
 }
 
@@ -236,17 +240,17 @@ fn not_as_expected(command: &str, expected: i32, seen: String) -> anyhow::Error 
     .into()
 }
 
-fn text(output: &Output) -> String {
-    let both = [&output.stdout[..], &output.stderr[..]].concat();
-    String::from_utf8_lossy(&both).trim_end().to_owned()
+fn both(output: &Output) -> String {
+    let all = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&all).trim_end().to_owned()
 }
 
-fn show(printed: &str) {
+fn show(printed: &str, tell: &dyn Tell) {
     let lines: Vec<&str> = printed.lines().collect();
     for line in lines.iter().take(SHOWN) {
-        say!("     {}", crate::output::cut(line, WIDTH));
+        tell.line(&format!("     {}", text::cut(line, WIDTH)));
     }
     if lines.len() > SHOWN {
-        say!("     … and {} lines more", lines.len() - SHOWN);
+        tell.line(&format!("     … and {} lines more", lines.len() - SHOWN));
     }
 }

@@ -121,10 +121,10 @@ async fn agent(
         clock: ground.clock.clone(),
         shutdown: ground.shutdown.clone(),
     };
-    let name = name.to_owned();
+    let (name, tell) = (name.to_owned(), Arc::clone(&ground.tell));
     Ok(async move {
         if let Err(error) = service::run(service).await {
-            complain!("error: the agent of {name} ended: {error}");
+            tell.warn(&format!("error: the agent of {name} ended: {error}"));
         }
     })
 }

@@ -1,4 +1,4 @@
-//! `muster demo --tour`: a fleet's life in nine steps, told in plain words, and checked from outside the controllers.
+//! The tour: a fleet's life in nine steps, told in plain words, and checked from outside the controllers.
 //!
 //! ```text
 //!   Guide ── types the very commands that a person would (git, kubectl, muster, enrol.sh), in the work tree
@@ -17,10 +17,11 @@ mod rights;
 mod rolling;
 mod world;
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
+
+use muster_fleet::Tell;
 
 use super::{cluster::Cluster, folder::Folder, plane::Plane};
-use crate::exit::{DONE, FAILED};
 use guide::{Failed, Guide};
 use observer::Observer;
 use world::World;
@@ -32,24 +33,30 @@ struct Tour<'a> {
     observer: Observer<'a>,
 }
 
-/// Plays the tour. The exit code is 0 only if all was as it should be.
-pub async fn play(folder: &Folder, plane: &Plane, fleet: &[Cluster], spare: &Cluster) -> anyhow::Result<u8> {
+/// Plays the tour; true only if all was as it should be.
+pub async fn play(
+    folder: &Folder,
+    plane: &Plane,
+    fleet: &[Cluster],
+    spare: &Cluster,
+    tell: Arc<dyn Tell>,
+) -> anyhow::Result<bool> {
     let clusters: Vec<&Cluster> = fleet.iter().chain([spare]).collect();
     let mut tour = Tour {
-        guide: Guide::new(folder)?,
+        guide: Guide::new(folder, Arc::clone(&tell))?,
         world: World::new(plane, &clusters),
         observer: Observer::new(plane, &clusters),
     };
-    begin(folder.path(), fleet.len());
+    begin(folder.path(), fleet.len(), &*tell);
     match tour.steps().await {
         Ok(()) => {
             tour.guide.end();
-            Ok(DONE)
+            Ok(true)
         }
         Err(error) => match error.downcast_ref::<Failed>() {
             Some(failed) => {
                 tour.guide.ended_by(failed);
-                Ok(FAILED)
+                Ok(false)
             }
             None => Err(error),
         },
@@ -70,12 +77,16 @@ impl Tour<'_> {
     }
 }
 
-fn begin(folder: &Path, clusters: usize) {
-    say!(
+fn begin(folder: &Path, clusters: usize, tell: &dyn Tell) {
+    tell.line(&format!(
         "A tour of muster: {clusters} clusters and a management plane, on this machine, in {}",
         folder.display()
+    ));
+    tell.line("The clusters are simulated; git, HTTPS, kubectl, the controller and the agents are real.");
+    tell.line(
+        "  $  a command, typed as it stands in the folder fleet (KUBECONFIG names the management plane)",
     );
-    say!("The clusters are simulated; git, HTTPS, kubectl, the controller and the agents are real.");
-    say!("  $  a command, typed as it stands in the folder fleet (KUBECONFIG names the management plane)");
-    say!("  ✓  checked from outside muster: by API servers' objects and logs, git, and what commands print");
+    tell.line(
+        "  ✓  checked from outside muster: by API servers' objects and logs, git, and what commands print",
+    );
 }

@@ -147,9 +147,10 @@ impl Cluster {
             nodes::start(&api, &folder, ground).await?;
             setup.options.nodes = Some(Vec::new());
         }
+        let tell = Arc::clone(&ground.tell);
         api.attach(async move {
             if let Err(error) = process::agent(setup).await {
-                complain!("error: an agent ended: {error}");
+                tell.warn(&format!("error: an agent ended: {error}"));
             }
         });
         Ok(Self {
@@ -211,6 +212,7 @@ pub fn setup(
         jitter,
         shutdown,
         data,
+        tell: _,
     } = ground.clone();
     let git = GitOptions {
         data_dir: data.join(instance),

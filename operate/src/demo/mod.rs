@@ -1,4 +1,4 @@
-//! `muster demo`: a management plane and a fleet of simulated clusters in one process, with a real git repository.
+//! A demo: a management plane and a fleet of simulated clusters in one process, with a real git repository.
 //!
 //! ```text
 //!   folder/ fleet (git work tree) ──file──► management plane: GitRepository main + Kustomization ./modules ─► Modules
@@ -6,8 +6,8 @@
 //!           clusters/<name>.kubeconfig ◄──  embedded API server, workload player, muster agent ◄┘  (one for each cluster)
 //! ```
 //!
-//! One more cluster runs and is not enrolled (`ap-1`); a file `clusters/<name>.unplugged` cuts a cluster off. With `--tour` the demo plays
-//! and checks itself ([`tour`]).
+//! One more cluster runs and is not enrolled (`ap-1`); a file `clusters/<name>.unplugged` cuts a cluster off. With [`Options::tour`] the demo plays
+//! and checks itself.
 //!
 //! Nothing of the path from a commit to a cluster is simulated: git, YAML, HTTPS, controllers and agents are the ones that ship.
 //! Simulated are the clusters: their API servers are embedded, and a player turns their pods ready.
@@ -24,72 +24,42 @@ mod zones;
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use clap::Args;
 use muster_apiserver::record;
-use muster_controllers::{
-    process::until_signalled,
-    runtime::{Clock, Jitter},
-};
+use muster_controllers::runtime::{Clock, Jitter, Shutdown};
 use muster_dashboard::server::Hosts;
-use muster_fleet::Extent;
+use muster_fleet::{Extent, Tell};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::{
-    dashboard::Local,
-    exit::{DONE, FAILED},
-    flags::LogFormat,
-    logs, output,
-};
+use crate::dashboard::Local;
 use cluster::{Cluster, Name};
 use folder::Folder;
 use plane::Plane;
 
-#[derive(Args, Debug)]
-pub struct DemoFlags {
-    /// How many clusters, 1 to 50
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=50))]
+/// What is played.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many clusters, 1 to 50.
     pub clusters: u16,
-    /// Where kubeconfigs and the git work tree are put; else a fresh folder that is removed at the end
-    #[arg(long, value_name = "FOLDER")]
+    /// Where kubeconfigs and the git work tree are put; else a fresh folder that is removed at the end.
     pub dir: Option<PathBuf>,
-    /// Keep the folder
-    #[arg(long)]
+    /// The folder is kept.
     pub keep: bool,
-    /// Play a tour that checks itself, and end: exit code 0 only if all was as it should be
-    #[arg(long, conflicts_with = "clusters")]
+    /// A tour is played that checks itself, and ends.
     pub tour: bool,
-    /// Instead of a fleet one cluster with StatefulSets of three zones, and muster zones
-    #[arg(long, conflicts_with_all = ["clusters", "tour", "dashboard"])]
+    /// Instead of a fleet one cluster with StatefulSets of three zones, and muster zones.
     pub zones: bool,
-    /// Also three simulated nodes in each cluster, and a NodeModule that a Module brings there
-    #[arg(long, conflicts_with_all = ["tour", "zones"])]
+    /// Also three simulated nodes in each cluster, and a NodeModule that a Module brings there.
     pub nodes: bool,
-    /// Also the dashboard, at this loopback address; without one at a free port
-    #[arg(
-        long,
-        value_name = "ADDRESS:PORT",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "127.0.0.1:0"
-    )]
+    /// Also the dashboard, at this loopback address.
     pub dashboard: Option<SocketAddr>,
-    /// The seed of all jitter: the same seed gives the same delays
-    #[arg(long, value_name = "NUMBER")]
+    /// The seed of all jitter: the same seed gives the same delays.
     pub seed: Option<u64>,
 }
 
-pub const EXAMPLES: &str = "\
-Examples:
-  muster demo                                      in a fresh folder, which is removed at the end
-  muster demo --dashboard                          with the dashboard from the start
-  muster demo --dir fleet --clusters 20
-  muster demo --tour                               plays by itself, checks itself, and ends
-  muster demo --nodes                              with simulated nodes in each cluster, and a NodeModule (docs/nodes.md)
-  muster demo --zones                              StatefulSets of three zones in one cluster (docs/zones.md)";
-
-/// Runs the demo until Ctrl-C or SIGTERM.
-pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
-    let DemoFlags {
+/// Runs the demo until `shutdown`, or until its tour is over; false where a tour was not played to its end, or something was not as it
+/// should be.
+pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> anyhow::Result<bool> {
+    let Options {
         clusters,
         dir,
         keep,
@@ -98,12 +68,7 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
         nodes,
         dashboard,
         seed,
-    } = flags;
-    output::outlive_readers();
-    if std::env::var_os("RUST_LOG").is_some() {
-        logs::start(LogFormat::Text);
-    }
-    let shutdown = until_signalled()?;
+    } = options;
     let folder = Folder::make(dir, keep)?;
     let jitter = seed.map_or_else(Jitter::from_system, Jitter::seeded);
     let ground = Ground {
@@ -111,9 +76,11 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
         jitter,
         shutdown: shutdown.clone(),
         data: folder.data(),
+        tell: Arc::clone(&tell),
     };
     if zones {
-        return zones::run(folder, &ground).await;
+        zones::run(folder, &ground).await?;
+        return Ok(true);
     }
     let names = cluster::names(clusters);
     let pace = if is_tour { Pace::TOUR } else { Pace::PERSON };
@@ -155,10 +122,10 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
     let spare = start(&spare, &ground, pace, &folder, nodes).await?;
     folder.write_scripts()?;
     if let Some(url) = url {
-        say!("dashboard: {url}");
+        tell.line(&format!("dashboard: {url}"));
     }
     if !is_tour {
-        tell::how_to_look(&folder, &names);
+        tell::how_to_look(&folder, &names, &*tell);
     }
     plane
         .sync(&repository, pace)
@@ -167,18 +134,18 @@ pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
     let client = plane.client();
     let playing = async {
         if is_tour {
-            tour::play(&folder, &plane, &fleet, &spare).await
+            tour::play(&folder, &plane, &fleet, &spare, Arc::clone(&tell)).await
         } else {
-            tell::what_moves(&client, &folder, &names, nodes)
+            tell::what_moves(&client, &folder, &names, nodes, &*tell)
                 .await
-                .map(|()| DONE)
+                .map(|()| true)
         }
     };
     let ended = tokio::select! {
         ended = playing => ended,
         // A tour that was not played to its end proves nothing.
-        () = shutdown.cancelled() => Ok(if is_tour { FAILED } else { DONE }),
-        ended = plane.ended() => ended.map(|()| DONE),
+        () = shutdown.cancelled() => Ok(!is_tour),
+        ended = plane.ended() => ended.map(|()| true),
     };
     shutdown.cancel();
     drop((fleet, spare, plane));
@@ -246,6 +213,7 @@ impl Pace {
 struct Ground {
     clock: Clock,
     jitter: Jitter,
-    shutdown: muster_controllers::runtime::Shutdown,
+    shutdown: Shutdown,
     data: Arc<std::path::Path>,
+    tell: Arc<dyn Tell>,
 }

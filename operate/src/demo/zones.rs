@@ -23,7 +23,7 @@ use muster_controllers::{
     zones::{metrics::ZoneMetrics, pods::AskPods},
 };
 use muster_dashboard::{Shape, ZonesView};
-use muster_operate::install::zones;
+use muster_fleet::Tell;
 use muster_zones::{
     flags::{Settings, parse},
     scale::pods::{Answer, Answered, Ask},
@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::{Ground, cluster::install, folder::Folder, log_limit};
-use crate::exit::DONE;
+use crate::install::zones;
 
 /// Where everything is: what kubectl takes without `-n`.
 const NAMESPACE: &str = "default";
@@ -50,7 +50,7 @@ const SPEEDS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_sec
 const PROGRESS_DEADLINE: &str = "30s";
 
 /// Runs until Ctrl-C or SIGTERM.
-pub async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<u8> {
+pub async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
     let (ready_after, stop_after) = SPEEDS;
     let api = ApiServer::builder()
         .name("zones")
@@ -75,12 +75,12 @@ pub async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<u8> {
     let kubeconfig = api.kubeconfig().context("the HTTPS door is not open")?;
     folder.write_kubeconfig("zones.kubeconfig", &kubeconfig)?;
     let process = start(&api, ground).await?;
-    how_to_look(&folder);
+    how_to_look(&folder, &*ground.tell);
     let looking = api.client();
     let ended = tokio::select! {
-        ended = process => ended.context("muster zones").map(|()| DONE),
-        told = what_moves(&looking) => told.map(|()| DONE),
-        () = ground.shutdown.cancelled() => Ok(DONE),
+        ended = process => ended.context("muster zones"),
+        told = what_moves(&looking, &*ground.tell) => told,
+        () = ground.shutdown.cancelled() => Ok(()),
     };
     drop(api);
     folder.remove()?;
@@ -135,6 +135,7 @@ async fn start(
         jitter,
         shutdown,
         data: _,
+        tell: _,
     } = ground.clone();
     Ok(process::zones(ZonesSetup {
         client: api.client_as(zones::NAME),
@@ -166,20 +167,20 @@ impl AskPods for Prepared {
     }
 }
 
-fn how_to_look(folder: &Folder) {
+fn how_to_look(folder: &Folder, tell: &dyn Tell) {
     let path = folder.path().display();
-    say!("muster demo: a simulated cluster with a store of three zones, three ingesters in each");
-    say!(
-        "The cluster is simulated: its API server runs in this process, and its pods only say that they run."
+    tell.line("muster demo: a simulated cluster with a store of three zones, three ingesters in each");
+    tell.line(
+        "The cluster is simulated: its API server runs in this process, and its pods only say that they run.",
     );
-    say!("muster zones, its webhooks and their certificates are real.\n");
-    say!("Look, in another terminal:");
-    say!("  export KUBECONFIG={path}/zones.kubeconfig");
+    tell.line("muster zones, its webhooks and their certificates are real.\n");
+    tell.line("Look, in another terminal:");
+    tell.line(&format!("  export KUBECONFIG={path}/zones.kubeconfig"));
     // Whoever cannot find its own name can be called by the one it is known by.
     let command =
         std::env::current_exe().map_or_else(|_| "muster".to_owned(), |path| path.display().to_string());
-    say!("  alias muster={command}");
-    say!("  kubectl get statefulsets,pods,zonerollouts\n");
+    tell.line(&format!("  alias muster={command}"));
+    tell.line("  kubectl get statefulsets,pods,zonerollouts\n");
 }
 
 /// Printed once all zones are done for the first time.
@@ -203,7 +204,7 @@ Fewer ingesters: one zone after the other, a minute apart, each pod asked before
 Ctrl-C ends all.";
 
 /// One line for each StatefulSet and pod whose word changes.
-async fn what_moves(client: &Client) -> anyhow::Result<()> {
+async fn what_moves(client: &Client, tell: &dyn Tell) -> anyhow::Result<()> {
     let api: Api<ZoneRollout> = Api::namespaced(client.clone(), NAMESPACE);
     let changes = watcher(api.for_watching()?, watcher::Config::default())
         .default_backoff()
@@ -229,13 +230,13 @@ async fn what_moves(client: &Client) -> anyhow::Result<()> {
             .collect();
         for (who, line) in &now {
             if told.get(who) != Some(line) {
-                say!("{line}");
+                tell.line(&format!("{line}"));
             }
         }
         told = now;
         if !invited && view.shape == Shape::Ready {
             invited = true;
-            say!("{NEXT}\n");
+            tell.line(&format!("{NEXT}\n"));
         }
     }
     Ok(())
