@@ -73,13 +73,13 @@ pub async fn run(target: &Target, flags: PlanFlags) -> anyhow::Result<u8> {
     let options = flags.options();
     let sides = Sides::read(&options)?;
     let (client, namespace) = connect::client(target).await?;
-    let plan = plan::plan(client, &namespace, &sides, &options).await?;
+    let plan = Box::pin(plan::plan(client, &namespace, &sides, &options)).await?;
     output::text(&match output {
         Shown::Text => plan::text(&plan, output::width()),
         Shown::Markdown => plan::markdown(&plan),
         Shown::Json => serde_json::to_string_pretty(&plan)? + "\n",
     })?;
-    Ok(if plan.modules.is_empty() { DONE } else { FAILED })
+    Ok(if plan.changes_nothing() { DONE } else { FAILED })
 }
 
 impl PlanFlags {

@@ -84,6 +84,7 @@ impl Address {
     }
 
     /// For a verb that takes a module as well, and what follows the module then: offered where a module has the name of the cluster.
+    #[must_use]
     pub fn or_module(mut self, verb: &'static str, rest: &'static str) -> Self {
         if matches!(self.what, What::Cluster(_)) {
             self.what = What::Cluster((verb, rest));

@@ -37,7 +37,7 @@ pub async fn pause(
     match read::of(client, namespace, module).await {
         Ok(fleet) => {
             if let Some(view) = fleet.module(module.kind, &module.name) {
-                tell.line(&format!("{}", goes_on(view)));
+                tell.line(&goes_on(view));
             }
         }
         Err(error) => tell.warn(&format!(

@@ -230,6 +230,11 @@ impl ModulePlan {
 }
 
 impl Plan {
+    /// Nothing is different afterwards. A module that changes without touching a cluster is a change, too.
+    pub fn changes_nothing(&self) -> bool {
+        self.modules.is_empty()
+    }
+
     /// The last line.
     pub fn total(&self) -> String {
         let touched: std::collections::BTreeSet<&str> =
@@ -239,7 +244,7 @@ impl Plan {
             1 => format!("1 {word}"),
             _ => format!("{number} {word}s"),
         };
-        if self.modules.is_empty() {
+        if self.changes_nothing() {
             return format!(
                 "Plan: no changes, {} as they are.",
                 plural(self.unchanged, "module")

@@ -273,7 +273,7 @@ async fn as_json() {
 #[tokio::test]
 async fn what_is_written_as_it_stands_is_no_change() {
     let plan = World::new(&["web", "base"]).plan().await;
-    assert!(plan.modules.is_empty());
+    assert!(plan.changes_nothing());
     assert_eq!(plan.total(), "Plan: no changes, 2 modules as they are.");
 }
 
@@ -323,7 +323,7 @@ async fn what_does_not_touch_what_is_rolled_out_changes_nothing_on_the_clusters(
     let mut world = World::new(&["web"]);
     world.rolls("web", OLD, &json!({"maxUnreadyClusters": 3, "paused": true}));
     let plan = world.plan().await;
-    assert!(!plan.modules.is_empty());
+    assert!(!plan.changes_nothing());
     assert!(plan.modules[0].touched().is_empty());
     let drawn = text::draw(&plan, 160);
     assert!(drawn.contains("nothing on the clusters changes"), "{drawn}");
@@ -513,7 +513,7 @@ async fn what_its_kustomization_prunes_is_removed_without_the_flag() {
             drawn.contains("! Kustomization sys/fleet prunes it: the folder does not have it any more"),
             "{drawn}"
         );
-        assert_eq!((plan.modules.is_empty(), &plan.notes[..]), (false, &[][..]));
+        assert_eq!((plan.changes_nothing(), &plan.notes[..]), (false, &[][..]));
     }
 }
 

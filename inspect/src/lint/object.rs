@@ -121,6 +121,12 @@ impl Identity {
     }
 }
 
+impl Default for Lens {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Lens {
     /// With the definitions of this command.
     pub fn new() -> Self {

@@ -46,7 +46,7 @@ fn what_next(folder: &Folder, clusters: &[Name], nodes: bool, tell: &dyn Tell) {
     tell.line(&format!("  cd {}", folder.fleet().display()));
     let next = if nodes { NEXT_OF_NODES } else { NEXT };
     for line in next.lines() {
-        tell.line(&format!("{line}"));
+        tell.line(line);
     }
     if let Some(last) = clusters.last() {
         tell.line(&format!("\n{}", join_and_leave(last)));

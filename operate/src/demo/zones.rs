@@ -230,7 +230,7 @@ async fn what_moves(client: &Client, tell: &dyn Tell) -> anyhow::Result<()> {
             .collect();
         for (who, line) in &now {
             if told.get(who) != Some(line) {
-                tell.line(&format!("{line}"));
+                tell.line(line);
             }
         }
         told = now;
