@@ -6,7 +6,6 @@ use muster_node_agent::command::{self as node_agent, NodeAgentFlags};
 use crate::{
     bundle::{self, BundleFlags},
     check::{self, CheckFlags},
-    completion::{self, CompletionFlags},
     crds::{self, CrdsFlags},
     dashboard::{self, DashboardFlags},
     demo::{self, DemoFlags},
@@ -15,13 +14,13 @@ use crate::{
     flags::{
         BuildFlags, ClusterFlags, DiffFlags, GetFlags, Manner, WhyFlags,
         folder::{BUILD_EXAMPLES, DIFF_EXAMPLES},
+        shell::{self, CompletionFlags, ManFlags},
     },
     get,
     install::{self, InstallFlags},
     level::{self, HoldFlags, PinFlags, ReleaseFlags, UnpinFlags},
     lint::{self, LintFlags},
     machines::{self, MachinesFlags},
-    man::{self, ManFlags},
     matrix::{self, MatrixFlags},
     plan::{self, PlanFlags},
     plan_run::{self, PlanRunFlags},
@@ -274,12 +273,12 @@ pub enum Verb {
     #[command(before_help = reconcile::EXAMPLES)]
     Reconcile(ReconcileFlags),
     /// Print the completion script of a shell
-    #[command(before_help = completion::EXAMPLES)]
+    #[command(before_help = shell::COMPLETION_EXAMPLES)]
     Completion(CompletionFlags),
     /// Print the manual pages
     ///
     /// Exit codes: 0 printed or written, 2 could not be written.
-    #[command(before_help = man::EXAMPLES)]
+    #[command(before_help = shell::MAN_EXAMPLES)]
     Man(ManFlags),
     /// Print the version of this command and of the management cluster's API server
     ///

@@ -8,8 +8,7 @@ use muster_operate::demo::{self, Options};
 
 use crate::{
     exit::code,
-    flags::LogFormat,
-    logs,
+    logs::{self, LogFormat},
     output::{self, Terminal},
 };
 

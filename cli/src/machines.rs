@@ -33,10 +33,11 @@ use tokio::net::TcpListener;
 
 use crate::{
     exit::DONE,
-    flags::{DryRunFlag, LogFormat, WhyFlags},
-    logs, output,
-    process::{DoorAddress, door_address, ended, open},
-    why,
+    explain,
+    flags::{DoorAddress, DryRunFlag, WhyFlags, door_address},
+    logs::{self, LogFormat},
+    output,
+    process::{ended, open},
 };
 
 pub const EXAMPLES: &str = "\
@@ -300,13 +301,13 @@ pub async fn why(client: &Client, namespace: &str, machine: &str, flags: &WhyFla
     };
     let (mut plan, mut found) = explained().await?;
     if !flags.watch {
-        return why::print(&found, flags.output);
+        return explain::print(&found, flags.output);
     }
     let mut live = output::Live::default();
     let mut shown = None;
     loop {
         if shown.as_ref() != Some(&found) {
-            live.show_blocks(&why::blocks(&found, output::width()));
+            live.show_blocks(&explain::blocks(&found, output::width()));
             shown = Some(found);
         }
         tokio::time::sleep(AGAIN).await;

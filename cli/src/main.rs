@@ -34,6 +34,7 @@ mod diff;
 mod enroll;
 mod events;
 mod exit;
+mod explain;
 mod flags;
 mod get;
 mod histories;

@@ -35,10 +35,9 @@ use similar::TextDiff;
 
 use crate::{
     exit::{DONE, FAILED},
+    explain,
     flags::{DiffFlags, WhyFlags, WordFlags},
     output::{self, Terminal},
-    undo::UndoFlags,
-    why,
 };
 
 pub const RELEASE_EXAMPLES: &str = "\
@@ -176,13 +175,13 @@ pub async fn why(client: &Client, module: &ModuleName, flags: &WhyFlags) -> anyh
     if flags.watch {
         let mut live = output::Live::default();
         return nodes::watch(client, &Terminal, |objects, fleet| {
-            live.show_blocks(&why::blocks(&answer(objects, fleet)?, output::width()));
+            live.show_blocks(&explain::blocks(&answer(objects, fleet)?, output::width()));
             Ok(ControlFlow::Continue(()))
         })
         .await;
     }
     let objects = nodes::objects(client).await?;
-    why::print(&answer(&objects, &Fleet::of_nodes(&objects))?, flags.output)
+    explain::print(&answer(&objects, &Fleet::of_nodes(&objects))?, flags.output)
 }
 
 fn answer(
@@ -203,16 +202,14 @@ fn answer(
     why_on(objects, fleet, &module.reference(), node).ok_or_else(no_node)
 }
 
-/// Prints the NodeModule with the content of a revision: it is written where it comes from.
-pub async fn undo(client: &Client, flags: &UndoFlags) -> anyhow::Result<u8> {
-    let UndoFlags {
-        module,
-        to_revision,
-        repo,
-        commit,
-        ..
-    } = flags;
-    if repo.is_some() || *commit {
+/// Prints the NodeModule with the content of a revision: it is written where it comes from, and `into_git` is refused.
+pub async fn undo(
+    client: &Client,
+    module: &ModuleName,
+    to_revision: Option<&str>,
+    into_git: bool,
+) -> anyhow::Result<u8> {
+    if into_git {
         bail!(
             "--repo and --commit are for modules: the content of {module} is printed; next: muster rollout undo {module}, and write it where it comes from"
         );

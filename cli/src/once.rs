@@ -11,10 +11,11 @@ use muster_fleet::{
 
 use crate::{
     exit::{DONE, FAILED, code},
+    explain,
     flags::WordFlags,
     machines::MachineError,
     output::{self, Terminal},
-    why, zonerollout,
+    zonerollout,
 };
 
 pub const APPROVE_EXAMPLES: &str = "\
@@ -110,7 +111,9 @@ pub async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags) -> a
 pub async fn retry(client: &Client, namespace: &str, flags: &RetryFlags) -> anyhow::Result<u8> {
     let module = match &flags.rollout {
         RolloutName::Module(module) => module,
-        RolloutName::Zones(name) => return zonerollout::retry(client, namespace, name, flags).await,
+        RolloutName::Zones(name) => {
+            return zonerollout::retry(client, namespace, name, flags.revision.as_deref(), &flags.word).await;
+        }
         RolloutName::Machine(name) => bail!(MachineError::NotARollout {
             machine: name.clone(),
             verb: "retry"
@@ -153,11 +156,11 @@ fn shown(held: &HeldWithdrawal, width: usize) -> Vec<String> {
         &format!("{sentence}; nothing is withdrawn until you say so"),
         width,
     );
-    lines.extend(why::advice(
+    lines.extend(explain::advice(
         "Next: to remove it from these clusters",
         Some(remove),
         width,
     ));
-    lines.extend(why::advice(&format!("Or: {what}"), command.as_deref(), width));
+    lines.extend(explain::advice(&format!("Or: {what}"), command.as_deref(), width));
     lines
 }

@@ -47,7 +47,8 @@ pub struct UndoFlags {
 /// Prints the way back, or commits it.
 pub async fn undo(client: &Client, namespace: &str, flags: &UndoFlags) -> anyhow::Result<u8> {
     if flags.module.is_of_nodes() {
-        return nodes::undo(client, flags).await;
+        let into_git = flags.repo.is_some() || flags.commit;
+        return nodes::undo(client, &flags.module, flags.to_revision.as_deref(), into_git).await;
     }
     let read = history::read(client, namespace, &flags.module).await?;
     let Err(refusal) = go_back(namespace, &flags.options(), &read, &Terminal) else {

@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 
 use crate::{
     exit::{DONE, FAILED},
-    flags::{TermFlags, WhyFlags},
-    once::RetryFlags,
-    output, why,
+    explain,
+    flags::{TermFlags, WhyFlags, WordFlags},
+    output,
 };
 
 /// A revision that is named has at least so many digits, as one of a module has.
@@ -34,7 +34,7 @@ pub async fn why(client: &Client, namespace: &str, name: &str, flags: &WhyFlags)
     let address = Address::of_zones(client, namespace, name).await?;
     let rollout: ZoneRollout = typed(&address.get().await?)?;
     if !flags.watch {
-        return why::print(&why_zones(&rollout), flags.output);
+        return explain::print(&why_zones(&rollout), flags.output);
     }
     let api: Api<ZoneRollout> = Api::namespaced(client.clone(), namespace);
     let config = watcher::Config::default().fields(&format!("metadata.name={}", address.name));
@@ -46,7 +46,7 @@ pub async fn why(client: &Client, namespace: &str, name: &str, flags: &WhyFlags)
     changes
         .filter_map(|change| future::ready(change.ok()))
         .for_each(|rollout| {
-            live.show_blocks(&why::blocks(&why_zones(&rollout), output::width()));
+            live.show_blocks(&explain::blocks(&why_zones(&rollout), output::width()));
             future::ready(())
         })
         .await;
@@ -74,8 +74,14 @@ pub async fn resume(client: &Client, namespace: &str, name: &str, dry_run: DryRu
 }
 
 /// Tries a condemned revision again.
-pub async fn retry(client: &Client, namespace: &str, name: &str, flags: &RetryFlags) -> anyhow::Result<u8> {
-    if flags.word.reason.is_some() {
+pub async fn retry(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    asked: Option<&str>,
+    word: &WordFlags,
+) -> anyhow::Result<u8> {
+    if word.reason.is_some() {
         bail!("spec.retry of a ZoneRollout has no reason: leave --reason out");
     }
     let address = Address::of_zones(client, namespace, name).await?;
@@ -84,9 +90,8 @@ pub async fn retry(client: &Client, namespace: &str, name: &str, flags: &RetryFl
     let status = rollout.status.unwrap_or_default();
     let revision = status.revision.as_deref();
     let revision = revision.context("the status has no revision yet: try again in a moment")?;
-    let is_meant =
-        |said: &String| said.len() >= DIGITS.min(revision.len()) && revision.starts_with(said.as_str());
-    let refused = match &flags.revision {
+    let is_meant = |said: &str| said.len() >= DIGITS.min(revision.len()) && revision.starts_with(said);
+    let refused = match asked {
         Some(said) if !is_meant(said) => {
             Some(format!("revision {revision} is the one that is asked for now"))
         }
@@ -102,7 +107,7 @@ pub async fn retry(client: &Client, namespace: &str, name: &str, flags: &RetryFl
     control::write(
         &address,
         json!({"spec": {"retry": next_retry(rollout.spec.retry.as_deref(), revision)}}),
-        flags.word.dry_run.by,
+        word.dry_run.by,
     )
     .await?;
     say!(
@@ -110,7 +115,7 @@ pub async fn retry(client: &Client, namespace: &str, name: &str, flags: &RetryFl
         control::done(
             &address,
             &format!("revision {revision} is tried again"),
-            flags.word.dry_run.by
+            word.dry_run.by
         )
     );
     Ok(DONE)

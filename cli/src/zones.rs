@@ -22,8 +22,7 @@ use tracing::warn;
 
 use crate::{
     exit::{DONE, UNKNOWN},
-    flags::LogFormat,
-    logs,
+    logs::{self, LogFormat},
     process::ended,
 };
 

@@ -25,6 +25,7 @@ pub mod connect;
 pub mod control;
 pub mod definitions;
 pub mod events;
+mod extent;
 mod happened;
 mod held;
 pub mod history;
@@ -42,11 +43,13 @@ mod tell;
 pub mod text;
 mod there;
 pub mod trouble;
+mod watched;
 
 pub use self::{
     address::Address,
+    extent::Extent,
     happened::happened,
-    live::{Extent, follow},
+    live::follow,
     read::{
         all, clusters, extent, missing, missing_cluster, modules, namespaces, node_modules, objects, of,
         read, served,

@@ -9,7 +9,6 @@ use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
 use k8s_openapi::api::events::v1::Event as ApiEvent;
 use kube::{
     Client, Resource,
-    api::ListParams,
     core::{ApiResource, DynamicObject, NamespaceResourceScope},
     runtime::{watcher, watcher::Event},
 };
@@ -18,11 +17,7 @@ use muster_api::{
     ZoneRollout, cluster::Version,
 };
 use muster_controllers::runtime::Api;
-use muster_controllers::runtime::{
-    Clock, Guard,
-    call::explain,
-    watch::{watch_api, watch_told},
-};
+use muster_controllers::runtime::{Clock, Guard, watch::watch_api};
 use muster_dashboard::{Objects, Snapshot, Trouble};
 use serde::de::DeserializeOwned;
 use tokio::{
@@ -31,10 +26,12 @@ use tokio::{
 };
 
 use crate::{
+    extent::Extent,
     happened::Log,
     held::Held,
     live_nodes::{self, LiveNodes},
     read::served,
+    watched::{NOT_THERE, is_refused, told},
 };
 
 /// From a change to the snapshot that has it, and whatever changed meanwhile.
@@ -43,35 +40,10 @@ const GATHER: Duration = Duration::from_millis(100);
 const LOOK_FOR_CLUSTERS: Duration = Duration::from_mins(1);
 /// Where Kubernetes keeps the events of what has no namespace, such as NodeModules.
 const OF_NO_NAMESPACE: &str = "default";
-/// The codes of a list of a kind that is not served, or may not be read.
-pub const NOT_THERE: [u16; 2] = [403, 404];
 /// How often is asked whether ZoneRollouts, ClusterUpgrades or UpdatePlans are served.
 const SERVED_AGAIN: Duration = Duration::from_mins(1);
 /// How often is asked which version of Cluster is served, while none is served, or nobody answers.
 const LOOK_FOR_CLUSTERS_SOON: Duration = Duration::from_secs(5);
-
-/// What is watched of a fleet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// What the matrix, the tree and `why` are made of.
-    Fleet,
-    /// Revisions, ZoneRollouts and events, too.
-    Whole,
-    /// The same, and NodeModules where they are served.
-    WithNodes,
-    /// The nodes of a cluster that serves no Modules: NodeModules, ZoneRollouts and events.
-    Nodes,
-}
-
-impl Extent {
-    const fn has_modules(self) -> bool {
-        !matches!(self, Self::Nodes)
-    }
-
-    const fn has_nodes(self) -> bool {
-        matches!(self, Self::WithNodes | Self::Nodes)
-    }
-}
 
 /// Follows a fleet until nobody looks any more.
 pub fn follow(client: &Client, namespace: &str, extent: Extent) -> watch::Receiver<Arc<Snapshot>> {
@@ -338,34 +310,6 @@ fn failed(kind: Kind) -> impl Fn(String) -> Told + Send + 'static {
     move |why| Told::Failed(kind, why)
 }
 
-/// What a watch tells, and that it fails.
-pub fn told<K, T>(
-    api: Api<K>,
-    fail: impl Fn(String) -> T + Send + 'static,
-    tell: impl Fn(Event<K>) -> T + Send + 'static,
-) -> BoxStream<'static, T>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
-    T: 'static,
-{
-    // Failures come by a way beside the events; one that nobody has heard yet says enough.
-    let (failed, failures) = mpsc::channel::<String>(1);
-    let events = watch_told(
-        api,
-        watcher::Config::default(),
-        K::kind(&()).into_owned(),
-        move |error| {
-            let _ = failed.try_send(explain(error)); // as above
-        },
-    );
-    let failures = stream::unfold(failures, |mut failures| async move {
-        let failure = failures.recv().await?;
-        Some((failure, failures))
-    });
-    let failures = failures.map(fail);
-    stream::select(events.map(tell), failures).boxed()
-}
-
 /// The ClusterUpgrades, from when they are served and may be read: only a controller that runs with --upgrades has them.
 fn upgrades(client: Client, namespace: &str) -> BoxStream<'static, Told> {
     let api: Api<Guard<ClusterUpgrade>> = Api::namespaced(client, namespace);
@@ -424,12 +368,6 @@ fn light(event: Event<Guard<UpdatePlan>>) -> Event<Guard<UpdatePlan>> {
         Event::InitApply(plan) => Event::InitApply(without(plan)),
         other => other,
     }
-}
-
-/// Whether a list is answered with one of these codes: 404 where the kind is not served. What else fails is told by the watch.
-pub async fn is_refused<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, codes: &[u16]) -> bool {
-    let one = ListParams::default().limit(1);
-    matches!(api.list_metadata(&one).await, Err(kube::Error::Api(status)) if codes.contains(&status.code))
 }
 
 /// The Clusters, of whichever version is served, also when that changes.

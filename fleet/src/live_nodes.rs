@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     held::Held,
-    live::{is_refused, told},
     nodes,
+    watched::{is_refused, told},
 };
 
 /// How often the API server is asked whether NodeModules are served, and may be read.

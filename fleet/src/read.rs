@@ -18,7 +18,7 @@ use muster_controllers::runtime::Api;
 use muster_dashboard::{Fleet, Kind, Objects};
 use serde::de::DeserializeOwned;
 
-use crate::{Extent, live, name::ModuleName, near, nodes};
+use crate::{extent::Extent, name::ModuleName, near, nodes, watched};
 
 /// Reads the fleet that something rolls over: clusters, or the nodes of a cluster.
 pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<Fleet> {
@@ -71,7 +71,7 @@ pub async fn objects(client: &Client, namespace: &str) -> anyhow::Result<Objects
 async fn upgrades(client: &Client, namespace: &str) -> anyhow::Result<Vec<ClusterUpgrade>> {
     let api: Api<ClusterUpgrade> = Api::namespaced(client.clone(), namespace);
     match api.list(&ListParams::default()).await {
-        Err(kube::Error::Api(status)) if live::NOT_THERE.contains(&status.code) => Ok(Vec::new()),
+        Err(kube::Error::Api(status)) if watched::NOT_THERE.contains(&status.code) => Ok(Vec::new()),
         list => Ok(list.context("listing clusterupgrades")?.items),
     }
 }

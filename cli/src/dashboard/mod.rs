@@ -17,9 +17,8 @@ use muster_operate::{dashboard::Local, install::Auth};
 
 use crate::{
     exit::DONE,
-    flags::auth,
+    flags::{DoorAddress, auth, door_address},
     output,
-    process::{self, DoorAddress},
 };
 use auth::Reviews;
 
@@ -76,7 +75,7 @@ pub struct BesideFlags {
         long,
         default_value = "0",
         value_name = "ADDRESS:PORT",
-        value_parser = process::door_address,
+        value_parser = door_address,
         env = "MUSTER_DASHBOARD_ADDR"
     )]
     pub dashboard_addr: DoorAddress,

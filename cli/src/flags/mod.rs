@@ -1,9 +1,11 @@
 //! Flags that several verbs share, and the types of their values. No verb is known here.
 
 mod control;
+mod door;
 pub mod folder;
 mod get;
 mod manner;
+pub mod shell;
 mod values;
 
 use std::{path::PathBuf, time::Duration};
@@ -13,6 +15,7 @@ use muster_fleet::{connect::Target, name::RolloutName};
 
 pub use self::{
     control::{DryRunFlag, TermFlags, WordFlags},
+    door::{DoorAddress, door_address},
     folder::{BuildFlags, DiffFlags, FolderFlags, Format, Variable},
     get::{GetFlags, Listed, What},
     manner::Manner,
@@ -97,15 +100,6 @@ pub enum Output {
     Yaml,
     /// kind/name, one a line
     Name,
-}
-
-/// How log lines are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people
-    Text,
-    /// One JSON object a line
-    Json,
 }
 
 impl ClusterFlags {

@@ -7,10 +7,10 @@ use muster_controllers::{hosts::Host, lease::LeaseDuration, node::configured::St
 use muster_operate::install::Sync;
 use muster_sync::source::Limits;
 
-use super::DoorAddress;
 use crate::{
     dashboard::BesideFlags,
-    flags::{LogFormat, duration, sync},
+    flags::{DoorAddress, door_address, duration, sync},
+    logs::LogFormat,
 };
 
 /// Flags of `muster controller`.
@@ -91,7 +91,7 @@ pub struct ProcessFlags {
         long,
         default_value = "0",
         value_name = "ADDRESS:PORT",
-        value_parser = super::door_address,
+        value_parser = door_address,
         env = "MUSTER_METRICS_ADDR"
     )]
     pub metrics_addr: DoorAddress,

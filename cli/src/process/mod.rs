@@ -2,7 +2,7 @@
 
 mod flags;
 
-use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use kube::{Client, Config};
@@ -27,7 +27,7 @@ pub use self::flags::{AgentFlags, ControllerFlags, ProcessFlags};
 use crate::{
     dashboard,
     exit::{DONE, FAILED},
-    flags::duration,
+    flags::{DoorAddress, duration},
     logs,
 };
 
@@ -185,7 +185,8 @@ fn election(config: &Config, duration: LeaseDuration) -> anyhow::Result<Election
     })
 }
 
-pub async fn open(DoorAddress(address): DoorAddress) -> anyhow::Result<Option<TcpListener>> {
+pub async fn open(door: DoorAddress) -> anyhow::Result<Option<TcpListener>> {
+    let address = door.address();
     let Some(address) = address else { return Ok(None) };
     let listener = TcpListener::bind(address)
         .await
@@ -209,33 +210,6 @@ pub fn startup_taint(text: &str) -> Result<StartupTaint, String> {
     taint.ok_or_else(|| "write KEY or KEY=VALUE:EFFECT, such as node.example.com/unconfigured".to_owned())
 }
 
-/// Where `/metrics` and its companions are answered, if anywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DoorAddress(Option<SocketAddr>);
-
-impl DoorAddress {
-    /// The address, if anything is answered.
-    pub const fn address(self) -> Option<SocketAddr> {
-        self.0
-    }
-}
-
-/// Reads `--metrics-addr`.
-pub fn door_address(text: &str) -> Result<DoorAddress, String> {
-    if matches!(text, "" | "0") {
-        return Ok(DoorAddress(None));
-    }
-    // The port alone is every address, as in Go programs; `::` takes IPv4 too where the machine has both.
-    let whole = text
-        .strip_prefix(':')
-        .filter(|port| port.parse::<u16>().is_ok())
-        .map_or_else(|| text.to_owned(), |port| format!("0.0.0.0:{port}"));
-    let address = whole
-        .parse()
-        .map_err(|_| "write ADDRESS:PORT or :PORT, such as 127.0.0.1:8080, or 0 for nowhere".to_owned())?;
-    Ok(DoorAddress(Some(address)))
-}
-
 /// Reads `--lease-duration`.
 pub fn lease_duration(text: &str) -> Result<LeaseDuration, String> {
     LeaseDuration::try_from(duration(text)?).map_err(|error| error.to_string())
@@ -244,33 +218,6 @@ pub fn lease_duration(text: &str) -> Result<LeaseDuration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn where_to_listen() {
-        let check = |text: &str, expect: Option<Option<&str>>| {
-            let read = door_address(text).ok().map(|DoorAddress(address)| address);
-            assert_eq!(
-                read,
-                expect.map(|address| address.map(|text| text.parse().unwrap())),
-                "{text}"
-            );
-        };
-        check("", Some(None));
-        check("0", Some(None));
-        check("127.0.0.1:8080", Some(Some("127.0.0.1:8080")));
-        check(":8080", Some(Some("0.0.0.0:8080")));
-        check("[::1]:8080", Some(Some("[::1]:8080")));
-        for refused in [
-            "8080",
-            "localhost:8080",
-            ":",
-            ":99999",
-            "http://127.0.0.1:8080",
-            "127.0.0.1",
-        ] {
-            check(refused, None);
-        }
-    }
 
     #[test]
     fn how_long_a_lease_lasts() {

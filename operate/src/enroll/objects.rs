@@ -12,9 +12,7 @@ use muster_sync::yaml::{self, YamlError};
 use serde_json::{Value, json};
 
 use super::address::Address;
-
-/// The account of the management cluster, its token's Secret, and its rights.
-pub const ACCOUNT: &str = "muster-management";
+pub(crate) use crate::install::ACCOUNT;
 
 const ACCOUNT_OBJECTS: &str = include_str!("../../../examples/enrol/enrol-account.yaml");
 const BOOTSTRAP_OBJECTS: &str = include_str!("../../../examples/enrol/enrol-bootstrap.yaml");

@@ -5,8 +5,7 @@ use muster_api::labels::{SYSTEM_NAMESPACE, label};
 use muster_controllers::proxyassemblage::distribute::{KEYS, NOT_OURS, PREFIX};
 use serde_json::{Value, json};
 
-use super::labels_of;
-use crate::enroll::objects::ACCOUNT;
+use super::{ACCOUNT, labels_of};
 
 /// The Role, its binding, the policy and its binding.
 const NAME: &str = "muster-management-distribute";

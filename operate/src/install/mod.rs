@@ -31,6 +31,9 @@ use serde_json::{Value, json};
 
 pub use self::deployment::{arguments, works_in};
 
+/// The account of the management cluster in a downstream cluster; its token's Secret and its rights have the name, too.
+pub(crate) const ACCOUNT: &str = "muster-management";
+
 /// The image unless another is named.
 pub const IMAGE: &str = concat!("muster:", env!("CARGO_PKG_VERSION"));
 
