@@ -186,8 +186,9 @@ fn election(config: &Config, duration: LeaseDuration) -> anyhow::Result<Election
 }
 
 pub async fn open(door: DoorAddress) -> anyhow::Result<Option<TcpListener>> {
-    let address = door.address();
-    let Some(address) = address else { return Ok(None) };
+    let Some(address) = door.address() else {
+        return Ok(None);
+    };
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("--metrics-addr {address}: cannot listen there"))?;
