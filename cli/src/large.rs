@@ -56,6 +56,7 @@ fn fleet(clusters: usize) -> Fleet {
         observed: true,
         stalled: module == 0,
         tag_moved: None,
+        read_by_flux: false,
         paused: None,
         waits_at: None,
         summary: muster_api::module::Summary::default(),

@@ -153,6 +153,9 @@ pub struct ModuleView {
     /// That its tag names another commit than it did, in the words of the condition TagMoved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag_moved: Option<String>,
+    /// Flux reads its source, and says of it what can be said.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub read_by_flux: bool,
     /// That it is paused, in the words of the condition Paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<String>,
@@ -500,6 +503,7 @@ impl<'a> Rolling<'a> {
             observed,
             stalled: is_true(&status.conditions, STALLED),
             tag_moved: said(&status.conditions, TAG_MOVED),
+            read_by_flux: self.spec.is_some_and(|spec| spec.sync.source.flux().is_some()),
             paused: said(&status.conditions, PAUSED).map(|message| self.in_verbs(None, &message)),
             waits_at: self.waits_at(),
             summary: status.summary.clone().unwrap_or_default(),

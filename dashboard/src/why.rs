@@ -341,13 +341,6 @@ fn next_of(cell: &Cell) -> Option<&str> {
     cell.message.rsplit_once("next: ").map(|(_, next)| next)
 }
 
-/// The message is about the object by which Flux reads the source.
-fn is_by_flux(cell: &Cell) -> bool {
-    ["GitRepository ", "OCIRepository "]
-        .iter()
-        .any(|kind| cell.message.starts_with(kind))
-}
-
 /// Nothing begins while a rollout is paused, whatever else is in the way.
 fn resume(module: &ModuleView) -> (String, Option<String>) {
     let command = format!("muster rollout resume {}{}", module.address(), module.within());
@@ -445,7 +438,7 @@ pub fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)
                 shell_word(window(&cell.message))
             ),
         ),
-        (_, Some(Reason::SourceNotReady)) if is_by_flux(cell) => Some((
+        (_, Some(Reason::SourceNotReady)) if module.read_by_flux => Some((
             "see what Flux says of the source; it tries again by itself".to_owned(),
             next_of(cell).map(str::to_owned),
         )),

@@ -21,18 +21,18 @@
 pub mod bed;
 pub mod fleet;
 #[allow(dead_code, reason = "scenarios use their part of what tests of sources have")]
-#[path = "../../sync/tests/support/git_server.rs"]
+#[path = "../../sync/tests/source/support/git_server.rs"]
 mod git_server;
 #[allow(dead_code, reason = "scenarios use their part of what tests of sources have")]
-#[path = "../../sync/tests/support/gpg.rs"]
+#[path = "../../sync/tests/source/support/gpg.rs"]
 mod gpg;
 #[allow(dead_code, reason = "scenarios use their part of what tests of sources have")]
-#[path = "../../sync/tests/support/repo.rs"]
+#[path = "../../sync/tests/source/support/repo.rs"]
 mod repo;
 pub mod scenario;
 pub mod sops;
 #[allow(dead_code, reason = "scenarios use their part of what tests of sources have")]
-#[path = "../../sync/tests/support/sshd.rs"]
+#[path = "../../sync/tests/source/support/sshd.rs"]
 mod sshd;
 
 /// The seed of a randomised run: of the environment variable `MUSTER_SEED`, or a fresh one. Who takes one prints it.

@@ -18,10 +18,10 @@ use muster_e2e::bed::muster;
 use tempfile::TempDir;
 
 #[allow(dead_code, reason = "a part is used here")]
-#[path = "../../sync/tests/support/git_server.rs"]
+#[path = "../../sync/tests/source/support/git_server.rs"]
 mod git_server;
 #[allow(dead_code, reason = "a part is used here")]
-#[path = "../../sync/tests/support/repo.rs"]
+#[path = "../../sync/tests/source/support/repo.rs"]
 mod repo;
 
 use git_server::{Door, GitServer};

@@ -1,5 +1,6 @@
 //! Promise: on real control planes nothing that muster does is denied, and nothing is granted that no scenario uses. Judged from the audit
-//! logs that the scenarios of `real.rs` left in `$MUSTER_RIGHTS_USED`; run after them by `cargo xtask real run`.
+//! logs that the scenarios of `real.rs` left in `$MUSTER_RIGHTS_USED`; run after them by `cargo xtask real run`. What no account may ever have is
+//! judged from the manifests, with all other tests.
 
 #![allow(
     clippy::unwrap_used,
@@ -99,13 +100,14 @@ const UNUSED_BY_NODES: &[(&str, &str, &str, &str)] = &[
     ),
     (AGENT, "update", "nodemodules/finalizers", ADMISSION),
     (
-        "muster-node-agent",
+        NODE_AGENT,
         "create",
         "leases",
         "asked for by the API server, without a request, where an apply makes the Lease",
     ),
 ];
 const AGENT: &str = "muster-agent";
+const NODE_AGENT: &str = "muster-node-agent";
 const MACHINES: &str = "muster-machines";
 const CONTROLLER: &str = "muster-controller";
 const TEN_MINUTES: &str = "a source goes ten minutes after its last use, which is longer than a scenario";
@@ -158,6 +160,24 @@ fn nothing_is_granted_for_machines_in_vain() {
     fs::write(&file, "updaters: []").unwrap();
     let granted = granted(&["--machines", "--updaters", file.to_str().unwrap()]);
     is_used(&granted, UNUSED_BY_MACHINES);
+}
+
+/// DX16: the condition of a Node has one writer, and no node can write that of another, nor its own.
+#[test]
+fn one_account_writes_conditions_of_nodes() {
+    let granted = granted(&["--nodes"]);
+    assert!(
+        granted.iter().any(|(account, ..)| account == NODE_AGENT),
+        "{granted:?}"
+    );
+    let writers: BTreeSet<&str> = granted
+        .iter()
+        .filter(|(_, verb, _, resource)| {
+            resource == "nodes/status" && !["get", "list", "watch"].contains(&verb.as_str())
+        })
+        .map(|(account, ..)| account.as_str())
+        .collect();
+    assert_eq!(writers, [AGENT].into());
 }
 
 fn is_used(granted: &BTreeSet<Right>, unused: &[(&str, &str, &str, &str)]) {

@@ -2,7 +2,7 @@
 //!
 //! `same LINES`: each line is JSON with `name`, `path` of a file, and `objects` or `error`, as `e2e/fixtures/manifests` prints them.
 
-#[path = "../tests/support/reading.rs"]
+#[path = "../tests/yaml/reading.rs"]
 mod reading;
 
 use std::collections::BTreeMap;

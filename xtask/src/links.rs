@@ -45,7 +45,9 @@ fn tests_of_sync() -> anyhow::Result<Problems> {
     let is_there = |name: &str| {
         let function = name.rsplit("::").next().unwrap_or(name);
         tests.contains(&format!("fn {function}("))
-            || files.iter().any(|file| file.ends_with(&format!("/{name}.rs")))
+            || files
+                .iter()
+                .any(|file| file.ends_with(&format!("/{}.rs", name.replace("::", "/"))))
     };
     let mut problems = Problems::new();
     let rows: Vec<&str> = table.take_while(|line| line.starts_with('|')).collect();

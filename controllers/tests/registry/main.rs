@@ -10,6 +10,7 @@
 
 mod bounds;
 mod identity;
+mod network;
 mod owners;
 mod panics;
 mod states;

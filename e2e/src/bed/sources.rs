@@ -68,11 +68,14 @@ impl Registry {
 /// A key of cosign.
 pub struct Cosign(rcgen::KeyPair);
 
-impl Cosign {
-    pub fn new() -> Self {
+impl Default for Cosign {
+    /// A key of its own, on P-256.
+    fn default() -> Self {
         Self(rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap())
     }
+}
 
+impl Cosign {
     /// A Secret for `verify.secretRef` of an OCIRepository, with the public key.
     pub fn secret(&self, name: &str) -> Value {
         json!({"metadata": {"name": name}, "stringData": {"cosign.pub": self.0.public_key_pem()}})

@@ -160,7 +160,7 @@ pub async fn a_signature_that_fails_moves_nothing(ground: Ground) {
 pub async fn an_artifact_is_verified_by_cosign(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     let registry = bed.registry().await;
-    let (trusted, another) = (Cosign::new(), Cosign::new());
+    let (trusted, another) = (Cosign::default(), Cosign::default());
     give_all(&bed, &registry.certificate_secret("registry")).await;
     give_all(&bed, &trusted.secret("signers")).await;
     let first = push(&registry, "web-v1", "web-v1");

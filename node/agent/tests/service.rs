@@ -126,6 +126,7 @@ struct Bed {
     api: ApiServer,
     folder: TempDir,
     root: PathBuf,
+    shutdown: Shutdown,
     running: Option<AbortOnDropHandle<()>>,
 }
 
@@ -157,6 +158,7 @@ impl Bed {
             api,
             folder,
             root,
+            shutdown: Shutdown::new(),
             running: None,
         };
         bed.configure("etc");
@@ -227,7 +229,7 @@ impl Bed {
                 server: None,
             }),
             clock: runtime::Clock::system(),
-            shutdown: Shutdown::new(),
+            shutdown: self.shutdown.clone(),
         };
         let run = async { service::run(service).await.unwrap() };
         self.running = Some(AbortOnDropHandle::new(tokio::spawn(run)));
@@ -363,6 +365,29 @@ async fn a_row_is_carried_out_and_what_fails_is_taken_back() {
         })
         .await;
     assert_eq!((ready.type_.as_str(), ready.reason.as_str()), ("Ready", "Failed"));
+}
+
+/// DX9: what fails again and again does not keep the service from ending.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_ends_when_it_is_asked_to_though_every_request_fails() {
+    let mut bed = Bed::running().await;
+    bed.roll(1, &content(&bed.path("etc/a"), "one")).await;
+    bed.until_phase(1, NodePhase::Confirmed).await;
+    bed.api.faults().add(Rule::always(
+        Match::client("agent"),
+        Fault::Status(Failure::Unavailable),
+    ));
+    bed.roll(2, &content(&bed.path("etc/a"), "two")).await;
+    let refused = || bed.requests().filter(|request| request.code() == 503).count();
+    let tried = async {
+        while refused() < 3 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, tried).await.unwrap();
+    bed.shutdown.cancel();
+    let ended = tokio::time::timeout(PATIENCE, bed.running.take().unwrap()).await;
+    ended.expect("the service goes on").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -64,6 +64,26 @@ fn all_are_run_and_each_has_a_name() {
     assert_eq!(names(&world, &config(), &checks), wanted);
 }
 
+/// DX12: what was reached before says nothing.
+#[test]
+fn each_check_asks_anew() {
+    let world = World::new();
+    let checks = Checks {
+        tcp: vec!["10.0.0.1:179".to_owned()],
+        api_server: true,
+        ..Checks::default()
+    };
+    assert_eq!(names(&world, &config(), &checks), <[&str; 0]>::default());
+    world
+        .host
+        .outage
+        .set((std::time::Duration::ZERO, std::time::Duration::MAX));
+    assert_eq!(
+        names(&world, &config(), &checks),
+        ["tcp 10.0.0.1:179", "apiServer"]
+    );
+}
+
 #[test]
 fn a_connection_is_tried_as_often_as_the_configuration_says() {
     let world = World::new();

@@ -178,10 +178,10 @@ mod tests {
 
 #[cfg(test)]
 #[allow(dead_code, clippy::unwrap_used, reason = "shared with other tests")]
-#[path = "../../../tests/support/git_server.rs"]
+#[path = "../../../tests/source/support/git_server.rs"]
 mod git_server;
 
 #[cfg(test)]
 #[allow(dead_code, clippy::unwrap_used, reason = "shared with other tests")]
-#[path = "../../../tests/support/repo.rs"]
+#[path = "../../../tests/source/support/repo.rs"]
 mod repo;

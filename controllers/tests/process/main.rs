@@ -1,0 +1,12 @@
+//! The process: what runs in it, and how it begins and ends.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a test that cannot go on fails"
+)]
+
+mod runner;
+mod whole;

@@ -1,0 +1,4 @@
+//! Promise: replicas follow a leader or another resource zone by zone, after pods were asked, and never while another zone is disturbed.
+
+mod passes;
+mod rules;
