@@ -1,13 +1,14 @@
 //! `muster build`: the objects that would be applied of a folder, and what its expressions of health say.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
-use muster_sync::build::print;
+use muster_foresee::{folder, verdicts};
+use muster_sync::build::{Manifest, print};
 
 use crate::{
-    DONE, FAILED, UNKNOWN,
-    args::{BuildFlags, Format},
-    folder, output, verdicts,
+    exit::{DONE, FAILED, UNKNOWN},
+    flags::{BuildFlags, FolderFlags, Format, Variable},
+    output,
 };
 
 /// Says what is wrong with a folder.
@@ -32,21 +33,23 @@ pub async fn run(flags: BuildFlags) -> anyhow::Result<u8> {
         plan,
         health,
     } = flags;
+    let FolderFlags { path, substitute } = folder;
+    let substitute = Variable::map(substitute);
     if let Some(name) = plan {
-        return match folder::plan(&folder, &name) {
+        return match folder::plan(&path, substitute, &name) {
             Ok(plan) => output::text(&plan.to_string()).map(|()| DONE),
             Err(wrong) => Ok(tell(&wrong, all_errors)),
         };
     }
-    let manifests = match folder::manifests(&folder, BTreeMap::new()) {
+    let manifests = match folder::manifests(&path, substitute) {
         Ok(manifests) => manifests,
         Err(wrong) => return Ok(tell(&wrong, all_errors)),
     };
     if manifests.is_empty() {
-        complain!("{} holds no objects", folder.path.display());
+        complain!("{} holds no objects", path.display());
     }
     if let Some(recorded) = health {
-        return verdicts::run(&manifests, &recorded).await;
+        return health_of(&manifests, &recorded).await;
     }
     let list = print::list(&manifests);
     let text = match format {
@@ -55,4 +58,17 @@ pub async fn run(flags: BuildFlags) -> anyhow::Result<u8> {
     };
     output::text(&text)?;
     Ok(DONE)
+}
+
+/// Prints where each object of a file stands; fails where an expression can never say so.
+async fn health_of(manifests: &[Manifest], recorded: &Path) -> anyhow::Result<u8> {
+    let judged = verdicts::judge(manifests, recorded).await;
+    for message in &judged.wrong {
+        complain!("error: {message}");
+    }
+    match judged.lines {
+        Some(lines) => output::text(&lines)?,
+        None => return Ok(FAILED),
+    }
+    Ok(if judged.wrong.is_empty() { DONE } else { FAILED })
 }

@@ -2,27 +2,12 @@
 
 use std::ffi::OsString;
 
-use clap::Args;
-use clap_complete::{CompleteEnv, Shell, env::Shells};
+use clap_complete::{CompleteEnv, env::Shells};
 
-use crate::{DONE, names, output};
-
-pub const EXAMPLES: &str = "\
-Examples:
-  source <(muster completion bash)                                   this shell
-  muster completion bash > /etc/bash_completion.d/muster             every bash
-  muster completion zsh > \"${fpath[1]}/_muster\"                      every zsh
-  muster completion fish > ~/.config/fish/completions/muster.fish    every fish";
+use crate::{exit::DONE, flags::shell::CompletionFlags, names, output};
 
 /// How the script of a shell asks this command.
 const ASKED_BY: &str = "_MUSTER_COMPLETE";
-
-#[derive(Args, Debug)]
-pub struct CompletionFlags {
-    /// Which shell
-    #[arg(value_enum)]
-    pub shell: Shell,
-}
 
 /// Prints a script for a shell.
 pub fn run(flags: &CompletionFlags) -> anyhow::Result<u8> {

@@ -1,9 +1,32 @@
 //! `muster crds`: what to apply before the processes.
 
+use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use muster_api::crds;
 
-use crate::{DONE, args::CrdsFlags};
+use crate::exit::DONE;
+
+#[derive(Args, Debug)]
+pub struct CrdsFlags {
+    /// Those of the management cluster
+    #[arg(long, required_unless_present_any = ["downstream", "nodes", "machines"], conflicts_with = "downstream")]
+    pub management: bool,
+    /// With --management: also those of ClusterUpgrades (docs/upgrades.md)
+    #[arg(long, requires = "management")]
+    pub upgrades: bool,
+    /// Those of downstream clusters
+    #[arg(long)]
+    pub downstream: bool,
+    /// Those of downstream clusters whose nodes are configured by NodeModules (docs/nodes.md)
+    #[arg(long, conflicts_with = "management")]
+    pub nodes: bool,
+    /// Those of a management cluster whose Cluster API updates machines in place, alone (docs/machines.md)
+    #[arg(long, conflicts_with_all = ["management", "downstream", "nodes"])]
+    pub machines: bool,
+    /// Also a minimal kind Cluster, for a management cluster without the Cluster API
+    #[arg(long, requires = "management", conflicts_with = "downstream")]
+    pub cluster_api: bool,
+}
 
 pub const EXAMPLES: &str = "\
 Examples:

@@ -16,14 +16,19 @@ use muster_api::{
     path,
 };
 use muster_controllers::runtime::Api;
+use muster_fleet as fleet;
+use muster_fleet::{
+    connect::{self, Target},
+    near,
+};
 use muster_sync::build::print;
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::{
-    DONE,
-    args::{ClusterFlags, GetFlags, Output, What},
-    connect, fleet, near, output,
+    exit::DONE,
+    flags::{GetFlags, Output, What},
+    output,
 };
 
 pub const EXAMPLES: &str = "\
@@ -50,7 +55,7 @@ const TICK: Duration = Duration::from_secs(10);
 const PACE: Duration = Duration::from_secs(1);
 
 /// Prints a list once, or at each change.
-pub async fn run(cluster: &ClusterFlags, flags: &GetFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &GetFlags) -> anyhow::Result<u8> {
     if flags.watch && !matches!(flags.output, Output::Table | Output::Wide) {
         bail!(
             "-w shows tables: leave -o out, or write -o wide (each change as JSON: kubectl get -w -o json)"

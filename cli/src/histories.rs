@@ -3,10 +3,11 @@
 use kube::Client;
 use muster_api::kind::GROUP;
 use muster_dashboard::{Fleet, ModuleView};
+use muster_fleet as fleet;
 use muster_sync::build::print;
 use serde::Serialize;
 
-use crate::{DONE, args::Output, fleet, output};
+use crate::{exit::DONE, flags::Output, output};
 
 /// The modules of a namespace: `modules/v1`.
 #[derive(Debug, Serialize)]

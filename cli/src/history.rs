@@ -1,27 +1,19 @@
 //! `muster rollout history`: what became of each revision of a module.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::cmp::Reverse;
 
-use anyhow::{Context as _, bail};
 use clap::Args;
 use jiff::Timestamp;
-use kube::{Client, api::ListParams};
-use muster_api::{
-    ModuleRevision,
-    labels::label,
-    module::{ModuleSpec, ModuleStatus, Summary},
-    node::NodeRevision,
-};
-use muster_controllers::runtime::Api;
+use kube::Client;
+use muster_api::module::Summary;
 use muster_controllers::runtime::Clock;
-use muster_dashboard::{First, Fleet, History, Kind, Objects, Past};
+use muster_dashboard::{First, Past};
+use muster_fleet::{history::of, name::ModuleName};
 use muster_sync::build::print;
-use serde_json::Value;
 
 use crate::{
-    DONE,
-    args::{ModuleName, Output},
-    fleet::{Address, nodes},
+    exit::DONE,
+    flags::Output,
     histories,
     output::{self, Age},
 };
@@ -53,64 +45,6 @@ pub struct HistoryFlags {
     /// How it is printed
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
-}
-
-/// What was read of a module.
-pub struct Read {
-    /// Its spec.
-    pub spec: ModuleSpec,
-    /// Its revisions.
-    pub history: History,
-}
-
-/// Reads a module and its revisions.
-pub async fn read(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<Read> {
-    let mut object = Address::of(client, namespace, module).get().await?;
-    let mut field = |name: &str| object.data.get_mut(name).map(Value::take);
-    let spec: ModuleSpec = serde_json::from_value(field("spec").unwrap_or_default())
-        .with_context(|| format!("the spec of {module} cannot be read by this version of muster"))?;
-    let status: Option<ModuleStatus> = field("status")
-        .map(serde_json::from_value)
-        .transpose()
-        .with_context(|| format!("the status of {module} cannot be read by this version of muster"))?;
-    let revisions: Api<ModuleRevision> = Api::namespaced(client.clone(), namespace);
-    let labels = format!(
-        "{}={},{}={}",
-        label::MODULE,
-        module.name,
-        label::MODULE_KIND,
-        module.kind
-    );
-    let all = revisions.list(&ListParams::default().labels(&labels)).await;
-    let mut all = all.context("listing modulerevisions")?.items;
-    all.retain(|revision| {
-        let about = &revision.spec.module_ref;
-        Kind::from(about.kind) == module.kind && about.name == module.name
-    });
-    let history = History::of(&module.to_string(), &spec, status.as_ref(), &all);
-    Ok(Read { spec, history })
-}
-
-/// The revisions of something that rolls.
-pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<History> {
-    if module.kind == Kind::ClusterUpgrade {
-        bail!("no revisions are kept of {module}: a version is never taken back; next: muster why {module}");
-    }
-    if !module.is_of_nodes() {
-        return Ok(read(client, namespace, module).await?.history);
-    }
-    let mut objects = nodes::objects(client).await?;
-    nodes::module(&Fleet::of_nodes(&objects), &module.name)?;
-    let revisions: Api<NodeRevision> = Api::all(client.clone());
-    let all = revisions.list(&ListParams::default()).await;
-    let all = all.context("listing noderevisions")?.items;
-    objects.revisions = all.into_iter().map(Arc::new).collect();
-    let objects = Objects {
-        nodes: objects,
-        ..Objects::default()
-    };
-    let history = History::of_module(&objects, &module.reference());
-    history.with_context(|| format!("reading {module}"))
 }
 
 /// Prints them.
@@ -378,8 +312,10 @@ fn whole(past: &Past, now: Timestamp) -> Vec<String> {
 }
 
 #[cfg(test)]
-pub mod tests {
-    use serde_json::json;
+mod tests {
+    use muster_api::{ModuleRevision, module::ModuleSpec};
+    use muster_dashboard::History;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -397,44 +333,14 @@ pub mod tests {
         .unwrap()
     }
 
-    /// A good version, a bad one, one on its way, and one that has not begun. The module asks for this tag.
-    pub fn sample_at(tag: &str) -> Read {
-        let counts = |clusters: &str, failed: u32| {
-            json!({"total": 5, "updated": 0, "ready": 5 - failed, "updating": 0, "waiting": 0, "failed": failed, "skipped": 0, "held": 0,
-                "withdrawing": 0, "clusters": clusters})
-        };
-        let evidence = "Deployment web/podinfo: Progress deadline exceeded: pod podinfo-6d5c8: ImagePullBackOff: example.com/podinfo:bad";
-        let all = [
-            revision(
-                'a',
-                "v1",
-                &json!({
-                    "started": "2026-01-01T01:00:00Z", "finished": "2026-01-01T01:04:00Z", "verdict": "Good", "counts": counts("5/5", 0),
-                }),
-            ),
-            revision(
-                'b',
-                "v2",
-                &json!({
-                    "started": "2026-01-02T01:00:00Z", "finished": "2026-01-02T01:00:30Z", "verdict": "Bad", "counts": counts("1/5", 1),
-                    "evidence": [{"cluster": "dev-1", "at": "2026-01-02T01:00:30Z", "message": evidence}],
-                }),
-            ),
-            revision('c', "v3", &json!({"started": "2026-01-03T01:00:00Z"})),
-            revision('d', "v4", &json!({})),
-        ];
-        let spec: ModuleSpec = serde_json::from_value(json!({
-            "sync": {"source": {"git": {"url": "https://git.test/fleet", "version": {"tag": tag}}}},
-        }))
-        .unwrap();
-        let status =
-            serde_json::from_value(json!({"revision": "c".repeat(64), "summary": counts("2/5", 0)})).unwrap();
-        let history = History::of("module/web", &spec, Some(&status), &all);
-        Read { spec, history }
-    }
-
+    /// A good version, a bad one, one on its way, and one that has not begun. The module asks for the third.
     fn sample() -> History {
-        sample_at("v3").history
+        let all: Value =
+            serde_json::from_str(include_str!("../../fleet/tests/fixtures/revisions.json")).unwrap();
+        let revisions: Vec<ModuleRevision> = serde_json::from_value(all["revisions"].clone()).unwrap();
+        let spec: ModuleSpec = serde_json::from_value(all["spec"].clone()).unwrap();
+        let status = serde_json::from_value(all["status"].clone()).unwrap();
+        History::of("module/web", &spec, Some(&status), &revisions)
     }
 
     fn now() -> Timestamp {

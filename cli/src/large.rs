@@ -2,7 +2,7 @@
 
 use muster_dashboard::{Cell, Fleet, Matrix, Member, ModuleView, Shape, Tree, why};
 
-use crate::{matrix, output::When, tree, why as answer};
+use crate::{explain, matrix, output::When, tree};
 
 /// Modules of the fleet.
 const MODULES: usize = 20;
@@ -107,7 +107,7 @@ fn views_fit(clusters: usize, width: usize) {
         width,
         &tree::lines(&Tree::module(first).root, width, now),
     );
-    check("why", width, &answer::lines(&why(first), width));
+    check("why", width, &explain::lines(&why(first), width));
 }
 
 #[test]

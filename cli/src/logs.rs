@@ -3,9 +3,17 @@
 use std::io;
 
 use anstream::{AutoStream, ColorChoice};
+use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::LogFormat;
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
 
 /// Whether lines on standard error are in colour: as --color says, and otherwise where a terminal shows them.
 pub fn in_colour() -> bool {

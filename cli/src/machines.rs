@@ -21,19 +21,23 @@ use muster_controllers::{
     runtime::{Api, Clock, Jitter, sendable},
 };
 use muster_dashboard::why_machine;
+use muster_fleet::{
+    Address,
+    connect::{self, Target},
+    control::{self, DryRun},
+    near,
+};
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::net::TcpListener;
 
 use crate::{
-    DONE,
-    args::{ClusterFlags, LogFormat, WhyFlags},
-    connect,
-    control::{self, DryRun, DryRunFlag},
-    fleet::Address,
-    logs, near, output,
-    process::{DoorAddress, door_address, ended, open},
-    why,
+    exit::DONE,
+    explain,
+    flags::{DoorAddress, DryRunFlag, WhyFlags, door_address},
+    logs::{self, LogFormat},
+    output,
+    process::{ended, open},
 };
 
 pub const EXAMPLES: &str = "\
@@ -177,7 +181,7 @@ pub enum MachineError {
 }
 
 /// Runs a verb.
-pub async fn run(cluster: &ClusterFlags, flags: &MachinesFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &MachinesFlags) -> anyhow::Result<u8> {
     match &flags.verb {
         MachinesVerb::Serve(flags) => serve(cluster, flags).await,
         MachinesVerb::Retry(flags) => said(cluster, flags, annotation::RETRY).await,
@@ -185,7 +189,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &MachinesFlags) -> anyhow::Resul
     }
 }
 
-async fn serve(cluster: &ClusterFlags, flags: &ServeFlags) -> anyhow::Result<u8> {
+async fn serve(cluster: &Target, flags: &ServeFlags) -> anyhow::Result<u8> {
     let file = &flags.updaters;
     let named = || format!("--updaters {}", file.display());
     let text = tokio::fs::read(file).await.with_context(named)?;
@@ -244,7 +248,7 @@ async fn serve(cluster: &ClusterFlags, flags: &ServeFlags) -> anyhow::Result<u8>
 }
 
 /// Writes a control to the plans that name a Machine.
-async fn said(cluster: &ClusterFlags, flags: &MachineFlags, key: &'static str) -> anyhow::Result<u8> {
+async fn said(cluster: &Target, flags: &MachineFlags, key: &'static str) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let api: Api<UpdatePlan> = Api::namespaced(client.clone(), &namespace);
     let plans = listed(&api).await?;
@@ -266,10 +270,13 @@ async fn said(cluster: &ClusterFlags, flags: &MachineFlags, key: &'static str) -
         // What was said before is over.
         let body = json!({"metadata": {"annotations": {key: control.to_text(), other: Value::Null}}});
         control::write(&address, body, flags.dry_run.by).await?;
-        control::tell(
-            &address,
-            &format!("Machine {} {verb}", flags.machine),
-            flags.dry_run.by,
+        say!(
+            "{}",
+            control::done(
+                &address,
+                &format!("Machine {} {verb}", flags.machine),
+                flags.dry_run.by
+            )
         );
         if flags.dry_run.by == DryRun::None {
             say!("next: kubectl describe updateplan {plan} -n {namespace}");
@@ -294,13 +301,13 @@ pub async fn why(client: &Client, namespace: &str, machine: &str, flags: &WhyFla
     };
     let (mut plan, mut found) = explained().await?;
     if !flags.watch {
-        return why::print(&found, flags.output);
+        return explain::print(&found, flags.output);
     }
     let mut live = output::Live::default();
     let mut shown = None;
     loop {
         if shown.as_ref() != Some(&found) {
-            live.show_blocks(&why::blocks(&found, output::width()));
+            live.show_blocks(&explain::blocks(&found, output::width()));
             shown = Some(found);
         }
         tokio::time::sleep(AGAIN).await;

@@ -22,23 +22,20 @@
 #[macro_use]
 mod output;
 
-mod apply;
 mod args;
 mod build;
 mod bundle;
 mod check;
 mod completion;
-mod connect;
-mod control;
 mod crds;
 mod dashboard;
-mod definitions;
 mod demo;
 mod diff;
 mod enroll;
 mod events;
-mod fleet;
-mod folder;
+mod exit;
+mod explain;
+mod flags;
 mod get;
 mod histories;
 mod history;
@@ -52,7 +49,6 @@ mod machines;
 mod man;
 mod matrix;
 mod names;
-mod near;
 mod node_agent;
 mod nodes;
 mod once;
@@ -64,14 +60,13 @@ mod process;
 mod reconcile;
 mod replay;
 mod rollout;
+mod show;
 mod simulate;
 mod steps;
 mod tree;
-mod trouble;
 mod undo;
 mod unenroll;
 mod uninstall;
-mod verdicts;
 mod version;
 mod why;
 mod window;
@@ -81,23 +76,16 @@ mod zones;
 use std::{ffi::OsString, io, process::ExitCode};
 
 use clap::FromArgMatches as _;
+use muster_fleet::{connect::Target, trouble};
 use tokio::runtime::{Builder, Runtime};
 
 use args::{Arguments, Verb};
+use exit::UNKNOWN;
 use plugin::CalledAs;
 
 /// Decisions make and free many small pieces of memory, in one thread and in another.
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Done, healthy, no difference.
-const DONE: u8 = 0;
-/// Failed, aborted, timed out.
-const FAILED: u8 = 1;
-/// Usage, or could not find out.
-const UNKNOWN: u8 = 2;
-/// Interrupted by Ctrl-C.
-const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let runtime = match runtime() {
@@ -137,11 +125,12 @@ async fn answer() -> ExitCode {
     let matches = called_as.command().get_matches_from(words);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     arguments.manner.take();
-    let cluster = arguments.cluster.clone();
-    match run(arguments).await {
+    let Arguments { cluster, verb, .. } = arguments;
+    let target = cluster.target();
+    match run(verb, &target).await {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            complain!("error: {}", trouble::told(&error, &cluster).await);
+            complain!("error: {}", trouble::told(&error, &target).await);
             ExitCode::from(UNKNOWN)
         }
     }
@@ -156,44 +145,43 @@ fn typed() -> Vec<OsString> {
     words
 }
 
-async fn run(arguments: Arguments) -> anyhow::Result<u8> {
-    let Arguments { cluster, verb, .. } = arguments;
+async fn run(verb: Verb, target: &Target) -> anyhow::Result<u8> {
     match verb {
         Verb::Demo(flags) => demo::run(flags).await,
-        Verb::Controller(flags) => process::controller(&cluster, flags).await,
-        Verb::Agent(flags) => process::agent(&cluster, flags).await,
+        Verb::Controller(flags) => process::controller(target, flags).await,
+        Verb::Agent(flags) => process::agent(target, flags).await,
         Verb::NodeAgent(flags) => node_agent::run(flags).await,
-        Verb::Zones(flags) => zones::run(&cluster, &flags).await,
-        Verb::Machines(flags) => Box::pin(machines::run(&cluster, &flags)).await,
-        Verb::Install(flags) => install::run(&cluster, &flags),
+        Verb::Zones(flags) => zones::run(target, &flags).await,
+        Verb::Machines(flags) => Box::pin(machines::run(target, &flags)).await,
+        Verb::Install(flags) => install::run(target, flags),
         Verb::Crds(flags) => Ok(crds::run(&flags)),
-        Verb::Enroll(flags) => enroll::run(&cluster, &flags).await,
-        Verb::Unenroll(flags) => unenroll::run(&cluster, &flags).await,
-        Verb::Check(flags) => check::run(&cluster, &flags).await,
-        Verb::Uninstall(flags) => uninstall::run(&cluster, &flags).await,
-        Verb::SupportBundle(flags) => bundle::run(&cluster, &flags).await,
+        Verb::Enroll(flags) => enroll::run(target, flags).await,
+        Verb::Unenroll(flags) => unenroll::run(target, flags).await,
+        Verb::Check(flags) => check::run(target, &flags).await,
+        Verb::Uninstall(flags) => uninstall::run(target, flags).await,
+        Verb::SupportBundle(flags) => bundle::run(target, &flags).await,
         Verb::Build(flags) => build::run(flags).await,
-        Verb::Diff(flags) => diff::run(&cluster, flags).await,
+        Verb::Diff(flags) => diff::run(target, flags).await,
         Verb::Lint(flags) => lint::run(&flags),
-        Verb::Plan(flags) => Box::pin(plan::run(&cluster, &flags)).await,
-        Verb::Simulate(flags) => simulate::run(&flags),
+        Verb::Plan(flags) => Box::pin(plan::run(target, flags)).await,
+        Verb::Simulate(flags) => simulate::run(flags),
         Verb::Replay(flags) => replay::run(&flags),
-        Verb::Get(flags) => get::run(&cluster, &flags).await,
-        Verb::Matrix(flags) => matrix::run(&cluster, &flags).await,
-        Verb::Tree(flags) => tree::run(&cluster, &flags).await,
-        Verb::Dashboard(flags) => dashboard::run(&cluster, flags).await,
-        Verb::Events(flags) => events::run(&cluster, &flags).await,
-        Verb::Why(flags) => why::run(&cluster, &flags).await,
-        Verb::Rollout(flags) => rollout::run(&cluster, &flags).await,
-        Verb::Hold(flags) => level::hold(&cluster, &flags).await,
-        Verb::Release(flags) => level::release(&cluster, &flags).await,
-        Verb::Pin(flags) => level::pin(&cluster, &flags).await,
-        Verb::Unpin(flags) => level::unpin(&cluster, &flags).await,
-        Verb::Window(flags) => window::run(&cluster, &flags).await,
-        Verb::PlanRun(flags) => plan_run::run(&cluster, &flags).await,
-        Verb::Reconcile(flags) => reconcile::run(&cluster, &flags).await,
+        Verb::Get(flags) => get::run(target, &flags).await,
+        Verb::Matrix(flags) => matrix::run(target, &flags).await,
+        Verb::Tree(flags) => tree::run(target, &flags).await,
+        Verb::Dashboard(flags) => dashboard::run(target, flags).await,
+        Verb::Events(flags) => events::run(target, &flags).await,
+        Verb::Why(flags) => why::run(target, &flags).await,
+        Verb::Rollout(flags) => rollout::run(target, &flags).await,
+        Verb::Hold(flags) => level::hold(target, &flags).await,
+        Verb::Release(flags) => level::release(target, &flags).await,
+        Verb::Pin(flags) => level::pin(target, &flags).await,
+        Verb::Unpin(flags) => level::unpin(target, &flags).await,
+        Verb::Window(flags) => window::run(target, &flags).await,
+        Verb::PlanRun(flags) => plan_run::run(target, &flags).await,
+        Verb::Reconcile(flags) => reconcile::run(target, &flags).await,
         Verb::Completion(flags) => completion::run(&flags),
         Verb::Man(flags) => man::run(&flags),
-        Verb::Version(flags) => version::run(&cluster, &flags).await,
+        Verb::Version(flags) => version::run(target, &flags).await,
     }
 }

@@ -1,30 +1,14 @@
 //! `muster man`: the manual, made from the definition of the command and from nothing else.
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::fmt::Write as _;
 
 use anyhow::Context as _;
-use clap::{Args, Command, CommandFactory as _};
+use clap::{Command, CommandFactory as _};
 
-use crate::{DONE, args::Arguments, output};
-
-pub const EXAMPLES: &str = "\
-Examples:
-  muster man | man -l -                                  this page
-  muster man --out ~/.local/share/man/man1               a page for each verb, for: man muster-rollout-status
-  muster man --markdown > docs/cli.md                    the reference";
+use crate::{args::Arguments, exit::DONE, flags::shell::ManFlags, output};
 
 /// Characters of a line of the reference.
 const WIDTH: usize = 120;
-
-#[derive(Args, Debug)]
-pub struct ManFlags {
-    /// Write a page for each verb into this folder
-    #[arg(long, value_name = "FOLDER", conflicts_with = "markdown")]
-    pub out: Option<PathBuf>,
-    /// Print all verbs as one page of Markdown
-    #[arg(long)]
-    pub markdown: bool,
-}
 
 /// Prints the manual, or writes it.
 pub fn run(flags: &ManFlags) -> anyhow::Result<u8> {

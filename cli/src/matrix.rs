@@ -2,13 +2,39 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
+use clap::Args;
 use muster_dashboard::{Cell, Filter, Fleet, Matrix};
+use muster_fleet as fleet;
+use muster_fleet::connect::{self, Target};
 
 use crate::{
-    DONE,
-    args::{ClusterFlags, MatrixFlags, View},
-    connect, fleet, output,
+    exit::DONE,
+    flags::View,
+    output::{self, Terminal},
+    show,
 };
+
+#[derive(Args, Debug)]
+pub struct MatrixFlags {
+    /// Show each change until interrupted
+    #[arg(short, long, conflicts_with = "output")]
+    pub watch: bool,
+    /// The fleet of each namespace that has modules
+    #[arg(short = 'A', long, conflicts_with_all = ["watch", "output"])]
+    pub all_namespaces: bool,
+    /// NodeModules and nodes of the cluster of the context, in place of modules and clusters
+    #[arg(long, conflicts_with = "all_namespaces")]
+    pub nodes: bool,
+    /// Only clusters, or nodes, with these labels: env=prod, env!=prod, env or !env, several with commas
+    #[arg(short = 'l', long, default_value = "", hide_default_value = true)]
+    pub selector: String,
+    /// Only modules and clusters with something that is not ready
+    #[arg(long)]
+    pub only_problems: bool,
+    /// How it is printed: table or json
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    pub output: View,
+}
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -19,7 +45,7 @@ Examples:
   muster matrix -o json | jq '.rows[] | {module, target}'";
 
 /// Prints the matrix once, or at each change.
-pub async fn run(cluster: &ClusterFlags, flags: &MatrixFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &MatrixFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let filter = Filter {
         labels: flags.selector.clone(),
@@ -35,13 +61,13 @@ pub async fn run(cluster: &ClusterFlags, flags: &MatrixFlags) -> anyhow::Result<
     if flags.watch {
         let mut live = output::Live::default();
         if flags.nodes {
-            return fleet::nodes::watch(&client, |_, fleet| {
+            return fleet::nodes::watch(&client, &Terminal, |_, fleet| {
                 live.show(lines(&matrix(fleet)?, output::width()));
                 Ok(ControlFlow::Continue(()))
             })
             .await;
         }
-        return fleet::watch(&client, &namespace, |snapshot| {
+        return show::watch(&client, &namespace, |snapshot| {
             live.show(lines(&matrix(snapshot.fleet())?, output::width()));
             Ok(ControlFlow::Continue(()))
         })

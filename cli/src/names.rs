@@ -16,10 +16,12 @@ use muster_api::{
     node::{NodeAssemblage, NodeModule, NodeRevision},
 };
 use muster_controllers::runtime::Api;
+use muster_fleet::connect::{self, Target};
 
 use crate::{
-    args::{Arguments, ClusterFlags, Listed, What},
-    connect, get,
+    args::Arguments,
+    flags::{ClusterFlags, Listed, What},
+    get,
 };
 
 /// Nobody waits longer for a name.
@@ -28,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What was typed so far, as far as it says where names are looked for.
 #[derive(Clone)]
 struct Typed {
-    cluster: ClusterFlags,
+    cluster: Target,
     what: Option<What>,
 }
 
@@ -71,7 +73,13 @@ pub fn command(words: &[OsString]) -> Command {
             .flatten()
             .map(|listed| listed.what)
     });
-    named(Arguments::command(), &Arc::new(Typed { cluster, what }))
+    named(
+        Arguments::command(),
+        &Arc::new(Typed {
+            cluster: cluster.target(),
+            what,
+        }),
+    )
 }
 
 fn named(command: Command, typed: &Arc<Typed>) -> Command {

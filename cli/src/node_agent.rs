@@ -2,7 +2,7 @@
 
 use muster_node_agent::command::{self, LogFormat, NodeAgentFlags, Program};
 
-use crate::{args, logs, output};
+use crate::{logs, output};
 
 struct Muster;
 
@@ -17,8 +17,8 @@ impl Program for Muster {
 
     fn log(&self, format: LogFormat, filter: &str) {
         let format = match format {
-            LogFormat::Text => args::LogFormat::Text,
-            LogFormat::Json => args::LogFormat::Json,
+            LogFormat::Text => logs::LogFormat::Text,
+            LogFormat::Json => logs::LogFormat::Json,
         };
         logs::start_with(format, filter);
     }

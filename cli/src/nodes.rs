@@ -22,23 +22,22 @@ use muster_controllers::runtime::Api;
 use muster_dashboard::{
     Cell, Fleet, NodeObjects, Objects, Outcome, Shape, Why, fold_names, shell_word, why_on,
 };
+use muster_fleet::{
+    Address,
+    control::{self, Wish},
+    history, level,
+    name::ModuleName,
+    nodes::{self, NodeError},
+};
 use muster_sync::build::print;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::{
-    DONE, FAILED,
-    args::{DiffFlags, ModuleName, WhyFlags},
-    control::{self, Wish},
-    fleet::{
-        Address,
-        nodes::{self, NodeError},
-    },
-    history, level,
-    once::Word,
-    output,
-    undo::UndoFlags,
-    why,
+    exit::{DONE, FAILED},
+    explain,
+    flags::{DiffFlags, WhyFlags, WordFlags},
+    output::{self, Terminal},
 };
 
 pub const RELEASE_EXAMPLES: &str = "\
@@ -61,7 +60,7 @@ pub struct NodesFlags {
     #[arg(long = "node", value_delimiter = ',', value_name = "NODES", required = true)]
     pub nodes: Vec<String>,
     #[command(flatten)]
-    pub word: Word,
+    pub word: WordFlags,
 }
 
 /// Nodes that vanished in their change are waited for no more.
@@ -141,7 +140,7 @@ async fn say(client: &Client, flags: &NodesFlags, key: &str, verb: &str) -> anyh
     } = flags;
     let address = Address::of(client, "", module);
     let object = address.get().await?;
-    let wanted = word.control(client, &named.join(",")).await;
+    let wanted = word.word().control(client, &named.join(",")).await;
     let before = object.annotations().get(key).map(String::as_str);
     let verb = match level::joined(before, wanted, module)? {
         Wish::Stands(control) => format!("has {} {verb} already{}", control.what, control.told()),
@@ -151,7 +150,7 @@ async fn say(client: &Client, flags: &NodesFlags, key: &str, verb: &str) -> anyh
             format!("{} {verb}{}", named.join(","), control.told())
         }
     };
-    control::tell(&address, &verb, word.dry_run.by);
+    say!("{}", control::done(&address, &verb, word.dry_run.by));
     Ok(())
 }
 
@@ -175,14 +174,14 @@ pub async fn why(client: &Client, module: &ModuleName, flags: &WhyFlags) -> anyh
     };
     if flags.watch {
         let mut live = output::Live::default();
-        return nodes::watch(client, |objects, fleet| {
-            live.show_blocks(&why::blocks(&answer(objects, fleet)?, output::width()));
+        return nodes::watch(client, &Terminal, |objects, fleet| {
+            live.show_blocks(&explain::blocks(&answer(objects, fleet)?, output::width()));
             Ok(ControlFlow::Continue(()))
         })
         .await;
     }
     let objects = nodes::objects(client).await?;
-    why::print(&answer(&objects, &Fleet::of_nodes(&objects))?, flags.output)
+    explain::print(&answer(&objects, &Fleet::of_nodes(&objects))?, flags.output)
 }
 
 fn answer(
@@ -203,16 +202,14 @@ fn answer(
     why_on(objects, fleet, &module.reference(), node).ok_or_else(no_node)
 }
 
-/// Prints the NodeModule with the content of a revision: it is written where it comes from.
-pub async fn undo(client: &Client, flags: &UndoFlags) -> anyhow::Result<u8> {
-    let UndoFlags {
-        module,
-        to_revision,
-        repo,
-        commit,
-        ..
-    } = flags;
-    if repo.is_some() || *commit {
+/// Prints the NodeModule with the content of a revision: it is written where it comes from, and `into_git` is refused.
+pub async fn undo(
+    client: &Client,
+    module: &ModuleName,
+    to_revision: Option<&str>,
+    into_git: bool,
+) -> anyhow::Result<u8> {
+    if into_git {
         bail!(
             "--repo and --commit are for modules: the content of {module} is printed; next: muster rollout undo {module}, and write it where it comes from"
         );

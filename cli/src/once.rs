@@ -1,25 +1,21 @@
 //! `muster rollout approve`, `promote`, `abort`, `retry` and `withdraw`: what a person says once about a stage, a revision, or a withdrawal.
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
-use kube::{Client, core::DynamicObject};
-use muster_api::{
-    control::Control,
-    labels::annotation::{ABORT, ACKNOWLEDGE_WITHDRAWAL, APPROVE, PROMOTE, RETRY},
-    module::ModuleStatus,
+use kube::Client;
+use muster_dashboard::{Choice, HeldWithdrawal};
+use muster_fleet::{
+    name::{ModuleName, RolloutName, with_content},
+    once::{self, Withdrawal},
 };
-use muster_dashboard::{Choice, Fleet, HeldWithdrawal, Objects, listed, withdrawal_name};
-use muster_rollout::{Memory, Revision, Says};
-use serde_json::{Value, json};
 
 use crate::{
-    DONE, FAILED,
-    args::{ModuleName, RolloutName, with_content},
-    control::{self, DryRunFlag},
-    fleet::{self, Address},
-    history,
+    exit::{DONE, FAILED, code},
+    explain,
+    flags::WordFlags,
     machines::MachineError,
-    output, why, zonerollout,
+    output::{self, Terminal},
+    zonerollout,
 };
 
 pub const APPROVE_EXAMPLES: &str = "\
@@ -45,12 +41,6 @@ Examples:
   muster rollout withdraw module/podinfo                      which clusters would lose it
   muster rollout withdraw module/podinfo --acknowledge --reason 'it moved to another team'";
 
-/// Names of clusters on one line; more are counted.
-const LISTED: usize = 5;
-
-/// While the status is about an older spec.
-const NOT_OBSERVED: &str = "the controller has not seen this change of the module yet: try again in a moment";
-
 #[derive(Args, Debug)]
 pub struct StageFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
@@ -59,7 +49,7 @@ pub struct StageFlags {
     #[arg(long)]
     pub stage: Option<String>,
     #[command(flatten)]
-    pub word: Word,
+    pub word: WordFlags,
 }
 
 #[derive(Args, Debug)]
@@ -70,7 +60,7 @@ pub struct RevisionFlags {
     #[arg(long)]
     pub revision: Option<String>,
     #[command(flatten)]
-    pub word: Word,
+    pub word: WordFlags,
 }
 
 #[derive(Args, Debug)]
@@ -81,7 +71,7 @@ pub struct RetryFlags {
     #[arg(long)]
     pub revision: Option<String>,
     #[command(flatten)]
-    pub word: Word,
+    pub word: WordFlags,
 }
 
 #[derive(Args, Debug)]
@@ -93,17 +83,7 @@ pub struct WithdrawFlags {
     #[arg(long)]
     pub acknowledge: bool,
     #[command(flatten)]
-    pub word: Word,
-}
-
-/// What is written beside it.
-#[derive(Args, Debug)]
-pub struct Word {
-    /// Reason, recorded in an event of the module
-    #[arg(long)]
-    pub reason: Option<String>,
-    #[command(flatten)]
-    pub dry_run: DryRunFlag,
+    pub word: WordFlags,
 }
 
 /// A stage may be passed, or is.
@@ -113,70 +93,36 @@ pub async fn approve(
     flags: &StageFlags,
     promote: bool,
 ) -> anyhow::Result<u8> {
-    let StageFlags { module, stage, word } = flags;
-    let address = Address::of(client, namespace, module);
-    let object = address.get().await?;
-    let stage = stage_of(&object, stage.as_deref())?;
-    let revision = target(&object)?;
-    let approve = |revision| Says::Approve(revision, stage.as_str().into());
-    if !heeded(&object, &revision, approve) {
-        let why = format!("revision {revision} is not being rolled out, or has passed stage {stage}");
-        return Ok(refuse(module, &why));
-    }
-    let (key, verb) = if promote {
-        (PROMOTE, "promoted")
-    } else {
-        (APPROVE, "approved")
-    };
-    say(client, &address, key, &format!("{stage}@{revision}"), word).await?;
-    control::tell(
-        &address,
-        &format!("stage {stage} of revision {revision} {verb}"),
-        word.dry_run.by,
-    );
-    Ok(DONE)
+    let what = (&flags.module, flags.stage.as_deref());
+    once::approve((client, namespace), what, &flags.word.word(), promote, &Terminal)
+        .await
+        .map(code)
 }
 
 /// What is being rolled out goes no further.
 pub async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags) -> anyhow::Result<u8> {
-    let RevisionFlags {
-        module,
-        revision,
-        word,
-    } = flags;
-    let of = (module, revision.as_deref());
-    about_revision(client, namespace, of, word, (ABORT, Says::Abort), |revision| {
-        (
-            format!("revision {revision} aborted"),
-            format!("revision {revision} is not being rolled out"),
-        )
-    })
-    .await
+    let what = (&flags.module, flags.revision.as_deref());
+    once::abort((client, namespace), what, &flags.word.word(), &Terminal)
+        .await
+        .map(code)
 }
 
 /// What was condemned, or aborted, is tried again.
 pub async fn retry(client: &Client, namespace: &str, flags: &RetryFlags) -> anyhow::Result<u8> {
-    let RetryFlags {
-        rollout,
-        revision,
-        word,
-    } = flags;
-    let module = match rollout {
+    let module = match &flags.rollout {
         RolloutName::Module(module) => module,
-        RolloutName::Zones(name) => return zonerollout::retry(client, namespace, name, flags).await,
+        RolloutName::Zones(name) => {
+            return zonerollout::retry(client, namespace, name, flags.revision.as_deref(), &flags.word).await;
+        }
         RolloutName::Machine(name) => bail!(MachineError::NotARollout {
             machine: name.clone(),
             verb: "retry"
         }),
     };
-    let of = (module, revision.as_deref());
-    about_revision(client, namespace, of, word, (RETRY, Says::Retry), |revision| {
-        (
-            format!("revision {revision} is tried again"),
-            format!("revision {revision} is neither bad nor aborted"),
-        )
-    })
-    .await
+    let what = (module, flags.revision.as_deref());
+    once::retry((client, namespace), what, &flags.word.word(), &Terminal)
+        .await
+        .map(code)
 }
 
 /// What the brake holds is shown, or is withdrawn.
@@ -186,67 +132,16 @@ pub async fn withdraw(client: &Client, namespace: &str, flags: &WithdrawFlags) -
         acknowledge,
         word,
     } = flags;
-    let (fleet, status) = withdrawing(client, namespace, module).await?;
-    let view = fleet
-        .module(module.kind, &module.name)
-        .with_context(|| fleet::missing(&fleet, module, namespace))?;
-    if !view.observed {
-        bail!(NOT_OBSERVED);
-    }
-    let Some(held) = HeldWithdrawal::of(view) else {
-        let words = format!("no withdrawal of {module} is held: nothing was written");
-        if *acknowledge {
-            complain!("error: {words}; next: muster why {module}{}", view.within());
+    match once::withdraw(client, namespace, module, *acknowledge, &word.word()).await? {
+        Withdrawal::None { words, within } if *acknowledge => {
+            complain!("error: {words}; next: muster why {module}{within}");
             return Ok(FAILED);
         }
-        say!("{words}");
-        return Ok(DONE);
-    };
-    if !acknowledge {
-        output::print(&shown(&held, output::width()));
-        return Ok(DONE);
+        Withdrawal::None { words, .. } => say!("{words}"),
+        Withdrawal::Held(held) => output::print(&shown(&held, output::width())),
+        Withdrawal::Acknowledged(text) => say!("{text}"),
     }
-    let name = status.as_ref().and_then(withdrawal_name).with_context(|| {
-        format!(
-            "the status does not name the withdrawal: see kubectl get {module}{} -o yaml",
-            view.within()
-        )
-    })?;
-    let address = Address::of(client, namespace, module);
-    say(client, &address, ACKNOWLEDGE_WITHDRAWAL, name, word).await?;
-    let clusters = listed(held.clusters.iter().map(String::as_str), LISTED);
-    control::tell(
-        &address,
-        &format!("withdrawal from {clusters} acknowledged"),
-        word.dry_run.by,
-    );
     Ok(DONE)
-}
-
-/// The fleet that a module is withdrawn from, and its status.
-async fn withdrawing(
-    client: &Client,
-    namespace: &str,
-    module: &ModuleName,
-) -> anyhow::Result<(Fleet, Option<ModuleStatus>)> {
-    let (objects, fleet) = if module.is_of_nodes() {
-        let nodes = fleet::nodes::objects(client).await?;
-        let fleet = Fleet::of_nodes(&nodes);
-        (
-            Objects {
-                nodes,
-                ..Objects::default()
-            },
-            fleet,
-        )
-    } else {
-        let objects = fleet::objects(client, namespace).await?;
-        let fleet = Fleet::of(&objects);
-        (objects, fleet)
-    };
-    let rolling = objects.module(&module.reference());
-    let status = rolling.map(|rolling| rolling.status.into_owned());
-    Ok((fleet, status))
 }
 
 /// What would be lost, and both ways on.
@@ -261,214 +156,11 @@ fn shown(held: &HeldWithdrawal, width: usize) -> Vec<String> {
         &format!("{sentence}; nothing is withdrawn until you say so"),
         width,
     );
-    lines.extend(why::advice(
+    lines.extend(explain::advice(
         "Next: to remove it from these clusters",
         Some(remove),
         width,
     ));
-    lines.extend(why::advice(&format!("Or: {what}"), command.as_deref(), width));
+    lines.extend(explain::advice(&format!("Or: {what}"), command.as_deref(), width));
     lines
-}
-
-/// Says it, and tells that it is said, or why it is not: the two texts of a revision.
-async fn about_revision(
-    client: &Client,
-    namespace: &str,
-    (module, revision): (&ModuleName, Option<&str>),
-    word: &Word,
-    (key, says): (&str, fn(Revision) -> Says),
-    texts: impl FnOnce(&str) -> (String, String),
-) -> anyhow::Result<u8> {
-    let address = Address::of(client, namespace, module);
-    let object = address.get().await?;
-    let revision = match revision {
-        Some(said) => {
-            let history = history::of(client, namespace, module).await?;
-            control::digits(&history.find(said)?.revision).to_owned()
-        }
-        None => target(&object)?,
-    };
-    let (said, why) = texts(&revision);
-    if !heeded(&object, &revision, says) {
-        return Ok(refuse(module, &why));
-    }
-    say(client, &address, key, &revision, word).await?;
-    control::tell(&address, &said, word.dry_run.by);
-    Ok(DONE)
-}
-
-/// Whether the rollout would heed it, as far as its memory tells. Where that cannot be read, the controller tells by an event.
-fn heeded(object: &DynamicObject, revision: &str, says: impl Fn(Revision) -> Says) -> bool {
-    let pointer = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str);
-    let own = pointer("/status/rollout/uid") == object.metadata.uid.as_deref();
-    let memory = pointer("/status/rollout/memory").filter(|_| own);
-    // What this version cannot read, a controller of another version may.
-    let Some(memory) = memory.and_then(|text| serde_json::from_str::<Memory>(text).ok()) else {
-        return true;
-    };
-    let known = memory.bad.keys().copied().chain(memory.run.map(|run| run.target));
-    // A memory keeps the first 32 digits of a hash.
-    let revision = revision.get(..32).unwrap_or(revision).to_ascii_lowercase();
-    let mut meant = known.filter(|known| known.to_string().starts_with(&revision));
-    meant.any(|meant| memory.heeds(&says(meant)))
-}
-
-/// Nothing is written that would have no effect.
-fn refuse(module: &ModuleName, why: &str) -> u8 {
-    complain!(
-        "error: {module}: {why}: nothing was written, it would have no effect; next: muster rollout history {module}"
-    );
-    FAILED
-}
-
-impl Word {
-    /// The control that says this, for `what`.
-    pub async fn control(&self, client: &Client, what: &str) -> Control {
-        Control {
-            what: what.to_owned(),
-            by: Some(control::me(client).await),
-            reason: self.reason.clone(),
-            at: Some(control::now()),
-            until: None,
-        }
-    }
-}
-
-async fn say(client: &Client, address: &Address, key: &str, what: &str, word: &Word) -> anyhow::Result<()> {
-    let control = word.control(client, what).await;
-    control::annotate(address, key, &json!(control.to_text()), word.dry_run.by).await
-}
-
-/// The revision that the module asks for, as the controller resolved it.
-fn target(object: &DynamicObject) -> anyhow::Result<String> {
-    let pointer = |pointer: &str| object.data.pointer(pointer);
-    let observed = pointer("/status/observedGeneration").and_then(Value::as_i64);
-    if observed != object.metadata.generation {
-        bail!(NOT_OBSERVED);
-    }
-    let revision = pointer("/status/revision").and_then(Value::as_str);
-    let revision = revision.context("the module's version is not resolved yet (muster why)")?;
-    Ok(control::digits(revision).to_owned())
-}
-
-/// The stage that is meant.
-fn stage_of(object: &DynamicObject, given: Option<&str>) -> anyhow::Result<String> {
-    let stages = object
-        .data
-        .pointer("/spec/rollout/stages")
-        .and_then(Value::as_array);
-    let stages: Vec<&Value> = stages.into_iter().flatten().collect();
-    let name = |stage: &&&Value| stage["name"].as_str().unwrap_or_default().to_owned();
-    let names: Vec<String> = stages.iter().map(|stage| name(&stage)).collect();
-    let asking = stages.iter().filter(|stage| stage["approval"] == "Required");
-    let asking: Vec<String> = asking.map(|stage| name(&stage)).collect();
-    match (given, &asking[..]) {
-        (Some(given), _) if names.iter().any(|name| name == given) => Ok(given.to_owned()),
-        (Some(given), _) if names.is_empty() => bail!("there is no stage {given}: the module has no stages"),
-        (Some(given), _) => bail!("there is no stage {given}, there are {}", names.join(", ")),
-        (None, [only]) => Ok(only.clone()),
-        (None, []) if names.is_empty() => bail!("the module has no stages: there is nothing to approve"),
-        (None, []) => bail!("no stage asks for approval: name one with --stage"),
-        (None, several) => bail!("{} ask for approval: name one with --stage", several.join(", ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use muster_rollout::{Evidence, Millis, Run, RunState, StageId};
-
-    use super::*;
-
-    fn module(stages: &Value) -> DynamicObject {
-        serde_json::from_value(json!({
-            "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module",
-            "metadata": {"name": "web", "generation": 2},
-            "spec": {"rollout": {"stages": stages}},
-            "status": {"observedGeneration": 2, "revision": "0123456789abcdef0123"},
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn the_stage_that_is_meant() {
-        let canary = json!({"name": "canary", "approval": "Required"});
-        let check = |stages: Value, given: Option<&str>, expect: Result<&str, &str>| {
-            let found = stage_of(&module(&stages), given).map_err(|error| error.to_string());
-            assert_eq!(
-                found.as_deref().map_err(String::as_str),
-                expect,
-                "{stages} {given:?}"
-            );
-        };
-        check(json!([canary, {"name": "all"}]), None, Ok("canary"));
-        check(json!([canary, {"name": "all"}]), Some("all"), Ok("all"));
-        check(
-            json!([canary]),
-            Some("al"),
-            Err("there is no stage al, there are canary"),
-        );
-        check(
-            json!([]),
-            Some("al"),
-            Err("there is no stage al: the module has no stages"),
-        );
-        check(
-            json!([{"name": "all"}]),
-            None,
-            Err("no stage asks for approval: name one with --stage"),
-        );
-        check(
-            json!([]),
-            None,
-            Err("the module has no stages: there is nothing to approve"),
-        );
-        let two = json!([canary, {"name": "eu", "approval": "Required"}]);
-        check(
-            two,
-            None,
-            Err("canary, eu ask for approval: name one with --stage"),
-        );
-    }
-
-    #[test]
-    fn what_would_have_no_effect_is_known_by_the_memory() {
-        let mut memory = Memory::default();
-        let (running, bad) = (Revision::new([1; 16]), Revision::new([2; 16]));
-        memory.run = Some(Run {
-            id: 1,
-            target: running,
-            from: None,
-            started: Millis(0),
-            state: RunState::Open,
-        });
-        memory.course.passed.insert(StageId::of("canary"));
-        let evidence = Evidence {
-            unit: "eu-1".into(),
-            message: "no".into(),
-            at: Millis(0),
-        };
-        memory.bad.insert(bad, evidence);
-        let mut module = module(&json!([]));
-        module.data["status"]["rollout"] = json!({"memory": serde_json::to_string(&memory).unwrap()});
-        let stage = |name: &'static str| move |revision| Says::Approve(revision, name.into());
-        let (running, bad) = ("01010101", "02020202");
-        assert!(heeded(&module, running, stage("all")));
-        assert!(!heeded(&module, running, stage("canary")), "it was passed");
-        assert!(!heeded(&module, bad, stage("all")));
-        assert!(heeded(&module, running, Says::Abort));
-        assert!(!heeded(&module, bad, Says::Abort));
-        assert!(heeded(&module, bad, Says::Retry));
-        assert!(!heeded(&module, running, Says::Retry));
-        assert!(!heeded(&module, "03030303", Says::Retry));
-        module.data["status"]["rollout"] = json!({"memory": "of a newer version"});
-        assert!(heeded(&module, running, Says::Retry));
-    }
-
-    #[test]
-    fn what_the_controller_has_not_seen_is_not_approved() {
-        let mut module = module(&json!([]));
-        assert_eq!(target(&module).unwrap(), "0123456789abcdef");
-        module.metadata.generation = Some(3);
-        assert!(target(&module).unwrap_err().to_string().contains("has not seen"));
-    }
 }

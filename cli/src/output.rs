@@ -3,7 +3,7 @@
 //! Invariant: what objects say cannot steer the terminal: control characters, and turns of the direction of writing, are shown as U+FFFD.
 
 use std::{
-    fmt::{self, Write as _},
+    fmt::Write as _,
     io::{self, ErrorKind, IsTerminal as _, Write as _},
     process,
     sync::atomic::{AtomicBool, Ordering},
@@ -11,15 +11,14 @@ use std::{
 
 use anstyle::{AnsiColor, Color, Style};
 use anyhow::Context as _;
-use comfy_table::{ContentArrangement, Table, presets};
 use crossterm::{
     QueueableCommand as _, cursor,
     terminal::{self, ClearType},
 };
 use jiff::Timestamp;
-use muster_api::age;
-pub use muster_api::text::safe;
 use muster_dashboard::Shape;
+use muster_fleet::Tell;
+pub use muster_fleet::text::{Age, GAP, counted, cut, lines, safe, table, wrapped};
 
 /// The exit code of a command whose reader went away, as a shell gives it for SIGPIPE (128 and 13): what was to be told or followed is not
 /// at its end, and 0 would say so.
@@ -88,6 +87,24 @@ pub fn complaint(text: &str) {
     let _ = writeln!(anstream::stderr(), "{}", safe(text));
 }
 
+/// Standard output and standard error, for libraries that tell how far they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Terminal;
+
+impl Tell for Terminal {
+    fn line(&self, text: &str) {
+        line(text);
+    }
+
+    fn text(&self, words: &str) -> anyhow::Result<()> {
+        text(words)
+    }
+
+    fn warn(&self, text: &str) {
+        complaint(text);
+    }
+}
+
 /// The text with its shapes in colour; a shape that is a sign of writing as well stays as it is.
 fn painted(text: &str) -> String {
     let mut painted = String::with_capacity(text.len());
@@ -116,15 +133,6 @@ fn colour(character: char) -> Option<AnsiColor> {
     }
 }
 
-/// A count with the words for one, or for any other number.
-pub fn counted(count: usize, one: &str, many: &str) -> String {
-    let words = if count == 1 { one } else { many };
-    format!("{count} {words}")
-}
-
-/// Blanks before what stands beside a table.
-pub const GAP: usize = 3;
-
 /// Whether somebody looks at a terminal, and no pipe.
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
@@ -135,43 +143,6 @@ pub fn width() -> usize {
     let said = || std::env::var("COLUMNS").ok()?.parse().ok(); // what is no number says nothing
     let shown = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
     shown.or_else(said).unwrap_or(usize::MAX)
-}
-
-/// A text of at most `width` characters; `…` stands for what is cut.
-pub fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
-}
-
-/// A text on lines of at most `width` characters, broken between words; a longer word is broken where the line ends.
-pub fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => {
-                let letters: Vec<char> = word.chars().collect();
-                lines.extend(letters.chunks(width.max(1)).map(String::from_iter));
-            }
-        }
-    }
-    lines
-}
-
-/// How long ago something was, as kubectl writes it: `45s`, `5m30s`, `12m`, `3h20m`, `3d`.
-pub struct Age(pub Timestamp, pub Timestamp);
-
-impl fmt::Display for Age {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(since, now) = self;
-        f.pad(&age::human(now.duration_since(*since).as_secs()))
-    }
 }
 
 /// How a moment is told.
@@ -200,22 +171,6 @@ impl When {
             Self::OnClock => moment.strftime("%H:%M:%S UTC").to_string(),
         }
     }
-}
-
-/// A table of these columns.
-pub fn table<'a>(columns: impl IntoIterator<Item = &'a str>) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(columns);
-    table
-}
-
-/// The table's lines, without the margin at its left and blanks at their ends.
-pub fn lines(table: &Table) -> Vec<String> {
-    let inner = |line: &str| line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned();
-    table.lines().map(|line| inner(&line)).collect()
 }
 
 /// Prints lines.
@@ -306,12 +261,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_one() {
-        let files = |count: usize| counted(count, "file", "files");
-        assert_eq!([files(0), files(1), files(2)], ["0 files", "1 file", "2 files"]);
-    }
-
-    #[test]
     fn what_an_object_says_cannot_steer_a_terminal() {
         assert_eq!(
             safe("a\x1b[2Jb\r\u{202e}c\u{9b}"),
@@ -331,13 +280,5 @@ mod tests {
         assert_eq!(fitting(&lines, Some((6, 24))), ["one", "two", "three…"]);
         assert_eq!(fitting(&lines, Some((20, 3))), ["one", "… 2 more lines"]);
         assert_eq!(fitting(&lines, None), lines);
-    }
-
-    #[test]
-    fn text_is_cut_and_broken_between_words() {
-        assert_eq!(cut("four", 4), "four");
-        assert_eq!(cut("longer", 4), "lon…");
-        assert_eq!(wrapped("a bb ccc dddddd", 4), ["a bb", "ccc", "dddd", "dd"]);
-        assert!(wrapped("", 4).is_empty());
     }
 }

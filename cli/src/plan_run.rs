@@ -16,15 +16,18 @@ use muster_api::{
 };
 use muster_controllers::runtime::Api;
 use muster_dashboard::Kind;
+use muster_fleet::{
+    Address,
+    connect::{self, Target},
+    control::{self, DryRun},
+    name::{ModuleName, over_clusters},
+};
 use serde_json::json;
 use thiserror::Error;
 
 use crate::{
-    DONE, FAILED,
-    args::{ClusterFlags, ModuleName, duration, over_clusters},
-    connect,
-    control::{self, DryRun, DryRunFlag},
-    fleet::Address,
+    exit::{DONE, FAILED},
+    flags::{DryRunFlag, duration},
 };
 
 pub const EXAMPLES: &str = "\
@@ -151,7 +154,7 @@ pub enum PlanRunError {
 }
 
 /// Runs a verb about runs of plans.
-pub async fn run(cluster: &ClusterFlags, flags: &PlanRunFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &PlanRunFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let (on, done) = match &flags.verb {
         PlanRunVerb::Start(flags) => (&flags.on, format!("start of plan {}", flags.plan)),
@@ -179,7 +182,10 @@ pub async fn run(cluster: &ClusterFlags, flags: &PlanRunFlags) -> anyhow::Result
     };
     control::annotate(&address, PLAN_RUN, &json!(control.to_text()), on.dry_run.by).await?;
     if on.dry_run.by != DryRun::None {
-        control::tell(&address, &format!("{}: {done}", on.cluster), on.dry_run.by);
+        say!(
+            "{}",
+            control::done(&address, &format!("{}: {done}", on.cluster), on.dry_run.by)
+        );
         return Ok(DONE);
     }
     let id = id(&what, &control);

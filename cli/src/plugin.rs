@@ -8,7 +8,11 @@ use std::{env, ffi::OsString, path::Path};
 use clap::{Command, CommandFactory as _};
 use clap_complete::engine;
 
-use crate::{DONE, UNKNOWN, args::Arguments, names, output};
+use crate::{
+    args::Arguments,
+    exit::{DONE, UNKNOWN},
+    names, output,
+};
 
 /// How cobra's shell scripts are told that files are not offered beside what is printed (`ShellCompDirectiveNoFileComp`).
 const NO_FILES: &str = ":4\n";

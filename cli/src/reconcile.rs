@@ -1,19 +1,35 @@
 //! `muster reconcile`: look now, not at the next interval.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
+use clap::Args;
 use futures::TryStreamExt as _;
 use kube::{core::DynamicObject, runtime::watcher};
 use muster_api::labels::annotation::RECONCILE_REQUESTED_AT;
 use muster_controllers::runtime::Clock;
+use muster_fleet::{
+    Address,
+    connect::{self, Target},
+    control::{self, DryRun},
+    name::{ModuleName, over_clusters},
+};
 use serde_json::json;
 
 use crate::{
-    DONE, FAILED,
-    args::{ClusterFlags, ReconcileFlags},
-    connect,
-    control::{self, DryRun},
-    fleet::Address,
+    exit::{DONE, FAILED},
+    flags::duration,
 };
+
+#[derive(Args, Debug)]
+pub struct ReconcileFlags {
+    /// module/NAME or bootstrapmodule/NAME
+    #[arg(value_parser = over_clusters)]
+    pub module: ModuleName,
+    /// Give up after this time; exit code 1
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub timeout: Duration,
+}
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +37,7 @@ Examples:
   muster reconcile bootstrapmodule/base --timeout 2m";
 
 /// Asks for a reconcile by Flux's annotation, and waits until it was handled.
-pub async fn run(cluster: &ClusterFlags, flags: &ReconcileFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &ReconcileFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let ReconcileFlags { module, timeout } = flags;
     let address = Address::of(&client, &namespace, module);

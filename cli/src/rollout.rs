@@ -7,19 +7,148 @@ use std::{
 };
 
 use anyhow::bail;
+use clap::{Args, Subcommand};
 use kube::Client;
 use muster_api::{module::Summary, reasons::Reason};
 use muster_controllers::runtime::Clock;
 use muster_dashboard::{Cell, Fleet, ModuleView, Shape, Tree, listed};
+use muster_fleet as fleet;
+use muster_fleet::{
+    connect::{self, Target},
+    name::ModuleName,
+    near,
+};
 use serde::Serialize;
 
 use crate::{
-    DONE, FAILED, INTERRUPTED,
-    args::{ClusterFlags, ModuleName, RolloutFlags, RolloutVerb, StatusFlags, View},
-    connect, fleet, history, near, nodes, once,
-    output::{self, Live, When},
-    pause, tree, undo,
+    exit::{DONE, FAILED, INTERRUPTED},
+    flags::{View, duration},
+    history::{self, HistoryFlags},
+    nodes::{self, NodesFlags},
+    once::{self, RetryFlags, RevisionFlags, StageFlags, WithdrawFlags},
+    output::{self, Live, Terminal, When},
+    pause::{self, PauseFlags, ResumeFlags},
+    show, tree,
+    undo::{self, UndoFlags},
 };
+
+#[derive(Args, Debug)]
+pub struct RolloutFlags {
+    #[command(subcommand)]
+    pub verb: RolloutVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum RolloutVerb {
+    /// Follow a rollout until it is done or has failed
+    ///
+    /// With -o json one object at the end: `schema` (`status/v1`), module, result (Complete, Failed, Aborted, Paused, TimedOut, or
+    /// Progressing with --no-watch), version, message and summary (clusters by state).
+    ///
+    /// Exit codes: 0 done, 1 failed or not done in time, 2 could not find out, 130 interrupted.
+    #[command(before_help = STATUS_EXAMPLES)]
+    Status(StatusFlags),
+    /// Pause: no further cluster starts; those that are updating finish
+    ///
+    /// Writes the annotation fleet.muster.dev/paused, which git does not own, with your name, reason and time; of a ZoneRollout spec.paused.
+    /// Doing it twice changes nothing.
+    ///
+    /// Exit codes: 0 paused, 2 could not be done.
+    #[command(before_help = pause::PAUSE_EXAMPLES)]
+    Pause(PauseFlags),
+    /// Resume a paused rollout
+    ///
+    /// Exit codes: 0 not paused any more, 1 still paused by spec.rollout.paused, which only its owner (git, as a rule) can change,
+    /// 2 could not be done.
+    #[command(before_help = pause::RESUME_EXAMPLES)]
+    Resume(ResumeFlags),
+    /// Approve a stage: it is passed once its clusters are ready, its soak is over and its gates hold
+    ///
+    /// Writes the annotation fleet.muster.dev/approve for this stage of this revision, with your name, reason and time. It counts once.
+    ///
+    /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
+    #[command(before_help = once::APPROVE_EXAMPLES)]
+    Approve(StageFlags),
+    /// Promote a stage: it is passed once its clusters are ready, without its soak and gates
+    ///
+    /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
+    #[command(before_help = once::PROMOTE_EXAMPLES)]
+    Promote(StageFlags),
+    /// Abort the rollout; the revision is marked Aborted, not Bad
+    ///
+    /// No further cluster gets it; with onFailure.action Revert clusters go back to the last good revision.
+    ///
+    /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
+    #[command(before_help = once::ABORT_EXAMPLES)]
+    Abort(RevisionFlags),
+    /// Retry a revision that is bad or was aborted, or of a ZoneRollout one that was condemned
+    ///
+    /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
+    #[command(before_help = once::RETRY_EXAMPLES)]
+    Retry(RetryFlags),
+    /// Show the withdrawal that the brake holds, and acknowledge it
+    ///
+    /// A module that is deleted, or no longer selects many clusters at once, is withdrawn only after an acknowledgement. Without
+    /// --acknowledge this prints which clusters would lose it, and changes nothing. With it, it writes the annotation
+    /// fleet.muster.dev/acknowledge-withdrawal for exactly these clusters, with your name, reason and time.
+    ///
+    /// Exit codes: 0 shown or acknowledged, 1 nothing is held, so there is nothing to acknowledge, 2 could not be done.
+    #[command(before_help = once::WITHDRAW_EXAMPLES)]
+    Withdraw(WithdrawFlags),
+    /// Release nodes that vanished in their change: the rollout of the NodeModule waits for them no more
+    ///
+    /// Writes the annotation fleet.muster.dev/release, which git does not own, with your name, reason and time. The slot of such a node is
+    /// free after rollout.deadlines.absence. It stands until it is taken away.
+    ///
+    /// Exit codes: 0 released, 1 the node is not lost in its change, 2 could not be done.
+    #[command(before_help = nodes::RELEASE_EXAMPLES)]
+    Release(NodesFlags),
+    /// Abandon nodes of a NodeModule that is being deleted, or does not select them any more: they are not waited for, and keep what they have
+    ///
+    /// Writes the annotation fleet.muster.dev/abandon, which git does not own, with your name, reason and time.
+    ///
+    /// Exit codes: 0 abandoned, 1 there is nothing to abandon, 2 could not be done.
+    #[command(before_help = nodes::ABANDON_EXAMPLES)]
+    Abandon(NodesFlags),
+    /// List the revisions of a module: verdict, clusters, times, and what failed
+    ///
+    /// CLUSTERS NOW counts the clusters that have the present revision, AT END those that had a revision when its rollout ended. Of a
+    /// revision that was rolled out several times the first and the last rollout are on record, a line each.
+    ///
+    /// With -o json: `schema` (`history/v1`), `module`, and `revisions`, newest first; each has revision, name, version, wanted, commit,
+    /// verdict (Good, Bad, Aborted, Superseded, Running, Pending), isTarget, first, started, finished, counts, countsNow, evidence and
+    /// differsByVersionOnly.
+    ///
+    /// Exit codes: 0 printed, 2 could not find out.
+    #[command(before_help = history::EXAMPLES)]
+    History(HistoryFlags),
+    /// Go back to the last good version, in git
+    ///
+    /// Never touches a cluster: prints the patch to the file that has the module, or commits it.
+    ///
+    /// Exit codes: 0 printed, committed, or nothing to do, 1 refused: there is nothing good to go back to, it is known to be bad, or the
+    /// file has changes of yours, 2 could not find out.
+    #[command(before_help = undo::EXAMPLES)]
+    Undo(UndoFlags),
+}
+
+#[derive(Args, Debug)]
+pub struct StatusFlags {
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
+    pub module: ModuleName,
+    /// Say where it stands now, and do not follow it
+    #[arg(long)]
+    pub no_watch: bool,
+    /// Follow only once the module asks for this tag: after a commit that is on its way, also one that adds the module
+    #[arg(long)]
+    pub tag: Option<String>,
+    /// Give up after this time; exit code 1
+    #[arg(long, value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// How it is printed: table as it changes, or json at the end
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    pub output: View,
+}
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -40,7 +169,7 @@ Examples:
 const LISTED: usize = 3;
 
 /// Runs a verb of `muster rollout`.
-pub async fn run(cluster: &ClusterFlags, flags: &RolloutFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &RolloutFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     match &flags.verb {
         RolloutVerb::Status(flags) => status(&client, &namespace, flags).await,
@@ -115,9 +244,9 @@ async fn follow(
         });
     }
     if flags.module.is_of_nodes() {
-        return fleet::nodes::watch(client, |_, fleet| teller.look(fleet, namespace, flags)).await;
+        return fleet::nodes::watch(client, &Terminal, |_, fleet| teller.look(fleet, namespace, flags)).await;
     }
-    fleet::watch(client, namespace, |snapshot| {
+    show::watch(client, namespace, |snapshot| {
         teller.look(snapshot.fleet(), namespace, flags)
     })
     .await

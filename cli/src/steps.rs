@@ -1,114 +1,49 @@
-//! What a verb that changes something tells: a line for each step, and where it cannot go on, what is wrong and what to do.
-//!
-//! ✔ is done or found so, ✗ is not, ► is to know.
+//! Where the steps of a verb that changes something are told, and what a person says to them.
 
-use std::{fmt::Display, io::IsTerminal as _};
+use std::io::IsTerminal as _;
 
-use muster_controllers::runtime::{CallError, call::explain};
+use muster_fleet::Tell;
+use muster_operate::steps::{Cause, Refusal, Step, Steps};
 
-use crate::{FAILED, UNKNOWN, output};
+use crate::{
+    exit::{FAILED, UNKNOWN},
+    output,
+};
 
 /// Where steps are told: beside what is printed for a pipe, or as the output itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steps {
+pub enum Told {
     /// The steps are the output.
     Output,
     /// Something else is the output: steps go to standard error.
     Beside,
 }
 
-impl Steps {
-    /// A step is done, or something is as it must be.
-    pub fn done(self, text: impl Display) {
-        self.line(&format!("✔ {text}"));
-    }
-
-    /// Something to know.
-    pub fn note(self, text: impl Display) {
-        self.line(&format!("► {text}"));
-    }
-
-    /// A line that belongs to the one above: a reason, a command.
-    pub fn more(self, text: impl Display) {
-        self.line(&format!("    {text}"));
-    }
-
-    /// A line of its own.
-    pub fn say(self, text: impl Display) {
-        self.line(&text.to_string());
-    }
-
-    /// Why it ends here; the exit code that follows.
-    pub fn refuse(self, refusal: &Refusal) -> u8 {
-        self.line(&format!("✗ {}", refusal.what));
-        for line in &refusal.remedy {
-            self.more(line);
-        }
-        refusal.code
-    }
-
+impl Tell for Told {
     /// Whoever reads, what was begun is ended: half of what a verb makes is worse than none.
-    fn line(self, text: &str) {
+    fn line(&self, text: &str) {
         output::outlive_readers();
         match self {
             Self::Output => say!("{text}"),
             Self::Beside => complain!("{text}"),
         }
     }
+
+    fn text(&self, text: &str) -> anyhow::Result<()> {
+        output::text(text)
+    }
+
+    fn warn(&self, text: &str) {
+        complain!("{text}");
+    }
 }
 
-/// Why a verb ends before its end: what, where, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// What is wrong, and where.
-    pub what: String,
-    /// What to do, a line each.
-    pub remedy: Vec<String>,
-    /// The exit code.
-    pub code: u8,
-}
-
-/// A step's outcome.
-pub type Step<T> = Result<T, Refusal>;
-
-impl Refusal {
-    /// It cannot be done.
-    pub fn failed(what: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            remedy: Vec::new(),
-            code: FAILED,
-        }
-    }
-
-    /// It could not be found out, or was not asked for rightly.
-    pub fn unknown(what: impl Into<String>) -> Self {
-        Self {
-            code: UNKNOWN,
-            ..Self::failed(what)
-        }
-    }
-
-    /// What to do, as one more line.
-    #[must_use]
-    pub fn remedy(mut self, line: impl Into<String>) -> Self {
-        self.remedy.push(line.into());
-        self
-    }
-
-    /// A call to the API server of `place` did not succeed.
-    pub fn of_call(place: &str, error: &CallError) -> Self {
-        let said = explain(error);
-        match error.code() {
-            None => Self::unknown(format!("{place} does not answer: {said}")).remedy(
-                "is the address in the kubeconfig right, and is there a way to it from here (VPN, proxy)?",
-            ),
-            Some(401) => Self::unknown(format!("{place} does not accept your credential: {said}"))
-                .remedy("sign in anew, or name another kubeconfig"),
-            Some(403) => Self::failed(format!("you may not do that in {place}: {said}"))
-                .remedy("ask an administrator of that cluster for the right, or let them run this command"),
-            Some(_) => Self::failed(format!("{place}: {said}")),
-        }
+/// Says why it ends here; the exit code that follows.
+pub fn refuse(steps: Steps<'_>, refusal: &Refusal) -> u8 {
+    steps.refuse(refusal);
+    match refusal.cause {
+        Cause::Failed => FAILED,
+        Cause::Unknown => UNKNOWN,
     }
 }
 

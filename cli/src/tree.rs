@@ -1,19 +1,24 @@
 //! `muster tree`: the fleet, a module or a cluster as a tree, problems in full.
 
-use std::{fmt, ops::ControlFlow, str::FromStr};
+use std::ops::ControlFlow;
 
 use anyhow::Context as _;
 use clap::Args;
 use kube::Client;
 use muster_controllers::runtime::Clock;
 use muster_dashboard::{Branch, Fleet, Tree};
+use muster_fleet as fleet;
+use muster_fleet::{
+    connect::{self, Target},
+    missing, missing_cluster,
+    name::Top,
+};
 
 use crate::{
-    DONE,
-    args::{ClusterFlags, ModuleName, View},
-    connect,
-    fleet::{self, missing, missing_cluster},
-    output::{self, When},
+    exit::DONE,
+    flags::View,
+    output::{self, Terminal, When},
+    show,
 };
 
 pub const EXAMPLES: &str = "\
@@ -52,55 +57,21 @@ pub struct TreeFlags {
     pub output: View,
 }
 
-/// Where a tree begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Top {
-    /// All modules.
-    Fleet,
-    /// One module.
-    Module(ModuleName),
-    /// One cluster.
-    Cluster(String),
-}
-
-impl FromStr for Top {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('/') {
-            None if text == "fleet" => Ok(Self::Fleet),
-            Some(("cluster" | "clusters", "")) => Err("the name is missing: write cluster/NAME".to_owned()),
-            Some(("cluster" | "clusters", name)) => Ok(Self::Cluster(name.to_owned())),
-            _ => text.parse().map(Self::Module),
-        }
-    }
-}
-
-impl fmt::Display for Top {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fleet => f.write_str("fleet"),
-            Self::Module(module) => module.fmt(f),
-            Self::Cluster(name) => write!(f, "cluster/{name}"),
-        }
-    }
-}
-
 /// Prints a tree once, or at each change.
-pub async fn run(cluster: &ClusterFlags, flags: &TreeFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &TreeFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let now = || Clock::system().now();
     if flags.watch {
         let mut live = output::Live::default();
         if is_of_nodes(&flags.top) {
-            return fleet::nodes::watch(&client, |_, fleet| {
+            return fleet::nodes::watch(&client, &Terminal, |_, fleet| {
                 let tree = below(fleet, &flags.top, &namespace)?;
                 live.show(lines(&tree.root, output::width(), When::live(now())));
                 Ok(ControlFlow::Continue(()))
             })
             .await;
         }
-        return fleet::watch(&client, &namespace, |snapshot| {
+        return show::watch(&client, &namespace, |snapshot| {
             let tree = below(snapshot.fleet(), &flags.top, &namespace)?;
             live.show(lines(&tree.root, output::width(), When::live(now())));
             Ok(ControlFlow::Continue(()))

@@ -1,12 +1,20 @@
 //! `muster version`.
 
 use anyhow::Context as _;
+use clap::Args;
+use muster_fleet::connect::{self, Target};
 
-use crate::{
-    DONE,
-    args::{ClusterFlags, VersionFlags, View},
-    connect, output,
-};
+use crate::{exit::DONE, flags::View, output};
+
+#[derive(Args, Debug)]
+pub struct VersionFlags {
+    /// Only of this command
+    #[arg(long)]
+    pub client: bool,
+    /// How it is printed: table or json
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    pub output: View,
+}
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -15,7 +23,7 @@ Examples:
   muster version -o json";
 
 /// Prints the version of this command, and that of the management cluster's API server.
-pub async fn run(cluster: &ClusterFlags, flags: &VersionFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &VersionFlags) -> anyhow::Result<u8> {
     let own = env!("CARGO_PKG_VERSION");
     if flags.output == View::Table {
         say!("muster {own}");
@@ -36,7 +44,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &VersionFlags) -> anyhow::Result
     Ok(DONE)
 }
 
-async fn server(cluster: &ClusterFlags) -> anyhow::Result<String> {
+async fn server(cluster: &Target) -> anyhow::Result<String> {
     let (client, _) = connect::client(cluster).await?;
     let server = client.apiserver_version().await;
     let server = server.context("the API server does not tell its version (--client: do not ask)")?;

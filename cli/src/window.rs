@@ -20,17 +20,20 @@ use muster_api::{
     schema::{MAX_MESSAGE, MAX_NAME},
 };
 use muster_controllers::runtime::Api;
+use muster_fleet::{
+    Address,
+    connect::{self, Target},
+    control::{self, DryRun},
+    name::{ModuleName, over_clusters},
+    near,
+};
 use muster_windows::{Module, Window};
 use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::{
-    DONE,
-    args::{ClusterFlags, ModuleName, duration, over_clusters},
-    connect,
-    control::{self, DryRun, DryRunFlag},
-    fleet::Address,
-    near,
+    exit::DONE,
+    flags::{DryRunFlag, duration},
 };
 
 pub const EXAMPLES: &str = "\
@@ -123,7 +126,7 @@ pub enum BypassError {
 }
 
 /// Runs a verb about windows.
-pub async fn run(cluster: &ClusterFlags, flags: &WindowFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &WindowFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     match &flags.verb {
         WindowVerb::Bypass(flags) => bypass(&client, &namespace, flags).await,

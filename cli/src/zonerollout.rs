@@ -10,15 +10,17 @@ use kube::{
 use muster_api::ZoneRollout;
 use muster_controllers::runtime::Api;
 use muster_dashboard::why_zones;
+use muster_fleet::{
+    Address,
+    control::{self, DryRun},
+};
 use serde_json::{Value, json};
 
 use crate::{
-    DONE, FAILED,
-    args::WhyFlags,
-    control::{self, DryRun, Term},
-    fleet::Address,
-    once::RetryFlags,
-    output, why,
+    exit::{DONE, FAILED},
+    explain,
+    flags::{TermFlags, WhyFlags, WordFlags},
+    output,
 };
 
 /// A revision that is named has at least so many digits, as one of a module has.
@@ -32,7 +34,7 @@ pub async fn why(client: &Client, namespace: &str, name: &str, flags: &WhyFlags)
     let address = Address::of_zones(client, namespace, name).await?;
     let rollout: ZoneRollout = typed(&address.get().await?)?;
     if !flags.watch {
-        return why::print(&why_zones(&rollout), flags.output);
+        return explain::print(&why_zones(&rollout), flags.output);
     }
     let api: Api<ZoneRollout> = Api::namespaced(client.clone(), namespace);
     let config = watcher::Config::default().fields(&format!("metadata.name={}", address.name));
@@ -44,7 +46,7 @@ pub async fn why(client: &Client, namespace: &str, name: &str, flags: &WhyFlags)
     changes
         .filter_map(|change| future::ready(change.ok()))
         .for_each(|rollout| {
-            live.show_blocks(&why::blocks(&why_zones(&rollout), output::width()));
+            live.show_blocks(&explain::blocks(&why_zones(&rollout), output::width()));
             future::ready(())
         })
         .await;
@@ -52,13 +54,13 @@ pub async fn why(client: &Client, namespace: &str, name: &str, flags: &WhyFlags)
 }
 
 /// Pauses a group: no further pod is replaced.
-pub async fn pause(client: &Client, namespace: &str, name: &str, term: &Term) -> anyhow::Result<u8> {
+pub async fn pause(client: &Client, namespace: &str, name: &str, term: &TermFlags) -> anyhow::Result<u8> {
     if term.reason.is_some() || term.until.is_some() || term.time.is_some() {
         bail!("spec.paused of a ZoneRollout has no reason and no end: leave --reason, --until and --for out");
     }
     let address = Address::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, true, term.dry_run.by).await?;
-    control::tell(&address, verb, term.dry_run.by);
+    say!("{}", control::done(&address, verb, term.dry_run.by));
     say!("To resume: muster rollout resume zonerollout/{}", address.name);
     Ok(DONE)
 }
@@ -67,13 +69,19 @@ pub async fn pause(client: &Client, namespace: &str, name: &str, term: &Term) ->
 pub async fn resume(client: &Client, namespace: &str, name: &str, dry_run: DryRun) -> anyhow::Result<u8> {
     let address = Address::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, false, dry_run).await?;
-    control::tell(&address, verb, dry_run);
+    say!("{}", control::done(&address, verb, dry_run));
     Ok(DONE)
 }
 
 /// Tries a condemned revision again.
-pub async fn retry(client: &Client, namespace: &str, name: &str, flags: &RetryFlags) -> anyhow::Result<u8> {
-    if flags.word.reason.is_some() {
+pub async fn retry(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    asked: Option<&str>,
+    word: &WordFlags,
+) -> anyhow::Result<u8> {
+    if word.reason.is_some() {
         bail!("spec.retry of a ZoneRollout has no reason: leave --reason out");
     }
     let address = Address::of_zones(client, namespace, name).await?;
@@ -82,9 +90,8 @@ pub async fn retry(client: &Client, namespace: &str, name: &str, flags: &RetryFl
     let status = rollout.status.unwrap_or_default();
     let revision = status.revision.as_deref();
     let revision = revision.context("the status has no revision yet: try again in a moment")?;
-    let is_meant =
-        |said: &String| said.len() >= DIGITS.min(revision.len()) && revision.starts_with(said.as_str());
-    let refused = match &flags.revision {
+    let is_meant = |said: &str| said.len() >= DIGITS.min(revision.len()) && revision.starts_with(said);
+    let refused = match asked {
         Some(said) if !is_meant(said) => {
             Some(format!("revision {revision} is the one that is asked for now"))
         }
@@ -100,13 +107,16 @@ pub async fn retry(client: &Client, namespace: &str, name: &str, flags: &RetryFl
     control::write(
         &address,
         json!({"spec": {"retry": next_retry(rollout.spec.retry.as_deref(), revision)}}),
-        flags.word.dry_run.by,
+        word.dry_run.by,
     )
     .await?;
-    control::tell(
-        &address,
-        &format!("revision {revision} is tried again"),
-        flags.word.dry_run.by,
+    say!(
+        "{}",
+        control::done(
+            &address,
+            &format!("revision {revision} is tried again"),
+            word.dry_run.by
+        )
     );
     Ok(DONE)
 }

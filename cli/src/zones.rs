@@ -15,14 +15,14 @@ use muster_controllers::{
     runtime::{Clock, Jitter, sendable},
     zones::{metrics::ZoneMetrics, pods::Network},
 };
+use muster_fleet::connect::{self, Target};
 use muster_zones::flags::{self, Effect, FLAGS, Settings};
 use tokio::net::TcpListener;
 use tracing::warn;
 
 use crate::{
-    DONE, UNKNOWN,
-    args::{ClusterFlags, LogFormat},
-    connect, logs,
+    exit::{DONE, UNKNOWN},
+    logs::{self, LogFormat},
     process::ended,
 };
 
@@ -42,7 +42,7 @@ pub struct ZonesFlags {
 }
 
 /// Runs the process until SIGTERM or Ctrl-C.
-pub async fn run(cluster: &ClusterFlags, flags: &ZonesFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &ZonesFlags) -> anyhow::Result<u8> {
     let read = flags::parse(&flags.arguments).and_then(|given| Ok((Settings::new(&given)?, given)));
     let (settings, given) = match read {
         Ok(read) => read,
@@ -62,7 +62,7 @@ pub async fn run(cluster: &ClusterFlags, flags: &ZonesFlags) -> anyhow::Result<u
     Ok(ended(process::zones(setup(cluster, settings).await?).await))
 }
 
-async fn setup(cluster: &ClusterFlags, settings: Settings) -> anyhow::Result<ZonesSetup> {
+async fn setup(cluster: &Target, settings: Settings) -> anyhow::Result<ZonesSetup> {
     let mut config = match &settings.kubeconfig {
         Some((url, file)) => named(url, file).await?,
         None => connect::config(cluster).await?,

@@ -28,7 +28,7 @@ pub fn monitoring() -> anyhow::Result<()> {
 /// Writes the charts anew, from what `muster install --export` prints.
 pub fn write_charts() -> anyhow::Result<()> {
     test(
-        &["--bin", "muster", "install::charts"],
+        &["--package", "muster-operate", "--lib", "install::charts"],
         ("MUSTER_WRITE_CHARTS", "1".as_ref()),
     )
 }
@@ -46,15 +46,15 @@ pub fn charts() -> anyhow::Result<()> {
         .context("go: is it installed? Helm is built with it")?;
     ensure!(status.success(), "go build of Helm: {status}");
     test(
-        &["--test", "charts", "--", "--ignored"],
+        &["--package", "muster", "--test", "charts", "--", "--ignored"],
         ("MUSTER_HELM", helm.as_os_str()),
     )
 }
 
-/// Tests of the command, told something by a variable.
+/// Tests of a crate, told something by a variable.
 fn test(which: &[&str], (variable, value): (&str, &OsStr)) -> anyhow::Result<()> {
     let status = tree::cargo()
-        .args(["test", "--quiet", "--workspace"])
+        .args(["test", "--quiet"])
         .args(which)
         .env(variable, value)
         .current_dir(tree::root())

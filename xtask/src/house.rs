@@ -74,6 +74,10 @@ const PRODUCT: &[&str] = &[
     "apiserver/",
     "dashboard/",
     "cli/",
+    "fleet/",
+    "foresee/",
+    "inspect/",
+    "operate/",
     "node/",
     "zones/",
 ];

@@ -5,19 +5,20 @@ mod auth;
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
-use kube::Client;
+use clap::Args;
 use muster_controllers::process::until_signalled;
-use muster_dashboard::server::{self, Hosts, Limits, Setup};
-use tokio::net::TcpListener;
+use muster_dashboard::server::Hosts;
+use muster_fleet as fleet;
+use muster_fleet::{
+    Extent,
+    connect::{self, Target},
+};
+use muster_operate::{dashboard::Local, install::Auth};
 
 use crate::{
-    DONE,
-    args::ClusterFlags,
-    connect,
-    fleet::{self, Extent},
+    exit::DONE,
+    flags::{DoorAddress, auth, door_address},
     output,
-    process::{self, DoorAddress},
 };
 use auth::Reviews;
 
@@ -45,7 +46,7 @@ pub struct DashboardFlags {
 }
 
 /// Answers until Ctrl-C or SIGTERM.
-pub async fn run(cluster: &ClusterFlags, flags: DashboardFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: DashboardFlags) -> anyhow::Result<u8> {
     output::outlive_readers();
     let (client, namespace) = connect::client(cluster).await?;
     let DashboardFlags { addr, host_allowed } = flags;
@@ -74,12 +75,12 @@ pub struct BesideFlags {
         long,
         default_value = "0",
         value_name = "ADDRESS:PORT",
-        value_parser = process::door_address,
+        value_parser = door_address,
         env = "MUSTER_DASHBOARD_ADDR"
     )]
     pub dashboard_addr: DoorAddress,
     /// Who may look at it
-    #[arg(long, value_enum, default_value_t = Auth::None, env = "MUSTER_DASHBOARD_AUTH")]
+    #[arg(long, value_parser = auth(), default_value = "none", env = "MUSTER_DASHBOARD_AUTH")]
     pub dashboard_auth: Auth,
     /// A name besides localhost and loopback addresses by which a browser may ask; may be repeated. Without any every name is answered
     /// where --dashboard-addr is no loopback address
@@ -92,17 +93,8 @@ pub struct BesideFlags {
     pub dashboard_hosts: Vec<String>,
 }
 
-/// Who may look at the dashboard of a controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Auth {
-    /// Everybody who can connect
-    None,
-    /// Whoever brings a bearer token of somebody who may get modules in the namespace
-    Token,
-}
-
 /// The dashboard beside a controller, if there is to be one. It leads nothing: every replica answers.
-pub async fn beside(cluster: &ClusterFlags, flags: BesideFlags) -> anyhow::Result<Option<Local>> {
+pub async fn beside(cluster: &Target, flags: BesideFlags) -> anyhow::Result<Option<Local>> {
     let BesideFlags {
         dashboard_addr,
         dashboard_auth,
@@ -123,46 +115,7 @@ pub async fn beside(cluster: &ClusterFlags, flags: BesideFlags) -> anyhow::Resul
         .await
         .context("--dashboard-addr")?;
     if dashboard_auth == Auth::Token {
-        local.setup.admission = Some(Arc::new(Reviews::new(client, namespace)));
+        local.admit(Arc::new(Reviews::new(client, namespace)));
     }
     Ok(Some(local))
-}
-
-/// A dashboard that is about to be answered on this machine.
-pub struct Local {
-    /// Where to look.
-    pub url: String,
-    door: TcpListener,
-    setup: Setup,
-}
-
-impl Local {
-    /// Opens the door, and begins to read the fleet.
-    pub async fn open(
-        addr: SocketAddr,
-        client: &Client,
-        namespace: &str,
-        hosts: Hosts,
-        extent: Extent,
-    ) -> anyhow::Result<Self> {
-        let door = TcpListener::bind(addr)
-            .await
-            .with_context(|| format!("{addr}: cannot listen there"))?;
-        let url = format!(
-            "http://{}/",
-            door.local_addr().context("the address of the dashboard")?
-        );
-        let setup = Setup {
-            snapshots: fleet::follow(client, namespace, extent),
-            hosts,
-            admission: None,
-            limits: Limits::default(),
-        };
-        Ok(Self { url, door, setup })
-    }
-
-    /// Answers until it is dropped.
-    pub async fn serve(self) {
-        server::serve(self.door, server::router(self.setup)).await;
-    }
 }

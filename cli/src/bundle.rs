@@ -1,0 +1,41 @@
+//! `muster support-bundle`: one file with what is needed to find out what is wrong, and without secrets.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use muster_fleet::connect::{self, Target};
+use muster_inspect::bundle;
+
+use crate::{exit::DONE, output::counted};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster support-bundle                       muster-support-<time>.tar.gz, here
+  muster support-bundle -o bundle.tar.gz
+  tar -tzf bundle.tar.gz                      what is in it; read it before you give it away";
+
+#[derive(Args, Debug)]
+pub struct BundleFlags {
+    /// The file, which must not be there yet
+    #[arg(short, long, value_name = "FILE.tar.gz")]
+    pub output: Option<PathBuf>,
+}
+
+/// Writes the file, and says what is in it.
+pub async fn run(target: &Target, flags: &BundleFlags) -> anyhow::Result<u8> {
+    let (client, namespace) = connect::client(target).await?;
+    let written = bundle::write(&client, &namespace, flags.output.clone()).await?;
+    say!(
+        "{}: {}",
+        written.path.display(),
+        counted(written.files, "file", "files")
+    );
+    for line in &written.failed {
+        say!("► not in it: {line}");
+    }
+    say!(
+        "Values of Secrets and what looks like a credential are not in it. Read it before you give it away: tar -tzf {}",
+        written.path.display()
+    );
+    Ok(DONE)
+}

@@ -1,0 +1,59 @@
+//! `muster check`: whether an installation is well; what is not, with a code, why, and what to do.
+
+use clap::Args;
+use muster_controllers::upgrade::version::Version;
+use muster_fleet::connect::{self, Target};
+use muster_inspect::check::{self, Level};
+
+use crate::{
+    exit::{DONE, FAILED, UNKNOWN},
+    flags::View,
+    output,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster check                        the installation, the clusters, the modules
+  muster check --cluster eu-1         one cluster, from here
+  muster check --upgrade v1.34        before a ClusterUpgrade: which Clusters could begin now?
+  muster check --pre                  before an installation: would it be taken?
+  muster check -o json                schema check/v1";
+
+#[derive(Args, Debug)]
+pub struct CheckFlags {
+    /// Whether an installation would be taken; nothing is written
+    #[arg(long, conflicts_with = "one_cluster")]
+    pub pre: bool,
+    /// One cluster, deep: from here, with the kubeconfig that the controller uses
+    #[arg(id = "one_cluster", long = "cluster", value_name = "NAME")]
+    pub one_cluster: Option<String>,
+    /// Before a ClusterUpgrade: what would keep each Cluster that asks for one from this version now
+    #[arg(long, value_name = "VERSION", value_parser = check::version, conflicts_with_all = ["one_cluster", "pre"])]
+    pub upgrade: Option<Version>,
+    /// How it is printed: table or json
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    pub output: View,
+}
+
+/// Prints what was found.
+pub async fn run(target: &Target, flags: &CheckFlags) -> anyhow::Result<u8> {
+    let (client, namespace) = connect::client(target).await?;
+    let report = if flags.pre {
+        check::before_installation(&client, &namespace).await?
+    } else if let Some(version) = flags.upgrade {
+        check::before_upgrade(&client, &namespace, version).await?
+    } else if let Some(name) = &flags.one_cluster {
+        check::one(&client, &namespace, name).await?
+    } else {
+        Box::pin(check::whole(&client, &namespace)).await?
+    };
+    match flags.output {
+        View::Json => output::text(&(serde_json::to_string_pretty(&report)? + "\n"))?,
+        View::Table => output::print(&check::lines(&report, output::width())),
+    }
+    Ok(match report.result {
+        Level::Ok | Level::Warning => DONE,
+        Level::Unknown => UNKNOWN,
+        Level::Problem => FAILED,
+    })
+}

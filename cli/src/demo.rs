@@ -1,0 +1,83 @@
+//! `muster demo`: a management plane and a fleet of simulated clusters in one process, with a real git repository.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+
+use clap::Args;
+use muster_controllers::process::until_signalled;
+use muster_operate::demo::{self, Options};
+
+use crate::{
+    exit::code,
+    logs::{self, LogFormat},
+    output::{self, Terminal},
+};
+
+#[derive(Args, Debug)]
+pub struct DemoFlags {
+    /// How many clusters, 1 to 50
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=50))]
+    pub clusters: u16,
+    /// Where kubeconfigs and the git work tree are put; else a fresh folder that is removed at the end
+    #[arg(long, value_name = "FOLDER")]
+    pub dir: Option<PathBuf>,
+    /// Keep the folder
+    #[arg(long)]
+    pub keep: bool,
+    /// Play a tour that checks itself, and end: exit code 0 only if all was as it should be
+    #[arg(long, conflicts_with = "clusters")]
+    pub tour: bool,
+    /// Instead of a fleet one cluster with StatefulSets of three zones, and muster zones
+    #[arg(long, conflicts_with_all = ["clusters", "tour", "dashboard"])]
+    pub zones: bool,
+    /// Also three simulated nodes in each cluster, and a NodeModule that a Module brings there
+    #[arg(long, conflicts_with_all = ["tour", "zones"])]
+    pub nodes: bool,
+    /// Also the dashboard, at this loopback address; without one at a free port
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "127.0.0.1:0"
+    )]
+    pub dashboard: Option<SocketAddr>,
+    /// The seed of all jitter: the same seed gives the same delays
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster demo                                      in a fresh folder, which is removed at the end
+  muster demo --dashboard                          with the dashboard from the start
+  muster demo --dir fleet --clusters 20
+  muster demo --tour                               plays by itself, checks itself, and ends
+  muster demo --nodes                              with simulated nodes in each cluster, and a NodeModule (docs/nodes.md)
+  muster demo --zones                              StatefulSets of three zones in one cluster (docs/zones.md)";
+
+/// Runs the demo until Ctrl-C or SIGTERM.
+pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
+    output::outlive_readers();
+    if std::env::var_os("RUST_LOG").is_some() {
+        logs::start(LogFormat::Text);
+    }
+    let shutdown = until_signalled()?;
+    demo::run(flags.options(), shutdown, Arc::new(Terminal))
+        .await
+        .map(code)
+}
+
+impl DemoFlags {
+    fn options(self) -> Options {
+        Options {
+            clusters: self.clusters,
+            dir: self.dir,
+            keep: self.keep,
+            tour: self.tour,
+            zones: self.zones,
+            nodes: self.nodes,
+            dashboard: self.dashboard,
+            seed: self.seed,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `muster enroll`: a cluster that Cluster API does not manage comes into the fleet.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use muster_fleet::connect::Target;
+use muster_operate::{
+    enroll::{Options, enroll, label},
+    install::{IMAGE, Sync},
+    steps::Steps,
+};
+
+use crate::{
+    exit::{DONE, INTERRUPTED},
+    flags::{DryRunFlag, duration, sync},
+    steps::{Told, refuse},
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster enroll kind-eu-2 --name eu-2 -l env=prod,region=eu     a context of your kubeconfig
+  muster enroll --downstream-kubeconfig eu-2.kubeconfig --name eu-2 -l env=prod --bootstrap
+  muster enroll kind-eu-2 --name eu-2 --server https://eu-2-control-plane:6443
+  muster enroll kind-eu-2 --name eu-2 --dry-run=server          what would be written, and whether it would be taken
+  muster enroll kind-eu-2 --name eu-2 --export > eu-2.yaml      the Cluster for git; the cluster itself is prepared";
+
+#[derive(Args, Debug)]
+pub struct EnrollFlags {
+    /// How you reach the new cluster: a context of your kubeconfig, or of --downstream-kubeconfig
+    #[arg(required_unless_present = "downstream_kubeconfig")]
+    pub new_context: Option<String>,
+    /// The kubeconfig with the way to the new cluster; else the one that you use anyway
+    #[arg(long, value_name = "FILE")]
+    pub downstream_kubeconfig: Option<PathBuf>,
+    /// What the cluster is called in the fleet; else as its context
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Labels of the Cluster, by which modules select it; those that it has and that are not named stay (to remove one: kubectl label clusters NAME KEY-)
+    #[arg(short, long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    /// How the management cluster reaches it, if not as you do: https://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
+    /// Also the right to apply anything there: BootstrapModules need it, Modules do not
+    #[arg(long)]
+    pub bootstrap: bool,
+    /// Leave the agent and its definitions out: they come by other ways
+    #[arg(long)]
+    pub no_agent: bool,
+    /// Who carries the Flux kinds out there
+    #[arg(long, value_parser = sync(), default_value = "builtin")]
+    pub sync: Sync,
+    /// The image of the agent
+    #[arg(long, default_value = IMAGE)]
+    pub image: String,
+    /// How long to wait until the controller has reached the cluster
+    #[arg(long, default_value = "60s", value_parser = duration, conflicts_with = "no_wait")]
+    pub wait: Duration,
+    /// Do not wait
+    #[arg(long)]
+    pub no_wait: bool,
+    #[command(flatten)]
+    pub dry_run: DryRunFlag,
+    /// Print what belongs into the management cluster instead of writing it there; the new cluster is prepared
+    #[arg(long)]
+    pub export: bool,
+    /// Print the Secret as well, with its token
+    #[arg(long, requires = "export")]
+    pub with_secret: bool,
+}
+
+/// Brings a cluster in, or says at which step it could not.
+pub async fn run(target: &Target, flags: EnrollFlags) -> anyhow::Result<u8> {
+    let told = if flags.export { Told::Beside } else { Told::Output };
+    let (options, steps) = (flags.options(), Steps(&told));
+    tokio::select! {
+        enrolled = enroll(target, &options, steps) => match enrolled? {
+            Ok(()) => Ok(DONE),
+            Err(refusal) => Ok(refuse(steps, &refusal)),
+        },
+        // A signal that cannot be listened to ends the process by itself.
+        Ok(()) = tokio::signal::ctrl_c() => {
+            steps.say("Interrupted. What was written stays; the same command goes on from there, muster unenroll takes it away.");
+            Ok(INTERRUPTED)
+        }
+    }
+}
+
+impl EnrollFlags {
+    fn options(self) -> Options {
+        Options {
+            new_context: self.new_context,
+            downstream_kubeconfig: self.downstream_kubeconfig,
+            name: self.name,
+            labels: self.labels,
+            server: self.server,
+            bootstrap: self.bootstrap,
+            no_agent: self.no_agent,
+            sync: self.sync,
+            image: self.image,
+            wait: self.wait,
+            no_wait: self.no_wait,
+            dry_run: self.dry_run.by,
+            export: self.export,
+            with_secret: self.with_secret,
+        }
+    }
+}

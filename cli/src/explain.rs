@@ -1,0 +1,103 @@
+//! How an explanation is printed: the chain of reasons, and what to do next.
+
+use muster_dashboard::{Check, Choice, PlanView, Step, Why};
+
+use crate::{exit::DONE, flags::View, output};
+
+/// Prints an answer.
+pub fn print(why: &Why, view: View) -> anyhow::Result<u8> {
+    match view {
+        View::Json => output::text(&(serde_json::to_string_pretty(why)? + "\n"))?,
+        View::Table => output::print(&lines(why, output::width())),
+    }
+    Ok(DONE)
+}
+
+/// The answer on lines that fit; a command that is to be typed next is never broken, so that it can be copied.
+pub fn lines(why: &Why, width: usize) -> Vec<String> {
+    blocks(why, width).concat()
+}
+
+/// The same in blocks: what is said of somebody belongs together.
+pub fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
+    let Why {
+        schema: _,
+        headline,
+        checks,
+        steps,
+        plan,
+        next,
+        command,
+        otherwise,
+    } = why;
+    let mut blocks = vec![output::wrapped(headline, width)];
+    if let Some(PlanView { line, run, class: _ }) = plan {
+        let run = run.iter().map(|run| format!(" (run {run})"));
+        blocks.push(output::wrapped(
+            &format!("Plan: {line}{}", run.collect::<String>()),
+            width,
+        ));
+    }
+    if checks.is_empty() {
+        blocks.extend(steps.iter().map(|step| told(step, width)));
+    } else {
+        blocks.extend(checks.iter().map(|check| looked_at(check, width)));
+    }
+    if let Some(next) = next {
+        blocks.push(advice(&format!("Next: {next}"), command.as_deref(), width));
+    }
+    if let Some(Choice { what, command }) = otherwise {
+        blocks.push(advice(&format!("Or: {what}"), command.as_deref(), width));
+    }
+    blocks
+}
+
+/// What can be done, and below it the command on a line of its own.
+pub fn advice(words: &str, command: Option<&str>, width: usize) -> Vec<String> {
+    let colon = if command.is_some() { ":" } else { "" };
+    let mut lines = output::wrapped(&format!("{words}{colon}"), width);
+    lines.extend(command.map(|command| format!("  {command}")));
+    lines
+}
+
+fn told(step: &Step, width: usize) -> Vec<String> {
+    let since = step.since.map_or_else(String::new, |since| {
+        format!("  (since {})", since.strftime("%F %H:%M:%S UTC"))
+    });
+    let Step { who, reason, .. } = step;
+    let mut lines = indented(
+        &format!("{} {who}  {reason}{since}", step.shape.glyph()),
+        2,
+        width,
+    );
+    lines.extend(indented(&step.message, 6, width));
+    lines
+}
+
+/// One link of the chain: what holds on one line, what is in the way with its words below.
+fn looked_at(check: &Check, width: usize) -> Vec<String> {
+    let Check {
+        holds,
+        shape,
+        what,
+        found,
+    } = check;
+    if *holds {
+        return indented(&format!("✓ {what:<10} {found}"), 2, width);
+    }
+    let mut lines = indented(&format!("{} {what}", shape.glyph()), 2, width);
+    lines.extend(indented(found, 6, width));
+    lines
+}
+
+/// The text as it is if it fits behind so many blanks, else broken between words.
+fn indented(text: &str, blanks: usize, width: usize) -> Vec<String> {
+    let begin = " ".repeat(blanks);
+    let room = width.saturating_sub(blanks).max(10);
+    let lines = if text.chars().count() <= room && !text.is_empty() {
+        vec![text.to_owned()]
+    } else {
+        output::wrapped(text, room)
+    };
+    lines.into_iter().map(|line| format!("{begin}{line}")).collect()
+}

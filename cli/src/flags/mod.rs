@@ -1,0 +1,125 @@
+//! Flags that several verbs share, and the types of their values. No verb is known here.
+
+mod control;
+mod door;
+pub mod folder;
+mod get;
+mod manner;
+pub mod shell;
+mod values;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, ValueEnum};
+use muster_fleet::{connect::Target, name::RolloutName};
+
+pub use self::{
+    control::{DryRunFlag, TermFlags, WordFlags},
+    door::{DoorAddress, door_address},
+    folder::{BuildFlags, DiffFlags, FolderFlags, Format, Variable},
+    get::{GetFlags, Listed, What},
+    manner::Manner,
+    values::{auth, sync},
+};
+
+/// Which management cluster, and which namespace of it: kubectl's own flags.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Management cluster")]
+pub struct ClusterFlags {
+    /// Path of the kubeconfig [default: $KUBECONFIG, else ~/.kube/config, else in-cluster]
+    #[arg(long, global = true, value_name = "FILE", env = "MUSTER_KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, global = true)]
+    pub context: Option<String>,
+    /// Namespace of modules and clusters [default: the context's]
+    #[arg(short, long, global = true, env = "MUSTER_NAMESPACE")]
+    pub namespace: Option<String>,
+    /// User to impersonate
+    #[arg(long = "as", global = true, value_name = "USER")]
+    pub impersonate: Option<String>,
+    /// Group to impersonate; can be repeated
+    #[arg(
+        long = "as-group",
+        global = true,
+        value_name = "GROUP",
+        requires = "impersonate"
+    )]
+    pub impersonate_groups: Vec<String>,
+    /// Time limit of a single request to the API server, such as 10s [default: 30s]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
+    pub request_timeout: Option<Duration>,
+}
+
+/// Flags of `muster why`, and of verbs that explain what they did.
+#[derive(Args, Debug)]
+pub struct WhyFlags {
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME, zonerollout/NAME or machine/NAME
+    pub rollout: RolloutName,
+    /// Only this cluster
+    #[arg(short, long)]
+    pub cluster: Option<String>,
+    /// Only this node of the NodeModule
+    #[arg(long, conflicts_with = "cluster")]
+    pub node: Option<String>,
+    /// Show each change until interrupted
+    #[arg(short, long, conflicts_with = "output")]
+    pub watch: bool,
+    /// How it is printed: table or json
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    pub output: View,
+}
+
+/// How a view is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum View {
+    /// For people
+    Table,
+    /// As JSON
+    Json,
+}
+
+/// A time as flags take it.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let duration: muster_api::Duration = text
+        .parse()
+        .map_err(|error: muster_api::duration::DurationError| error.to_string())?;
+    Ok(duration.to_std())
+}
+
+/// How objects are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// As a table
+    Table,
+    /// As a table with more columns
+    Wide,
+    /// As JSON
+    Json,
+    /// As YAML
+    Yaml,
+    /// kind/name, one a line
+    Name,
+}
+
+impl ClusterFlags {
+    /// The same, without flags.
+    pub fn target(self) -> Target {
+        let Self {
+            kubeconfig,
+            context,
+            namespace,
+            impersonate,
+            impersonate_groups,
+            request_timeout,
+        } = self;
+        Target {
+            kubeconfig,
+            context,
+            namespace,
+            impersonate,
+            impersonate_groups,
+            request_timeout,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `muster install --export`: what runs muster in a cluster, as manifests to apply or to commit.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use muster_fleet::connect::Target;
+use muster_operate::install::{Auth, EGRESS_PORTS, IMAGE, Options, Sync, manifests};
+
+use crate::{
+    exit::DONE,
+    flags::{auth, sync},
+    output,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster install --export --management --crds | kubectl apply --server-side -f -
+  muster install --export --management --crds --cluster-api -n fleet      modules and clusters in namespace fleet, no Cluster API
+  muster install --export --downstream --crds --context eu-1 | kubectl --context eu-1 apply --server-side -f -
+  muster install --export --downstream --sync flux                        where Flux carries out
+  muster install --export --nodes --crds                                  also NodeModules, and the agents of nodes (docs/nodes.md)
+  muster install --export --zones --crds -n mimir | kubectl apply --server-side -f -      StatefulSets of several zones (docs/zones.md)
+  muster install --export --management --upgrades --crds                  also ClusterUpgrades (docs/upgrades.md)
+  muster install --export --machines --updaters updaters.yaml --crds      Cluster API's updates in place (docs/machines.md)";
+
+#[derive(Args, Debug)]
+pub struct InstallFlags {
+    /// Print the manifests; nothing is written to a cluster
+    #[arg(long, required = true)]
+    pub export: bool,
+    /// For the management cluster: muster controller
+    #[arg(long, required_unless_present_any = ["downstream", "nodes", "zones", "machines"])]
+    pub management: bool,
+    /// With --management: also ClusterUpgrades, and the right to write the versions of Clusters (docs/upgrades.md)
+    #[arg(long, requires = "management")]
+    pub upgrades: bool,
+    /// For a downstream cluster: muster agent
+    #[arg(long, conflicts_with = "management")]
+    pub downstream: bool,
+    /// With --downstream: also the right of the management cluster to bring Secrets for git, and the policy that holds it to these (docs/sync.md)
+    #[arg(long, requires = "downstream")]
+    pub distribute: bool,
+    /// For a downstream cluster whose nodes are configured by NodeModules: muster agent --nodes, and the agents of nodes (docs/nodes.md)
+    #[arg(long, conflicts_with_all = ["management", "zones"])]
+    pub nodes: bool,
+    /// For the StatefulSets of a namespace (-n) that are rolled and scaled zone by zone: muster zones
+    #[arg(long, conflicts_with_all = ["management", "downstream", "sync"])]
+    pub zones: bool,
+    /// For a management cluster whose Cluster API updates machines in place: muster machines (docs/machines.md)
+    #[arg(long, requires = "updaters", conflicts_with_all = ["management", "downstream", "nodes", "zones", "sync"])]
+    pub machines: bool,
+    /// With --machines: the file with the updaters; it goes into a ConfigMap
+    #[arg(long, value_name = "FILE", requires = "machines")]
+    pub updaters: Option<PathBuf>,
+    /// Also the CustomResourceDefinitions
+    #[arg(long)]
+    pub crds: bool,
+    /// Also a minimal kind Cluster, for a management cluster without the Cluster API
+    #[arg(long, requires = "crds", conflicts_with_all = ["downstream", "nodes", "zones", "machines"])]
+    pub cluster_api: bool,
+    /// With --zones and --crds: also ZoneAwarePodDisruptionBudget and ReplicaTemplate; false where rollout-operator's own definitions are
+    #[arg(
+        long,
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        requires = "zones",
+        requires = "crds",
+    )]
+    pub rollout_operator_crds: bool,
+    /// Who carries the Flux kinds out; with flux their definitions are left to Flux
+    #[arg(long, value_parser = sync(), default_value = "builtin")]
+    pub sync: Sync,
+    /// Also the dashboard of muster controller, for these, with a Service muster-dashboard (docs/dashboard.md)
+    #[arg(long, value_parser = auth(), value_name = "AUTH", conflicts_with_all = ["downstream", "nodes", "zones", "machines"])]
+    pub dashboard: Option<Auth>,
+    /// The image with the command muster
+    #[arg(long, default_value = IMAGE)]
+    pub image: String,
+    /// The ports at which API servers, git hosts and hosts of gates are asked: the NetworkPolicy lets out nothing else but names
+    #[arg(long, value_name = "PORT", value_delimiter = ',', default_values_t = EGRESS_PORTS)]
+    pub egress_ports: Vec<u16>,
+    /// Tell the receivers of the Secret muster-notify in muster-system of rollouts (docs/notifications.md)
+    #[arg(long, conflicts_with_all = ["downstream", "nodes", "zones", "machines"])]
+    pub notify: bool,
+}
+
+/// Prints manifests as a stream of YAML documents.
+pub fn run(target: &Target, flags: InstallFlags) -> anyhow::Result<u8> {
+    output::text(&manifests(&flags.into(), target.namespace.as_deref())?)?;
+    Ok(DONE)
+}
+
+impl From<InstallFlags> for Options {
+    fn from(flags: InstallFlags) -> Self {
+        let InstallFlags {
+            export: _,
+            management,
+            upgrades,
+            downstream,
+            distribute,
+            nodes,
+            zones,
+            machines,
+            updaters,
+            crds,
+            cluster_api,
+            rollout_operator_crds,
+            sync,
+            dashboard,
+            image,
+            egress_ports,
+            notify,
+        } = flags;
+        Self {
+            management,
+            upgrades,
+            downstream,
+            distribute,
+            nodes,
+            zones,
+            machines,
+            updaters,
+            crds,
+            cluster_api,
+            rollout_operator_crds,
+            sync,
+            dashboard,
+            image,
+            egress_ports,
+            notify,
+        }
+    }
+}

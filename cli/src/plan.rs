@@ -1,0 +1,97 @@
+//! `muster plan`: what a commit would do to the fleet, before it is merged. Nothing is written.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use muster_fleet::connect::{self, Target};
+use muster_foresee::plan::{self, Clone as SourceClone, Options, Sides};
+
+use crate::{
+    exit::{DONE, FAILED},
+    flags::Variable,
+    output,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster plan -f modules                            what applying the folder would do to which clusters, in order
+  muster plan -f modules --git origin/main...HEAD -o markdown
+                                                    of a pull request, as a comment for it; exit code 1: there are changes
+  muster plan --source https://github.com/acme/apps.git=../apps
+                                                    tags are looked up in a clone
+  muster plan -o json | jq '.modules[].order'";
+
+#[derive(Args, Debug)]
+pub struct PlanFlags {
+    /// The folder with the manifests of Modules and BootstrapModules; Clusters and ConfigMaps in it count, too
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    pub filename: PathBuf,
+    /// Compare two commits of the repository of the folder, instead of the folder with the cluster; A...B: what B changed since it left A
+    #[arg(long, value_name = "A..B")]
+    pub git: Option<String>,
+    /// Plan the removal of all modules that are live and not in the folder. Without it: of those that the Kustomization of the folder prunes
+    #[arg(long, conflicts_with = "git")]
+    pub prune: bool,
+    /// A variable of the manifests; may be repeated. Others are taken from the Kustomization that applies the folder; without any, nothing is
+    /// substituted
+    #[arg(long = "substitute", value_name = "NAME=VALUE")]
+    pub substitute: Vec<Variable>,
+    /// A clone of a repository that modules name: tags are looked up there, and what changes in objects is shown; may be repeated. The
+    /// repository of the folder is one under the URLs of its remotes
+    #[arg(long, value_name = "URL=DIR")]
+    pub source: Vec<SourceClone>,
+    /// Ask repositories by http and file, too, for the commits of tags
+    #[arg(long, env = "MUSTER_ALLOW_INSECURE_SOURCES")]
+    pub allow_insecure_sources: bool,
+    /// A kind that bindings may read besides ConfigMap and Cluster, as the controller was started; may be repeated
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "APIVERSION/KIND",
+        env = "MUSTER_BINDING_KINDS"
+    )]
+    pub binding_kinds: Vec<String>,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub output: Shown,
+}
+
+/// How a plan is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shown {
+    /// For people
+    Text,
+    /// For a comment on a pull request
+    Markdown,
+    /// For programs; schema plan/v1
+    Json,
+}
+
+/// Prints what would become of the fleet.
+pub async fn run(target: &Target, flags: PlanFlags) -> anyhow::Result<u8> {
+    let output = flags.output;
+    let options = flags.options();
+    let sides = Sides::read(&options)?;
+    let (client, namespace) = connect::client(target).await?;
+    let plan = Box::pin(plan::plan(client, &namespace, &sides, &options)).await?;
+    output::text(&match output {
+        Shown::Text => plan::text(&plan, output::width()),
+        Shown::Markdown => plan::markdown(&plan),
+        Shown::Json => serde_json::to_string_pretty(&plan)? + "\n",
+    })?;
+    Ok(if plan.changes_nothing() { DONE } else { FAILED })
+}
+
+impl PlanFlags {
+    fn options(self) -> Options {
+        Options {
+            folder: self.filename,
+            git: self.git,
+            prune: self.prune,
+            substitute: Variable::map(self.substitute),
+            clones: self.source,
+            allow_insecure_sources: self.allow_insecure_sources,
+            binding_kinds: self.binding_kinds,
+        }
+    }
+}

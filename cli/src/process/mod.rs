@@ -1,0 +1,236 @@
+//! `muster controller` and `muster agent`: flags into the setup of a process.
+
+mod flags;
+
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+use anyhow::{Context as _, bail};
+use kube::{Client, Config};
+use muster_api::validate::InsecureSources;
+use muster_controllers::{
+    gates,
+    lease::{Election, LeaseDuration},
+    metrics::Metrics,
+    node::configured::StartupTaint,
+    notify,
+    process::{self, ProcessError, Setup, until_signalled},
+    registry,
+    runtime::{BindingKind, Clock, Jitter, Options, SyncMode, call::explain, sendable},
+};
+use muster_fleet::connect::{self, Target};
+use muster_operate::install::Sync;
+use muster_sync::source::{self, GitOptions, GitSource};
+use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
+
+pub use self::flags::{AgentFlags, ControllerFlags, ProcessFlags};
+use crate::{
+    dashboard,
+    exit::{DONE, FAILED},
+    flags::{DoorAddress, duration},
+    logs,
+};
+
+pub const CONTROLLER_EXAMPLES: &str = "\
+Examples:
+  muster controller --kubeconfig management.kubeconfig -n fleet --leader-elect=false
+  muster controller --dashboard-addr 0.0.0.0:8080 --metrics-addr 0.0.0.0:9090 --log-format json";
+
+pub const AGENT_EXAMPLES: &str = "\
+Examples:
+  muster agent --kubeconfig eu-1.kubeconfig
+  muster agent --data-dir /var/lib/muster --log-format json
+  muster agent --nodes                         also NodeModules, over the nodes of the cluster (docs/nodes.md)";
+
+/// Runs the process of the management cluster until SIGTERM or Ctrl-C.
+pub async fn controller(cluster: &Target, flags: ControllerFlags) -> anyhow::Result<u8> {
+    let ControllerFlags {
+        process,
+        upgrades,
+        dashboard,
+    } = flags;
+    logs::start(process.log_format);
+    let mut setup = setup(cluster, process).await?;
+    setup.options.upgrades = upgrades;
+    // Beside the controllers, and not one of them: it needs no lease, and its end would not be theirs.
+    let _beside = dashboard::beside(cluster, dashboard)
+        .await?
+        .map(|dashboard| AbortOnDropHandle::new(tokio::spawn(dashboard.serve())));
+    Ok(ended(process::controller(setup).await))
+}
+
+/// Runs the process of a downstream cluster until SIGTERM or Ctrl-C.
+pub async fn agent(cluster: &Target, flags: AgentFlags) -> anyhow::Result<u8> {
+    let AgentFlags {
+        process,
+        nodes,
+        startup_taints,
+    } = flags;
+    logs::start(process.log_format);
+    let namespace = cluster
+        .namespace
+        .clone()
+        .unwrap_or_else(|| muster_api::labels::SYSTEM_NAMESPACE.to_owned());
+    let cluster = Target {
+        namespace: Some(namespace),
+        ..cluster.clone()
+    };
+    let mut setup = setup(&cluster, process).await?;
+    setup.options.nodes = nodes.then_some(startup_taints);
+    Ok(ended(process::agent(setup).await))
+}
+
+/// The exit code of a process that has ended, told if it was not told to.
+pub fn ended(result: Result<(), ProcessError>) -> u8 {
+    match result {
+        Ok(()) => DONE,
+        Err(error) => {
+            complain!("error: {}", explain(&error));
+            FAILED
+        }
+    }
+}
+
+async fn setup(cluster: &Target, flags: ProcessFlags) -> anyhow::Result<Setup> {
+    let ProcessFlags {
+        sync,
+        proxy_poll_interval,
+        binding_kinds,
+        data_dir,
+        allow_insecure_sources,
+        log_format: _,
+        leader_elect,
+        lease_duration,
+        metrics_addr,
+        gate_hosts,
+        proxy_hosts,
+        record_decisions,
+        notify_config,
+        git,
+    } = flags;
+    let mut config = connect::config(cluster).await?;
+    // Retries are ours: bounded, and only of what may be repeated.
+    config.default_retry = false;
+    let namespace = cluster
+        .namespace
+        .clone()
+        .unwrap_or_else(|| config.default_namespace.clone());
+    let kinds: anyhow::Result<BTreeSet<BindingKind>> =
+        binding_kinds.iter().map(|text| binding_kind(text)).collect();
+    let clock = Clock::system();
+    let now = clock.clone();
+    let git = GitOptions {
+        data_dir,
+        allow_insecure: allow_insecure_sources,
+        limits: git.into(),
+    };
+    let proxies = connect::proxies()?;
+    let lease = leader_elect
+        .then(|| election(&config, lease_duration))
+        .transpose()?;
+    Ok(Setup {
+        client: client(config)?,
+        namespace,
+        options: Options {
+            sync: match sync {
+                Sync::Builtin => SyncMode::Builtin,
+                Sync::Flux => SyncMode::Flux,
+            },
+            proxy_poll_interval,
+            binding_kinds: kinds?,
+            record_decisions,
+            nodes: None,
+            upgrades: false,
+            proxies: proxies.clone(),
+            proxy_hosts: proxy_hosts.into_iter().collect(),
+        },
+        clock,
+        jitter: Jitter::from_system(),
+        source: Arc::new(
+            GitSource::new(git, source::Clock::new(move || now.now()))?.with_proxies(proxies.clone()),
+        ),
+        connect: Arc::new(registry::connect_over_network),
+        gates: gates::Access {
+            hosts: gate_hosts.into_iter().collect(),
+            insecure: if allow_insecure_sources {
+                InsecureSources::Allowed
+            } else {
+                InsecureSources::Refused
+            },
+            fetch: Arc::new(gates::Web::through(proxies)),
+        },
+        notify: notify_config.map(|file| receivers(&file)).transpose()?,
+        instance: std::env::var("HOSTNAME").unwrap_or_else(|_unset| std::process::id().to_string()),
+        lease,
+        door: open(metrics_addr).await?,
+        metrics: Metrics::default(),
+        shutdown: until_signalled()?,
+    })
+}
+
+fn receivers(file: &Path) -> anyhow::Result<Arc<notify::Config>> {
+    let config = notify::Config::read(file).with_context(|| format!("--notify-config {}", file.display()))?;
+    Ok(Arc::new(config))
+}
+
+fn client(config: Config) -> anyhow::Result<Client> {
+    sendable::client(config, Client::try_from).context("the kubeconfig cannot be used")
+}
+
+/// The lease has a client, and so connections, of its own: no burst of other calls is in its way.
+fn election(config: &Config, duration: LeaseDuration) -> anyhow::Result<Election> {
+    Ok(Election {
+        client: client(config.clone())?,
+        duration,
+    })
+}
+
+pub async fn open(door: DoorAddress) -> anyhow::Result<Option<TcpListener>> {
+    let Some(address) = door.address() else {
+        return Ok(None);
+    };
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("--metrics-addr {address}: cannot listen there"))?;
+    Ok(Some(listener))
+}
+
+fn binding_kind(text: &str) -> anyhow::Result<BindingKind> {
+    match text.rsplit_once('/') {
+        Some((api_version, kind)) if !api_version.is_empty() && !kind.is_empty() => Ok(BindingKind {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        }),
+        _ => bail!("--binding-kinds {text}: write APIVERSION/KIND, such as apps/v1/Deployment"),
+    }
+}
+
+/// Reads `--startup-taints`.
+pub fn startup_taint(text: &str) -> Result<StartupTaint, String> {
+    let taint = StartupTaint::parse(text);
+    taint.ok_or_else(|| "write KEY or KEY=VALUE:EFFECT, such as node.example.com/unconfigured".to_owned())
+}
+
+/// Reads `--lease-duration`.
+pub fn lease_duration(text: &str) -> Result<LeaseDuration, String> {
+    LeaseDuration::try_from(duration(text)?).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_a_lease_lasts() {
+        let check = |text: &str, expect: Result<u64, &str>| {
+            let read = lease_duration(text).map(|duration| duration.whole().as_secs());
+            assert_eq!(read, expect.map_err(str::to_owned));
+        };
+        check("1s", Ok(1));
+        check("1m", Ok(60));
+        check(
+            "500ms",
+            Err("a lease of 0.5 s is not possible: choose from 1 s to 600 s"),
+        );
+    }
+}

@@ -1,0 +1,57 @@
+//! `muster replay`: the decisions of a record are made again, told, and held against what was recorded.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use muster_foresee::replay;
+
+use crate::{
+    exit::{DONE, FAILED, UNKNOWN},
+    output,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster replay fleet.Module.podinfo.jsonl             what was decided when, and whether it comes out the same
+  muster replay fleet.Module.podinfo.jsonl -c eu-1     only what was decided about eu-1
+  muster replay fleet.Module.podinfo.jsonl -o json | jq '.changes[] | select(.what == \"Assign\")'
+How a controller records, and what is in a record: docs/operations.md";
+
+#[derive(Args, Debug)]
+pub struct ReplayFlags {
+    /// The record: a file of the folder that the controller was started with (--record-decisions)
+    #[arg(value_name = "LOG")]
+    pub log: PathBuf,
+    /// Only what was decided about this cluster; all decisions are compared
+    #[arg(short, long, alias = "unit")]
+    pub cluster: Option<String>,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t = Told::Text)]
+    pub output: Told,
+}
+
+/// How a replay is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Told {
+    /// A line for each change
+    Text,
+    /// All of it; schema replay/v1
+    Json,
+}
+
+/// Prints what was decided, and whether it comes out the same.
+pub fn run(flags: &ReplayFlags) -> anyhow::Result<u8> {
+    let replay = match replay::replay(&flags.log, flags.cluster.as_deref()) {
+        Ok(replay) => replay,
+        Err(error) => {
+            complain!("error: {error}");
+            return Ok(UNKNOWN);
+        }
+    };
+    let text = match flags.output {
+        Told::Text => replay::text(&replay, output::width())?,
+        Told::Json => replay::json(&replay)?,
+    };
+    output::text(&text)?;
+    Ok(if replay.differing == 0 { DONE } else { FAILED })
+}

@@ -1,0 +1,95 @@
+//! `muster simulate`: a fleet file, the shipped decision function, and a picture of what would happen.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use muster_foresee::simulate::{self, Options, slow};
+
+use crate::{
+    exit::{DONE, UNKNOWN},
+    output,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster simulate fleet.yaml                         how a version would roll over the clusters of the file
+  muster simulate fleet.yaml --fail eu-2             and if it fails on eu-2
+  muster simulate fleet.yaml --fail 'eu-{1..3}'      on several, in quotes: the shell has braces of its own
+  muster simulate fleet.yaml --slow us-1=5m --seed 7
+  muster simulate fleet.yaml -o svg > rollout.svg
+A file to begin with: examples/simulate/fleet.yaml";
+
+/// How wide the picture is in a pipe.
+const WIDTH: usize = 100;
+
+#[derive(Args, Debug)]
+pub struct SimulateFlags {
+    /// The fleet: clusters with labels, spec.rollout of a module, how long things take
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The version fails on this cluster, such as eu-2 or 'eu-{1..3}'; may be repeated
+    #[arg(long, value_name = "CLUSTER")]
+    pub fail: Vec<String>,
+    /// What a shell makes of eu-{1..3} without quotes, but for the first
+    #[arg(value_name = "CLUSTER", hide = true)]
+    pub more: Vec<String>,
+    /// This cluster takes so long to be ready; may be repeated
+    #[arg(long, value_name = "CLUSTER=TIME", value_parser = slow)]
+    pub slow: Vec<(String, muster_api::Duration)>,
+    /// The seed of how long each cluster takes: the same seed gives the same picture
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    pub seed: u64,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t = Drawn::Text)]
+    pub output: Drawn,
+    /// Columns of the text; else those of the terminal, or 100
+    #[arg(long, value_name = "COLUMNS")]
+    pub width: Option<usize>,
+}
+
+/// How a simulation is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Drawn {
+    /// A line for each cluster
+    Text,
+    /// A picture
+    Svg,
+    /// Every change of every cluster; schema simulate/v1
+    Json,
+}
+
+/// Prints what would happen.
+pub fn run(flags: SimulateFlags) -> anyhow::Result<u8> {
+    let (drawn, width) = (flags.output, flags.width);
+    let story = match simulate::simulate(&flags.options()) {
+        Ok(story) => story,
+        Err(error) => {
+            complain!("error: {error}");
+            return Ok(UNKNOWN);
+        }
+    };
+    output::text(&match drawn {
+        Drawn::Text => {
+            let fits = match output::width() {
+                usize::MAX => WIDTH,
+                width => width,
+            };
+            simulate::text(&story, width.unwrap_or(fits))
+        }
+        Drawn::Svg => simulate::svg(&story),
+        Drawn::Json => story.json(),
+    })?;
+    Ok(DONE)
+}
+
+impl SimulateFlags {
+    fn options(self) -> Options {
+        Options {
+            file: self.file,
+            fail: self.fail,
+            more: self.more,
+            slow: self.slow,
+            seed: self.seed,
+        }
+    }
+}

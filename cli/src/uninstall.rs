@@ -1,0 +1,77 @@
+//! `muster uninstall`: what `muster install` made goes, in an order in which nothing downstream is touched.
+
+use clap::Args;
+use muster_fleet::connect::{self, Target};
+use muster_operate::{
+    steps::Steps,
+    uninstall::{Options, uninstall},
+};
+
+use crate::{
+    exit::{DONE, INTERRUPTED},
+    flags::DryRunFlag,
+    steps::{Told, consent, refuse},
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster uninstall --management --dry-run              what would be removed, in which order
+  muster uninstall --management --keep-objects --yes   the process and its rights; modules and clusters stay, and nobody acts on them
+  muster uninstall --management --crds --force --yes   all of it; what runs in clusters goes on
+  muster uninstall --downstream --context eu-1         the agent of a cluster";
+
+#[derive(Args, Debug)]
+pub struct UninstallFlags {
+    /// muster controller, from the management cluster
+    #[arg(long, required_unless_present = "downstream", conflicts_with = "downstream")]
+    pub management: bool,
+    /// muster agent, from a downstream cluster
+    #[arg(long)]
+    pub downstream: bool,
+    /// Also the definitions, and with them every object of muster's kinds; Flux's own stay
+    #[arg(long, conflicts_with = "keep_objects")]
+    pub crds: bool,
+    /// Objects of muster's kinds stay, though nobody acts on them any more
+    #[arg(long)]
+    pub keep_objects: bool,
+    /// Go on while clusters are enrolled or modules exist
+    #[arg(long)]
+    pub force: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub dry_run: DryRunFlag,
+}
+
+/// Removes an installation, or says why not.
+pub async fn run(target: &Target, flags: UninstallFlags) -> anyhow::Result<u8> {
+    let steps = Steps(&Told::Output);
+    let yes = flags.yes;
+    let options = flags.options();
+    let client = connect::client(target).await?;
+    tokio::select! {
+        done = uninstall(client, &options, steps, async || consent(yes).await) => match done {
+            Ok(()) => Ok(DONE),
+            Err(refusal) => Ok(refuse(steps, &refusal)),
+        },
+        // A signal that cannot be listened to ends the process by itself.
+        Ok(()) = tokio::signal::ctrl_c() => {
+            steps.say("Interrupted. The same command goes on from there.");
+            Ok(INTERRUPTED)
+        }
+    }
+}
+
+impl UninstallFlags {
+    fn options(self) -> Options {
+        Options {
+            management: self.management,
+            downstream: self.downstream,
+            crds: self.crds,
+            keep_objects: self.keep_objects,
+            force: self.force,
+            dry_run: self.dry_run.by,
+        }
+    }
+}

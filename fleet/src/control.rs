@@ -1,0 +1,218 @@
+//! What a person says to muster, as an annotation that git does not own: who says it, and when, is written with it.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use jiff::Timestamp;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::{
+    Client, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+    core::DynamicObject,
+};
+use muster_api::{control::Control, labels::manager};
+use muster_controllers::runtime::Api;
+use muster_controllers::runtime::Clock;
+use serde_json::{Value, json};
+
+use crate::Address;
+
+/// Whether what is said is done, or only tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DryRun {
+    /// It is done.
+    #[default]
+    None,
+    /// What would be written is told, and nobody is asked.
+    Client,
+    /// The API server is asked whether it would be done.
+    Server,
+}
+
+impl DryRun {
+    /// What is told after what was not done.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Client => " (dry run)",
+            Self::Server => " (server dry run)",
+        }
+    }
+}
+
+/// What is written beside a control that holds until it goes.
+#[derive(Clone, Debug, Default)]
+pub struct Term {
+    /// Why: it is shown in the module's status and events.
+    pub reason: Option<String>,
+    /// It ends by itself then, within a year.
+    pub until: Option<Timestamp>,
+    /// It ends by itself after this time; it comes before `until`.
+    pub time: Option<Duration>,
+}
+
+impl Term {
+    /// The control that says this, for `what`.
+    pub async fn control(&self, client: &Client, what: &str) -> anyhow::Result<Control> {
+        let now = now();
+        let after = self.time.map(|time| now.checked_add(time)).transpose();
+        let control = Control {
+            what: what.to_owned(),
+            by: Some(me(client).await),
+            reason: self.reason.clone(),
+            at: Some(now),
+            until: after.context("--for is too long")?.or(self.until),
+        };
+        if control.is_over(now) {
+            bail!("--until is over already: write a time to come, or --for 2h");
+        }
+        Ok(control.meant(now)?)
+    }
+}
+
+/// What a control writes.
+#[derive(Debug, PartialEq)]
+pub enum Wish {
+    /// It is so already.
+    Stands(Control),
+    /// This is to be written.
+    Write(Control),
+}
+
+/// What is to be written, given the annotation as it is. Saying the same again without new words changes nothing; what has ended, or
+/// nobody can read, or is not `the_same`, is replaced.
+pub fn wish(
+    before: Option<&str>,
+    wanted: Control,
+    now: Timestamp,
+    the_same: impl Fn(&Control) -> bool,
+) -> Wish {
+    // What cannot be read stops as well: the new control mends it.
+    let stands = before
+        .and_then(|text| Control::parse(text).ok())
+        .filter(|control| control.holds(now) && the_same(control))
+        .filter(|control| {
+            wanted.until.is_none() && (wanted.reason.is_none() || wanted.reason == control.reason)
+        });
+    stands.map_or(Wish::Write(wanted), Wish::Stands)
+}
+
+/// Writes an annotation, or with null removes it.
+pub async fn annotate(address: &Address, key: &str, value: &Value, dry_run: DryRun) -> anyhow::Result<()> {
+    write(
+        address,
+        json!({"metadata": {"annotations": {key: value}}}),
+        dry_run,
+    )
+    .await
+}
+
+/// The same where the new value follows from the one that was read: refused if somebody wrote the object in between.
+pub async fn replace(
+    address: &Address,
+    read: &DynamicObject,
+    key: &str,
+    value: &Value,
+    dry_run: DryRun,
+) -> anyhow::Result<()> {
+    let metadata = json!({"annotations": {key: value}, "resourceVersion": read.resource_version()});
+    write(address, json!({"metadata": metadata}), dry_run).await
+}
+
+/// Writes these fields of an object, and no others.
+pub async fn write(address: &Address, body: Value, dry_run: DryRun) -> anyhow::Result<()> {
+    if dry_run == DryRun::Client {
+        return Ok(());
+    }
+    let parameters = PatchParams {
+        field_manager: Some(manager::CLI.to_owned()),
+        dry_run: dry_run == DryRun::Server,
+        ..PatchParams::default()
+    };
+    let patched = address
+        .api
+        .patch(&address.name, &parameters, &Patch::Merge(body))
+        .await;
+    patched
+        .map(drop)
+        .with_context(|| format!("patching {}", address.name))
+}
+
+/// Who asks: as the API server knows them, or else as this machine does.
+pub async fn me(client: &Client) -> String {
+    let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
+    let review = reviews
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await;
+    // An API server older than 1.28, or one that does not say, is no reason to be silent.
+    let known = review.ok().and_then(|review| review.status?.user_info?.username);
+    known
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| std::env::var("USER").unwrap_or_else(|_| "somebody".to_owned()))
+}
+
+/// As much of a revision's hash as is written: it tells the revision from all others of its module.
+pub fn digits(revision: &str) -> &str {
+    revision.get(..16).unwrap_or(revision)
+}
+
+/// Now, in whole seconds: people read it.
+pub fn now() -> Timestamp {
+    let now = Clock::system().now();
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+/// What was done, as kubectl tells it.
+pub fn done(address: &Address, verb: &str, dry_run: DryRun) -> String {
+    format!("{}/{} {verb}{}", address.resource, address.name, dry_run.words())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: &str = "2026-01-02T03:04:05Z";
+
+    fn wanted(reason: Option<&str>, until: Option<&str>) -> Control {
+        Control {
+            what: "true".to_owned(),
+            by: Some("ann".to_owned()),
+            reason: reason.map(str::to_owned),
+            at: Some(NOW.parse().unwrap()),
+            until: until.map(|until| until.parse().unwrap()),
+        }
+    }
+
+    fn check(before: Option<&str>, wanted: Control, writes: bool) {
+        let wish = wish(before, wanted.clone(), NOW.parse().unwrap(), |control| {
+            control.what != "other"
+        });
+        assert_eq!(wish == Wish::Write(wanted), writes, "{before:?}: {wish:?}");
+    }
+
+    #[test]
+    fn a_control_is_written_once() {
+        check(None, wanted(None, None), true);
+        check(Some("true"), wanted(None, None), false);
+        check(Some("other"), wanted(None, None), true);
+        check(Some("{\"by\": \"bob\"}"), wanted(None, None), false);
+        check(
+            Some("{\"reason\": \"freeze\"}"),
+            wanted(Some("freeze"), None),
+            false,
+        );
+        check(Some("{\"reason\": \"freeze\"}"), wanted(Some("fire"), None), true);
+        check(Some("true"), wanted(None, Some("2026-01-02T05:04:05Z")), true);
+    }
+
+    #[test]
+    fn what_has_ended_or_cannot_be_read_is_replaced() {
+        check(
+            Some("{\"until\": \"2026-01-02T03:04:04Z\"}"),
+            wanted(None, None),
+            true,
+        );
+        check(Some("false"), wanted(None, None), true);
+        check(Some("{no json"), wanted(None, None), true);
+    }
+}

@@ -1,0 +1,75 @@
+//! What became of each revision of a module, as the API server has it.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use kube::{Client, api::ListParams};
+use muster_api::{
+    ModuleRevision,
+    labels::label,
+    module::{ModuleSpec, ModuleStatus},
+    node::NodeRevision,
+};
+use muster_controllers::runtime::Api;
+use muster_dashboard::{Fleet, History, Kind, Objects};
+use serde_json::Value;
+
+use crate::{Address, name::ModuleName, nodes};
+
+/// What was read of a module.
+pub struct Read {
+    /// Its spec.
+    pub spec: ModuleSpec,
+    /// Its revisions.
+    pub history: History,
+}
+
+/// Reads a module and its revisions.
+pub async fn read(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<Read> {
+    let mut object = Address::of(client, namespace, module).get().await?;
+    let mut field = |name: &str| object.data.get_mut(name).map(Value::take);
+    let spec: ModuleSpec = serde_json::from_value(field("spec").unwrap_or_default())
+        .with_context(|| format!("the spec of {module} cannot be read by this version of muster"))?;
+    let status: Option<ModuleStatus> = field("status")
+        .map(serde_json::from_value)
+        .transpose()
+        .with_context(|| format!("the status of {module} cannot be read by this version of muster"))?;
+    let revisions: Api<ModuleRevision> = Api::namespaced(client.clone(), namespace);
+    let labels = format!(
+        "{}={},{}={}",
+        label::MODULE,
+        module.name,
+        label::MODULE_KIND,
+        module.kind
+    );
+    let all = revisions.list(&ListParams::default().labels(&labels)).await;
+    let mut all = all.context("listing modulerevisions")?.items;
+    all.retain(|revision| {
+        let about = &revision.spec.module_ref;
+        Kind::from(about.kind) == module.kind && about.name == module.name
+    });
+    let history = History::of(&module.to_string(), &spec, status.as_ref(), &all);
+    Ok(Read { spec, history })
+}
+
+/// The revisions of something that rolls.
+pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow::Result<History> {
+    if module.kind == Kind::ClusterUpgrade {
+        bail!("no revisions are kept of {module}: a version is never taken back; next: muster why {module}");
+    }
+    if !module.is_of_nodes() {
+        return Ok(read(client, namespace, module).await?.history);
+    }
+    let mut objects = nodes::objects(client).await?;
+    nodes::module(&Fleet::of_nodes(&objects), &module.name)?;
+    let revisions: Api<NodeRevision> = Api::all(client.clone());
+    let all = revisions.list(&ListParams::default()).await;
+    let all = all.context("listing noderevisions")?.items;
+    objects.revisions = all.into_iter().map(Arc::new).collect();
+    let objects = Objects {
+        nodes: objects,
+        ..Objects::default()
+    };
+    let history = History::of_module(&objects, &module.reference());
+    history.with_context(|| format!("reading {module}"))
+}

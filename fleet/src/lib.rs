@@ -1,0 +1,59 @@
+//! A fleet, read from its management cluster, and what people say to it: for commands and other views.
+//!
+//! ```text
+//!   Target ─► connect ─► Client ─┬─► read, nodes, lists, history, events (once)  ─┐
+//!                                ├─► follow (as it changes) ─► Snapshot            ├─► values of muster-dashboard, to be shown
+//!                                ├─► there (a client of one of its clusters)      ─┘
+//!                                ├─► level, pause, once ─► control ─► an annotation that git does not own
+//!                                └─► apply (objects of ours, by server-side apply)
+//!   text as people write it ─► name, near                    values ─► text (counts, ages, tables)
+//! ```
+//!
+//! In come a [`connect::Target`] or a [`kube::Client`], and names; out come values. What is said on the way goes to a [`Tell`]: nothing is
+//! printed here, and flags and exit codes are the caller's.
+//!
+//! Errors are [`anyhow::Error`]s whose words say what, where, and what to do next; [`trouble::told`] adds the command that fits an answer of
+//! the API server. Where a caller tells errors apart they are enums: [`nodes::NodeError`], and
+//! [`CallError`](muster_controllers::runtime::CallError) of [`apply`].
+//!
+//! Invariant: only [`apply`], [`control`] and what builds on it write, and each write names what it was decided on, or only fields of ours.
+//! Invariant: of Secrets only names are read, but for the kubeconfig of a cluster that [`there`] connects to.
+
+mod address;
+pub mod apply;
+pub mod connect;
+pub mod control;
+pub mod definitions;
+pub mod events;
+mod extent;
+mod happened;
+mod held;
+pub mod history;
+pub mod level;
+pub mod lists;
+mod live;
+mod live_nodes;
+pub mod name;
+pub mod near;
+pub mod nodes;
+pub mod once;
+pub mod pause;
+mod read;
+mod tell;
+pub mod text;
+mod there;
+pub mod trouble;
+mod watched;
+
+pub use self::{
+    address::Address,
+    extent::Extent,
+    happened::happened,
+    live::follow,
+    read::{
+        all, clusters, extent, missing, missing_cluster, modules, namespaces, node_modules, objects, of,
+        read, served,
+    },
+    tell::Tell,
+    there::there,
+};

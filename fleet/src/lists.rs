@@ -1,0 +1,198 @@
+//! What stands in the management cluster, in lists. Nothing is written, and of Secrets only names are read.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Client, ResourceExt,
+    api::ListParams,
+    core::{ApiResource, DynamicObject, object::HasStatus},
+};
+use muster_api::{
+    BootstrapModule, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, RolloutWindow,
+    cluster::{Facts, NotReady, Version, cluster_of_secret},
+    conditions::READY,
+    module::ModuleStatus,
+};
+use muster_controllers::{
+    registry::{self, ClusterRow},
+    rolloutwindow::Windows,
+    runtime::Api,
+};
+use muster_windows::Window;
+use serde_json::Value;
+
+use crate::read as fleet;
+
+/// The lists.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    /// Their namespace.
+    pub namespace: String,
+    /// Modules.
+    pub modules: Vec<Module>,
+    /// BootstrapModules.
+    pub bootstrap_modules: Vec<BootstrapModule>,
+    /// ProxyAssemblages.
+    pub proxies: Vec<ProxyAssemblage>,
+    /// RemoteAssemblages.
+    pub remotes: Vec<RemoteAssemblage>,
+    /// ModuleRevisions.
+    pub revisions: Vec<ModuleRevision>,
+    /// Change windows; none if they may not be listed.
+    pub windows: Option<Windows>,
+    /// Clusters, of the version that is served.
+    pub clusters: Vec<DynamicObject>,
+    /// That version; none without Cluster API.
+    pub version: Option<Version>,
+    /// The clusters of which there is a Secret with a kubeconfig; none if Secrets may not be listed.
+    pub enrolled: Option<BTreeSet<String>>,
+}
+
+/// Reads them.
+pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Live> {
+    let version = fleet::served(client).await?;
+    let (modules, bootstrap_modules, proxies, remotes, revisions, windows, clusters, enrolled) = tokio::try_join!(
+        fleet::all::<Module>(client, namespace),
+        fleet::all::<BootstrapModule>(client, namespace),
+        fleet::all::<ProxyAssemblage>(client, namespace),
+        fleet::all::<RemoteAssemblage>(client, namespace),
+        fleet::all::<ModuleRevision>(client, namespace),
+        windows(client, namespace),
+        fleet::clusters(client, namespace, version),
+        enrolled(client, namespace),
+    )?;
+    Ok(Live {
+        namespace: namespace.to_owned(),
+        modules,
+        bootstrap_modules,
+        proxies,
+        remotes,
+        revisions,
+        windows,
+        clusters,
+        version,
+        enrolled,
+    })
+}
+
+/// The change windows, as they are stored. A management cluster of a version before them has none.
+async fn windows(client: &Client, namespace: &str) -> anyhow::Result<Option<Windows>> {
+    let kind = ApiResource::erase::<RolloutWindow>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
+    let list = match api.list(&ListParams::default()).await {
+        Ok(list) => list.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        Err(kube::Error::Api(status)) if status.is_forbidden() => return Ok(None),
+        Err(error) => return Err(error).context("listing RolloutWindows"),
+    };
+    let read = |window: DynamicObject| Ok(Window::read(&serde_json::to_value(window)?));
+    let all: serde_json::Result<Vec<Window>> = list.into_iter().map(read).collect();
+    Ok(Some(Windows::of(all.context("reading RolloutWindows")?)))
+}
+
+/// The clusters that have a Secret, by names only; none if that may not be known.
+async fn enrolled(client: &Client, namespace: &str) -> anyhow::Result<Option<BTreeSet<String>>> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    match secrets.list_metadata(&ListParams::default()).await {
+        Ok(list) => {
+            let names = list.items.iter().map(ResourceExt::name_any);
+            let clusters = names.filter_map(|name| cluster_of_secret(&name).map(str::to_owned));
+            Ok(Some(clusters.collect()))
+        }
+        Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(None),
+        Err(error) => Err(error).context("listing the names of Secrets"),
+    }
+}
+
+impl Live {
+    /// The clusters, each with its state, where these manifests of Clusters are applied.
+    pub fn rows(&self, applied: &BTreeMap<String, Value>, now: Timestamp) -> Vec<Arc<ClusterRow>> {
+        let version = self.version.unwrap_or(Version::V1Beta2);
+        let mut all: BTreeMap<String, Facts> = self
+            .clusters
+            .iter()
+            .map(|cluster| (cluster.name_any(), Facts::read(version, cluster)))
+            .collect();
+        for (name, manifest) in applied {
+            // What it lacks, an API server would refuse; a plan is not the place to say so.
+            let Ok(object) = serde_json::from_value::<DynamicObject>(manifest.clone()) else {
+                continue;
+            };
+            let written = Facts::read(version, &object);
+            let facts = all.entry(name.clone()).or_insert_with(|| Facts {
+                name: name.clone(),
+                ..Facts::default()
+            });
+            facts.labels.extend(written.labels);
+            facts.annotations.extend(written.annotations);
+            facts.paused = facts.paused || written.paused;
+        }
+        let said = self.said();
+        let rows = all.into_values().map(|facts| {
+            let enrolled = self.enrolled.as_ref().map(|all| all.contains(&facts.name));
+            let said = said.get(&facts.name).cloned();
+            Arc::new(ClusterRow {
+                state: registry::told(&self.namespace, &facts, enrolled, said),
+                api_version: facts.api_version,
+                name: facts.name,
+                uid: facts.uid,
+                labels: facts.labels,
+                annotations: facts.annotations,
+                since: now,
+                last_contact: None,
+                identity: None,
+                upgrading: facts.upgrading,
+                leads_elsewhere: false,
+            })
+        });
+        rows.collect()
+    }
+
+    /// Why muster said last that a cluster cannot be touched: by what modules say, and where none does, by its assemblages.
+    fn said(&self) -> BTreeMap<String, (NotReady, String)> {
+        let mut said = BTreeMap::new();
+        let proxies = self
+            .proxies
+            .iter()
+            .map(|proxy| (proxy.name_any(), proxy.status()));
+        let remotes = self
+            .remotes
+            .iter()
+            .map(|remote| (remote.name_any(), remote.status()));
+        for (cluster, status) in proxies.chain(remotes) {
+            let conditions = status.map_or(&[][..], |status| &status.conditions);
+            let ready = conditions.iter().find(|condition| condition.type_ == READY);
+            if let Some((reason, ready)) = ready.and_then(|ready| Some((not_ready(&ready.reason)?, ready))) {
+                said.insert(cluster, (reason, ready.message.clone()));
+            }
+        }
+        let modules = self.modules.iter().map(|module| &module.status);
+        let statuses = modules.chain(self.bootstrap_modules.iter().map(|module| &module.status));
+        for told in statuses
+            .flatten()
+            .flat_map(|status: &ModuleStatus| &status.attention)
+        {
+            if let Some(reason) = not_ready(&told.reason) {
+                said.insert(told.cluster.clone(), (reason, told.message.clone()));
+            }
+        }
+        said
+    }
+}
+
+fn not_ready(word: &str) -> Option<NotReady> {
+    let all = [
+        NotReady::NoKubeconfig,
+        NotReady::KubeconfigRejected,
+        NotReady::Unreachable,
+        NotReady::CredentialsRejected,
+        NotReady::KindMissing,
+    ];
+    all.into_iter().find(|reason| reason.as_str() == word)
+}

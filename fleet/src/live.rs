@@ -1,0 +1,441 @@
+//! The fleet as it changes: one way to watch it, for the command and for the dashboard.
+//!
+//! Each kind has a watch of its own. What they tell goes into one [`Snapshot`], which is made anew a moment after something changed, so that a
+//! burst of changes is one.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
+use k8s_openapi::api::events::v1::Event as ApiEvent;
+use kube::{
+    Client, Resource,
+    core::{ApiResource, DynamicObject, NamespaceResourceScope},
+    runtime::{watcher, watcher::Event},
+};
+use muster_api::{
+    BootstrapModule, ClusterUpgrade, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, UpdatePlan,
+    ZoneRollout, cluster::Version,
+};
+use muster_controllers::runtime::Api;
+use muster_controllers::runtime::{Clock, Guard, watch::watch_api};
+use muster_dashboard::{Objects, Snapshot, Trouble};
+use serde::de::DeserializeOwned;
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    extent::Extent,
+    happened::Log,
+    held::Held,
+    live_nodes::{self, LiveNodes},
+    read::served,
+    watched::{NOT_THERE, is_refused, told},
+};
+
+/// From a change to the snapshot that has it, and whatever changed meanwhile.
+const GATHER: Duration = Duration::from_millis(100);
+/// How often is asked which version of Cluster is served.
+const LOOK_FOR_CLUSTERS: Duration = Duration::from_mins(1);
+/// Where Kubernetes keeps the events of what has no namespace, such as NodeModules.
+const OF_NO_NAMESPACE: &str = "default";
+/// How often is asked whether ZoneRollouts, ClusterUpgrades or UpdatePlans are served.
+const SERVED_AGAIN: Duration = Duration::from_mins(1);
+/// How often is asked which version of Cluster is served, while none is served, or nobody answers.
+const LOOK_FOR_CLUSTERS_SOON: Duration = Duration::from_secs(5);
+
+/// Follows a fleet until nobody looks any more.
+pub fn follow(client: &Client, namespace: &str, extent: Extent) -> watch::Receiver<Arc<Snapshot>> {
+    let (tell, told) = watch::channel(Arc::new(Snapshot::new(
+        namespace.to_owned(),
+        Clock::system().now(),
+        Objects::default(),
+        false,
+        Vec::new(),
+    )));
+    let live = Live::new(client.clone(), namespace.to_owned(), extent);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = live.run(&tell) => {}
+            () = tell.closed() => {}
+        }
+    });
+    told
+}
+
+/// Something that a watch tells.
+enum Told {
+    Module(Event<Guard<Module>>),
+    BootstrapModule(Event<Guard<BootstrapModule>>),
+    Upgrade(Event<Guard<ClusterUpgrade>>),
+    Proxy(Event<Guard<ProxyAssemblage>>),
+    Remote(Event<Guard<RemoteAssemblage>>),
+    Revision(Event<Guard<ModuleRevision>>),
+    Zones(Event<Guard<ZoneRollout>>),
+    Updates(Event<Guard<UpdatePlan>>),
+    Cluster(Event<DynamicObject>),
+    Happened(Event<ApiEvent>),
+    Nodes(live_nodes::Change),
+    /// A watch failed, and is tried again.
+    Failed(Kind, String),
+    /// No Clusters are served.
+    NoClusters,
+    /// No ClusterUpgrades are served, or may be read.
+    NoUpgrades,
+}
+
+/// Which watch.
+#[derive(Clone, Copy)]
+enum Kind {
+    Modules,
+    BootstrapModules,
+    Upgrades,
+    Proxies,
+    Remotes,
+    Revisions,
+    Zones,
+    Updates,
+    Clusters,
+    Events,
+}
+
+struct Live {
+    client: Client,
+    namespace: String,
+    extent: Extent,
+    clock: Clock,
+    modules: Held<Module>,
+    bootstrap_modules: Held<BootstrapModule>,
+    upgrades: Held<ClusterUpgrade>,
+    are_upgrades_served: bool,
+    proxies: Held<ProxyAssemblage>,
+    remotes: Held<RemoteAssemblage>,
+    revisions: Held<ModuleRevision>,
+    zones: Held<ZoneRollout>,
+    updates: Held<UpdatePlan>,
+    clusters: Held<DynamicObject>,
+    are_clusters_served: bool,
+    nodes: LiveNodes,
+    log: Log,
+}
+
+impl Live {
+    fn new(client: Client, namespace: String, extent: Extent) -> Self {
+        Self {
+            client,
+            namespace,
+            extent,
+            clock: Clock::system(),
+            modules: Held::new("modules"),
+            bootstrap_modules: Held::new("bootstrapmodules"),
+            upgrades: Held::new("clusterupgrades"),
+            are_upgrades_served: true,
+            proxies: Held::new("proxyassemblages"),
+            remotes: Held::new("remoteassemblages"),
+            revisions: Held::new("modulerevisions"),
+            zones: Held::new("zonerollouts"),
+            updates: Held::new("updateplans"),
+            clusters: Held::new("clusters"),
+            are_clusters_served: true,
+            nodes: LiveNodes::default(),
+            log: Log::default(),
+        }
+    }
+
+    async fn run(mut self, tell: &watch::Sender<Arc<Snapshot>>) {
+        let mut told = self.watches();
+        let mut due: Option<Instant> = None;
+        loop {
+            let gathered = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                next = told.next() => {
+                    let Some(next) = next else { return };
+                    if self.hear(next) && due.is_none() {
+                        due = Some(Instant::now() + GATHER);
+                    }
+                }
+                () = gathered => {
+                    due = None;
+                    tell.send_replace(Arc::new(self.snapshot()));
+                }
+            }
+        }
+    }
+
+    fn watches(&self) -> BoxStream<'static, Told> {
+        let mut all = Vec::new();
+        if self.extent.has_modules() {
+            all.extend([
+                self.watch(Kind::Modules, Told::Module),
+                self.watch(Kind::BootstrapModules, Told::BootstrapModule),
+                self.watch(Kind::Proxies, Told::Proxy),
+                self.watch(Kind::Remotes, Told::Remote),
+                clusters(self.client.clone(), self.namespace.clone()).boxed(),
+                upgrades(self.client.clone(), &self.namespace),
+            ]);
+        }
+        if matches!(self.extent, Extent::Whole | Extent::WithNodes) {
+            all.push(self.watch(Kind::Revisions, Told::Revision));
+            all.push(updates(self.client.clone(), &self.namespace));
+        }
+        if self.extent != Extent::Fleet {
+            all.push(zones(self.client.clone(), self.namespace.clone()));
+            let namespace = if self.extent.has_modules() {
+                &self.namespace
+            } else {
+                OF_NO_NAMESPACE
+            };
+            let events: Api<ApiEvent> = Api::namespaced(self.client.clone(), namespace);
+            all.push(told(events, failed(Kind::Events), Told::Happened));
+        }
+        if self.extent.has_nodes() {
+            let nodes = live_nodes::watches(self.client.clone());
+            all.push(nodes.map(Told::Nodes).boxed());
+        }
+        stream::select_all(all).boxed()
+    }
+
+    fn watch<K>(&self, kind: Kind, tell: fn(Event<Guard<K>>) -> Told) -> BoxStream<'static, Told>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug
+            + Send
+            + 'static,
+    {
+        let api: Api<Guard<K>> = Api::namespaced(self.client.clone(), &self.namespace);
+        told(api, failed(kind), tell)
+    }
+
+    /// Takes in what was told; whether there is something new to show.
+    fn hear(&mut self, told: Told) -> bool {
+        let now = self.clock.now();
+        match told {
+            Told::Module(event) => self.modules.event(event, now),
+            Told::BootstrapModule(event) => self.bootstrap_modules.event(event, now),
+            Told::Upgrade(event) => {
+                self.are_upgrades_served = true;
+                self.upgrades.event(event, now)
+            }
+            Told::NoUpgrades => std::mem::replace(&mut self.are_upgrades_served, false),
+            Told::Proxy(event) => self.proxies.event(event, now),
+            Told::Remote(event) => self.remotes.event(event, now),
+            Told::Revision(event) => self.revisions.event(event, now),
+            Told::Zones(event) => self.zones.event(event, now),
+            Told::Updates(event) => self.updates.event(event, now),
+            Told::Cluster(event) => {
+                self.are_clusters_served = true;
+                self.clusters.event(guarded(event), now)
+            }
+            Told::NoClusters => {
+                let is_news = self.are_clusters_served;
+                self.are_clusters_served = false;
+                self.clusters = Held::new("clusters");
+                is_news
+            }
+            Told::Happened(event) => self.log.event(event),
+            Told::Nodes(change) => self.nodes.hear(change, now),
+            Told::Failed(kind, why) => match kind {
+                Kind::Modules => self.modules.failed(why, now),
+                Kind::BootstrapModules => self.bootstrap_modules.failed(why, now),
+                Kind::Upgrades => self.upgrades.failed(why, now),
+                Kind::Proxies => self.proxies.failed(why, now),
+                Kind::Remotes => self.remotes.failed(why, now),
+                Kind::Revisions => self.revisions.failed(why, now),
+                Kind::Zones => self.zones.failed(why, now),
+                Kind::Updates => self.updates.failed(why, now),
+                Kind::Clusters => self.clusters.failed(why, now),
+                Kind::Events => self.log.failed(why, now),
+            },
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let objects = Objects {
+            modules: self.modules.all(),
+            bootstrap_modules: self.bootstrap_modules.all(),
+            upgrades: self.upgrades.all(),
+            proxies: self.proxies.all(),
+            remotes: self.remotes.all(),
+            clusters: self.clusters.all(),
+            revisions: self.revisions.all(),
+            zones: self.zones.all(),
+            update_plans: self.updates.all(),
+            events: self.log.newest(),
+            nodes: self.nodes.objects(),
+        };
+        let are_modules_read = self.modules.is_read()
+            && self.bootstrap_modules.is_read()
+            && (self.upgrades.is_read() || !self.are_upgrades_served)
+            && self.proxies.is_read()
+            && self.remotes.is_read()
+            && (self.clusters.is_read() || !self.are_clusters_served);
+        let is_complete = if self.extent.has_modules() {
+            are_modules_read
+        } else {
+            self.nodes.is_read()
+        };
+        let troubles: Vec<Trouble> = self
+            .modules
+            .troubles()
+            .chain(self.bootstrap_modules.troubles())
+            .chain(self.upgrades.troubles())
+            .chain(self.proxies.troubles())
+            .chain(self.remotes.troubles())
+            .chain(self.clusters.troubles())
+            .chain(self.revisions.troubles())
+            .chain(self.zones.troubles())
+            .chain(self.updates.troubles())
+            .chain(self.nodes.troubles())
+            .chain(self.log.troubles())
+            .collect();
+        Snapshot::new(
+            self.namespace.clone(),
+            self.clock.now(),
+            objects,
+            is_complete,
+            troubles,
+        )
+    }
+}
+
+fn failed(kind: Kind) -> impl Fn(String) -> Told + Send + 'static {
+    move |why| Told::Failed(kind, why)
+}
+
+/// The ClusterUpgrades, from when they are served and may be read: only a controller that runs with --upgrades has them.
+fn upgrades(client: Client, namespace: &str) -> BoxStream<'static, Told> {
+    let api: Api<Guard<ClusterUpgrade>> = Api::namespaced(client, namespace);
+    let served = async move {
+        if !is_refused(&api, &NOT_THERE).await {
+            return told(api, failed(Kind::Upgrades), Told::Upgrade);
+        }
+        let later = async move {
+            while is_refused(&api, &NOT_THERE).await {
+                tokio::time::sleep(SERVED_AGAIN).await;
+            }
+            told(api, failed(Kind::Upgrades), Told::Upgrade)
+        };
+        stream::iter([Told::NoUpgrades])
+            .chain(stream::once(later).flatten())
+            .boxed()
+    };
+    stream::once(served).flatten().boxed()
+}
+
+/// The ZoneRollouts, from when they are served: few clusters of a fleet have them, and the management cluster seldom.
+fn zones(client: Client, namespace: String) -> BoxStream<'static, Told> {
+    let served = async move {
+        let api: Api<Guard<ZoneRollout>> = Api::namespaced(client.clone(), &namespace);
+        while is_refused(&api, &[404]).await {
+            tokio::time::sleep(SERVED_AGAIN).await;
+        }
+        told(api, failed(Kind::Zones), Told::Zones)
+    };
+    stream::once(served).flatten().boxed()
+}
+
+/// The UpdatePlans, from when they are served and may be read: only where `muster machines` is installed.
+fn updates(client: Client, namespace: &str) -> BoxStream<'static, Told> {
+    let api: Api<Guard<UpdatePlan>> = Api::namespaced(client, namespace);
+    let served = async move {
+        while is_refused(&api, &NOT_THERE).await {
+            tokio::time::sleep(SERVED_AGAIN).await;
+        }
+        told(api, failed(Kind::Updates), |event| Told::Updates(light(event)))
+    };
+    stream::once(served).flatten().boxed()
+}
+
+/// Without the objects that a plan was decided on: up to a MiB each, of which nothing is shown.
+fn light(event: Event<Guard<UpdatePlan>>) -> Event<Guard<UpdatePlan>> {
+    let without = |Guard(plan): Guard<UpdatePlan>| {
+        Guard(plan.map(|mut plan| {
+            plan.spec.current = String::new();
+            plan.spec.desired = String::new();
+            plan
+        }))
+    };
+    match event {
+        Event::Apply(plan) => Event::Apply(without(plan)),
+        Event::InitApply(plan) => Event::InitApply(without(plan)),
+        other => other,
+    }
+}
+
+/// The Clusters, of whichever version is served, also when that changes.
+fn clusters(client: Client, namespace: String) -> impl Stream<Item = Told> + Send {
+    let (tell, told) = mpsc::channel(64);
+    let gone = tell.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = look_for_clusters(&client, &namespace, tell) => {}
+            () = gone.closed() => {}
+        }
+    });
+    stream::unfold(told, |mut told| async move {
+        let next = told.recv().await?;
+        Some((next, told))
+    })
+}
+
+async fn look_for_clusters(client: &Client, namespace: &str, tell: mpsc::Sender<Told>) {
+    loop {
+        let nothing = match served(client).await {
+            Ok(Some(version)) => {
+                let resource = version.api_resource();
+                tokio::select! {
+                    () = watch_clusters(client, namespace, &resource, tell.clone()) => {}
+                    () = other_than(client, version) => {}
+                }
+                continue;
+            }
+            Ok(None) => Told::NoClusters,
+            Err(error) => Told::Failed(Kind::Clusters, format!("{error:#}")),
+        };
+        // Where nobody hears any more this ends.
+        let _ = tell.send(nothing).await;
+        tokio::time::sleep(LOOK_FOR_CLUSTERS_SOON).await;
+    }
+}
+
+async fn watch_clusters(client: &Client, namespace: &str, resource: &ApiResource, tell: mpsc::Sender<Told>) {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
+    let events = watch_api(api, watcher::Config::default(), resource.kind.clone());
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        if tell.send(Told::Cluster(event)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Returns when another version than this one is served.
+async fn other_than(client: &Client, version: Version) {
+    loop {
+        tokio::time::sleep(LOOK_FOR_CLUSTERS).await;
+        // Who cannot answer serves what it served.
+        if served(client).await.is_ok_and(|now| now != Some(version)) {
+            return;
+        }
+    }
+}
+
+/// A Cluster is read as it is: it always can be.
+fn guarded(event: Event<DynamicObject>) -> Event<Guard<DynamicObject>> {
+    let guard = |object| Guard(Ok(object));
+    match event {
+        Event::Init => Event::Init,
+        Event::InitApply(object) => Event::InitApply(guard(object)),
+        Event::InitDone => Event::InitDone,
+        Event::Apply(object) => Event::Apply(guard(object)),
+        Event::Delete(object) => Event::Delete(guard(object)),
+    }
+}

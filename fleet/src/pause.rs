@@ -1,0 +1,148 @@
+//! Pauses of a rollout: a person's will, as an annotation that git does not own.
+
+use kube::{Client, ResourceExt, core::DynamicObject};
+use muster_api::labels::annotation::PAUSED;
+use muster_dashboard::{ModuleView, Shape, fold_names};
+use serde_json::{Value, json};
+
+use crate::{
+    Address, Tell,
+    control::{self, DryRun, Term, Wish, wish},
+    name::ModuleName,
+    read,
+};
+
+/// Pauses a module: no further cluster begins.
+pub async fn pause(
+    client: &Client,
+    namespace: &str,
+    module: &ModuleName,
+    term: &Term,
+    dry_run: DryRun,
+    tell: &dyn Tell,
+) -> anyhow::Result<()> {
+    let address = Address::of(client, namespace, module);
+    let object = address.get().await?;
+    let wanted = term.control(client, "true").await?;
+    let before = object.annotations().get(PAUSED).map(String::as_str);
+    let verb = match wish(before, wanted, control::now(), |_| true) {
+        Wish::Stands(control) => format!("is paused already{}", control.told()),
+        Wish::Write(control) => {
+            control::annotate(&address, PAUSED, &json!(control.to_text()), dry_run).await?;
+            format!("paused{}", control.told())
+        }
+    };
+    tell.line(&control::done(&address, &verb, dry_run));
+    // It is paused, whatever is found out now.
+    match read::of(client, namespace, module).await {
+        Ok(fleet) => {
+            if let Some(view) = fleet.module(module.kind, &module.name) {
+                tell.line(&goes_on(view));
+            }
+        }
+        Err(error) => tell.warn(&format!(
+            "warning: which {}s wait for it is not known: {error:#}",
+            module.kind.unit()
+        )),
+    }
+    if set_in_spec(&object) {
+        tell.line(&format!(
+            "spec.rollout.paused is true besides ({}).",
+            owner(&object)
+        ));
+    }
+    tell.line(&format!("To resume: muster rollout resume {module}"));
+    Ok(())
+}
+
+/// Takes a pause away; false where the spec still pauses the module.
+pub async fn resume(
+    client: &Client,
+    namespace: &str,
+    module: &ModuleName,
+    dry_run: DryRun,
+    tell: &dyn Tell,
+) -> anyhow::Result<bool> {
+    let address = Address::of(client, namespace, module);
+    let object = address.get().await?;
+    let is_annotated = object.annotations().contains_key(PAUSED);
+    if is_annotated {
+        control::annotate(&address, PAUSED, &Value::Null, dry_run).await?;
+    }
+    let verb = match (is_annotated, set_in_spec(&object)) {
+        (true, true) => "is not paused by a person any more",
+        (true, false) => "resumed",
+        (false, true) => "is not paused by a person",
+        (false, false) => "is not paused",
+    };
+    tell.line(&control::done(&address, verb, dry_run));
+    if set_in_spec(&object) {
+        tell.line(&format!(
+            "It stays paused: spec.rollout.paused is true ({}), and that is changed where it is written: in git, as a rule.",
+            owner(&object)
+        ));
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+fn set_in_spec(object: &DynamicObject) -> bool {
+    object
+        .data
+        .pointer("/spec/rollout/paused")
+        .and_then(Value::as_bool)
+        == Some(true)
+}
+
+/// Who wrote `spec.rollout.paused`, in words.
+fn owner(object: &DynamicObject) -> String {
+    let owners = object.managed_fields().iter().filter(|entry| {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        fields.is_some_and(|fields| fields.pointer("/f:spec/f:rollout/f:paused").is_some())
+    });
+    let names: Vec<&str> = owners.filter_map(|entry| entry.manager.as_deref()).collect();
+    match &names[..] {
+        [] => "by an unknown manager".to_owned(),
+        names => format!("by {}", names.join(", ")),
+    }
+}
+
+/// What a pause means for the clusters as they stand.
+fn goes_on(view: &ModuleView) -> String {
+    let names = |shape: Shape| {
+        let cells = view.cells.iter().filter(|cell| cell.shape == shape);
+        fold_names(cells.map(|cell| cell.cluster.as_str()))
+    };
+    let (changing, waiting) = (names(Shape::Updating), names(Shape::Waiting));
+    let changing = match &changing[..] {
+        [] => "nothing is changing now".to_owned(),
+        [one] => format!("{one} is changing and may finish"),
+        several => format!("{} are changing and may finish", several.join(", ")),
+    };
+    let waiting = match &waiting[..] {
+        [] => String::new(),
+        [one] => format!(" {one} waits."),
+        several => format!(" {} wait.", several.join(", ")),
+    };
+    format!("No further {} begins; {changing}.{waiting}", view.kind.unit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_paused_by_the_spec_is_named() {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module",
+            "metadata": {"name": "web", "managedFields": [
+                {"manager": "muster-controller", "operation": "Update", "fieldsV1": {"f:status": {}}},
+                {"manager": "kustomize-controller", "operation": "Apply", "fieldsV1": {"f:spec": {"f:rollout": {"f:paused": {}}}}},
+            ]},
+            "spec": {"rollout": {"paused": true}},
+        }))
+        .unwrap();
+        assert!(set_in_spec(&object));
+        assert_eq!(owner(&object), "by kustomize-controller");
+    }
+}

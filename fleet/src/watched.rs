@@ -1,0 +1,48 @@
+//! Watches that tell that they fail, and kinds that may not be served.
+
+use futures::{StreamExt as _, stream, stream::BoxStream};
+use kube::{
+    Resource,
+    api::ListParams,
+    runtime::{watcher, watcher::Event},
+};
+use muster_controllers::runtime::{Api, call::explain, watch::watch_told};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+
+/// The codes of a list of a kind that is not served, or may not be read.
+pub const NOT_THERE: [u16; 2] = [403, 404];
+
+/// What a watch tells, and that it fails.
+pub fn told<K, T>(
+    api: Api<K>,
+    fail: impl Fn(String) -> T + Send + 'static,
+    tell: impl Fn(Event<K>) -> T + Send + 'static,
+) -> BoxStream<'static, T>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+    T: 'static,
+{
+    // Failures come by a way beside the events; one that nobody has heard yet says enough.
+    let (failed, failures) = mpsc::channel::<String>(1);
+    let events = watch_told(
+        api,
+        watcher::Config::default(),
+        K::kind(&()).into_owned(),
+        move |error| {
+            let _ = failed.try_send(explain(error)); // as above
+        },
+    );
+    let failures = stream::unfold(failures, |mut failures| async move {
+        let failure = failures.recv().await?;
+        Some((failure, failures))
+    });
+    let failures = failures.map(fail);
+    stream::select(events.map(tell), failures).boxed()
+}
+
+/// Whether a list is answered with one of these codes: 404 where the kind is not served. What else fails is told by the watch.
+pub async fn is_refused<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, codes: &[u16]) -> bool {
+    let one = ListParams::default().limit(1);
+    matches!(api.list_metadata(&one).await, Err(kube::Error::Api(status)) if codes.contains(&status.code))
+}

@@ -1,0 +1,105 @@
+//! A folder on disk, as the built-in sync would read a commit of it.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use muster_sync::{
+    build::{self, BuildOptions, Manifest, Plans},
+    plan::{self, Plan, Planned, PlannedError, Planning},
+    source::{self, FolderError, Limits, SourceError},
+};
+
+/// What is wrong with a folder.
+#[derive(Debug)]
+pub struct Wrong {
+    /// One message for each error, in the order of the paths; never empty.
+    pub messages: Vec<String>,
+    /// Whether the folder was named wrongly, and not its content.
+    pub is_usage: bool,
+}
+
+/// The objects of a folder, in the order of path and place, with these variables.
+pub fn manifests(folder: &Path, substitute: BTreeMap<String, String>) -> Result<Vec<Manifest>, Wrong> {
+    let options = BuildOptions {
+        substitute,
+        plans: Plans::LeftOut,
+    };
+    match source::read_folder(folder, &Limits::default()) {
+        Ok(files) => build::build(&files, &options).map_err(|errors| Wrong {
+            messages: errors.iter().map(ToString::to_string).collect(),
+            is_usage: false,
+        }),
+        Err(refused) => {
+            let is_usage = refused.errors.iter().any(is_usage);
+            let refusals = refused.errors.iter().map(ToString::to_string);
+            // What else is wrong can be told of the rest.
+            let others = build::build(&refused.readable, &options).err();
+            let others = others.iter().flatten().map(ToString::to_string);
+            Err(Wrong {
+                messages: refusals.chain(others).collect(),
+                is_usage,
+            })
+        }
+    }
+}
+
+/// A plan of a folder: of the one file of plans that it has.
+pub fn plan(path: &Path, substitute: BTreeMap<String, String>, name: &str) -> Result<Plan, Wrong> {
+    let folder = path.display();
+    let usage = |message| Wrong {
+        messages: vec![message],
+        is_usage: true,
+    };
+    let files = source::read_folder(path, &Limits::default()).map_err(|refused| Wrong {
+        messages: refused.errors.iter().map(ToString::to_string).collect(),
+        is_usage: refused.errors.iter().any(is_usage),
+    })?;
+    let plans: Vec<&str> = files
+        .iter()
+        .filter(|file| plan::is_plan_file(file))
+        .map(|file| file.path.as_str())
+        .collect();
+    let [file] = plans[..] else {
+        return Err(usage(match plans.len() {
+            0 => format!("{folder} has no file of kind Plan"),
+            _ => format!(
+                "{folder} has {} files of kind Plan ({}): name the folder of one",
+                plans.len(),
+                plans.join(", ")
+            ),
+        }));
+    };
+    let root = path.display().to_string();
+    let root = root.trim_end_matches('/');
+    let planning = Planning {
+        folder: root,
+        file: file.strip_prefix(root).unwrap_or(file).trim_start_matches('/'),
+        timeout: Duration::MAX,
+        deadline: None,
+    };
+    let options = BuildOptions {
+        substitute,
+        ..BuildOptions::default()
+    };
+    let planned = Planned::read(&files, &planning, &options).map_err(|error| Wrong {
+        messages: match error {
+            PlannedError::Build(errors) => errors.iter().map(ToString::to_string).collect(),
+            PlannedError::Plans(errors) => errors.iter().map(ToString::to_string).collect(),
+            error @ PlannedError::NoFile { .. } => vec![error.to_string()],
+        },
+        is_usage: false,
+    })?;
+    planned.plan(name).ok_or_else(|| {
+        let known: Vec<&str> = planned.plans().names().collect();
+        usage(format!(
+            "{file} has no plan {name:?}: it has {}",
+            known.join(", ")
+        ))
+    })
+}
+
+fn is_usage(error: &FolderError) -> bool {
+    match error {
+        FolderError::Absent { .. } | FolderError::Source(SourceError::InvalidPath { .. }) => true,
+        FolderError::Unreadable { .. } | FolderError::Source(_) => false,
+    }
+}

@@ -1,0 +1,257 @@
+//! The Kustomizations that apply a folder of modules: what they prune, and which variables they substitute.
+//!
+//! They are found by the labels that Flux and the built-in sync put on the live modules. Invariant: a module is planned as removed only
+//! where its Kustomization prunes and is known to apply the folder; otherwise the plan says that the module is live and not in the folder.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::{Component, Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use kube::{Client, ResourceExt, api::ListParams};
+use muster_api::{
+    flux::Kustomization,
+    labels::{annotation, label},
+    module::ModuleObject,
+};
+use muster_controllers::runtime::Api;
+use muster_fleet::lists::Live;
+
+use super::{
+    read::{self, Folder},
+    words,
+};
+
+/// The value that switches pruning off for an object, in a label or an annotation.
+const DISABLED: &str = "disabled";
+
+/// Namespace and name of a Kustomization.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Id {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kustomization {}/{}", self.namespace, self.name)
+    }
+}
+
+impl Id {
+    /// The Kustomization of this cluster that applied a module.
+    pub fn of<K: ModuleObject>(module: &K) -> Option<Self> {
+        let labels = module.labels();
+        // Its Kustomization is in another cluster.
+        if labels.contains_key(label::APPLIED_FROM) {
+            return None;
+        }
+        Some(Self {
+            namespace: labels.get(label::KUSTOMIZE_NAMESPACE)?.clone(),
+            name: labels.get(label::KUSTOMIZE_NAME)?.clone(),
+        })
+    }
+}
+
+/// The Kustomizations that the live modules name, each as it is or with the reason why it is not known.
+#[derive(Clone, Debug, Default)]
+pub struct Appliers(pub BTreeMap<Id, Result<Kustomization, String>>);
+
+/// Where a folder is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// At this path of a repository.
+    Repository(PathBuf),
+    /// At this path of the disk, in no work tree.
+    Disk(PathBuf),
+}
+
+/// Which folder is planned, as far as that is known.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The Kustomizations of live modules that are in the folder.
+    pub appliers: BTreeSet<Id>,
+    /// Where it is.
+    pub path: Location,
+    /// The modules that it has for another namespace.
+    pub elsewhere: BTreeSet<String>,
+}
+
+/// What becomes of a module that is live and not in the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Its Kustomization prunes it.
+    Pruned(Id),
+    /// It stays, or that is not known: the reason, to stand behind "is live but not in this folder".
+    Left(String),
+    /// It is being deleted already.
+    Deleted,
+}
+
+impl Appliers {
+    /// Reads the Kustomizations that the live modules name.
+    pub async fn read(client: &Client, live: &Live) -> anyhow::Result<Self> {
+        let modules = live.modules.iter().filter_map(Id::of);
+        let all: BTreeSet<Id> = modules
+            .chain(live.bootstrap_modules.iter().filter_map(Id::of))
+            .collect();
+        let mut read = BTreeMap::new();
+        for id in all {
+            let api: Api<Kustomization> = Api::namespaced(client.clone(), &id.namespace);
+            let found = match api.get_opt(&id.name).await {
+                Ok(Some(found)) if found.spec.kube_config.is_some() => {
+                    Err("applies to another cluster".to_owned())
+                }
+                Ok(Some(found)) => Ok(found),
+                Ok(None) => Err("does not exist".to_owned()),
+                Err(kube::Error::Api(status)) if status.is_forbidden() => {
+                    Err("may not be read with these rights".to_owned())
+                }
+                Err(kube::Error::SerdeError(_)) => Err("cannot be read by this version of muster".to_owned()),
+                Err(error) => return Err(error).with_context(|| format!("reading {id}")),
+            };
+            read.insert(id, found);
+        }
+        // The others of this namespace matter only before the first module of a folder is live: without the right to list them the
+        // variables have to be given.
+        let own: Api<Kustomization> = Api::namespaced(client.clone(), &live.namespace);
+        let own = own.list(&ListParams::default()).await;
+        for kustomization in own.map(|list| list.items).unwrap_or_default() {
+            let id = Id {
+                namespace: live.namespace.clone(),
+                name: kustomization.name_any(),
+            };
+            if kustomization.spec.kube_config.is_none() {
+                read.entry(id).or_insert(Ok(kustomization));
+            }
+        }
+        Ok(Self(read))
+    }
+
+    /// The only Kustomization that applies the folder at this place; none where there are several, or the place is not known.
+    pub fn at(&self, location: &Location) -> Option<&Kustomization> {
+        let Location::Repository(folder) = location else {
+            return None;
+        };
+        let applies = |kustomization: &&Kustomization| {
+            let path = kustomization.spec.path.as_deref().unwrap_or(".");
+            normal(Path::new(path)) == normal(folder)
+        };
+        let known = self.0.values().filter_map(|read| read.as_ref().ok());
+        let mut all = known.filter(applies);
+        match (all.next(), all.next()) {
+            (Some(only), None) => Some(only),
+            _ => None,
+        }
+    }
+
+    /// What becomes of a live module that the folder does not have.
+    pub fn missing<K: ModuleObject>(&self, module: &K, planned: &Planned) -> Missing {
+        let left = Missing::Left;
+        if module.meta().deletion_timestamp.is_some() {
+            return Missing::Deleted;
+        }
+        let disables = |values: &BTreeMap<String, String>| {
+            values
+                .get(annotation::KUSTOMIZE_PRUNE)
+                .is_some_and(|value| value == DISABLED)
+        };
+        if disables(module.labels()) || disables(module.annotations()) {
+            let key = annotation::KUSTOMIZE_PRUNE;
+            return left(format!(", and {key} is {DISABLED} on it"));
+        }
+        let Some(id) = Id::of(module) else {
+            return left(String::new());
+        };
+        let kustomization = match self.0.get(&id) {
+            Some(Ok(kustomization)) => kustomization,
+            Some(Err(why)) => return left(format!(", and {id} {why}")),
+            None => return left(String::new()),
+        };
+        if planned
+            .elsewhere
+            .contains(&read::address(K::KIND, &module.name_any()))
+        {
+            return left(" for this namespace".to_owned());
+        }
+        if !kustomization.spec.prune {
+            return left(format!(", and {id} does not prune"));
+        }
+        let path = kustomization.spec.path.as_deref().unwrap_or(".");
+        if !planned.appliers.contains(&id) || !planned.covers(path) {
+            return left(format!(", and {id} applies the folder {path}"));
+        }
+        Missing::Pruned(id)
+    }
+}
+
+impl Planned {
+    /// The folder at a path, with these live modules in it.
+    pub fn new(live: &Live, folder: &Folder, path: Location) -> Self {
+        let modules = live.modules.iter();
+        let modules = modules.filter(|module| folder.modules.contains_key(&module.name_any()));
+        let bootstrap = live.bootstrap_modules.iter();
+        let bootstrap = bootstrap.filter(|module| folder.bootstrap_modules.contains_key(&module.name_any()));
+        let appliers = modules.filter_map(Id::of).chain(bootstrap.filter_map(Id::of));
+        Self {
+            appliers: appliers.collect(),
+            path,
+            elsewhere: folder.modules_elsewhere.clone(),
+        }
+    }
+
+    /// Whether everything that a Kustomization applies from this path of its repository is in the folder.
+    fn covers(&self, path: &str) -> bool {
+        let path = normal(Path::new(path));
+        match &self.path {
+            Location::Repository(folder) => path.starts_with(normal(folder)),
+            // A copy of the folder has its name, too.
+            Location::Disk(folder) => !path.as_os_str().is_empty() && folder.ends_with(&path),
+        }
+    }
+}
+
+/// A path from the root of a repository on: `./modules/` is `modules`.
+fn normal(path: &Path) -> PathBuf {
+    let parts = path.components();
+    parts
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .collect()
+}
+
+/// What a plan says of the live modules that are not in its folder and are not planned as removed: a line for each reason.
+pub fn left(missing: &BTreeMap<String, Missing>) -> Vec<String> {
+    let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut deleted = Vec::new();
+    for (module, missing) in missing {
+        match missing {
+            Missing::Left(why) => alike.entry(why.clone()).or_default().push(module.clone()),
+            Missing::Deleted => deleted.push(module.clone()),
+            Missing::Pruned(_) => {}
+        }
+    }
+    let one = |modules: &[String]| modules.len() == 1;
+    let mut lines: Vec<String> = alike
+        .into_iter()
+        .map(|(why, modules)| {
+            let (is, its) = if one(&modules) {
+                ("is", "its")
+            } else {
+                ("are", "their")
+            };
+            format!(
+                "{} {is} live but not in this folder{why}: --prune plans {its} removal",
+                words::who(&modules)
+            )
+        })
+        .collect();
+    if !deleted.is_empty() {
+        let is = if one(&deleted) { "is" } else { "are" };
+        lines.push(format!("{} {is} being deleted", words::who(&deleted)));
+    }
+    lines
+}

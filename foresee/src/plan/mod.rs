@@ -1,0 +1,141 @@
+//! What a commit would do to the fleet, before it is merged. Nothing is written.
+//!
+//! ```text
+//!   folder, or both sides of a range ─► read ──► change: modules on both sides ─┐
+//!   management cluster ─────────────► live ────────────────────────────────────┼─► module::Prospect (controllers)
+//!   tag ─► versions: commit ───────────────────────────────────────────────────┘        │
+//!                      plan (the shipped decision) in the simulator ◄── order ◄─────────┘
+//!                                                                         └─► assemble ─► Plan ─► text, markdown, JSON
+//! ```
+//!
+//! Invariant: the order is what the shipped decision function does with what is seen now; nothing here decides.
+//! Invariant: nothing is written, and no Secret is read but its name.
+
+mod applier;
+mod assemble;
+mod change;
+mod fields;
+mod foresee;
+mod markdown;
+mod model;
+pub(crate) mod objects;
+mod order;
+pub(crate) mod read;
+mod shared;
+#[cfg(test)]
+mod tests;
+mod text;
+mod variables;
+mod versions;
+mod words;
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use kube::Client;
+use muster_controllers::runtime::Clock;
+use muster_fleet::lists;
+use muster_sync::source::Files;
+
+use self::{applier::Appliers, foresee::Foresight, read::Folder, variables::Known, versions::Versions};
+pub use self::{
+    markdown::draw as markdown,
+    model::{Change, Fate, Field, Gives, ModulePlan, Move, ObjectChange, Plan, Skipped, Step, Target, Took},
+    read::ReadError,
+    text::draw as text,
+    versions::Clone,
+};
+
+/// Which commit is looked at, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The folder with the manifests of Modules and BootstrapModules; Clusters and ConfigMaps in it count, too.
+    pub folder: PathBuf,
+    /// Two commits of the repository of the folder that are compared, as `A..B` or `A...B`, instead of the folder with the cluster.
+    pub git: Option<String>,
+    /// All modules that are live and not in the folder are removed. Without it: those that the Kustomization of the folder prunes.
+    pub prune: bool,
+    /// Variables of the manifests. Others are taken from the Kustomization that applies the folder; without any, nothing is substituted.
+    pub substitute: BTreeMap<String, String>,
+    /// Clones of repositories that modules name.
+    pub clones: Vec<Clone>,
+    /// Repositories are asked by http and file, too.
+    pub allow_insecure_sources: bool,
+    /// Kinds that bindings may read besides ConfigMap and Cluster, as `apiVersion/kind`.
+    pub binding_kinds: Vec<String>,
+}
+
+/// The files of both sides; the first is none where the cluster itself is what the folder is compared with.
+#[derive(Debug)]
+pub struct Sides(Option<Files>, Files);
+
+impl Sides {
+    /// Reads them.
+    pub fn read(options: &Options) -> Result<Self, ReadError> {
+        Ok(match &options.git {
+            Some(range) => {
+                let (from, to) = read::in_range(&options.folder, range)?;
+                Self(Some(from), to)
+            }
+            None => Self(None, read::on_disk(&options.folder)?),
+        })
+    }
+}
+
+/// What would become of the fleet of a namespace.
+pub async fn plan(client: Client, namespace: &str, files: &Sides, options: &Options) -> anyhow::Result<Plan> {
+    let live = lists::read(&client, namespace).await?;
+    let appliers = Appliers::read(&client, &live).await?;
+    let given = &options.substitute;
+    let path = read::location(&options.folder);
+    let known = Known::of(files.0.iter().chain([&files.1]), &live, &appliers, &path);
+    let (base, wanted, note) = folders(files, &known, given, namespace)?;
+    if is_empty(&wanted) && base.as_ref().is_none_or(is_empty) {
+        let place = options.folder.display().to_string();
+        let skipped = wanted
+            .skipped()
+            .map_or_else(String::new, |skipped| format!(" ({skipped})"));
+        return Err(ReadError::NoModules { place, skipped }.into());
+    }
+    let foresight = Foresight {
+        appliers,
+        path,
+        live,
+        client,
+        base,
+        wanted,
+        prune: options.prune,
+        kinds: foresee::kinds(&options.binding_kinds)?,
+        now: Clock::system().now(),
+    };
+    let mut versions = Versions::new(&options.clones, &options.folder, options.allow_insecure_sources);
+    let mut plan = foresight.plan(&mut versions).await?;
+    plan.notes.extend(note);
+    Ok(plan)
+}
+
+/// Both sides with their variables, and what is to be said of those.
+fn folders(
+    Sides(base, wanted): &Sides,
+    known: &Known,
+    given: &BTreeMap<String, String>,
+    namespace: &str,
+) -> Result<(Option<Folder>, Folder, Option<String>), ReadError> {
+    let read = |variables: &BTreeMap<String, String>| {
+        let folder = |files| read::folder(files, variables, namespace);
+        Ok((base.as_ref().map(folder).transpose()?, folder(wanted)?))
+    };
+    let all = known.with(given);
+    match read(&all) {
+        Ok((base, wanted)) => Ok((base, wanted, known.note(given))),
+        // A folder that holds more than the Kustomization applies may have variables of others.
+        Err(error @ ReadError::Build { .. }) if all != *given => match read(given) {
+            Ok((base, wanted)) => Ok((base, wanted, Some(Known::unused(&error)))),
+            Err(_) => Err(error),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+fn is_empty(folder: &Folder) -> bool {
+    folder.modules.is_empty() && folder.bootstrap_modules.is_empty() && folder.node_modules.is_empty()
+}

@@ -1,0 +1,496 @@
+//! The modules of a folder, or of a commit: the same manifests that whatever applies them would read.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use git2::{Commit, ErrorCode, ObjectType, Repository, TreeWalkMode, TreeWalkResult};
+use kube::ResourceExt;
+use muster_api::{
+    BootstrapModule, Module, cluster,
+    kind::GROUP,
+    module::{ModuleKind, ModuleObject},
+    node::{self as nodes, NodeModule},
+    validate::{self, InsecureSources},
+};
+use muster_controllers::bindings::ObjectId;
+use muster_inspect::lint::{Code, Lens, Problem, Refused};
+use muster_sync::{
+    build::{self, BuildErrors, BuildOptions, Manifest, Origin, Plans},
+    source::{self, File, Files, FolderErrors, Limits},
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use thiserror::Error;
+
+use super::applier::Location;
+
+/// What a manifest's file may be called, as the sync has it.
+const EXTENSIONS: [&str; 2] = ["yaml", "yml"];
+
+/// What is wrong with what is to be planned, where, and what to do.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The folder cannot be read.
+    #[error(transparent)]
+    Folder(#[from] FolderErrors),
+    /// A file cannot be read.
+    #[error(
+        "{errors}; next: mend it, or name the folder that has the modules with -f (variables: --substitute NAME=VALUE)"
+    )]
+    Build {
+        /// What is wrong.
+        errors: BuildErrors,
+    },
+    /// There is no module in it.
+    #[error(
+        "{place} has no Module and no BootstrapModule{skipped}; next: name the folder that has them with -f"
+    )]
+    NoModules {
+        /// The folder, or the folder of a commit.
+        place: String,
+        /// What is of another namespace.
+        skipped: String,
+    },
+    /// A module is not what it has to be.
+    #[error("{origin}: {module}: {what}")]
+    Invalid {
+        /// Where it is written.
+        origin: Origin,
+        /// The module.
+        module: String,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// A module is written twice.
+    #[error("{second}: {module} is written already at {first}; remove one of them")]
+    Twice {
+        /// The module.
+        module: String,
+        /// Where first.
+        first: Origin,
+        /// Where again.
+        second: Origin,
+    },
+    /// The range is not of the form A..B.
+    #[error("--git {said}: write A..B or A...B, two commits, branches or tags, such as origin/main...HEAD")]
+    Range {
+        /// What was said.
+        said: String,
+    },
+    /// There is no such commit.
+    #[error("--git: {said} is no commit of the repository of {}; next: git fetch, or name another", folder.display())]
+    NoCommit {
+        /// What was said.
+        said: String,
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// There is no repository.
+    #[error("{} is in no work tree of git; next: name a folder of it with -f", folder.display())]
+    NoRepository {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A file is too large to be read.
+    #[error("{path} has {bytes} bytes, more than {most}; next: name the folder that has the modules with -f")]
+    TooLarge {
+        /// The file.
+        path: String,
+        /// Its size.
+        bytes: usize,
+        /// What is allowed.
+        most: u64,
+    },
+    /// git failed.
+    #[error("git: {0}")]
+    Git(#[from] git2::Error),
+}
+
+/// A module as it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written<K> {
+    /// The object.
+    pub object: K,
+    /// Where it is.
+    pub origin: Origin,
+}
+
+/// What a folder has, as far as a plan is concerned.
+#[derive(Clone, Debug, Default)]
+pub struct Folder {
+    /// Modules, by name.
+    pub modules: BTreeMap<String, Written<Module>>,
+    /// NodeModules, by name: which nodes they change is known where these are.
+    pub node_modules: BTreeMap<String, Written<NodeModule>>,
+    /// BootstrapModules, by name.
+    pub bootstrap_modules: BTreeMap<String, Written<BootstrapModule>>,
+    /// Clusters, by name.
+    pub clusters: BTreeMap<String, Value>,
+    /// What bindings may read besides.
+    pub objects: BTreeMap<ObjectId, Value>,
+    /// How many manifests are of another namespace, and not looked at.
+    pub elsewhere: BTreeMap<String, usize>,
+    /// The modules among them.
+    pub modules_elsewhere: BTreeSet<String>,
+}
+
+impl Folder {
+    /// What is to be said of NodeModules: they are checked here, and roll where they are brought to.
+    pub fn of_nodes(&self) -> Option<String> {
+        let names: Vec<String> = self
+            .node_modules
+            .keys()
+            .map(|name| format!("nodemodule/{name}"))
+            .collect();
+        let first = names.first()?;
+        let all = names.join(", ");
+        Some(format!(
+            "nothing is wrong with {all}; which nodes change is known in the clusters that have them: muster diff {first} --context CONTEXT"
+        ))
+    }
+
+    /// What is to be said of manifests of other namespaces, if there are some.
+    pub fn skipped(&self) -> Option<String> {
+        let count: usize = self.elsewhere.values().sum();
+        let namespaces: Vec<&str> = self.elsewhere.keys().map(String::as_str).collect();
+        let (all, are) = match (count, &namespaces[..]) {
+            (0, _) => return None,
+            (1, [only]) => (format!("1 manifest of namespace {only}"), "was"),
+            (_, [only]) => (format!("{count} manifests of namespace {only}"), "were"),
+            (_, several) => (
+                format!("{count} manifests of namespaces {}", several.join(", ")),
+                "were",
+            ),
+        };
+        Some(format!("{all} {are} skipped: name another namespace with -n"))
+    }
+}
+
+/// The files of a folder on disk.
+pub fn on_disk(folder: &Path) -> Result<Files, ReadError> {
+    Ok(source::read_folder(folder, &Limits::default())?)
+}
+
+/// The files of both sides of a range, in the repository that the folder is of; only those below the folder. `A..B` compares the two,
+/// `A...B` what B has changed since it left A.
+pub fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), ReadError> {
+    let (from, to) = range.split_once("..").ok_or_else(|| ReadError::Range {
+        said: range.to_owned(),
+    })?;
+    let (to, since) = match to.strip_prefix('.') {
+        Some(to) => (to, true),
+        None => (to, false),
+    };
+    let is_named = |name: &str| !name.is_empty() && !name.contains("..");
+    if !is_named(from) || !is_named(to) {
+        return Err(ReadError::Range {
+            said: range.to_owned(),
+        });
+    }
+    let repository = Repository::discover(folder).map_err(|_none| ReadError::NoRepository {
+        folder: folder.to_owned(),
+    })?;
+    let (from, to) = (named(&repository, folder, from)?, named(&repository, folder, to)?);
+    let from = if since {
+        repository.find_commit(repository.merge_base(from.id(), to.id())?)?
+    } else {
+        from
+    };
+    let below = below(&repository, folder);
+    Ok((
+        files(&repository, &from.tree()?, &below)?,
+        files(&repository, &to.tree()?, &below)?,
+    ))
+}
+
+fn named<'a>(repository: &'a Repository, folder: &Path, said: &str) -> Result<Commit<'a>, ReadError> {
+    let found = repository
+        .revparse_single(said)
+        .and_then(|object| object.peel_to_commit());
+    found.map_err(|error| match error.code() {
+        ErrorCode::NotFound | ErrorCode::Ambiguous | ErrorCode::InvalidSpec | ErrorCode::Peel => {
+            ReadError::NoCommit {
+                said: said.to_owned(),
+                folder: folder.to_owned(),
+            }
+        }
+        _ => ReadError::Git(error),
+    })
+}
+
+/// Where a folder is: in a work tree of git, or just on disk.
+pub fn location(folder: &Path) -> Location {
+    match Repository::discover(folder) {
+        Ok(repository) if repository.workdir().is_some() => Location::Repository(below(&repository, folder)),
+        // The path as it is written is better than none.
+        _ => Location::Disk(folder.canonicalize().unwrap_or_else(|_| folder.to_owned())),
+    }
+}
+
+/// The path of a folder from the root of its repository on; empty for the root itself.
+fn below(repository: &Repository, folder: &Path) -> PathBuf {
+    let root = repository.workdir().and_then(|root| root.canonicalize().ok());
+    let folder = folder.canonicalize().ok();
+    let below = root.zip(folder).and_then(|(root, folder)| {
+        let below = folder.strip_prefix(root).ok()?;
+        Some(below.to_owned())
+    });
+    // A bare repository has no folders on disk: all of it is looked at.
+    below.unwrap_or_default()
+}
+
+/// The manifests of a tree below a path.
+pub fn files(repository: &Repository, tree: &git2::Tree<'_>, below: &Path) -> Result<Files, ReadError> {
+    let (tree, prefix) = if below.as_os_str().is_empty() {
+        (tree.clone(), String::new())
+    } else {
+        match tree.get_path(below).and_then(|entry| entry.to_object(repository)) {
+            Ok(object) => (object.peel_to_tree()?, format!("{}/", below.display())),
+            // It was made by a later commit, or taken away by an earlier one.
+            Err(error) if error.code() == ErrorCode::NotFound => return Ok(Files::default()),
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let most = Limits::default().file_bytes;
+    let mut files = Vec::new();
+    let mut wrong = None;
+    tree.walk(TreeWalkMode::PreOrder, |folder, entry| {
+        // A name that is no UTF-8 ends in none of the endings that are looked for.
+        let name = entry.name().unwrap_or_default();
+        let is_manifest = EXTENSIONS
+            .iter()
+            .any(|end| Path::new(name).extension().is_some_and(|found| found == *end));
+        if entry.kind() != Some(ObjectType::Blob) || !is_manifest {
+            return TreeWalkResult::Ok;
+        }
+        let path = format!("{prefix}{folder}{name}");
+        match repository.find_blob(entry.id()) {
+            Ok(blob) if u64::try_from(blob.size()).is_ok_and(|size| size <= most) => {
+                files.push(File {
+                    path,
+                    bytes: blob.content().to_vec().into(),
+                });
+                return TreeWalkResult::Ok;
+            }
+            Ok(blob) => {
+                wrong = Some(ReadError::TooLarge {
+                    path,
+                    bytes: blob.size(),
+                    most,
+                });
+            }
+            Err(error) => wrong = Some(error.into()),
+        }
+        TreeWalkResult::Abort
+    })
+    .or_else(|error| if wrong.is_some() { Ok(()) } else { Err(error) })?;
+    wrong.map_or_else(|| Ok(Files::new(files)), Err)
+}
+
+/// The modules, Clusters and objects of bindings among the files. What says that it is of another namespace is none of ours.
+pub fn folder(
+    files: &Files,
+    variables: &BTreeMap<String, String>,
+    namespace: &str,
+) -> Result<Folder, ReadError> {
+    let options = BuildOptions {
+        substitute: variables.clone(),
+        plans: Plans::LeftOut,
+    };
+    let manifests = build::build(files, &options).map_err(|errors| ReadError::Build { errors })?;
+    let definitions = Lens::new();
+    let mut folder = Folder::default();
+    for manifest in manifests {
+        if let Some(other) = manifest.namespace().filter(|named| *named != namespace) {
+            *folder.elsewhere.entry(other.to_owned()).or_default() += 1;
+            if let Some(kind) = module_kind(&manifest) {
+                let module = address(kind, manifest.name());
+                folder.modules_elsewhere.insert(module);
+            }
+            continue;
+        }
+        let gvk = manifest.gvk();
+        match (gvk.group.as_str(), gvk.kind.as_str()) {
+            (GROUP, "NodeModule") => put_nodes(&mut folder.node_modules, &manifest, &definitions)?,
+            (GROUP, "Module") => put(&mut folder.modules, &manifest, namespace, &definitions)?,
+            (GROUP, "BootstrapModule") => {
+                put(&mut folder.bootstrap_modules, &manifest, namespace, &definitions)?;
+            }
+            (cluster::GROUP, "Cluster") => {
+                folder
+                    .clusters
+                    .insert(manifest.name().to_owned(), manifest.object);
+            }
+            _ => {
+                let id = ObjectId {
+                    namespace: None,
+                    api_version: gvk.api_version(),
+                    kind: gvk.kind.clone(),
+                    name: manifest.name().to_owned(),
+                };
+                folder.objects.insert(id, manifest.object);
+            }
+        }
+    }
+    Ok(folder)
+}
+
+/// The kind of module that a manifest is; none: it is none.
+fn module_kind(manifest: &Manifest) -> Option<ModuleKind> {
+    let gvk = manifest.gvk();
+    let kinds = [ModuleKind::Module, ModuleKind::BootstrapModule];
+    let is = |kind: &ModuleKind| gvk.group == GROUP && gvk.kind == kind.as_str();
+    kinds.into_iter().find(is)
+}
+
+fn put<K: ModuleObject>(
+    all: &mut BTreeMap<String, Written<K>>,
+    manifest: &Manifest,
+    namespace: &str,
+    definitions: &Lens,
+) -> Result<(), ReadError> {
+    let written = module::<K>(manifest, namespace, definitions)?;
+    let name = written.object.name_any();
+    if let Some(first) = all.get(&name) {
+        return Err(ReadError::Twice {
+            module: address(K::KIND, &name),
+            first: first.origin.clone(),
+            second: written.origin,
+        });
+    }
+    all.insert(name, written);
+    Ok(())
+}
+
+/// A NodeModule of a manifest: what is wrong with it, by itself and beside the others.
+fn put_nodes(
+    all: &mut BTreeMap<String, Written<NodeModule>>,
+    manifest: &Manifest,
+    definitions: &Lens,
+) -> Result<(), ReadError> {
+    let name = manifest.name().to_owned();
+    let module = format!("nodemodule/{name}");
+    let (object, missing) = accepted::<NodeModule>(manifest, &module, definitions)?;
+    let origin = manifest.origin.clone();
+    let invalid = |what: String| ReadError::Invalid {
+        origin: origin.clone(),
+        module: module.clone(),
+        what,
+    };
+    let problems = nodes::validate::node_module(&name, &object.spec);
+    if !problems.is_empty() {
+        let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        return Err(invalid(if missing.is_empty() {
+            words.join("; ")
+        } else {
+            not_given(&missing)
+        }));
+    }
+    for (other, written) in &*all {
+        if let Some((path, theirs)) = nodes::overlap::overlap(&object.spec, &written.object.spec) {
+            return Err(invalid(format!(
+                "{path} meets {theirs} of nodemodule/{other} ({}) on nodes that both may select; next: {}",
+                written.origin,
+                Code::PathConflict.remedy()
+            )));
+        }
+    }
+    all.insert(name, Written { object, origin });
+    Ok(())
+}
+
+/// A module of a manifest, checked as far as that needs no cluster.
+fn module<K: ModuleObject>(
+    manifest: &Manifest,
+    namespace: &str,
+    definitions: &Lens,
+) -> Result<Written<K>, ReadError> {
+    let module = address(K::KIND, manifest.name());
+    let (mut object, missing) = accepted::<K>(manifest, &module, definitions)?;
+    // Whether addresses without TLS are allowed is known to the controller only.
+    let problems = validate::module(&object.name_any(), object.spec(), InsecureSources::Allowed);
+    if !problems.is_empty() {
+        return Err(ReadError::Invalid {
+            origin: manifest.origin.clone(),
+            module,
+            what: if missing.is_empty() {
+                validate::message(&problems)
+            } else {
+                not_given(&missing)
+            },
+        });
+    }
+    object.meta_mut().namespace = Some(namespace.to_owned());
+    Ok(Written {
+        object,
+        origin: manifest.origin.clone(),
+    })
+}
+
+/// A manifest as an API server would take it, and the variables that nothing was put in for.
+fn accepted<K: DeserializeOwned>(
+    manifest: &Manifest,
+    module: &str,
+    definitions: &Lens,
+) -> Result<(K, BTreeSet<String>), ReadError> {
+    let invalid = |what: String| ReadError::Invalid {
+        origin: manifest.origin.clone(),
+        module: module.to_owned(),
+        what,
+    };
+    let missing = variables(&manifest.object.get("spec").unwrap_or(&Value::Null).to_string());
+    let gvk = manifest.gvk();
+    let refused = definitions.refused(&gvk.api_version(), &gvk.kind, &mut manifest.object.clone());
+    let Some(Refused { unknown, causes }) = refused else {
+        return Err(invalid(format!("{} is no version of it", gvk.api_version())));
+    };
+    let words = |problems: &[Problem]| {
+        let words = problems.iter().map(ToString::to_string);
+        words.collect::<Vec<_>>().join("; ")
+    };
+    if !unknown.is_empty() {
+        let words = words(&unknown);
+        return Err(invalid(format!("{words}; next: {}", Code::UnknownField.remedy())));
+    }
+    if !causes.is_empty() && !missing.is_empty() {
+        return Err(invalid(not_given(&missing)));
+    }
+    let parsed = serde_json::from_value::<K>(manifest.object.clone());
+    let object = parsed.map_err(|error| {
+        if causes.iter().any(|cause| cause.is_advice) {
+            return invalid(words(&causes));
+        }
+        // What cannot be read has better words, and the definition knows where it stands.
+        let field = causes.first().map(|cause| format!("{}: ", cause.field));
+        invalid(field.unwrap_or_default() + &error.to_string())
+    })?;
+    if !causes.is_empty() {
+        return Err(invalid(words(&causes)));
+    }
+    Ok((object, missing))
+}
+
+/// The variables that nothing was put in for.
+fn variables(text: &str) -> BTreeSet<String> {
+    let starts = text.split("${").skip(1);
+    let names = starts.map(|rest| rest.split(|c: char| c != '_' && !c.is_ascii_alphanumeric()));
+    names
+        .filter_map(|mut parts| parts.next())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+fn not_given(variables: &BTreeSet<String>) -> String {
+    let each = |write: fn(&String) -> String| variables.iter().map(write).collect::<Vec<_>>();
+    let names = each(|name| format!("${{{name}}}")).join(", ");
+    let flags = each(|name| format!("--substitute {name}=VALUE")).join(" ");
+    format!("{names}: no Kustomization that applies this folder gives a value; next: give it with {flags}")
+}
+
+/// As commands have it: `module/podinfo`.
+pub fn address(kind: ModuleKind, name: &str) -> String {
+    format!("{}/{name}", kind.as_str().to_lowercase())
+}

@@ -1,0 +1,197 @@
+//! Which commit a version stands for: as the controller pinned it, or by a clone on disk, or by asking the repository.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use git2::{ErrorClass, ErrorCode, Repository};
+use muster_api::{
+    module::ModuleObject,
+    sync::{FluxSource, GitSource as Wanted, GitVersion, Source},
+    validate::git,
+};
+use muster_controllers::{module, runtime::call::explain};
+use muster_fleet::connect;
+use muster_sync::source::{Clock, GitOptions, GitSource, Limits, Remote, Source as _, SourceError, Want};
+
+/// A clone of a repository that modules name: `URL=DIR`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clone {
+    /// The URL, as modules have it.
+    pub url: String,
+    /// Where it is.
+    pub folder: PathBuf,
+}
+
+impl FromStr for Clone {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // A URL may have a =, a folder as a rule has none.
+        match text.rsplit_once('=') {
+            Some((url, folder)) if !url.is_empty() && !folder.is_empty() => Ok(Self {
+                url: url.to_owned(),
+                folder: folder.into(),
+            }),
+            _ => Err("write URL=DIR, such as https://github.com/acme/fleet.git=../fleet".to_owned()),
+        }
+    }
+}
+
+/// Why a commit is not known, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown(String);
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A tag that only Flux has resolved is known once the controller has pinned it.
+fn read_by_flux(source: &FluxSource) -> Unknown {
+    Unknown(format!(
+        "{} is read by Flux in the management cluster, and not for a plan; next: write its commit or digest instead of the tag, or plan again when the controller has pinned it",
+        source.url()
+    ))
+}
+
+/// Finds commits.
+pub struct Versions {
+    clones: BTreeMap<String, PathBuf>,
+    insecure: bool,
+    /// What repositories answered.
+    answers: BTreeMap<(String, String), Result<String, Unknown>>,
+}
+
+impl Versions {
+    /// With these clones, and the repository of the folder itself under the URLs of its remotes.
+    pub fn new(clones: &[Clone], folder: &Path, insecure: bool) -> Self {
+        let mut all = remotes(folder);
+        all.extend(clones.iter().cloned().map(|clone| (clone.url, clone.folder)));
+        Self {
+            clones: all,
+            insecure,
+            answers: BTreeMap::new(),
+        }
+    }
+
+    /// The clones at hand, by URL.
+    pub const fn clones(&self) -> &BTreeMap<String, PathBuf> {
+        &self.clones
+    }
+
+    /// The commit of a module's version. Its status tells it, if that is about the same version of the same repository.
+    pub async fn commit<K: ModuleObject>(&mut self, module: &K) -> Result<String, Unknown> {
+        if let Some(known) = self.known(module) {
+            return known;
+        }
+        let git = match &module.spec().sync.source {
+            Source::Git(git) => git,
+            Source::Flux(flux) => return Err(read_by_flux(flux)),
+        };
+        let tag = git.version.tag.clone().unwrap_or_default();
+        let asked = (git.url.clone(), tag.clone());
+        if let Some(answer) = self.answers.get(&asked) {
+            return answer.clone();
+        }
+        let answer = self.ask(git, tag).await;
+        self.answers.insert(asked, answer.clone());
+        answer
+    }
+
+    /// The same as far as nobody has to be asked; none: that is not far enough.
+    pub fn known<K: ModuleObject>(&self, module: &K) -> Option<Result<String, Unknown>> {
+        let source = &module.spec().sync.source;
+        if let Some(commit) = module::resolved(module) {
+            return Some(Ok(commit));
+        }
+        match &source.version() {
+            GitVersion {
+                tag: None,
+                commit: Some(commit),
+            } => Some(Ok(commit.clone())),
+            GitVersion { tag: Some(tag), .. } => {
+                let folder = self.clones.get(source.url())?;
+                Some(tagged(folder, tag))
+            }
+            GitVersion { .. } => None,
+        }
+    }
+
+    async fn ask(&self, git: &Wanted, tag: String) -> Result<String, Unknown> {
+        let clone = format!("name a clone of it with --source {}=DIR", git.url);
+        if git.secret_ref.is_some() {
+            return Err(Unknown(format!(
+                "its repository needs a Secret, which is not read for a plan; next: {clone}"
+            )));
+        }
+        let failed =
+            |error: &(dyn std::error::Error + 'static)| Unknown(format!("{}; next: {clone}", explain(error)));
+        let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
+        let options = GitOptions {
+            data_dir: folder.path().to_owned(),
+            allow_insecure: self.insecure,
+            limits: Limits::default(),
+        };
+        let proxies = connect::proxies().map_err(|error| failed(&error))?;
+        let source = GitSource::new(options, Clock::system()).map_err(|error| failed(&error))?;
+        let source = source.with_proxies(proxies);
+        let found = source
+            .resolve(&Remote::new(git.url.clone()), &Want::Tag(tag.clone()))
+            .await;
+        found
+            .map(|found| found.commit.to_string())
+            .map_err(|error| match error {
+                SourceError::UnknownTag { url, .. } => Unknown(format!(
+                    "no tag {tag} yet in {url}: git tag {tag}, and push it; or {clone}"
+                )),
+                error => failed(&error),
+            })
+    }
+}
+
+/// The commit of a tag, in a clone.
+fn tagged(folder: &Path, tag: &str) -> Result<String, Unknown> {
+    let found = Repository::discover(folder).and_then(|repository| {
+        let object = repository.revparse_single(&format!("refs/tags/{tag}"))?;
+        Ok(object.peel_to_commit()?.id().to_string())
+    });
+    found.map_err(|error| {
+        let folder = folder.display();
+        Unknown(
+            if error.code() == ErrorCode::NotFound && error.class() == ErrorClass::Reference {
+                format!("no tag {tag} yet in {folder}: git tag {tag}, or fetch it (git fetch --tags)")
+            } else {
+                format!("{folder}: {}; next: git fetch --tags there", error.message())
+            },
+        )
+    })
+}
+
+/// The repository that a folder is of, by the URLs of its remotes.
+fn remotes(folder: &Path) -> BTreeMap<String, PathBuf> {
+    let Ok(repository) = Repository::discover(folder) else {
+        return BTreeMap::new();
+    };
+    let root = repository.workdir().and_then(|root| root.canonicalize().ok());
+    let itself = root
+        .clone()
+        .map(|root| (format!("file://{}", root.display()), root));
+    let root = root.unwrap_or_else(|| folder.to_owned());
+    // A remote that cannot be read is none that could be named.
+    let names = repository.remotes().map(|names| {
+        let names = names.iter().flatten().flatten().map(str::to_owned);
+        names.collect::<Vec<String>>()
+    });
+    let urls = names.unwrap_or_default().into_iter().filter_map(|name| {
+        let remote = repository.find_remote(&name).ok()?; // as above
+        Some(remote.url().ok()?.to_owned())
+    });
+    // git's short form of ssh stands in many clones, and in no module.
+    let urls = urls.flat_map(|url| [git::long_form(&url), Some(url)]).flatten();
+    urls.map(|url| (url, root.clone())).chain(itself).collect()
+}

@@ -1,0 +1,136 @@
+//! A record on disk, line by line, and what can be wrong with it.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, BufRead as _, BufReader},
+    path::{Path, PathBuf},
+};
+
+use muster_rollout::{
+    UnitId,
+    record::{Case, LineError, Origin, Reader},
+};
+use thiserror::Error;
+
+/// Clusters that a message names.
+const NAMED: usize = 10;
+
+/// A record that cannot be replayed.
+#[derive(Debug, Error)]
+pub enum LogError {
+    /// The file cannot be read.
+    #[error("{}: {error}: name a file that can be read", path.display())]
+    Unreadable {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A line is none of a record.
+    #[error("{}:{line}: {error}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// Why.
+        error: LineError,
+    },
+    /// There is nothing in it.
+    #[error(
+        "{}: no decision is on record in it: name a file that muster controller --record-decisions wrote",
+        path.display()
+    )]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A flag names a cluster that no decision is about.
+    #[error("--cluster {name}: no decision of the record is about it; there are {known}")]
+    NoCluster {
+        /// What it names.
+        name: String,
+        /// Some that there are.
+        known: String,
+    },
+}
+
+/// A file being read.
+pub struct Log {
+    path: PathBuf,
+    file: BufReader<File>,
+    reader: Reader,
+    line: usize,
+    torn: bool,
+}
+
+impl Log {
+    pub fn open(path: &Path) -> Result<Self, LogError> {
+        let file = File::open(path).map_err(|error| unreadable(path, error))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: BufReader::new(file),
+            reader: Reader::default(),
+            line: 0,
+            torn: false,
+        })
+    }
+
+    /// The next line and its number; None at the end, or where the last line was not written to its end.
+    pub fn next(&mut self) -> Result<Option<(usize, &Case)>, LogError> {
+        let mut text = Vec::new();
+        let read = self.file.read_until(b'\n', &mut text);
+        if read.map_err(|error| unreadable(&self.path, error))? == 0 {
+            return Ok(None);
+        }
+        self.line += 1;
+        match self.reader.read(&text) {
+            Ok(case) => Ok(Some((self.line, case))),
+            Err(LineError::Unreadable { .. }) if !text.ends_with(b"\n") => {
+                self.torn = true;
+                Ok(None)
+            }
+            Err(error) => Err(LogError::Line {
+                path: self.path.clone(),
+                line: self.line,
+                error,
+            }),
+        }
+    }
+
+    /// Whose decisions the last line is of, and who decided.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.reader.origin()
+    }
+
+    /// The line that was left out.
+    pub fn torn(&self) -> Option<usize> {
+        self.torn.then_some(self.line)
+    }
+}
+
+impl LogError {
+    /// The record has no decision about a cluster: those that it has are named.
+    pub fn no_cluster(name: &UnitId, known: &BTreeSet<UnitId>) -> Self {
+        let mut names: Vec<&str> = known.iter().map(UnitId::as_str).take(NAMED).collect();
+        if known.len() > NAMED {
+            names.push("…");
+        }
+        Self::NoCluster {
+            name: name.to_string(),
+            known: if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            },
+        }
+    }
+}
+
+fn unreadable(path: &Path, error: io::Error) -> LogError {
+    LogError::Unreadable {
+        path: path.to_owned(),
+        error,
+    }
+}

@@ -1,0 +1,125 @@
+//! A support bundle: one file with what is needed to find out what is wrong, and without secrets.
+//!
+//! ```text
+//!   gather (reads, bounded) ─► redact (pure) ─► tar.gz, readable by its owner alone
+//! ```
+//!
+//! Invariant: of Secrets only names and keys are in it; kubeconfigs are not in it; everything else went through `redact`.
+
+mod gather;
+pub mod redact;
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use flate2::{Compression, write::GzEncoder};
+use jiff::Timestamp;
+use kube::Client;
+use muster_controllers::runtime::{Clock, call_within};
+use muster_fleet::apply::DEADLINE;
+
+use self::gather::{File, Gathered};
+use crate::check;
+
+/// What was written.
+#[derive(Debug)]
+pub struct Bundle {
+    /// Where.
+    pub path: PathBuf,
+    /// How many files are in it.
+    pub files: usize,
+    /// What could not be read, a line each.
+    pub failed: Vec<String>,
+}
+
+/// Writes a bundle of a namespace and of muster's own into a new file: this one, or one in the working folder that has the time in its name.
+pub async fn write(client: &Client, namespace: &str, path: Option<PathBuf>) -> anyhow::Result<Bundle> {
+    let asking = client.apiserver_version();
+    let server = call_within(DEADLINE, "asking the API server for its version", asking).await;
+    let server = server
+        .context("the management cluster gave no good answer (--kubeconfig and --context name another)")?;
+    let now = Clock::system().now();
+    let stem = format!("muster-support-{}", now.strftime("%Y%m%d-%H%M%S"));
+    let path = path.unwrap_or_else(|| PathBuf::from(format!("{stem}.tar.gz")));
+    let file = create(&path)?;
+    let read = Gathered::read(client, namespace).await;
+    let mut gathered = read.inspect_err(|_| remove(&path))?;
+    gathered.add(
+        "version.txt",
+        &format!(
+            "muster {}\nAPI server {}\n{now}\n",
+            env!("CARGO_PKG_VERSION"),
+            server.git_version
+        ),
+    );
+    match Box::pin(check::whole(client, namespace)).await {
+        Ok(report) => gathered.add("check.json", &serde_json::to_string_pretty(&report)?),
+        Err(error) => gathered
+            .failed
+            .push(gathered.redactor.text(&format!("check: {error:#}"))),
+    }
+    let failed = gathered.failed.join("\n");
+    if !failed.is_empty() {
+        gathered.add("not-read.txt", &format!("{failed}\n"));
+    }
+    gathered.add("README.txt", README);
+    let written = pack(file, &stem, &gathered.files, now);
+    if written.is_err() {
+        remove(&path);
+    }
+    written.with_context(|| format!("writing {}", path.display()))?;
+    Ok(Bundle {
+        path,
+        files: gathered.files.len(),
+        failed: gathered.failed,
+    })
+}
+
+/// A new file that its owner alone may read.
+fn create(path: &Path) -> anyhow::Result<fs::File> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    file.with_context(|| format!("{} cannot be made (another name: -o FILE.tar.gz)", path.display()))
+}
+
+/// Half a file is worse than none; that it cannot be removed changes nothing of what is reported.
+fn remove(path: &Path) {
+    let _ = fs::remove_file(path);
+}
+
+fn pack(file: impl Write, stem: &str, files: &[File], now: Timestamp) -> std::io::Result<()> {
+    let mut archive = tar::Builder::new(GzEncoder::new(file, Compression::default()));
+    for File { path, text } in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o600);
+        // Before 1970 is no time that a clock says.
+        header.set_mtime(u64::try_from(now.as_second()).unwrap_or_default());
+        archive.append_data(&mut header, format!("{stem}/{path}"), text.as_bytes())?;
+    }
+    archive.into_inner()?.finish()?.flush()
+}
+
+const README: &str = "\
+What muster support-bundle read of a management cluster.
+
+version.txt     of the command and of the API server, and when
+check.json      muster check -o json
+objects/        modules, revisions, assemblages, clusters, sources, syncs, leases and events of the namespace and of muster-system,
+                Deployments, pods and roles of muster-system
+secrets/        Secrets by name, type and keys; no value
+logs/           the last lines of muster's pods
+not-read.txt    what could not be read, and why
+
+Masked as ***: values of Secrets wherever they appear, values of environment variables and substitutions, users in addresses, tokens, private
+keys. Left out: managed fields, copies of objects in annotations. Read it before you give it away: what a person wrote as plain text into an
+object is there as it was written.
+";

@@ -1,0 +1,416 @@
+//! What is rolled out: what waits for a person, and what a person may have forgotten.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{
+    ResourceExt,
+    core::{DynamicObject, ObjectMeta},
+};
+use muster_api::{
+    conditions::{HALTED, PAUSED, READY, STALLED, TAG_MOVED, find, is_true},
+    control::Control,
+    labels::annotation,
+    module::{Attention, ModuleObject},
+    reasons::{ObjectReason, Reason},
+};
+use muster_fleet::lists::Live;
+use muster_fleet::text::{Age, counted};
+
+use super::super::{
+    code::Code,
+    finding::{Finding, Level, each},
+    world::World,
+};
+
+/// What was meant for a while and stands for longer than this may be forgotten.
+const LONG: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// How many keys of labels are named, and how many values of each.
+const LABELS: usize = 5;
+
+/// A module of either kind, as far as it is judged.
+struct Seen {
+    /// `module/podinfo`.
+    name: String,
+    meta: ObjectMeta,
+    conditions: Vec<Condition>,
+    /// What it says of the clusters that need attention.
+    attention: Vec<Attention>,
+    observed: Option<i64>,
+    suspended: bool,
+}
+
+impl Seen {
+    fn of<M: ModuleObject>(module: &M) -> Self {
+        let name = module.meta().name.clone().unwrap_or_default(); // an object that was read has one
+        let status = module.status().cloned().unwrap_or_default();
+        Self {
+            name: format!("{}/{name}", M::KIND.as_str().to_lowercase()),
+            meta: module.meta().clone(),
+            conditions: status.conditions,
+            attention: status.attention,
+            observed: status.observed_generation,
+            suspended: module.spec().suspend,
+        }
+    }
+
+    fn ready(&self) -> Option<&Condition> {
+        find(&self.conditions, READY)
+    }
+
+    fn says(&self, words: &[&str]) -> Option<&Condition> {
+        self.ready()
+            .filter(|ready| words.contains(&ready.reason.as_str()))
+    }
+
+    /// What it says of this reason: of itself, or of a cluster while others still move.
+    fn awaits(&self, word: Reason) -> Option<&str> {
+        let clusters = || self.attention.iter().find(|one| one.reason == word.as_str());
+        self.says(&[word.as_str()])
+            .map(|ready| ready.message.as_str())
+            .or_else(|| clusters().map(|one| one.message.as_str()))
+    }
+
+    /// Its rollout was ended, or what it wants is known to be bad.
+    fn is_halted(&self) -> bool {
+        let bad = [
+            Reason::KnownBad.as_str(),
+            Reason::Halted.as_str(),
+            Reason::Aborted.as_str(),
+        ];
+        is_true(&self.conditions, HALTED) || self.says(&bad).is_some()
+    }
+
+    fn why(&self) -> String {
+        format!("muster why {}", self.name)
+    }
+}
+
+pub fn judge(world: &World) -> Vec<Finding> {
+    // Why they cannot be read is said once, where clusters are judged.
+    let Ok(live) = &world.live else {
+        return Vec::new();
+    };
+    let mut all: Vec<Seen> = live.modules.iter().map(Seen::of).collect();
+    all.extend(live.bootstrap_modules.iter().map(Seen::of));
+    if all.is_empty() {
+        return vec![Finding::ok(
+            Code::Selects,
+            format!("there is no module in namespace {}", world.namespace),
+        )];
+    }
+    let count = all.len();
+    let mut findings = by_word(
+        &all,
+        Code::Selects,
+        Level::Warning,
+        &[ObjectReason::NoClusters.as_str()],
+        || counted(count, "module selects clusters", "modules select clusters"),
+    );
+    for finding in findings.iter_mut().filter(|finding| finding.level != Level::Ok) {
+        let message = finding.reason.take().unwrap_or_default();
+        finding.reason = Some(format!("{message}; clusters have {}", labels(&live.clusters)));
+    }
+    findings.extend(by_word(
+        &all,
+        Code::Source,
+        Level::Problem,
+        &[
+            Reason::SourceNotReady.as_str(),
+            Reason::VerificationFailed.as_str(),
+        ],
+        || "no module waits for its source".to_owned(),
+    ));
+    findings.extend(paused(&all, world.now));
+    findings.extend(held(live, &all, world.now));
+    findings.extend(by_condition(
+        &all,
+        Code::Bad,
+        Level::Problem,
+        Seen::is_halted,
+        || "no module wants what is known to be bad".to_owned(),
+    ));
+    findings.extend(stalled(&all));
+    findings.extend(each(
+        Code::Withdrawal,
+        || "no withdrawal waits for its acknowledgement".to_owned(),
+        awaited(&all, Code::Withdrawal, Reason::WithdrawalHeld),
+    ));
+    findings.extend(observed(&all));
+    findings.extend(moved(&all));
+    findings
+}
+
+/// Which labels clusters have, as `env=dev|prod, region=eu`.
+fn labels(clusters: &[DynamicObject]) -> String {
+    let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (key, value) in clusters.iter().flat_map(ResourceExt::labels) {
+        seen.entry(key).or_default().insert(value);
+    }
+    let told = seen.iter().take(LABELS).map(|(key, values)| {
+        let shown: Vec<&str> = values.iter().copied().take(LABELS).collect();
+        let more = if values.len() > LABELS { "|…" } else { "" };
+        format!("{key}={}{more}", shown.join("|"))
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() {
+        "no labels".to_owned()
+    } else {
+        told.join(", ")
+    }
+}
+
+/// The modules whose condition Ready says one of these words.
+fn by_word(
+    all: &[Seen],
+    code: Code,
+    level: Level,
+    words: &[&str],
+    well: impl FnOnce() -> String,
+) -> Vec<Finding> {
+    by_condition(all, code, level, |module| module.says(words).is_some(), well)
+}
+
+/// The modules of which this holds, in the words of their condition Ready.
+fn by_condition(
+    all: &[Seen],
+    code: Code,
+    level: Level,
+    holds: impl Fn(&Seen) -> bool,
+    well: impl FnOnce() -> String,
+) -> Vec<Finding> {
+    let found = all.iter().filter(|module| holds(module));
+    let found = found.filter_map(|module| Some((module, module.ready()?)));
+    let found = found.map(|(module, ready)| {
+        Finding::new(code, level, &ready.reason)
+            .about(&module.name)
+            .reason(&ready.message)
+            .remedy(module.why())
+    });
+    each(code, well, found.collect())
+}
+
+fn paused(all: &[Seen], now: Timestamp) -> Vec<Finding> {
+    let found = all.iter().filter_map(|module| {
+        let paused = find(&module.conditions, PAUSED).filter(|paused| paused.status == "True");
+        let (word, since, go_on) = match paused {
+            Some(paused) => (
+                "paused",
+                paused.last_transition_time.0,
+                format!("muster rollout resume {}", module.name),
+            ),
+            None if module.suspended => (
+                "suspended",
+                module.ready()?.last_transition_time.0,
+                "spec.suspend: false, where it is written".to_owned(),
+            ),
+            None => return None,
+        };
+        let long = now.duration_since(since) > LONG;
+        long.then(|| {
+            Finding::warning(Code::Paused, format!("{word} for {}", Age(since, now)))
+                .about(&module.name)
+                .reason("no further cluster begins meanwhile")
+                .remedy(go_on)
+        })
+    });
+    each(
+        Code::Paused,
+        || "no module has been paused for more than a week".to_owned(),
+        found.collect(),
+    )
+}
+
+/// Holds and pins of a person, on modules and on Clusters.
+fn held(live: &Live, all: &[Seen], now: Timestamp) -> Vec<Finding> {
+    let clusters = live
+        .clusters
+        .iter()
+        .map(|cluster| (format!("cluster/{}", cluster.name_any()), &cluster.metadata));
+    let objects = all
+        .iter()
+        .map(|module| (module.name.clone(), &module.meta))
+        .chain(clusters);
+    let mut found = Vec::new();
+    for (name, meta) in objects {
+        for (key, value) in meta.annotations.iter().flatten() {
+            let is_pin = key == annotation::PIN || key.starts_with(annotation::PIN_PREFIX);
+            if key != annotation::HOLD && !is_pin {
+                continue;
+            }
+            // What cannot be read stalls its module, which is told there.
+            let Ok(control) = Control::parse(value) else {
+                continue;
+            };
+            let Some(at) = control
+                .at
+                .filter(|at| now.duration_since(*at) > LONG && control.holds(now))
+            else {
+                continue;
+            };
+            let (word, undo) = if is_pin {
+                ("pinned", "unpin")
+            } else {
+                ("held", "release")
+            };
+            found.push(
+                Finding::warning(Code::Held, format!("{word} for {}", Age(at, now)))
+                    .about(name.clone())
+                    .reason(control.told().trim().to_owned())
+                    .remedy(format!("if it is not meant any more: muster {undo} --help")),
+            );
+        }
+    }
+    each(
+        Code::Held,
+        || "nothing has been held or pinned for more than a week".to_owned(),
+        found,
+    )
+}
+
+fn stalled(all: &[Seen]) -> Vec<Finding> {
+    let found = all
+        .iter()
+        .filter(|module| is_true(&module.conditions, STALLED) && !module.is_halted());
+    let found = found.filter(|module| {
+        module
+            .says(&[ObjectReason::NoClusters.as_str(), Reason::WithdrawalHeld.as_str()])
+            .is_none()
+    });
+    let found = found.filter_map(|module| {
+        let stalled = find(&module.conditions, STALLED)?;
+        Some(
+            Finding::problem(
+                Code::Stalled,
+                format!("{}: it waits for a change by a person", stalled.reason),
+            )
+            .about(&module.name)
+            .reason(&stalled.message)
+            .remedy(module.why()),
+        )
+    });
+    let mut found: Vec<Finding> = found.collect();
+    found.extend(awaited(all, Code::Stalled, Reason::WaitingApproval));
+    let held = || awaited(all, Code::Withdrawal, Reason::WithdrawalHeld);
+    if found.is_empty() && !held().is_empty() {
+        return found; // They wait for a person as well, and are told by a code of their own.
+    }
+    each(
+        Code::Stalled,
+        || "no module waits for a change by a person".to_owned(),
+        found,
+    )
+}
+
+/// The modules that wait for the word of a person, each with the command that says it.
+fn awaited(all: &[Seen], code: Code, word: Reason) -> Vec<Finding> {
+    let found = all.iter().filter_map(|module| {
+        let message = module.awaits(word)?;
+        let (reason, command) = command_of(message);
+        let remedy = match word {
+            // It names the clusters, and both ways on.
+            Reason::WithdrawalHeld => format!("muster rollout withdraw {}", module.name),
+            _ => command.map_or_else(
+                || module.why(),
+                |command| muster_dashboard::with_verbs(command, &module.name, None),
+            ),
+        };
+        Some(
+            Finding::warning(code, word.as_str())
+                .about(&module.name)
+                .reason(reason)
+                .remedy(remedy),
+        )
+    });
+    found.collect()
+}
+
+/// A message, and the command at its end, if it has one.
+fn command_of(message: &str) -> (&str, Option<&str>) {
+    let Some((reason, _)) = message.split_once("kubectl ") else {
+        return (message, None);
+    };
+    let command = message.get(reason.len()..);
+    let reason = reason.trim_end_matches([' ', ':']);
+    (reason.strip_suffix("; next").unwrap_or(reason), command)
+}
+
+fn observed(all: &[Seen]) -> Vec<Finding> {
+    let found = all
+        .iter()
+        .filter(|module| module.observed != module.meta.generation);
+    let found = found.map(|module| {
+        let seen = module
+            .observed
+            .map_or_else(|| "nothing of it".to_owned(), |seen| format!("generation {seen}"));
+        let is = module.meta.generation.unwrap_or_default();
+        Finding::warning(
+            Code::Observed,
+            format!("the controller has seen {seen}, and it is at generation {is}"),
+        )
+        .about(&module.name)
+        .reason("that is so for a moment after a change; for longer if no controller is at work")
+        .remedy("kubectl logs -n muster-system deployment/muster-controller")
+    });
+    each(
+        Code::Observed,
+        || "the controller has seen every module as it is".to_owned(),
+        found.collect(),
+    )
+}
+
+fn moved(all: &[Seen]) -> Vec<Finding> {
+    let found = all.iter().filter_map(|module| {
+        let moved = find(&module.conditions, TAG_MOVED).filter(|moved| moved.status == "True")?;
+        Some(
+            Finding::warning(Code::Tag, "its tag names another commit than before")
+                .about(&module.name)
+                .reason(&moved.message)
+                .remedy("tag the new commit with a new name; a version is what was first seen under its tag"),
+        )
+    });
+    each(Code::Tag, || "no tag has moved".to_owned(), found.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_message_ends_with_its_command() {
+        let check = |message: &str, expect: (&str, Option<&str>)| assert_eq!(command_of(message), expect);
+        check("broken", ("broken", None));
+        check(
+            "v2 waits for the approval of stage a; next: kubectl annotate m x=y",
+            (
+                "v2 waits for the approval of stage a",
+                Some("kubectl annotate m x=y"),
+            ),
+        );
+        check(
+            "until that is acknowledged: kubectl annotate m x=y",
+            ("until that is acknowledged", Some("kubectl annotate m x=y")),
+        );
+    }
+
+    #[test]
+    fn labels_are_named_within_bounds() {
+        let cluster = |labels| -> DynamicObject {
+            serde_json::from_value(json!({"metadata": {"name": "x", "labels": labels}})).unwrap()
+        };
+        assert_eq!(labels(&[cluster(json!({}))]), "no labels");
+        let (one, other) = (
+            cluster(json!({"env": "prod", "region": "eu"})),
+            cluster(json!({"env": "dev"})),
+        );
+        assert_eq!(labels(&[one, other]), "env=dev|prod, region=eu");
+        let many: Vec<DynamicObject> = (0..9)
+            .map(|number| cluster(json!({"n": number.to_string()})))
+            .collect();
+        assert_eq!(labels(&many), "n=0|1|2|3|4|…");
+    }
+}

@@ -1,0 +1,57 @@
+//! Whether an installation is well; what is not, with a code, why, and what to do.
+//!
+//! ```text
+//!   world (reads) ─► judge (pure) ─► findings ─► Report ─► text, JSON
+//!   before_installation, one (cluster, from here), before_upgrade: each reads what it needs
+//! ```
+//!
+//! Invariant: nothing is written; no value of a Secret is shown.
+
+mod code;
+mod deep;
+mod expiry;
+mod finding;
+mod flux;
+mod judge;
+mod machines;
+mod pre;
+mod rights;
+mod text;
+mod upgrade;
+mod world;
+
+use kube::Client;
+use muster_controllers::upgrade::version::Version;
+
+pub use self::{
+    finding::{Finding, Group, Level, Report},
+    text::lines,
+    upgrade::version,
+};
+
+/// Before an installation: whether it would be taken.
+pub async fn before_installation(client: &Client, namespace: &str) -> anyhow::Result<Report> {
+    Ok(Report::new(namespace, pre::look(client, namespace).await?))
+}
+
+/// Before a ClusterUpgrade: what would keep each Cluster that asks for one from this version now.
+pub async fn before_upgrade(client: &Client, namespace: &str, target: Version) -> anyhow::Result<Report> {
+    Ok(Report::new(
+        namespace,
+        upgrade::look(client, namespace, target).await?,
+    ))
+}
+
+/// One cluster, deep: from here, with the kubeconfig that the controller uses.
+pub async fn one(client: &Client, namespace: &str, cluster: &str) -> anyhow::Result<Report> {
+    Ok(Report::new(
+        namespace,
+        deep::look(client, namespace, cluster).await?,
+    ))
+}
+
+/// The installation, its clusters and modules.
+pub async fn whole(client: &Client, namespace: &str) -> anyhow::Result<Report> {
+    let world = Box::pin(world::read(client, namespace)).await?;
+    Ok(Report::new(namespace, judge::all(&world)))
+}

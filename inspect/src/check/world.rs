@@ -1,0 +1,239 @@
+//! What the checks look at, read once. Nothing is written; kubeconfigs are looked through here and go no further.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        coordination::v1::Lease,
+        core::v1::{ConfigMap, Secret},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{Client, ResourceExt, api::ListParams};
+use muster_api::{
+    cluster::{self, cluster_of_secret},
+    labels::{CAPI_SECRET_TYPE, KUBECONFIG_KEY, MUSTER, SYSTEM_NAMESPACE, label, manager},
+};
+use muster_controllers::runtime::Api;
+use muster_controllers::{
+    registry::kubeconfig,
+    runtime::{CallError, Clock, call::explain, call_within},
+};
+use muster_fleet::{
+    apply::DEADLINE,
+    definitions,
+    lists::{self, Live},
+};
+use muster_operate::install::{arguments, works_in};
+
+use super::{
+    expiry, flux,
+    machines::{self, Machines},
+    rights::{self, Right},
+};
+
+/// What was read, or why it was not.
+pub type Read<T> = Result<T, String>;
+
+/// All that is judged.
+pub struct World {
+    /// The namespace of modules and clusters.
+    pub namespace: String,
+    /// When it was read.
+    pub now: Timestamp,
+    /// The API server's version.
+    pub version: String,
+    /// The definitions that are there, of those that matter.
+    pub definitions: Read<BTreeMap<String, CustomResourceDefinition>>,
+    /// The Deployments of controllers.
+    pub deployments: Read<Vec<Deployment>>,
+    /// What applies of Flux, if it is there.
+    pub flux: Read<Vec<Deployment>>,
+    /// The controller's Lease.
+    pub lease: Read<Option<Lease>>,
+    /// What the controller's account lacks; none if no controller is deployed.
+    pub rights: Read<Option<BTreeSet<Right>>>,
+    /// Modules, clusters, assemblages.
+    pub live: Read<Live>,
+    /// The kubeconfigs, by cluster.
+    pub kubeconfigs: Read<BTreeMap<String, Kubeconfig>>,
+    /// The uid of the kube-system of each Cluster, by the Cluster's uid.
+    pub identities: Read<BTreeMap<String, String>>,
+    /// Machines that are updated in place.
+    pub machines: Machines,
+}
+
+/// A kubeconfig in its Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kubeconfig {
+    /// It is one of an enrolment: labelled, not of Cluster API's type.
+    pub enrolled: bool,
+    /// When its credential ends, if it says so; or why it is not accepted.
+    pub ends: Result<Option<Timestamp>, String>,
+}
+
+/// Reads all of it. Only an API server that does not answer at all is an error.
+pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<World> {
+    let asking = client.apiserver_version();
+    let version = call_within(DEADLINE, "asking the API server for its version", asking).await;
+    let version = version
+        .map_err(|error| anyhow::anyhow!(explain(&error)))
+        .context("the management cluster gave no good answer (--kubeconfig and --context name another)")?;
+    let (definitions, deployments, flux, lease, live, kubeconfigs, identities, machines) = tokio::join!(
+        read_definitions(client),
+        read_deployments(client),
+        flux::read(client),
+        read_lease(client, namespace),
+        read_live(client, namespace),
+        read_kubeconfigs(client, namespace),
+        read_identities(client, namespace),
+        machines::read(client, namespace),
+    );
+    let deployment = deployments
+        .iter()
+        .flatten()
+        .find(|deployment| works_in(deployment) == namespace);
+    let rights = match deployment {
+        Some(deployment) => {
+            let (account, arguments) = (account(deployment), arguments(deployment));
+            let missing = rights::missing(client, namespace, &account, &arguments).await;
+            missing.map(Some)
+        }
+        None => Ok(None),
+    };
+    Ok(World {
+        namespace: namespace.to_owned(),
+        now: Clock::system().now(),
+        version: version.git_version,
+        definitions,
+        deployments,
+        flux: told(flux),
+        lease,
+        rights,
+        live,
+        kubeconfigs,
+        identities,
+        machines,
+    })
+}
+
+/// As whom the pods of a Deployment come in.
+fn account(deployment: &Deployment) -> String {
+    let spec = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.template.spec.as_ref());
+    let account = spec
+        .and_then(|spec| spec.service_account_name.as_deref())
+        .unwrap_or("default");
+    let namespace = deployment
+        .namespace()
+        .unwrap_or_else(|| SYSTEM_NAMESPACE.to_owned());
+    format!("system:serviceaccount:{namespace}:{account}")
+}
+
+/// The definition of Cluster API's Cluster.
+pub const CLUSTERS: &str = "clusters.cluster.x-k8s.io";
+
+async fn read_definitions(client: &Client) -> Read<BTreeMap<String, CustomResourceDefinition>> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let ours = definitions::all()
+        .into_iter()
+        .filter_map(|definition| definition.metadata.name);
+    let mut all = BTreeMap::new();
+    for name in ours.chain([CLUSTERS.to_owned()]) {
+        if let Some(there) =
+            told(call_within(DEADLINE, format!("reading definition {name}"), api.get_opt(&name)).await)?
+        {
+            all.insert(name, there);
+        }
+    }
+    Ok(all)
+}
+
+async fn read_deployments(client: &Client) -> Read<Vec<Deployment>> {
+    let of_controllers = ListParams::default().labels(&format!(
+        "app.kubernetes.io/name={MUSTER},app.kubernetes.io/component=controller"
+    ));
+    let everywhere: Api<Deployment> = Api::all(client.clone());
+    match call_within(DEADLINE, "listing Deployments", everywhere.list(&of_controllers)).await {
+        // Who may not look everywhere may look where controllers are by custom.
+        Err(error) if error.code() == Some(403) => {
+            let here: Api<Deployment> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
+            let what = format!("listing Deployments in {SYSTEM_NAMESPACE}");
+            told(call_within(DEADLINE, what, here.list(&of_controllers)).await).map(|list| list.items)
+        }
+        listed => told(listed).map(|list| list.items),
+    }
+}
+
+async fn read_lease(client: &Client, namespace: &str) -> Read<Option<Lease>> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    told(
+        call_within(
+            DEADLINE,
+            "reading the controller's Lease",
+            leases.get_opt(manager::CONTROLLER),
+        )
+        .await,
+    )
+}
+
+async fn read_live(client: &Client, namespace: &str) -> Read<Live> {
+    match tokio::time::timeout(DEADLINE, lists::read(client, namespace)).await {
+        Ok(read) => read.map_err(|error| format!("{error:#}")),
+        Err(_elapsed) => Err(format!("no answer within {} s", DEADLINE.as_secs())),
+    }
+}
+
+async fn read_kubeconfigs(client: &Client, namespace: &str) -> Read<BTreeMap<String, Kubeconfig>> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let typed = ListParams::default().fields(&format!("type={CAPI_SECRET_TYPE}"));
+    let labelled = ListParams::default().labels(label::KUBECONFIG);
+    let mut all = BTreeMap::new();
+    for (enrolled, which) in [(false, typed), (true, labelled)] {
+        let list =
+            told(call_within(DEADLINE, "listing Secrets with kubeconfigs", secrets.list(&which)).await)?;
+        for secret in list.items {
+            if let Some(cluster) = cluster_of_secret(&secret.name_any()) {
+                let text = secret.data.as_ref().and_then(|data| data.get(KUBECONFIG_KEY));
+                let ends = match text {
+                    Some(text) => kubeconfig::parse(&text.0)
+                        .map(|access| expiry::of(&access))
+                        .map_err(|error| error.to_string()),
+                    None => Err(format!("key {KUBECONFIG_KEY} is not there")),
+                };
+                all.insert(cluster.to_owned(), Kubeconfig { enrolled, ends });
+            }
+        }
+    }
+    Ok(all)
+}
+
+async fn read_identities(client: &Client, namespace: &str) -> Read<BTreeMap<String, String>> {
+    let records: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let labelled = ListParams::default().labels(label::IDENTITY);
+    let list = told(
+        call_within(
+            DEADLINE,
+            "listing the identities of clusters",
+            records.list(&labelled),
+        )
+        .await,
+    )?;
+    let said = |record: &ConfigMap, key: &str| record.data.as_ref().and_then(|data| data.get(key).cloned());
+    let all = list.items.iter();
+    Ok(all
+        .filter_map(|record| said(record, "clusterUid").zip(said(record, "kubeSystemUid")))
+        .collect())
+}
+
+fn told<T>(read: Result<T, CallError>) -> Read<T> {
+    read.map_err(|error| explain(&error))
+}
+
+/// The group of Cluster API, for messages.
+pub const CLUSTER_GROUP: &str = cluster::GROUP;

@@ -1,0 +1,296 @@
+//! A simulated cluster: an embedded API server with a workload player, and the real agent.
+
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use k8s_openapi::{
+    api::core::v1::Namespace,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{
+    Client, ResourceExt,
+    api::PostParams,
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use muster_api::{crds, labels::SYSTEM_NAMESPACE};
+use muster_apiserver::{
+    ApiServer,
+    fault::{Fault, Match, Rule, RuleId},
+    player::Speeds,
+};
+use muster_controllers::runtime::Api;
+use muster_controllers::{
+    process::{self, Setup},
+    registry,
+    runtime::Options,
+};
+use muster_sync::source::{self, GitOptions, GitSource, Limits};
+
+use super::{Ground, Pace, log_limit, nodes};
+
+/// How long an embedded API server may take until it serves a new kind.
+const ESTABLISHED: Duration = Duration::from_secs(30);
+
+/// How much of the past each cluster keeps for watches: a few dozen versions of the largest objects that a module usually has (75 KiB), a
+/// thousand of what rollouts write (3 KiB). The fifty clusters that a demo may have take 200 MiB at most for it.
+const HISTORY_BYTES: usize = 4 << 20;
+
+/// As whom an agent is known to its API server.
+pub const AGENT: &str = "muster-agent";
+/// How often the cable is looked at.
+const LOOK_AT_CABLE: Duration = Duration::from_millis(250);
+/// Who comes from outside: whoever has the administrator's kubeconfig, and an enrolled management plane.
+const OUTSIDE: [&str; 2] = [
+    "kubernetes-admin",
+    "system:serviceaccount:muster-system:muster-management",
+];
+
+/// The name of a cluster of the demo: its region and a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    region: &'static str,
+    number: u16,
+}
+
+impl Name {
+    /// `dev` for the first, `prod` for all others.
+    pub fn environment(&self) -> &'static str {
+        if self.region == "dev" { "dev" } else { "prod" }
+    }
+
+    /// The one that runs, and is not in the fleet until somebody enrols it.
+    pub const fn spare() -> Self {
+        Self {
+            region: "ap",
+            number: 1,
+        }
+    }
+
+    /// The labels that modules select by.
+    pub fn labels(&self) -> [(&'static str, &'static str); 3] {
+        let region = if self.region == "dev" { "eu" } else { self.region };
+        let stage = if self.region == "dev" { "canary" } else { "fleet" };
+        [("env", self.environment()), ("region", region), ("stage", stage)]
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.region, self.number)
+    }
+}
+
+/// `dev-1`, then pairs by region: `eu-1`, `eu-2`, `us-1`, `us-2`, `eu-3`, …
+pub fn names(count: u16) -> Vec<Name> {
+    let rest = (0..count.saturating_sub(1)).map(|place| {
+        let region = if (place / 2) % 2 == 0 { "eu" } else { "us" };
+        Name {
+            region,
+            number: (place / 4) * 2 + place % 2 + 1,
+        }
+    });
+    std::iter::once(Name {
+        region: "dev",
+        number: 1,
+    })
+    .chain(rest)
+    .collect()
+}
+
+/// A running cluster; dropping it ends it.
+pub struct Cluster {
+    /// Its name.
+    pub name: Name,
+    api: Arc<ApiServer>,
+}
+
+impl Cluster {
+    /// Starts the API server, the players and the agent. While the file `unplugged` is there, nothing gets in from outside. With a folder
+    /// for the files of nodes there are some.
+    pub async fn start(
+        name: &Name,
+        ground: &Ground,
+        pace: Pace,
+        unplugged: PathBuf,
+        nodes: Option<PathBuf>,
+    ) -> anyhow::Result<Self> {
+        let api = ApiServer::builder()
+            .name(&name.to_string())
+            .event_log(pace.keeps_log)
+            .log_limit(log_limit(pace.keeps_log))
+            .history_bytes(HISTORY_BYTES)
+            .workloads(Speeds {
+                ready_after: pace.ready_after,
+                stop_after: pace.stop_after,
+                ..Speeds::default()
+            })
+            .start()
+            .await?;
+        api.play_tokens();
+        let api = Arc::new(api);
+        let door = Arc::downgrade(&api);
+        api.attach(cable(door, unplugged));
+
+        let client = api.client_as("installer");
+        let mut definitions = crds::downstream();
+        definitions.extend(crds::flux());
+        definitions.extend(nodes.is_some().then(crds::nodes).into_iter().flatten());
+        install(&client, &definitions, Some(SYSTEM_NAMESPACE)).await?;
+        let mut setup = setup(&api, AGENT, SYSTEM_NAMESPACE, &name.to_string(), ground)?;
+        if let Some(folder) = nodes {
+            nodes::start(&api, &folder, ground).await?;
+            setup.options.nodes = Some(Vec::new());
+        }
+        let tell = Arc::clone(&ground.tell);
+        api.attach(async move {
+            if let Err(error) = process::agent(setup).await {
+                tell.warn(&format!("error: an agent ended: {error}"));
+            }
+        });
+        Ok(Self {
+            name: name.clone(),
+            api,
+        })
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> anyhow::Result<String> {
+        self.api.kubeconfig().context("the HTTPS door is not open")
+    }
+
+    /// A client that the server's log knows by a name.
+    pub fn client_as(&self, user: &str) -> Client {
+        self.api.client_as(user)
+    }
+
+    /// The API server, for its log.
+    pub fn server(&self) -> &ApiServer {
+        &self.api
+    }
+}
+
+/// Pulls the cable while a file is there: connections from outside are refused, open watches end.
+async fn cable(api: Weak<ApiServer>, unplugged: PathBuf) {
+    let mut pulled: Vec<RuleId> = Vec::new();
+    let mut looks = tokio::time::interval(LOOK_AT_CABLE);
+    loop {
+        looks.tick().await;
+        let Some(api) = api.upgrade() else { return };
+        // A folder that cannot be read has no such file.
+        let is_unplugged = tokio::fs::try_exists(&unplugged).await.unwrap_or(false);
+        if is_unplugged && pulled.is_empty() {
+            for client in OUTSIDE {
+                let matching = Match {
+                    client: Some(client.to_owned()),
+                    ..Match::default()
+                };
+                pulled.push(api.faults().add(Rule::always(matching.clone(), Fault::Refuse)));
+                api.faults().close_watches(matching);
+            }
+        } else if !is_unplugged {
+            pulled.drain(..).for_each(|rule| api.faults().remove(rule));
+        }
+    }
+}
+
+/// The setup of a process of muster beside an embedded API server: the one that ships, but for its way in.
+pub fn setup(
+    api: &ApiServer,
+    user: &str,
+    namespace: &str,
+    instance: &str,
+    ground: &Ground,
+) -> anyhow::Result<Setup> {
+    let Ground {
+        clock,
+        jitter,
+        shutdown,
+        data,
+        tell: _,
+    } = ground.clone();
+    let git = GitOptions {
+        data_dir: data.join(instance),
+        allow_insecure: true,
+        limits: Limits::default(),
+    };
+    let now = clock.clone();
+    Ok(Setup {
+        client: api.client_as(user),
+        namespace: namespace.to_owned(),
+        options: Options::default(),
+        clock,
+        jitter,
+        source: Arc::new(GitSource::new(git, source::Clock::new(move || now.now()))?),
+        connect: Arc::new(registry::connect_over_network),
+        gates: muster_controllers::gates::Access::default(),
+        notify: None,
+        instance: instance.to_owned(),
+        lease: None,
+        door: None,
+        metrics: muster_controllers::metrics::Metrics::default(),
+        shutdown,
+    })
+}
+
+/// Creates definitions and a namespace on a fresh API server, and waits until the definitions are served: whoever looks before sees no
+/// such kind, and looks again only much later.
+pub async fn install(
+    client: &Client,
+    definitions: &[CustomResourceDefinition],
+    namespace: Option<&str>,
+) -> anyhow::Result<()> {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in definitions {
+        crds.create(&PostParams::default(), definition)
+            .await
+            .with_context(|| format!("creating {:?}", definition.metadata.name))?;
+    }
+    for definition in definitions {
+        let name = definition.name_any();
+        let established = await_condition(crds.clone().for_watching()?, &name, is_crd_established());
+        tokio::time::timeout(ESTABLISHED, established)
+            .await
+            .with_context(|| format!("{name} is not served within {ESTABLISHED:?}"))?
+            .with_context(|| format!("watching {name}"))?;
+    }
+    if let Some(name) = namespace {
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        };
+        namespaces
+            .create(
+                &PostParams::default(),
+                &Namespace {
+                    metadata,
+                    ..Namespace::default()
+                },
+            )
+            .await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(count: u16, expect: &str) {
+        let names: Vec<String> = names(count).iter().map(Name::to_string).collect();
+        assert_eq!(names.join(" "), expect);
+    }
+
+    #[test]
+    fn names_go_by_pairs() {
+        check(5, "dev-1 eu-1 eu-2 us-1 us-2");
+        check(1, "dev-1");
+        check(8, "dev-1 eu-1 eu-2 us-1 us-2 eu-3 eu-4 us-3");
+    }
+}

@@ -1,0 +1,219 @@
+//! A demo: a management plane and a fleet of simulated clusters in one process, with a real git repository.
+//!
+//! ```text
+//!   folder/ fleet (git work tree) ──file──► management plane: GitRepository main + Kustomization ./modules ─► Modules
+//!           management.kubeconfig ◄───────  embedded API server, muster controller              │ https
+//!           clusters/<name>.kubeconfig ◄──  embedded API server, workload player, muster agent ◄┘  (one for each cluster)
+//! ```
+//!
+//! One more cluster runs and is not enrolled (`ap-1`); a file `clusters/<name>.unplugged` cuts a cluster off. With [`Options::tour`] the demo plays
+//! and checks itself.
+//!
+//! Nothing of the path from a commit to a cluster is simulated: git, YAML, HTTPS, controllers and agents are the ones that ship.
+//! Simulated are the clusters: their API servers are embedded, and a player turns their pods ready.
+
+mod cluster;
+mod folder;
+mod nodes;
+mod plane;
+mod repository;
+mod tell;
+mod tour;
+mod zones;
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use muster_apiserver::record;
+use muster_controllers::runtime::{Clock, Jitter, Shutdown};
+use muster_dashboard::server::Hosts;
+use muster_fleet::{Extent, Tell};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::dashboard::Local;
+use cluster::{Cluster, Name};
+use folder::Folder;
+use plane::Plane;
+
+/// What is played.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many clusters, 1 to 50.
+    pub clusters: u16,
+    /// Where kubeconfigs and the git work tree are put; else a fresh folder that is removed at the end.
+    pub dir: Option<PathBuf>,
+    /// The folder is kept.
+    pub keep: bool,
+    /// A tour is played that checks itself, and ends.
+    pub tour: bool,
+    /// Instead of a fleet one cluster with StatefulSets of three zones, and muster zones.
+    pub zones: bool,
+    /// Also three simulated nodes in each cluster, and a NodeModule that a Module brings there.
+    pub nodes: bool,
+    /// Also the dashboard, at this loopback address.
+    pub dashboard: Option<SocketAddr>,
+    /// The seed of all jitter: the same seed gives the same delays.
+    pub seed: Option<u64>,
+}
+
+/// Runs the demo until `shutdown`, or until its tour is over; false where a tour was not played to its end, or something was not as it
+/// should be.
+pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> anyhow::Result<bool> {
+    let Options {
+        clusters,
+        dir,
+        keep,
+        tour: is_tour,
+        zones,
+        nodes,
+        dashboard,
+        seed,
+    } = options;
+    let folder = Folder::make(dir, keep)?;
+    let jitter = seed.map_or_else(Jitter::from_system, Jitter::seeded);
+    let ground = Ground {
+        clock: Clock::system(),
+        jitter,
+        shutdown: shutdown.clone(),
+        data: folder.data(),
+        tell: Arc::clone(&tell),
+    };
+    if zones {
+        zones::run(folder, &ground).await?;
+        return Ok(true);
+    }
+    let names = cluster::names(clusters);
+    let pace = if is_tour { Pace::TOUR } else { Pace::PERSON };
+    let spare = Name::spare();
+    let everyone: Vec<Name> = names.iter().cloned().chain([spare.clone()]).collect();
+    if is_tour {
+        repository::plan(&folder.path().join("plan"))?;
+    }
+    let repository = repository::make(&folder.fleet(), &everyone, pace, nodes)?;
+    let plane = Plane::start(&ground, is_tour)
+        .await
+        .context("the management plane does not start")?;
+    folder.write_kubeconfig("management.kubeconfig", &plane.kubeconfig()?)?;
+    let dashboard = match dashboard {
+        Some(addr) => Some(
+            Local::open(
+                addr,
+                &plane.client_as("dashboard"),
+                plane::NAMESPACE,
+                Hosts::Loopback(Vec::new()),
+                Extent::Whole,
+            )
+            .await
+            .context("--dashboard")?,
+        ),
+        None => None,
+    };
+    let url = dashboard.as_ref().map(|dashboard| dashboard.url.clone());
+    let _dashboard = dashboard.map(|dashboard| AbortOnDropHandle::new(tokio::spawn(dashboard.serve())));
+    let mut fleet = Vec::new();
+    for name in &names {
+        let cluster = start(name, &ground, pace, &folder, nodes).await?;
+        plane
+            .enrol(&cluster)
+            .await
+            .with_context(|| format!("cluster {name} cannot be enrolled"))?;
+        fleet.push(cluster);
+    }
+    let spare = start(&spare, &ground, pace, &folder, nodes).await?;
+    folder.write_scripts()?;
+    if let Some(url) = url {
+        tell.line(&format!("dashboard: {url}"));
+    }
+    if !is_tour {
+        tell::how_to_look(&folder, &names, &*tell);
+    }
+    plane
+        .sync(&repository, pace)
+        .await
+        .context("the sync of modules/ cannot be set up")?;
+    let client = plane.client();
+    let playing = async {
+        if is_tour {
+            tour::play(&folder, &plane, &fleet, &spare, Arc::clone(&tell)).await
+        } else {
+            tell::what_moves(&client, &folder, &names, nodes, &*tell)
+                .await
+                .map(|()| true)
+        }
+    };
+    let ended = tokio::select! {
+        ended = playing => ended,
+        // A tour that was not played to its end proves nothing.
+        () = shutdown.cancelled() => Ok(!is_tour),
+        ended = plane.ended() => ended.map(|()| true),
+    };
+    shutdown.cancel();
+    drop((fleet, spare, plane));
+    folder.remove()?;
+    ended
+}
+
+/// Starts a cluster, and writes the way into it.
+async fn start(
+    name: &Name,
+    ground: &Ground,
+    pace: Pace,
+    folder: &Folder,
+    nodes: bool,
+) -> anyhow::Result<Cluster> {
+    let nodes = nodes.then(|| folder.nodes(name));
+    let cluster = Cluster::start(name, ground, pace, folder.unplugged(name), nodes)
+        .await
+        .with_context(|| format!("cluster {name} does not start"))?;
+    folder.write_kubeconfig(&format!("clusters/{name}.kubeconfig"), &cluster.kubeconfig()?)?;
+    Ok(cluster)
+}
+
+/// How fast simulated clusters are, and how long a failure takes. muster itself goes at the pace that ships.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// From a pod's creation to its readiness.
+    ready_after: Duration,
+    /// From a pod's deletion to its end.
+    stop_after: Duration,
+    /// `progressDeadlineSeconds` of the example's Deployments: how long an image that cannot be pulled is tried.
+    gives_up_after: u32,
+    /// How often the branch is looked at, as Flux writes it.
+    look: &'static str,
+    /// Whether every write is kept for an observer.
+    keeps_log: bool,
+}
+
+/// How many requests and events each server keeps: only an observer reads them.
+const fn log_limit(keeps_log: bool) -> usize {
+    if keeps_log { record::DEFAULT_LIMIT } else { 0 }
+}
+
+impl Pace {
+    /// A person wants to see it happen.
+    const PERSON: Self = Self {
+        ready_after: Duration::from_secs(1),
+        stop_after: Duration::from_millis(500),
+        gives_up_after: 30,
+        look: "3s",
+        keeps_log: false,
+    };
+    /// A tour waits for nothing but muster.
+    const TOUR: Self = Self {
+        ready_after: Duration::from_millis(200),
+        stop_after: Duration::from_millis(100),
+        gives_up_after: 4,
+        look: "1s",
+        keeps_log: true,
+    };
+}
+
+/// What all servers and processes of the demo stand on.
+#[derive(Clone)]
+struct Ground {
+    clock: Clock,
+    jitter: Jitter,
+    shutdown: Shutdown,
+    data: Arc<std::path::Path>,
+    tell: Arc<dyn Tell>,
+}

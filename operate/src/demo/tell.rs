@@ -1,0 +1,200 @@
+//! What the terminal shows: how to look, what moves, and what to do next.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kube::Client;
+use muster_dashboard::{Fleet, Shape};
+use muster_fleet as fleet;
+use muster_fleet::{Extent, Tell};
+
+use super::{cluster::Name, folder::Folder, plane::NAMESPACE};
+
+/// Printed at once.
+pub fn how_to_look(folder: &Folder, clusters: &[Name], tell: &dyn Tell) {
+    let path = folder.path().display();
+    let names: Vec<String> = clusters.iter().map(Name::to_string).collect();
+    tell.line(&format!(
+        "muster demo: a management plane and {} simulated clusters ({})",
+        clusters.len(),
+        names.join(", ")
+    ));
+    tell.line("The clusters are simulated: their API servers run in this process, and their pods only say that they run.");
+    tell.line("Git, HTTPS, the controller and the agents are real.\n");
+    tell.line("Look, in another terminal:");
+    tell.line(&format!("  export D={path}"));
+    tell.line(&format!("  export KUBECONFIG={path}/management.kubeconfig"));
+    tell.line("  kubectl get modules,bootstrapmodules,clusters");
+    // Whoever cannot find its own name can be called by the one it is known by.
+    let command =
+        std::env::current_exe().map_or_else(|_| "muster".to_owned(), |path| path.display().to_string());
+    tell.line(&format!("  alias muster={command}"));
+    tell.line("  muster matrix -w                 # Ctrl-C ends it; in a browser: muster dashboard");
+    if let Some(first) = names.first() {
+        tell.line(&format!(
+            "  kubectl --kubeconfig {path}/clusters/{first}.kubeconfig get deployments -A"
+        ));
+    }
+    // A module alone never makes `diff` read a folder of this machine.
+    tell.line(
+        "  muster diff module/podinfo --allow-insecure-sources   # drift; the repository is a file:// URL\n",
+    );
+}
+
+/// Printed once everything is there and the first rollout is done.
+fn what_next(folder: &Folder, clusters: &[Name], nodes: bool, tell: &dyn Tell) {
+    tell.line("\nAll is up to date. Now roll a new version: commit and tag, nothing else.");
+    tell.line(&format!("  cd {}", folder.fleet().display()));
+    let next = if nodes { NEXT_OF_NODES } else { NEXT };
+    for line in next.lines() {
+        tell.line(line);
+    }
+    if let Some(last) = clusters.last() {
+        tell.line(&format!("\n{}", join_and_leave(last)));
+    }
+    tell.line("\nCtrl-C ends all.");
+}
+
+/// The rest of the invitation; the tour (`muster demo --tour`) plays it.
+const NEXT: &str = "  sed -i 's/podinfo:6.0.0/podinfo:6.1.0/' apps/podinfo/deployment.yaml
+  sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/podinfo.yaml
+  muster plan -f modules            # what it would do; nothing is written
+  git commit -am 'podinfo 6.1.0' && git tag v1.1.0
+  muster rollout status module/podinfo --tag v1.1.0
+
+Then break it (an image with 'bad' in its name cannot be pulled), ask why, and recover:
+  sed -i 's/podinfo:6.1.0/podinfo:bad/' apps/podinfo/deployment.yaml
+  sed -i 's/tag: v1.1.0/tag: v1.2.0/' modules/podinfo.yaml
+  git commit -am 'podinfo bad' && git tag v1.2.0
+  muster rollout status module/podinfo --tag v1.2.0
+  muster why module/podinfo
+  git revert --no-edit HEAD
+  muster rollout status module/podinfo --tag v1.1.0
+";
+
+/// The same for a NodeModule: the Module brings it to one cluster after another, and there it goes on node by node.
+const NEXT_OF_NODES: &str = "  cat ../nodes/dev-1/worker-1/etc/sysctl.d/90-fleet.conf
+  sed -i 's/= 262144/= 524288/' apps/nodes/sysctl.yaml
+  sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/nodes.yaml
+  git commit -am 'vm.max_map_count 524288' && git tag v1.1.0
+  muster rollout status module/nodes --tag v1.1.0
+
+Then break it (a parameter with 'bad' in its name is refused by the simulated sysctl), ask why, and recover:
+  sed -i 's/vm.max_map_count/vm.bad_count/' apps/nodes/sysctl.yaml
+  sed -i 's/tag: v1.1.0/tag: v1.2.0/' modules/nodes.yaml
+  git commit -am 'vm.bad_count' && git tag v1.2.0
+  muster rollout status module/nodes --tag v1.2.0
+  muster why nodemodule/sysctl --kubeconfig ../clusters/dev-1.kubeconfig
+  cat ../nodes/dev-1/worker-*/etc/sysctl.d/90-fleet.conf      # as before: the node took it back, the others never got it
+  git revert --no-edit HEAD
+  muster rollout status module/nodes --tag v1.1.0
+";
+
+/// How the one that is not enrolled joins, and one of the others goes away for a while.
+fn join_and_leave(cluster: &Name) -> String {
+    let spare = Name::spare();
+    format!(
+        "Bring another cluster in, and unplug one:
+  muster enroll --downstream-kubeconfig ../clusters/{spare}.kubeconfig --name {spare} -l env=prod,region=ap --bootstrap --no-agent
+  touch ../clusters/{cluster}.unplugged
+  muster matrix -w                 # ? {cluster} within half a minute; Ctrl-C ends it
+  rm ../clusters/{cluster}.unplugged"
+    )
+}
+
+/// One line for each module and cluster whose word changes, until something fails for good.
+pub async fn what_moves(
+    client: &Client,
+    folder: &Folder,
+    clusters: &[Name],
+    nodes: bool,
+    tell: &dyn Tell,
+) -> anyhow::Result<()> {
+    let mut told = BTreeMap::new();
+    let (mut is_ready, mut invited) = (false, false);
+    let mut snapshots = fleet::follow(client, NAMESPACE, Extent::Fleet);
+    while snapshots.changed().await.is_ok() {
+        let snapshot = Arc::clone(&snapshots.borrow_and_update());
+        if !snapshot.is_complete {
+            continue;
+        }
+        let fleet = snapshot.fleet();
+        if !is_ready && fleet.modules.iter().any(|module| module.observed) {
+            is_ready = true;
+            tell.line("ready\n");
+        }
+        changes(fleet, &mut told, tell);
+        if !invited
+            && is_ready
+            && fleet
+                .modules
+                .iter()
+                .all(|module| module.ready == "True" && module.observed)
+        {
+            invited = true;
+            what_next(folder, clusters, nodes, tell);
+        }
+    }
+    Ok(())
+}
+
+/// What was told of a module in a cluster: its word and version.
+type Told = BTreeMap<(String, String), (String, Option<String>)>;
+
+fn changes(fleet: &Fleet, told: &mut Told, tell: &dyn Tell) {
+    for module in &fleet.modules {
+        // What is said of several clusters at once stands once.
+        let mut said: Option<&str> = None;
+        for cell in module
+            .cells
+            .iter()
+            .filter(|cell| !matches!(cell.shape, Shape::NotSelected | Shape::Unknown))
+        {
+            let place = (format!("{}/{}", module.kind, module.name), cell.cluster.clone());
+            let stands = (cell.reason.clone(), cell.version.clone());
+            if told.get(&place) == Some(&stands) {
+                continue;
+            }
+            let again = cell.shape == Shape::WaitsForYou && said == Some(&cell.message);
+            said = Some(&cell.message);
+            let quiet = again || cell.shape == Shape::Waiting || cell.message.is_empty();
+            let message = if quiet {
+                String::new()
+            } else {
+                format!(": {}", cell.message)
+            };
+            let version = cell.version.as_deref().unwrap_or("-");
+            tell.line(&format!(
+                "{} {:<10} {:<8} {:<8} {}{message}",
+                cell.shape.glyph(),
+                module.name,
+                cell.cluster,
+                version,
+                cell.reason
+            ));
+            told.insert(place, stands);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::cluster;
+
+    #[test]
+    fn what_is_proposed_to_be_unplugged_is_there() {
+        for count in [1, 2, 5, 20] {
+            let names = cluster::names(count);
+            let said = join_and_leave(names.last().unwrap());
+            let unplugged = said.lines().find_map(|line| {
+                line.trim()
+                    .strip_prefix("touch ../clusters/")?
+                    .strip_suffix(".unplugged")
+            });
+            let is_there = names
+                .iter()
+                .any(|name| Some(name.to_string().as_str()) == unplugged);
+            assert!(is_there && !said.contains("sixth"), "{count}: {said}");
+        }
+    }
+}

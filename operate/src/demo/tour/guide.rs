@@ -1,0 +1,256 @@
+//! The guide: says what is done and why, types the commands, checks, and keeps the time.
+
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    process::{Output, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use muster_fleet::{Tell, text};
+use thiserror::Error;
+use tokio::{process::Command, time::Instant};
+
+use crate::demo::folder::Folder;
+
+/// How long a command, or what a check waits for, may take. A step takes some seconds.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(100);
+/// Characters of such a line.
+const WIDTH: usize = 140;
+/// Lines of a command's output that are shown.
+const SHOWN: usize = 16;
+
+/// Something was not as it should be.
+#[derive(Debug, Error)]
+pub enum Failed {
+    /// A check did not hold.
+    #[error("expected: {expected}\nseen:     {seen}")]
+    Check {
+        /// What should be.
+        expected: String,
+        /// What is.
+        seen: String,
+    },
+    /// A command ended in another way.
+    #[error("expected: exit code {expected} of {command}\nseen:     {seen}")]
+    Command {
+        /// The command.
+        command: String,
+        /// The exit code that it should have.
+        expected: i32,
+        /// How it ended, and what it printed.
+        seen: String,
+    },
+}
+
+/// What a look found: what is there and as it should be, or what is there instead.
+pub type Seen = Result<String, String>;
+
+/// Tells, types and checks.
+pub struct Guide {
+    tell: Arc<dyn Tell>,
+    fleet: PathBuf,
+    environment: Vec<(&'static str, OsString)>,
+    began: Instant,
+    step_began: Option<Instant>,
+    steps: usize,
+    checks: usize,
+}
+
+impl Guide {
+    /// A guide in a demo's folder.
+    pub fn new(folder: &Folder, tell: Arc<dyn Tell>) -> anyhow::Result<Self> {
+        let command = std::env::current_exe().context("this command does not find itself")?;
+        let bin = command.parent().map(PathBuf::from).unwrap_or_default(); // a file has a folder
+        let path = std::env::var_os("PATH").unwrap_or_default(); // without, nothing is found but muster
+        let paths = std::iter::once(bin).chain(std::env::split_paths(&path));
+        for needed in ["git", "kubectl"] {
+            anyhow::ensure!(
+                std::env::split_paths(&path).any(|folder| folder.join(needed).is_file()),
+                "the tour types {needed}, and there is no {needed} in $PATH"
+            );
+        }
+        Ok(Self {
+            tell,
+            fleet: folder.fleet(),
+            environment: vec![
+                ("KUBECONFIG", folder.path().join("management.kubeconfig").into()),
+                ("PATH", std::env::join_paths(paths)?),
+            ],
+            began: Instant::now(),
+            step_began: None,
+            steps: 0,
+            checks: 0,
+        })
+    }
+
+    /// Begins a step.
+    pub fn step(&mut self, title: &str, why: &str) {
+        self.end_step();
+        self.steps += 1;
+        self.step_began = Some(Instant::now());
+        self.tell.line(&format!("\n{}. {title}", self.steps));
+        for line in text::wrapped(why, 96) {
+            self.tell.line(&format!("   {line}"));
+        }
+    }
+
+    fn end_step(&mut self) {
+        if let Some(began) = self.step_began.take() {
+            self.tell
+                .line(&format!("   took {:.1} s", began.elapsed().as_secs_f64()));
+        }
+    }
+
+    /// Says something in between.
+    pub fn say(&self, text: &str) {
+        for line in text::wrapped(text, 96) {
+            self.tell.line(&format!("   {line}"));
+        }
+    }
+
+    /// Types a command that is to succeed. What it printed.
+    pub async fn types(&self, command: &str) -> anyhow::Result<String> {
+        self.types_expecting(command, 0).await
+    }
+
+    /// Types a command that is to end with this exit code. What it printed.
+    pub async fn types_expecting(&self, command: &str, expected: i32) -> anyhow::Result<String> {
+        self.tell.line(&format!("   $ {command}"));
+        let running = Command::new("sh")
+            .args(["-ec", command])
+            .current_dir(&self.fleet)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let ended = tokio::time::timeout(PATIENCE, running).await;
+        let output = match ended {
+            Ok(output) => output.with_context(|| format!("running {command}"))?,
+            Err(_elapsed) => {
+                return Err(not_as_expected(
+                    command,
+                    expected,
+                    format!("no end within {PATIENCE:?}"),
+                ));
+            }
+        };
+        let printed = both(&output);
+        show(&printed, &*self.tell);
+        if output.status.code() == Some(expected) {
+            Ok(printed)
+        } else {
+            Err(not_as_expected(
+                command,
+                expected,
+                format!("{}\n{printed}", output.status),
+            ))
+        }
+    }
+
+    /// Checks something that is so now, or never.
+    pub fn check(&mut self, expected: &str, seen: Seen) -> anyhow::Result<()> {
+        match seen {
+            Ok(detail) => {
+                self.passed(expected, &detail, "");
+                Ok(())
+            }
+            Err(seen) => Err(Failed::Check {
+                expected: expected.to_owned(),
+                seen,
+            }
+            .into()),
+        }
+    }
+
+    /// Checks something that is to become so, and says how long that took.
+    pub async fn until(
+        &mut self,
+        expected: &str,
+        look: impl AsyncFn() -> anyhow::Result<Seen>,
+    ) -> anyhow::Result<()> {
+        let began = Instant::now();
+        loop {
+            // An API server that does not answer now is what was seen.
+            let seen = look().await.unwrap_or_else(|error| Err(format!("{error:#}")));
+            match seen {
+                Ok(detail) => {
+                    self.passed(
+                        expected,
+                        &detail,
+                        &format!(" ({:.1} s)", began.elapsed().as_secs_f64()),
+                    );
+                    return Ok(());
+                }
+                Err(seen) if began.elapsed() > PATIENCE => {
+                    return Err(Failed::Check {
+                        expected: format!("within {} s: {expected}", PATIENCE.as_secs()),
+                        seen,
+                    }
+                    .into());
+                }
+                Err(_not_yet) => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    fn passed(&mut self, expected: &str, detail: &str, time: &str) {
+        self.checks += 1;
+        let detail = if detail.is_empty() {
+            String::new()
+        } else {
+            format!(": {detail}")
+        };
+        self.tell.line(&format!("   ✓ {expected}{detail}{time}"));
+    }
+
+    /// All was as it should be.
+    pub fn end(&mut self) {
+        self.end_step();
+        self.tell.line(&format!(
+            "\nAll is as it should be: {} steps, {} checks, {:.1} s.",
+            self.steps,
+            self.checks,
+            self.began.elapsed().as_secs_f64()
+        ));
+        self.tell.line("Play it yourself: muster demo");
+    }
+
+    /// Something was not.
+    pub fn ended_by(&self, failed: &Failed) {
+        self.tell
+            .line(&format!("   ✗ {}", failed.to_string().replace('\n', "\n     ")));
+        self.tell.line(&format!(
+            "\nThe tour ended in step {} after {} checks: that is not as it should be.",
+            self.steps, self.checks
+        ));
+    }
+}
+
+fn not_as_expected(command: &str, expected: i32, seen: String) -> anyhow::Error {
+    Failed::Command {
+        command: command.to_owned(),
+        expected,
+        seen,
+    }
+    .into()
+}
+
+fn both(output: &Output) -> String {
+    let all = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&all).trim_end().to_owned()
+}
+
+fn show(printed: &str, tell: &dyn Tell) {
+    let lines: Vec<&str> = printed.lines().collect();
+    for line in lines.iter().take(SHOWN) {
+        tell.line(&format!("     {}", text::cut(line, WIDTH)));
+    }
+    if lines.len() > SHOWN {
+        tell.line(&format!("     … and {} lines more", lines.len() - SHOWN));
+    }
+}

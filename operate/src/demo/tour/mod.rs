@@ -1,0 +1,92 @@
+//! The tour: a fleet's life in nine steps, told in plain words, and checked from outside the controllers.
+//!
+//! ```text
+//!   Guide ── types the very commands that a person would (git, kubectl, muster, enrol.sh), in the work tree
+//!     └───── checks ◄── World: objects as the API servers have them
+//!                   ◄── Observer: every write since the beginning, from the logs of all API servers
+//!                   ◄── what the commands print
+//! ```
+//!
+//! Invariant: no check asks a controller; a check that does not hold ends the tour with what was expected and what was seen.
+
+mod fleet;
+mod guide;
+mod observer;
+mod planning;
+mod rights;
+mod rolling;
+mod world;
+
+use std::{path::Path, sync::Arc};
+
+use muster_fleet::Tell;
+
+use super::{cluster::Cluster, folder::Folder, plane::Plane};
+use guide::{Failed, Guide};
+use observer::Observer;
+use world::World;
+
+/// What the steps are given.
+struct Tour<'a> {
+    guide: Guide,
+    world: World<'a>,
+    observer: Observer<'a>,
+}
+
+/// Plays the tour; true only if all was as it should be.
+pub async fn play(
+    folder: &Folder,
+    plane: &Plane,
+    fleet: &[Cluster],
+    spare: &Cluster,
+    tell: Arc<dyn Tell>,
+) -> anyhow::Result<bool> {
+    let clusters: Vec<&Cluster> = fleet.iter().chain([spare]).collect();
+    let mut tour = Tour {
+        guide: Guide::new(folder, Arc::clone(&tell))?,
+        world: World::new(plane, &clusters),
+        observer: Observer::new(plane, &clusters),
+    };
+    begin(folder.path(), fleet.len(), &*tell);
+    match tour.steps().await {
+        Ok(()) => {
+            tour.guide.end();
+            Ok(true)
+        }
+        Err(error) => match error.downcast_ref::<Failed>() {
+            Some(failed) => {
+                tour.guide.ended_by(failed);
+                Ok(false)
+            }
+            None => Err(error),
+        },
+    }
+}
+
+impl Tour<'_> {
+    async fn steps(&mut self) -> anyhow::Result<()> {
+        self.first_rollout().await?;
+        self.good_version().await?;
+        self.bad_version().await?;
+        self.why().await?;
+        self.recovery().await?;
+        self.a_cluster_joins().await?;
+        self.a_cluster_goes_away().await?;
+        self.a_plan().await?;
+        self.a_withdrawal().await
+    }
+}
+
+fn begin(folder: &Path, clusters: usize, tell: &dyn Tell) {
+    tell.line(&format!(
+        "A tour of muster: {clusters} clusters and a management plane, on this machine, in {}",
+        folder.display()
+    ));
+    tell.line("The clusters are simulated; git, HTTPS, kubectl, the controller and the agents are real.");
+    tell.line(
+        "  $  a command, typed as it stands in the folder fleet (KUBECONFIG names the management plane)",
+    );
+    tell.line(
+        "  ✓  checked from outside muster: by API servers' objects and logs, git, and what commands print",
+    );
+}

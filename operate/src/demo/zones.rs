@@ -1,0 +1,243 @@
+//! `muster demo --zones`: one simulated cluster with the StatefulSets of `examples/zones`, and `muster zones` as it ships.
+//!
+//! The API server calls the webhooks by HTTPS, with the certificate that `muster zones` makes. Pods are simulated: one that is asked to prepare
+//! for its end says that it is prepared.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use async_trait::async_trait;
+use futures::{StreamExt as _, pin_mut};
+use kube::{
+    Client,
+    api::PostParams,
+    core::{ApiResource, DynamicObject},
+    runtime::{WatchStreamExt as _, watcher},
+};
+use muster_api::{ZoneRollout, crds, names};
+use muster_apiserver::{ApiServer, Endpoint, player::Speeds};
+use muster_controllers::{
+    metrics::Metrics,
+    process::{self, ZonesSetup},
+    runtime::{Api, Clock},
+    zones::{metrics::ZoneMetrics, pods::AskPods},
+};
+use muster_dashboard::{Shape, ZonesView};
+use muster_fleet::Tell;
+use muster_zones::{
+    flags::{Settings, parse},
+    scale::pods::{Answer, Answered, Ask},
+};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::{Ground, cluster::install, folder::Folder, log_limit};
+use crate::install::zones;
+
+/// Where everything is: what kubectl takes without `-n`.
+const NAMESPACE: &str = "default";
+/// The group of the example.
+const GROUP: &str = "ingester";
+/// The objects of the example, in an order in which they can be created.
+const EXAMPLE: [&str; 3] = [
+    include_str!("../../../examples/zones/replicas.yaml"),
+    include_str!("../../../examples/zones/budget.yaml"),
+    include_str!("../../../examples/zones/ingester.yaml"),
+];
+/// How fast pods are: a person wants to see it happen.
+const SPEEDS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(1));
+/// How long a revision is tried here: nobody wants to wait ten minutes.
+const PROGRESS_DEADLINE: &str = "30s";
+
+/// Runs until Ctrl-C or SIGTERM.
+pub async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
+    let (ready_after, stop_after) = SPEEDS;
+    let api = ApiServer::builder()
+        .name("zones")
+        .event_log(false)
+        .log_limit(log_limit(false))
+        .workloads(Speeds {
+            ready_after,
+            stop_after,
+            ..Speeds::default()
+        })
+        .start()
+        .await?;
+    let client = api.client_as("installer");
+    let definitions: Vec<_> = crds::zones()
+        .into_iter()
+        .chain(crds::rollout_operator())
+        .collect();
+    install(&client, &definitions, None).await?;
+    for object in objects()? {
+        create(&client, object).await?;
+    }
+    let kubeconfig = api.kubeconfig().context("the HTTPS door is not open")?;
+    folder.write_kubeconfig("zones.kubeconfig", &kubeconfig)?;
+    let process = start(&api, ground).await?;
+    how_to_look(&folder, &*ground.tell);
+    let looking = api.client();
+    let ended = tokio::select! {
+        ended = process => ended.context("muster zones"),
+        told = what_moves(&looking, &*ground.tell) => told,
+        () = ground.shutdown.cancelled() => Ok(()),
+    };
+    drop(api);
+    folder.remove()?;
+    ended
+}
+
+/// What stands in the cluster: the example, its ZoneRollout with a shorter deadline, and the webhooks of an installation.
+fn objects() -> anyhow::Result<Vec<Value>> {
+    let mut objects = vec![json!({
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ZoneRollout", "metadata": {"name": names::zone_rollout(GROUP)},
+        "spec": {"group": GROUP, "progressDeadline": PROGRESS_DEADLINE},
+    })];
+    for text in EXAMPLE {
+        for document in muster_sync::yaml::documents("examples/zones", text.as_bytes())? {
+            objects.push(document.value()?);
+        }
+    }
+    objects.extend(zones::webhooks(NAMESPACE));
+    Ok(objects)
+}
+
+async fn create(client: &Client, object: Value) -> anyhow::Result<()> {
+    let object: DynamicObject = serde_json::from_value(object)?;
+    let types = object.types.clone().context("an object without a kind")?;
+    let resource = ApiResource::from_gvk(&types.try_into()?);
+    let api: Api<DynamicObject> = if resource.group == "admissionregistration.k8s.io" {
+        Api::all_with(client.clone(), &resource)
+    } else {
+        Api::namespaced_with(client.clone(), NAMESPACE, &resource)
+    };
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let created = api.create(&PostParams::default(), &object).await;
+    created
+        .map(drop)
+        .with_context(|| format!("creating {} {name}", resource.kind))
+}
+
+/// Starts the process, with the flags of an installation but for its pace, and leads the API server to its webhooks.
+async fn start(
+    api: &ApiServer,
+    ground: &Ground,
+) -> anyhow::Result<impl Future<Output = Result<(), process::ProcessError>> + use<>> {
+    let webhooks = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let address = webhooks.local_addr()?;
+    api.resolve_services(move |_| Some(Endpoint::Address(address)));
+    let mut arguments = zones::arguments(NAMESPACE);
+    arguments.push("-reconcile.interval=1s".to_owned());
+    let settings = Settings::new(&parse(&arguments)?)?;
+    let metrics = Metrics::default();
+    let Ground {
+        clock,
+        jitter,
+        shutdown,
+        data: _,
+        tell: _,
+    } = ground.clone();
+    Ok(process::zones(ZonesSetup {
+        client: api.client_as(zones::NAME),
+        settings,
+        pods: Arc::new(Prepared(clock.clone())),
+        clock,
+        jitter,
+        instance: zones::NAME.to_owned(),
+        lease: None,
+        door: None,
+        webhooks: Some(webhooks),
+        zone_metrics: ZoneMetrics::new(&metrics),
+        metrics,
+        shutdown,
+    }))
+}
+
+/// Pods that are prepared as soon as they are asked.
+struct Prepared(Clock);
+
+#[async_trait]
+impl AskPods for Prepared {
+    async fn ask(&self, _: &Ask) -> Answered {
+        let since = json!({"timestamp": self.0.now().as_second()});
+        Ok(Answer {
+            status: 200,
+            body: since.to_string(),
+        })
+    }
+}
+
+fn how_to_look(folder: &Folder, tell: &dyn Tell) {
+    let path = folder.path().display();
+    tell.line("muster demo: a simulated cluster with a store of three zones, three ingesters in each");
+    tell.line(
+        "The cluster is simulated: its API server runs in this process, and its pods only say that they run.",
+    );
+    tell.line("muster zones, its webhooks and their certificates are real.\n");
+    tell.line("Look, in another terminal:");
+    tell.line(&format!("  export KUBECONFIG={path}/zones.kubeconfig"));
+    // Whoever cannot find its own name can be called by the one it is known by.
+    let command =
+        std::env::current_exe().map_or_else(|_| "muster".to_owned(), |path| path.display().to_string());
+    tell.line(&format!("  alias muster={command}"));
+    tell.line("  kubectl get statefulsets,pods,zonerollouts\n");
+}
+
+/// Printed once all zones are done for the first time.
+const NEXT: &str = "
+All zones are done. Roll a new image; nothing else is asked for:
+  for zone in a b c; do kubectl set image statefulset/ingester-zone-$zone ingester=grafana/mimir:2.17.0; done
+  muster why zonerollout/ingester -w
+
+Then one that cannot be pulled: it stops at the first pods of the first zone.
+  for zone in a b c; do kubectl set image statefulset/ingester-zone-$zone ingester=grafana/mimir:bad; done
+  muster why zonerollout/ingester
+  for zone in a b c; do kubectl set image statefulset/ingester-zone-$zone ingester=grafana/mimir:2.17.1; done
+
+Drain the only node: one pod is evicted, pods of the other zones are not before it is back.
+  kubectl drain node-1 --delete-emptydir-data --timeout 12s; kubectl uncordon node-1
+
+Fewer ingesters: one zone after the other, a minute apart, each pod asked before it goes.
+  kubectl scale replicatemplate/ingester --replicas 2
+  kubectl get statefulsets -w
+
+Ctrl-C ends all.";
+
+/// One line for each StatefulSet and pod whose word changes.
+async fn what_moves(client: &Client, tell: &dyn Tell) -> anyhow::Result<()> {
+    let api: Api<ZoneRollout> = Api::namespaced(client.clone(), NAMESPACE);
+    let changes = watcher(api.for_watching()?, watcher::Config::default())
+        .default_backoff()
+        .applied_objects();
+    pin_mut!(changes);
+    let mut told: BTreeMap<String, String> = BTreeMap::new();
+    let mut invited = false;
+    while let Some(change) = changes.next().await {
+        let Ok(rollout) = change else { continue };
+        let view = ZonesView::of(&rollout);
+        let steps = view.zones.iter().flat_map(|zone| &zone.steps);
+        let now: BTreeMap<String, String> = steps
+            .map(|step| {
+                let line = format!(
+                    "{} {:<18} {}: {}",
+                    step.shape.glyph(),
+                    step.who,
+                    step.reason,
+                    step.message
+                );
+                (step.who.clone(), line)
+            })
+            .collect();
+        for (who, line) in &now {
+            if told.get(who) != Some(line) {
+                tell.line(line);
+            }
+        }
+        told = now;
+        if !invited && view.shape == Shape::Ready {
+            invited = true;
+            tell.line(&format!("{NEXT}\n"));
+        }
+    }
+    Ok(())
+}

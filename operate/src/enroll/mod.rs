@@ -1,0 +1,434 @@
+//! A cluster that Cluster API does not manage comes into the fleet.
+//!
+//! ```text
+//!   look ─► both clusters answer, and would take what is to be written (server dry runs) ─► the address
+//!   write ─► downstream: account, rights, token, agent ─► management: Secret, Cluster
+//!   wait ─► until the controller has reached the cluster from where it runs
+//! ```
+//!
+//! Invariant: nothing is written before everything that can be looked at was looked at.
+//! Invariant: the token is written into the Secret and printed nowhere, unless `--with-secret` asks for it.
+
+mod address;
+pub(crate) mod downstream;
+mod labels;
+pub(crate) mod management;
+pub(crate) mod objects;
+mod wait;
+pub(crate) mod way;
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use kube::{ResourceExt, core::DynamicObject};
+use muster_api::{cluster::Version, validate::names as grammar};
+use muster_controllers::{
+    registry::kubeconfig as allowed,
+    runtime::{CallError, call::explain},
+};
+use muster_fleet::{
+    apply::{self, Applied, ObjectRef},
+    connect::{self, Target},
+    control::DryRun,
+};
+use muster_sync::build::print;
+
+use self::{
+    address::{Address, Reach, proposal},
+    downstream::Downstream,
+    labels::Labels,
+    management::{PLACE, Plane},
+    objects::Access,
+    wait::Said,
+    way::{Wanted, Way},
+};
+use crate::install::Sync;
+use crate::steps::{Refusal, Step, Steps};
+
+/// Which cluster comes in, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How you reach the new cluster: a context of your kubeconfig, or of --downstream-kubeconfig.
+    pub new_context: Option<String>,
+    /// The kubeconfig with the way to the new cluster; else the one that you use anyway.
+    pub downstream_kubeconfig: Option<PathBuf>,
+    /// What the cluster is called in the fleet; else as its context.
+    pub name: Option<String>,
+    /// Labels of the Cluster, by which modules select it; those that it has and that are not named stay (to remove one: kubectl label clusters NAME KEY-)
+    pub labels: Vec<(String, String)>,
+    /// How the management cluster reaches it, if not as you do: https://HOST:PORT.
+    pub server: Option<String>,
+    /// Also the right to apply anything there: BootstrapModules need it, Modules do not.
+    pub bootstrap: bool,
+    /// Leave the agent and its definitions out: they come by other ways.
+    pub no_agent: bool,
+    /// Who carries the Flux kinds out there.
+    pub sync: Sync,
+    /// The image of the agent.
+    pub image: String,
+    /// How long to wait until the controller has reached the cluster.
+    pub wait: Duration,
+    /// Do not wait.
+    pub no_wait: bool,
+    /// Whether it is only tried.
+    pub dry_run: DryRun,
+    /// Print what belongs into the management cluster instead of writing it there; the new cluster is prepared.
+    pub export: bool,
+    /// Print the Secret as well, with its token.
+    pub with_secret: bool,
+}
+
+/// Reads a label, `KEY=VALUE`.
+pub fn label(text: &str) -> Result<(String, String), String> {
+    let wrong = || format!("labels are written as env=prod,region=eu, not {text}");
+    let (key, value) = text.split_once('=').ok_or_else(wrong)?;
+    grammar::label_key(key).map_err(|error| format!("{key:?} is no key of a label: {error}"))?;
+    grammar::label_value(value).map_err(|error| format!("{value:?} is no value of a label: {error}"))?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// What is to be done, once it is known that it can be.
+struct Plan<'a> {
+    options: &'a Options,
+    name: String,
+    labels: Labels,
+    steps: Steps<'a>,
+}
+
+/// Brings a cluster in, or says at which step it could not.
+///
+/// Whoever stops waiting for it may call it again: it goes on from there.
+pub async fn enroll(target: &Target, options: &Options, steps: Steps<'_>) -> anyhow::Result<Step<()>> {
+    let wanted = Wanted {
+        file: options.downstream_kubeconfig.clone(),
+        other_file: target.kubeconfig.clone(),
+        context: options.new_context.clone(),
+    };
+    let named = options.name.as_deref().map(valid_name).transpose();
+    if let Err(refusal) = named {
+        return Ok(Err(refusal));
+    }
+    let (client, namespace) = connect::client(target).await?;
+    Ok(async {
+        let way = Way::read(&wanted).await?;
+        let name = valid_name(options.name.as_deref().unwrap_or(&way.context))?;
+        let plan = Plan {
+            options,
+            name,
+            labels: Labels::default(),
+            steps,
+        };
+        plan.carry_out(client, namespace, way).await
+    }
+    .await)
+}
+
+fn valid_name(name: &str) -> Step<String> {
+    match grammar::dns_label(name) {
+        Ok(()) => Ok(name.to_owned()),
+        Err(error) => Err(
+            Refusal::unknown(format!("{name:?} is no name of a cluster: {error}"))
+                .remedy("say what it is called in the fleet with --name"),
+        ),
+    }
+}
+
+impl Plan<'_> {
+    async fn carry_out(mut self, client: kube::Client, namespace: String, way: Way) -> Step<()> {
+        let down = Downstream::look(way, &self.name).await?;
+        let objects = Downstream::objects(self.options)?;
+        let plane = self.plane(client, namespace.clone(), &down).await?;
+        let there = plane.as_ref().and_then(|(_, cluster)| cluster.as_ref());
+        self.labels = Labels::of(there, &self.options.labels);
+        let plane = plane.map(|(plane, _)| plane);
+        let address = self.address(&down, plane.as_ref())?;
+        if self.options.dry_run == DryRun::Client {
+            self.tell_objects(&down, &objects, &namespace, &address);
+            return Ok(());
+        }
+        let taken = down.would_take(&objects).await?;
+        self.steps.done(format!(
+            "{} answers ({}); you may write what is needed there",
+            down.way.place(),
+            down.version
+        ));
+        if let Some(plane) = &plane {
+            self.would_take(plane, &address).await?;
+        }
+        if self.options.dry_run == DryRun::Server {
+            for (name, applied) in &taken {
+                self.steps
+                    .note(format!("{} would {} {name}", self.name, would(*applied)));
+            }
+            self.tell_management(&namespace, &address);
+            self.steps.say("Nothing was written (server dry run).");
+            return Ok(());
+        }
+        down.write(&objects, self.steps).await?;
+        let access = down.access(address).await?;
+        down.come_in(&access, self.options.server.is_some(), self.steps)
+            .await?;
+        let version = plane.as_ref().map_or(Version::V1Beta2, |plane| plane.version);
+        let Some(plane) = plane.filter(|_| !self.options.export) else {
+            self.export(&namespace, version, &down, &access)?;
+            return Ok(());
+        };
+        self.write(&plane, &down, &access).await
+    }
+
+    /// The management cluster, and the Cluster that it has; with `--export` it need not be there.
+    async fn plane(
+        &self,
+        client: kube::Client,
+        namespace: String,
+        down: &Downstream,
+    ) -> Step<Option<(Plane, Option<DynamicObject>)>> {
+        let plane = match Plane::read(client, namespace).await {
+            Ok(plane) => plane,
+            Err(refusal) if self.options.export => {
+                self.steps.note(format!(
+                    "{}; what is printed is for Cluster {}",
+                    refusal.what,
+                    Version::V1Beta2.as_str()
+                ));
+                return Ok(None);
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        let there = plane.enrolled(&self.name).await?;
+        if let Some(identity) = &down.identity
+            && let Some(other) = plane.other_of(identity, &self.name).await?
+        {
+            return Err(Refusal::failed(format!(
+                "{} is in the fleet already, as Cluster {other} (the uid of its kube-system is {identity})",
+                down.way.place()
+            ))
+            .remedy(format!("take it out first: muster unenroll {other}")));
+        }
+        Ok(Some((plane, there)))
+    }
+
+    /// The address for the management cluster, and what is to be said of it.
+    fn address(&self, down: &Downstream, plane: Option<&Plane>) -> Step<Address> {
+        let server = self.options.server.as_deref().unwrap_or(&down.way.server);
+        let other = "name the address that the management cluster reaches it at: --server https://HOST:PORT";
+        let address = Address::parse(server).map_err(|wrong| Refusal::unknown(wrong).remedy(other))?;
+        if plane.is_none() && !self.options.export {
+            return Ok(address);
+        }
+        let named = self.options.server.is_some();
+        if let Some(words) = address.reach().words().filter(|_| !named) {
+            self.steps.note(format!("{server} {words}"));
+            let proposed = proposal(&down.way.context).unwrap_or_else(|| "https://HOST:PORT".to_owned());
+            let how = if address.reach() == Reach::Loopback {
+                "if it runs elsewhere"
+            } else {
+                "if it is not"
+            };
+            self.steps
+                .more(format!("{how}, name another address: --server {proposed}"));
+        }
+        if down.way.proxy && !named {
+            self.steps.note("you go to it by a proxy, which the management cluster does not use: --server names its own way");
+        }
+        Ok(address)
+    }
+
+    /// Whether the management cluster would take what belongs there: asked with a token that is none.
+    async fn would_take(&self, plane: &Plane, address: &Address) -> Step<()> {
+        let access = Access {
+            address: address.clone(),
+            authority: "cGxhY2Vob2xkZXI=".to_owned(),
+            tls_name: None,
+            token: "placeholder".to_owned(),
+        };
+        for object in self.objects(&plane.namespace, plane.version, &access, &self.labels.written) {
+            apply::apply(&plane.client, &object, true)
+                .await
+                .map_err(|error| taken(PLACE, &error))?;
+        }
+        self.steps.done(format!(
+            "{PLACE} answers; you may write Secrets and Clusters in namespace {}",
+            plane.namespace
+        ));
+        Ok(())
+    }
+
+    fn objects(
+        &self,
+        namespace: &str,
+        version: Version,
+        access: &Access,
+        labels: &BTreeMap<String, String>,
+    ) -> [serde_json::Value; 2] {
+        [
+            objects::secret(namespace, &self.name, &objects::kubeconfig(&self.name, access)),
+            objects::cluster(version, namespace, &self.name, labels, &access.address),
+        ]
+    }
+
+    async fn write(&self, plane: &Plane, down: &Downstream, access: &Access) -> Step<()> {
+        let (name, namespace) = (&self.name, &plane.namespace);
+        let mut changed = Vec::new();
+        for object in self.objects(namespace, plane.version, access, &self.labels.written) {
+            changed.push(
+                apply::apply(&plane.client, &object, false)
+                    .await
+                    .map_err(|error| taken(PLACE, &error))?,
+            );
+        }
+        let as_before = if changed.iter().all(|applied| *applied == Applied::Same) {
+            ": as they were"
+        } else {
+            ""
+        };
+        self.steps.done(format!(
+            "Secret {namespace}/{name}-kubeconfig and Cluster {namespace}/{name}, {}{as_before}",
+            self.labels
+        ));
+        // What modules select is to know, not to do: a person who may not list them has enrolled all the same.
+        match plane.selecting(&self.labels.after).await {
+            Ok(modules) if modules.is_empty() => self.steps.note(format!("no module selects {name}")),
+            Ok(modules) => self
+                .steps
+                .note(format!("modules that select {name}: {}", modules.join(", "))),
+            Err(error) => self
+                .steps
+                .note(format!("which modules select {name} is not known: {error:#}")),
+        }
+        if !self.options.no_wait {
+            let another_way = changed.first() == Some(&Applied::Changed);
+            self.wait(plane, access, another_way).await?;
+        }
+        let word = if self.options.no_wait {
+            "Written; whether it is reached was not waited for."
+        } else {
+            "Enrolled."
+        };
+        self.steps.say(word);
+        self.steps.say(format!("Next: muster tree cluster/{name}"));
+        self.steps
+            .say(format!("Undo: muster unenroll {name}{}", down.undo()));
+        Ok(())
+    }
+
+    async fn wait(&self, plane: &Plane, access: &Access, another_way: bool) -> Step<()> {
+        let (name, limit) = (&self.name, self.options.wait);
+        let of_call = |error: CallError| match error.code() {
+            Some(403) => Refusal::unknown(format!(
+                "whether the controller reached {name} may not be seen by you: {}",
+                explain(&error)
+            ))
+            .remedy("all is written; --no-wait does not look"),
+            _ => Refusal::of_call(PLACE, &error),
+        };
+        let written = plane.cluster(name).await.map_err(of_call)?;
+        let uid = written.and_then(|cluster| cluster.uid());
+        let uid = uid.ok_or_else(|| Refusal::failed(format!("Cluster {name} was deleted meanwhile")))?;
+        let said = if another_way && wait::is_recorded(plane, name, &uid).await.map_err(of_call)? {
+            wait::reached_anew(plane, name, limit).await
+        } else {
+            wait::reached(plane, name, &uid, limit).await
+        };
+        match said.map_err(of_call)? {
+            Said::Reached => {
+                self.steps.done(format!(
+                    "the controller reached {} with this account",
+                    access.address.server
+                ));
+                Ok(())
+            }
+            Said::Before => {
+                self.steps.note("the controller was there before; nothing selects the cluster that would show whether the new way in works");
+                self.steps.more(format!(
+                    "kubectl logs -n muster-system deployment/muster-controller | grep {name}"
+                ));
+                Ok(())
+            }
+            said => {
+                let refusal = wait::refusal(plane, name, &access.address, &said, limit).await;
+                Err(refusal.remedy(format!(
+                    "what was written stays, and the controller tries on; Undo: muster unenroll {name}"
+                )))
+            }
+        }
+    }
+
+    /// What belongs into git, and how the Secret comes there.
+    fn export(&self, namespace: &str, version: Version, down: &Downstream, access: &Access) -> Step<()> {
+        let [secret, cluster] = self.objects(namespace, version, access, &self.labels.after);
+        let mut text = String::new();
+        if self.options.with_secret {
+            text += "---\n";
+            text += &print::yaml(&secret);
+        } else {
+            let note = format!(
+                "# Secret {namespace}/{name}-kubeconfig holds a token and is not printed. --with-secret prints it, to be encrypted, or written once:\n\
+                 #   muster enroll {way} --name {name} -n {namespace} --export --with-secret | \
+                 kubectl apply --server-side --field-manager=muster-cli -f -\n",
+                name = self.name,
+                way = down.enroll_flags(self.options),
+            );
+            text += &note;
+        }
+        text += "---\n";
+        text += &print::yaml(&cluster);
+        self.steps
+            .text(&text)
+            .map_err(|error| Refusal::unknown(format!("{error:#}")))
+    }
+
+    fn tell_objects(
+        &self,
+        down: &Downstream,
+        objects: &[serde_json::Value],
+        namespace: &str,
+        address: &Address,
+    ) {
+        self.steps
+            .done(format!("{} answers ({})", down.way.place(), down.version));
+        for object in objects {
+            self.steps
+                .note(format!("would apply {} in {}", ObjectRef::of(object), self.name));
+        }
+        self.tell_management(namespace, address);
+        self.steps.say("Nothing was written (client dry run).");
+    }
+
+    /// What would be written into the management cluster; with `--export` that is left to git.
+    fn tell_management(&self, namespace: &str, address: &Address) {
+        if self.options.export {
+            return;
+        }
+        self.steps.note(format!(
+            "would apply Secret {namespace}/{name}-kubeconfig (to {}) and Cluster {namespace}/{name}, {}, in {PLACE}",
+            address.server,
+            self.labels,
+            name = self.name
+        ));
+    }
+}
+
+const fn would(applied: Applied) -> &'static str {
+    match applied {
+        Applied::Made => "get",
+        Applied::Changed => "get another",
+        Applied::Same => "keep",
+    }
+}
+
+/// An object that was not taken: with what to do where another manager owns a field.
+fn taken(place: &str, error: &CallError) -> Refusal {
+    let refusal = Refusal::of_call(place, error);
+    if error.is_conflict() {
+        return refusal.remedy(
+            "another manager owns these fields, and they are not taken from it: make them alike there, or let it go (kubectl --show-managed-fields)",
+        );
+    }
+    refusal
+}
+
+/// A kubeconfig that the controller will accept.
+fn accepted(name: &str, access: &Access) -> Step<allowed::Access> {
+    allowed::parse(objects::kubeconfig(name, access).as_bytes())
+        .map_err(|error| Refusal::failed(format!("the controller would not accept the kubeconfig: {error}")))
+}

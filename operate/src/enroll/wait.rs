@@ -1,0 +1,198 @@
+//! Waiting until the controller says that it reached a cluster: from where it runs, with the credential that it was given.
+//!
+//! It says so by its record of which cluster a Cluster leads to, and that it did not by events about the Cluster; what modules and
+//! assemblages say of the cluster is older news of the same source.
+
+use std::time::Duration;
+
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{ConfigMap, Event},
+};
+use kube::{ResourceExt, api::ListParams};
+use muster_api::{
+    ProxyAssemblage, age,
+    cluster::NotReady,
+    conditions::{REACHABLE, find},
+    labels::manager,
+    names,
+};
+use muster_controllers::runtime::Api;
+use muster_controllers::runtime::{CallError, Clock, call_within};
+use muster_fleet::apply::DEADLINE;
+
+use super::{address::Address, management::Plane};
+use crate::steps::Refusal;
+
+/// How often is looked.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long the controller needs to take a changed Secret in and to fail with it.
+const SETTLE: Duration = Duration::from_secs(10);
+
+/// What the controller said of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It was there.
+    Reached,
+    /// It was there with an earlier credential, and of the present one nothing is said.
+    Before,
+    /// It could not get in: one word, and why.
+    NotReached(String, String),
+    /// Nothing yet.
+    Nothing,
+}
+
+/// Waits until the controller has reached the cluster, at most `limit`; the last that it said.
+pub async fn reached(plane: &Plane, name: &str, uid: &str, limit: Duration) -> Result<Said, CallError> {
+    let mut last = Said::Nothing;
+    let looking = async {
+        let mut looks = tokio::time::interval(EVERY);
+        loop {
+            looks.tick().await;
+            match said(plane, name, uid).await? {
+                Said::Reached => return Ok(()),
+                Said::Nothing | Said::Before => {}
+                not_reached @ Said::NotReached(..) => last = not_reached,
+            }
+        }
+    };
+    match tokio::time::timeout(limit, looking).await {
+        Ok(Ok(())) => Ok(Said::Reached),
+        Ok(Err(error)) => Err(error),
+        Err(_elapsed) => Ok(last),
+    }
+}
+
+/// After another way in was written for a cluster that the controller knows: its record is of the way before, so that only what assemblages
+/// say counts, and that after the controller had the time to try.
+pub async fn reached_anew(plane: &Plane, name: &str, limit: Duration) -> Result<Said, CallError> {
+    tokio::time::sleep(SETTLE.min(limit)).await;
+    let mut last = Said::Before;
+    let looking = async {
+        let mut looks = tokio::time::interval(EVERY);
+        loop {
+            looks.tick().await;
+            match told(plane, name).await? {
+                not_reached @ Said::NotReached(..) => last = not_reached,
+                said => return Ok(said),
+            }
+        }
+    };
+    match tokio::time::timeout(limit.saturating_sub(SETTLE), looking).await {
+        Ok(said) => said,
+        Err(_elapsed) => Ok(last),
+    }
+}
+
+/// What the assemblage of a cluster says of its being reached.
+async fn told(plane: &Plane, name: &str) -> Result<Said, CallError> {
+    let proxies: Api<ProxyAssemblage> = Api::namespaced(plane.client.clone(), &plane.namespace);
+    let reading = proxies.get_opt(name);
+    let proxy = call_within(DEADLINE, format!("reading ProxyAssemblage {name}"), reading).await?;
+    let conditions = proxy
+        .and_then(|proxy| proxy.status)
+        .map(|status| status.conditions)
+        .unwrap_or_default();
+    Ok(match find(&conditions, REACHABLE) {
+        Some(reachable) if reachable.status == "True" => Said::Reached,
+        Some(reachable) => Said::NotReached(reachable.reason.clone(), reachable.message.clone()),
+        None => Said::Before,
+    })
+}
+
+/// Whether the controller has a record of the cluster.
+pub async fn is_recorded(plane: &Plane, name: &str, uid: &str) -> Result<bool, CallError> {
+    let record = names::cluster_identity(&plane.namespace, name, uid);
+    let records: Api<ConfigMap> = Api::namespaced(plane.client.clone(), &plane.namespace);
+    let reading = records.get_metadata_opt(&record);
+    let recorded = call_within(DEADLINE, format!("reading ConfigMap {record}"), reading).await?;
+    Ok(recorded.is_some())
+}
+
+async fn said(plane: &Plane, name: &str, uid: &str) -> Result<Said, CallError> {
+    if is_recorded(plane, name, uid).await? {
+        return Ok(Said::Reached);
+    }
+    let events: Api<Event> = Api::namespaced(plane.client.clone(), &plane.namespace);
+    let about = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
+    let listed = call_within(
+        DEADLINE,
+        format!("listing events about Cluster {name}"),
+        events.list(&about),
+    )
+    .await?;
+    let mut told: Vec<&Event> = listed
+        .items
+        .iter()
+        .filter(|event| is_of_controller(event))
+        .collect();
+    told.sort_by_key(|event| (event.event_time.as_ref().map(|time| time.0), event.name_any()));
+    let last = told.last().map(|event| {
+        let (reason, message) = (event.reason.clone(), event.message.clone());
+        Said::NotReached(reason.unwrap_or_default(), message.unwrap_or_default())
+    });
+    Ok(last.unwrap_or(Said::Nothing))
+}
+
+fn is_of_controller(event: &Event) -> bool {
+    let component = event
+        .source
+        .as_ref()
+        .and_then(|source| source.component.as_deref());
+    event.type_.as_deref() == Some("Warning")
+        && [event.reporting_component.as_deref(), component].contains(&Some(manager::CONTROLLER))
+}
+
+/// Why the cluster was not reached in time, and what to do.
+pub async fn refusal(plane: &Plane, name: &str, address: &Address, said: &Said, limit: Duration) -> Refusal {
+    let waited = limit.as_secs();
+    let Said::NotReached(reason, message) = said else {
+        return nobody(plane, name, waited).await;
+    };
+    let refusal = Refusal::failed(format!(
+        "the management cluster did not reach {name} within {waited} s: {reason}: {message}"
+    ));
+    let is = |not_ready: NotReady| reason == not_ready.as_str();
+    if is(NotReady::Unreachable) {
+        let reach = address.reach().words();
+        let reach = reach.map_or_else(String::new, |words| format!(" {} {words}.", address.server));
+        refusal.remedy(format!(
+            "It tried {} from where the controller runs.{reach} Run this again with --server https://HOST:PORT, an address that can be reached from there",
+            address.server
+        ))
+    } else if is(NotReady::CredentialsRejected) {
+        refusal.remedy(
+            "the token is not accepted: delete Secret muster-system/muster-management in the cluster, and run this again",
+        )
+    } else {
+        refusal.remedy(format!("muster tree cluster/{name} says more as it changes"))
+    }
+}
+
+/// The controller said nothing: is there one?
+async fn nobody(plane: &Plane, name: &str, waited: u64) -> Refusal {
+    let namespace = &plane.namespace;
+    let leases: Api<Lease> = Api::namespaced(plane.client.clone(), namespace);
+    let reading = leases.get_opt(manager::CONTROLLER);
+    let lease = call_within(DEADLINE, "reading the Lease of the controller", reading).await;
+    let spec = lease.ok().flatten().and_then(|lease| lease.spec);
+    let since = spec
+        .as_ref()
+        .and_then(|spec| spec.renew_time.as_ref())
+        .map(|time| {
+            let now = Clock::system().now();
+            now.duration_since(time.0).as_secs().max(0)
+        });
+    match since {
+        Some(since) if since < 60 => Refusal::failed(format!("the controller said nothing of {name} within {waited} s"))
+            .remedy("what it is at: kubectl logs -n muster-system deployment/muster-controller"),
+        Some(since) => Refusal::failed(format!(
+            "nobody tried to reach {name} within {waited} s: the controller for namespace {namespace} was last seen {} ago", age::human(since)
+        ))
+        .remedy("why: muster check"),
+        None => Refusal::failed(format!(
+            "nobody tried to reach {name} within {waited} s: no controller shows itself for namespace {namespace} (there is no Lease of it)"
+        ))
+        .remedy("install it: muster install --export --management --crds | kubectl apply --server-side -f -"),
+    }
+}

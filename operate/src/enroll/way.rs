@@ -1,0 +1,140 @@
+//! The user's way into a cluster: a context of a kubeconfig, as kubectl reads it.
+
+use std::{error::Error, path::PathBuf, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use kube::{
+    Client,
+    config::{Cluster, KubeConfigOptions, Kubeconfig},
+};
+use muster_controllers::runtime::{call::explain, sendable};
+use muster_fleet::connect;
+
+use crate::steps::{Refusal, Step};
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long a server may be silent.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// Which kubeconfig, and which context of it.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The file; else the user's own.
+    pub file: Option<PathBuf>,
+    /// The file of the management cluster's flags, which stands for the user's own if it is named.
+    pub other_file: Option<PathBuf>,
+    /// The context; else the file's current one.
+    pub context: Option<String>,
+}
+
+/// A way in.
+pub struct Way {
+    /// A client with the user's credential.
+    pub client: Client,
+    /// The context's name.
+    pub context: String,
+    /// The address, as the kubeconfig has it.
+    pub server: String,
+    /// The authority of that address: PEM in base64. None if the kubeconfig names none.
+    pub authority: Option<String>,
+    /// The name that the server's certificate must have, if it is another than the address's.
+    pub tls_name: Option<String>,
+    /// The user goes by a proxy, which the management cluster will not.
+    pub proxy: bool,
+    /// The flags that lead kubectl there.
+    pub flags: String,
+}
+
+impl Way {
+    /// Reads the kubeconfig. Nothing is sent.
+    pub async fn read(wanted: &Wanted) -> Step<Self> {
+        let file = wanted.file.as_ref().or(wanted.other_file.as_ref());
+        let what = file.map_or_else(
+            || "your kubeconfig".to_owned(),
+            |file| format!("kubeconfig {}", file.display()),
+        );
+        let kubeconfig = file.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+        let kubeconfig = kubeconfig.map_err(|error| unusable(&what, &error))?;
+        let Some(context) = wanted
+            .context
+            .clone()
+            .or_else(|| kubeconfig.current_context.clone())
+        else {
+            return Err(Refusal::unknown(format!("{what} has no current context"))
+                .remedy("name one: kubectl config get-contexts shows them"));
+        };
+        let Some(cluster) = cluster_of(&kubeconfig, &context) else {
+            let names: Vec<&str> = kubeconfig
+                .contexts
+                .iter()
+                .map(|context| context.name.as_str())
+                .collect();
+            return Err(
+                Refusal::unknown(format!("{what} has no context {context} with a cluster"))
+                    .remedy(format!("it has: {}", names.join(", "))),
+            );
+        };
+        let Some(server) = cluster.server.clone() else {
+            return Err(Refusal::unknown(format!(
+                "context {context} of {what} has no server"
+            )));
+        };
+        let (tls_name, proxy) = (cluster.tls_server_name.clone(), cluster.proxy_url.is_some());
+        let authority = authority(cluster).map_err(|error| {
+            Refusal::unknown(format!(
+                "the certificate authority of context {context} cannot be read: {error}"
+            ))
+        })?;
+        let options = KubeConfigOptions {
+            context: Some(context.clone()),
+            ..KubeConfigOptions::default()
+        };
+        let config = connect::configured(kubeconfig, &options).await;
+        let mut config = config.map_err(|error| unusable(&what, &error))?;
+        config.connect_timeout = Some(CONNECT);
+        config.read_timeout = Some(SILENCE);
+        let client = sendable::client(config, Client::try_from).map_err(|error| unusable(&what, &error))?;
+        let flags = match &wanted.file {
+            Some(file) => format!("--kubeconfig {} --context {context}", file.display()),
+            None => format!("--context {context}"),
+        };
+        Ok(Self {
+            client,
+            context,
+            server,
+            authority,
+            tls_name,
+            proxy,
+            flags,
+        })
+    }
+
+    /// What it is called in messages.
+    pub fn place(&self) -> String {
+        format!("context {}", self.context)
+    }
+}
+
+fn unusable(what: &str, error: &(dyn Error + 'static)) -> Refusal {
+    Refusal::unknown(format!("{what} cannot be used: {}", explain(error)))
+        .remedy("name the cluster by --downstream-kubeconfig FILE, or by a context of your kubeconfig: kubectl config get-contexts")
+}
+
+/// The cluster that a context names.
+fn cluster_of<'a>(kubeconfig: &'a Kubeconfig, context: &str) -> Option<&'a Cluster> {
+    let context = kubeconfig.contexts.iter().find(|named| named.name == context)?;
+    let wanted = &context.context.as_ref()?.cluster;
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == *wanted)?;
+    cluster.cluster.as_ref()
+}
+
+/// Its authority, in base64 as a kubeconfig has it.
+fn authority(cluster: &Cluster) -> std::io::Result<Option<String>> {
+    if let Some(data) = &cluster.certificate_authority_data {
+        return Ok(Some(data.clone()));
+    }
+    let file = cluster.certificate_authority.as_ref();
+    file.map(|file| std::fs::read(file).map(|pem| STANDARD.encode(pem)))
+        .transpose()
+}

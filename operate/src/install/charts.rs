@@ -1,0 +1,371 @@
+//! The charts under `deploy/charts/` are made from what `muster install --export` prints, so that they cannot differ from it: each object is
+//! printed once for each value that changes it, and what differs becomes a template. `cargo xtask generate` writes them.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use muster_api::{crds, labels::SYSTEM_NAMESPACE};
+use muster_sync::build::print;
+use serde_json::Value;
+
+use super::{Auth, Sync};
+use super::{Options, Role, objects};
+
+/// Stand where a value of the chart will.
+const NAMESPACE: &str = "chart-namespace";
+const IMAGE: &str = "chart-image";
+const UPDATERS: &str = "chart-updaters";
+const EGRESS_PORT: u16 = 65_535;
+/// Set: the charts are written, not compared.
+const WRITE: &str = "MUSTER_WRITE_CHARTS";
+/// The value for ClusterUpgrades.
+const UPGRADES: &str = ".Values.upgrades";
+/// Whether an updater has its Node prepared.
+const PREPARES: &str = "{{- $prepares := false }}\n{{- range (fromYaml .Values.updaters).updaters }}\n{{- if .prepareNode }}\n\
+    {{- $prepares = true }}\n{{- end }}\n{{- end }}\n";
+const HEADER: &str =
+    "{{- /* Generated from muster install --export by cargo xtask generate. Do not edit. */ -}}\n";
+/// What Helm leaves in place when a release goes: with a namespace or a definition all that is in it would go.
+const KEEP_ALWAYS: &str = "metadata:\n  annotations:\n    helm.sh/resource-policy: keep\n";
+/// The same, if it is wanted.
+const KEEP: &str =
+    "metadata:\n  {{- if .Values.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n";
+
+/// The flags of one variant; `option` is what the process may do beside: notify, or roll NodeModules.
+fn flags(role: Role, sync: Sync, option: bool, dashboard: Option<Auth>) -> Options {
+    Options {
+        dashboard,
+        management: role == Role::Controller,
+        downstream: role == Role::Agent,
+        crds: false,
+        sync,
+        egress_ports: vec![EGRESS_PORT],
+        notify: option && role == Role::Controller,
+        nodes: option && role == Role::Agent,
+        upgrades: role == Role::Controller,
+        ..Options::of(IMAGE, sync)
+    }
+}
+
+/// What is there for ClusterUpgrades alone stands under a value of its own: it changes no other object but by one argument.
+fn for_upgrades(name: &str, document: &str) -> String {
+    if name.contains(super::upgrades::NAME) {
+        return when(UPGRADES, document);
+    }
+    let argument = "        - --upgrades\n";
+    document.replace(
+        argument,
+        &format!("        {}", when(UPGRADES, argument)).replace("{{- end", "        {{- end"),
+    )
+}
+
+/// A condition of templates, and what stands under it.
+fn when(condition: &str, text: &str) -> String {
+    format!("{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n")
+}
+
+/// What stands there if a condition holds, and what if it does not.
+fn either(condition: &str, yes: &str, no: &str) -> String {
+    match (yes, no) {
+        (yes, no) if yes == no => yes.to_owned(),
+        (yes, "") => when(condition, yes),
+        ("", no) => when(&format!("not ({condition})"), no),
+        (yes, no) => when(condition, &format!("{yes}{{{{- else }}}}\n{no}")),
+    }
+}
+
+fn document(object: &Value) -> String {
+    let text = print::yaml(object);
+    assert!(!text.contains("{{"), "would be taken for a template: {text}");
+    let ports = format!("  - ports:\n    - port: {EGRESS_PORT}\n      protocol: TCP\n");
+    let range = "  - ports:\n    {{- range .Values.egressPorts }}\n    - port: {{ . }}\n      protocol: TCP\n    {{- end }}\n";
+    assert!(
+        object["kind"] != "NetworkPolicy" || text.contains(&ports),
+        "{text}"
+    );
+    let text = text
+        .replace(&ports, range)
+        .replace("--sync=builtin", "--sync={{ .Values.sync }}")
+        .replace("--sync=flux", "--sync={{ .Values.sync }}")
+        .replace(
+            "--dashboard-auth=token",
+            "--dashboard-auth={{ .Values.dashboard }}",
+        )
+        .replace(
+            "--dashboard-auth=none",
+            "--dashboard-auth={{ .Values.dashboard }}",
+        )
+        .replace(&format!(": {NAMESPACE}\n"), ": {{ .Values.namespace | quote }}\n")
+        .replace(NAMESPACE, "{{ .Values.namespace }}")
+        .replace(&format!(": {IMAGE}\n"), ": {{ .Values.image | quote }}\n")
+        .replace(&format!(": {UPDATERS}\n"), ": {{ .Values.updaters | quote }}\n");
+    if object["kind"] == "Namespace" {
+        return format!("---\n{}", text.replacen("metadata:\n", KEEP_ALWAYS, 1));
+    }
+    format!("---\n{text}")
+}
+
+/// The objects of a process, each under the conditions under which it is exported.
+fn templates(role: Role) -> String {
+    let works_in = match role {
+        Role::Controller => NAMESPACE,
+        Role::Agent => SYSTEM_NAMESPACE,
+    };
+    let of = |sync: Sync, option: bool, dashboard: Option<Auth>| -> BTreeMap<String, String> {
+        let flags = flags(role, sync, option, dashboard);
+        let all = objects(&flags, works_in);
+        all.iter()
+            .map(|object| (named(object), document(object)))
+            .collect()
+    };
+    let (given, dashboard) = match role {
+        Role::Controller => (".Values.notify", Some(Auth::Token)),
+        Role::Agent => (".Values.nodes", None),
+    };
+    let none = of(Sync::Builtin, true, dashboard.map(|_| Auth::None));
+    let variants = [Sync::Builtin, Sync::Flux].map(|sync| {
+        [(true, dashboard), (false, dashboard), (true, None), (false, None)]
+            .map(|(option, dashboard)| of(sync, option, dashboard))
+    });
+    let mut text = String::new();
+    // With everything there are the most of them, in their order.
+    for object in objects(&flags(role, Sync::Builtin, true, dashboard), works_in) {
+        let name = named(&object);
+        // One way to look in needs more than the other.
+        let condition = if none.contains_key(&name) {
+            ".Values.dashboard"
+        } else {
+            "eq .Values.dashboard \"token\""
+        };
+        let [builtin, flux] = variants.each_ref().map(|variants| {
+            let [all, shown, with, neither] = variants
+                .each_ref()
+                .map(|variant| variant.get(&name).map_or("", String::as_str));
+            either(
+                condition,
+                &either(given, all, shown),
+                &either(given, with, neither),
+            )
+        });
+        let document = either("eq .Values.sync \"builtin\"", &builtin, &flux);
+        let document = for_upgrades(&name, &document);
+        // It is there already, or everywhere.
+        let other = format!("not (has .Values.namespace (list \"default\" \"{SYSTEM_NAMESPACE}\"))");
+        if object["kind"] == "Namespace" && document.contains(".Values.namespace") {
+            text += &when(&other, &document);
+        } else {
+            text += &document;
+        }
+    }
+    let value = match role {
+        Role::Controller => "management",
+        Role::Agent => "downstream",
+    };
+    HEADER.to_owned() + &when(&format!("eq .Values.role \"{value}\""), &text)
+}
+
+/// The objects of muster zones: no value but those that stand in their text changes them.
+fn zones() -> String {
+    let flags = Options {
+        zones: true,
+        egress_ports: vec![EGRESS_PORT],
+        ..Options::of(IMAGE, Sync::Builtin)
+    };
+    let text: String = objects(&flags, NAMESPACE).iter().map(document).collect();
+    HEADER.to_owned() + &when("eq .Values.role \"zones\"", &text)
+}
+
+/// The objects of muster machines: its rights are more where an updater has its Node prepared.
+fn machines() -> String {
+    let flags = Options {
+        machines: true,
+        egress_ports: vec![EGRESS_PORT],
+        ..Options::of(IMAGE, Sync::Builtin)
+    };
+    let of = |prepares_nodes: bool| super::machines::with_rights(&flags, UPDATERS, prepares_nodes);
+    let (with, without) = (of(true), of(false));
+    assert_eq!(with.len(), without.len());
+    let mut text = PREPARES.to_owned();
+    for (with, without) in with.iter().zip(&without) {
+        text += &either("$prepares", &document(with), &document(without));
+    }
+    HEADER.to_owned() + &when("eq .Values.role \"machines\"", &text)
+}
+
+/// By which an object is known among the others.
+fn named(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    format!(
+        "{} {} {}",
+        object["kind"], metadata["namespace"], metadata["name"]
+    )
+}
+
+/// The definitions, each under the condition under which it is exported.
+fn definitions() -> BTreeMap<String, String> {
+    let groups = [
+        ("eq .Values.role \"management\"", crds::management()),
+        ("eq .Values.role \"downstream\"", crds::downstream()),
+        (
+            "and .Values.upgrades (eq .Values.role \"management\")",
+            crds::upgrades(),
+        ),
+        (
+            "and .Values.nodes (eq .Values.role \"downstream\")",
+            crds::nodes(),
+        ),
+        ("eq .Values.role \"zones\"", crds::zones()),
+        ("eq .Values.role \"machines\"", crds::machines()),
+        (
+            "and .Values.rolloutOperatorCrds (eq .Values.role \"zones\")",
+            crds::rollout_operator(),
+        ),
+        (
+            "and (eq .Values.sync \"builtin\") (has .Values.role (list \"management\" \"downstream\"))",
+            crds::flux(),
+        ),
+        (
+            "and .Values.clusterApi (eq .Values.role \"management\")",
+            vec![crds::cluster_api()],
+        ),
+    ];
+    let mut files = BTreeMap::new();
+    for (condition, definitions) in groups {
+        for definition in definitions {
+            let text = crds::yaml(&definition);
+            assert!(!text.contains("{{"), "would be taken for a template: {text}");
+            assert_eq!(text.matches("\nmetadata:\n").count(), 1);
+            let text = text.replacen("metadata:\n", KEEP, 1);
+            let name = definition.metadata.name.unwrap();
+            files.insert(
+                format!("muster-crds/templates/{name}.yaml"),
+                HEADER.to_owned() + &when(condition, &text),
+            );
+        }
+    }
+    files
+}
+
+/// All that is generated, by its path under `deploy/charts/`.
+fn generated() -> BTreeMap<String, String> {
+    let mut files = definitions();
+    files.insert(
+        "muster/templates/controller.yaml".to_owned(),
+        templates(Role::Controller),
+    );
+    files.insert("muster/templates/agent.yaml".to_owned(), templates(Role::Agent));
+    files.insert("muster/templates/zones.yaml".to_owned(), zones());
+    files.insert("muster/templates/machines.yaml".to_owned(), machines());
+    files
+}
+
+fn charts() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/charts"))
+}
+
+#[test]
+fn the_charts_are_as_generated() {
+    let generated = generated();
+    for chart in ["muster", "muster-crds"] {
+        let folder = charts().join(chart).join("templates");
+        if std::env::var_os(WRITE).is_some() {
+            // Missing is as good as emptied.
+            let _ = fs::remove_dir_all(&folder);
+            fs::create_dir_all(&folder).unwrap();
+        }
+    }
+    for (file, text) in &generated {
+        let path = charts().join(file);
+        if std::env::var_os(WRITE).is_some() {
+            fs::write(&path, text).unwrap();
+        }
+        assert!(
+            fs::read_to_string(&path).is_ok_and(|there| there == *text),
+            "deploy/charts/{file} is not as generated: run cargo xtask generate and commit"
+        );
+    }
+    for chart in ["muster", "muster-crds"] {
+        for entry in fs::read_dir(charts().join(chart).join("templates")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let file = format!("{chart}/templates/{name}");
+            assert!(
+                generated.contains_key(&file),
+                "deploy/charts/{file}: nothing generates it any more"
+            );
+        }
+    }
+}
+
+/// What a chart says of itself, and its defaults, which are those of the flags.
+#[test]
+fn the_charts_have_the_defaults_of_the_flags() {
+    let read = |file: &str| {
+        let text = fs::read(charts().join(file)).unwrap();
+        muster_sync::yaml::to_json(text).unwrap()
+    };
+    for chart in ["muster", "muster-crds"] {
+        let about = read(&format!("{chart}/Chart.yaml"));
+        assert_eq!(about["name"], chart);
+        assert_eq!(about["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(about["appVersion"], env!("CARGO_PKG_VERSION"));
+    }
+    let values = read("muster/values.yaml");
+    assert_eq!(
+        values["image"],
+        concat!("muster:", env!("CARGO_PKG_VERSION")),
+        "of --image"
+    );
+    assert_eq!(values["egressPorts"], serde_json::json!(super::EGRESS_PORTS));
+    assert_eq!(
+        (&values["sync"], &values["namespace"]),
+        (&"builtin".into(), &"default".into())
+    );
+    assert_eq!(
+        (&values["notify"], &values["nodes"], &values["dashboard"]),
+        (&false.into(), &false.into(), &"".into())
+    );
+    assert_eq!(
+        (&values["upgrades"], &values["updaters"]),
+        (&false.into(), &"".into())
+    );
+    for chart in ["muster", "muster-crds"] {
+        let (values, schema) = (
+            read(&format!("{chart}/values.yaml")),
+            read(&format!("{chart}/values.schema.json")),
+        );
+        assert_eq!(schema["additionalProperties"], false);
+        let keys = |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+        let (mut given, mut known) = (keys(&values), keys(&schema["properties"]));
+        given.sort();
+        known.sort();
+        assert_eq!(given, known, "{chart}");
+    }
+}
+
+/// The image is made with the toolchain of the repository, and runs as the user that the Deployment names.
+#[test]
+fn the_container_file_fits() {
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let file = fs::read_to_string(root.join("deploy/Containerfile")).unwrap();
+    let toolchain = fs::read_to_string(root.join("rust-toolchain.toml")).unwrap();
+    let version = toolchain
+        .lines()
+        .find_map(|line| line.strip_prefix("channel = "))
+        .unwrap()
+        .trim_matches('"');
+    let user = super::deployment::USER;
+    for line in [
+        format!("ARG RUST={version}"),
+        format!("USER {user}:{user}"),
+        "ENTRYPOINT [\"/usr/bin/muster\"]".to_owned(),
+        // What the DaemonSet of the agents of nodes starts.
+        format!(
+            "COPY --from=build /src/target/release/muster /src/target/release/{} /usr/bin/",
+            super::nodes::PROGRAM.trim_start_matches("/usr/bin/")
+        ),
+    ] {
+        assert!(
+            file.lines().any(|there| there == line),
+            "deploy/Containerfile has no {line}"
+        );
+    }
+}

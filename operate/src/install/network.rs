@@ -1,0 +1,48 @@
+//! Who may talk to the process, and whom it may talk to: whatever the network between pods lets through otherwise.
+
+use muster_api::labels::SYSTEM_NAMESPACE;
+use serde_json::{Value, json};
+
+use super::{Options, Role, deployment::PORT, labels, pane};
+
+/// Names: by the standard, and where OpenShift's resolvers listen behind their Service.
+const DNS: [u16; 2] = [53, 5353];
+
+/// The NetworkPolicy of a process: metrics, probes and the dashboard come in, nothing else does; names, API servers and git hosts are asked.
+///
+/// Where API servers, git hosts and gates are is not known here, only at which ports they are.
+pub fn policy(role: Role, options: &Options) -> Value {
+    let dashboard = options.dashboard.map(|_| pane::PORT);
+    let ours: Vec<Value> = [PORT]
+        .into_iter()
+        .chain(dashboard)
+        .map(|number| port("TCP", number))
+        .collect();
+    json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+        "metadata": {"name": role.name(), "namespace": SYSTEM_NAMESPACE, "labels": labels(role)},
+        "spec": {
+            "podSelector": {"matchLabels": labels(role)},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"ports": ours}],
+            "egress": egress(&options.egress_ports),
+        },
+    })
+}
+
+/// A port of a rule.
+pub fn port(protocol: &str, number: u16) -> Value {
+    json!({"protocol": protocol, "port": number})
+}
+
+/// What is let out: names, and hosts at these ports.
+pub fn egress(ports: &[u16]) -> Vec<Value> {
+    let names = DNS
+        .iter()
+        .flat_map(|number| [port("UDP", *number), port("TCP", *number)]);
+    let hosts = ports.iter().map(|number| port("TCP", *number));
+    vec![
+        json!({"ports": names.collect::<Vec<_>>()}),
+        json!({"ports": hosts.collect::<Vec<_>>()}),
+    ]
+}

@@ -1,0 +1,251 @@
+//! The agents of nodes: a DaemonSet that installs each as a service of its host, their rights, and a policy that keeps each to its own node.
+
+use muster_api::labels::{MUSTER, SYSTEM_NAMESPACE, label};
+use muster_controllers::node::NAMESPACE;
+use muster_node_agent::process::FOLDER;
+use serde_json::{Value, json};
+
+use super::{Options, Role, labels_of};
+
+/// The ServiceAccount of the agents, their DaemonSet and their rights.
+const NAME: &str = "muster-node-agent";
+/// The program that hosts get, in the image: smaller than muster, with the verb node-agent alone.
+pub const PROGRAM: &str = "/usr/bin/muster-node-agent";
+/// The rights of the controller of NodeModules.
+const CONTROLLER: &str = "muster-agent-nodes";
+/// Where the token and the authority are in the container.
+const TOKENS: &str = "/var/run/secrets/muster";
+/// Where the folder of the host is in the container.
+const HOST: &str = "/host/node";
+/// The claim of a token that is bound to a pod: the node of that (Kubernetes 1.32).
+const CLAIM: &str = "authentication.kubernetes.io/node-name";
+const OURS: &str = "fleet.muster.dev";
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// The objects, in an order in which they can be applied.
+pub fn objects(options: &Options) -> Vec<Value> {
+    let mut objects = vec![namespace(), account()];
+    objects.extend(rights_of_agents());
+    objects.extend(rights_of_controller());
+    objects.extend(policy());
+    objects.push(daemon_set(options));
+    objects
+}
+
+fn labels() -> Value {
+    labels_of("node-agent")
+}
+
+fn namespace() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": NAMESPACE, "labels": {
+            label::APP_MANAGED_BY: MUSTER,
+            "pod-security.kubernetes.io/audit": "privileged",
+            "pod-security.kubernetes.io/enforce": "privileged",
+            "pod-security.kubernetes.io/warn": "privileged",
+        }},
+    })
+}
+
+fn account() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels()},
+        // The pod gets a token for the agent, and none for itself.
+        "automountServiceAccountToken": false,
+    })
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+}
+
+fn binding(kind: &str, name: &str, namespace: Option<&str>, account: (&str, &str)) -> Value {
+    let bound = if namespace.is_some() {
+        "RoleBinding"
+    } else {
+        "ClusterRoleBinding"
+    };
+    let mut object = json!({
+        "apiVersion": format!("{RBAC}/v1"), "kind": bound,
+        "metadata": {"name": name, "labels": labels()},
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": account.0, "namespace": account.1}],
+    });
+    if let Some(namespace) = namespace {
+        object["metadata"]["namespace"] = json!(namespace);
+    }
+    object
+}
+
+/// What an agent reads and writes; to which node it may is said by the policy.
+fn rights_of_agents() -> Vec<Value> {
+    let agents = (NAME, NAMESPACE);
+    vec![
+        json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole",
+            "metadata": {"name": NAME, "labels": labels()},
+            "rules": [
+                rule(OURS, &["nodeassemblages"], &["list", "watch"]),
+                rule(OURS, &["noderevisions"], &["get"]),
+                rule(OURS, &["nodeassemblages/status"], &["patch"]),
+            ],
+        }),
+        binding("ClusterRole", NAME, None, agents),
+        json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "Role",
+            "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels()},
+            "rules": [rule("coordination.k8s.io", &["leases"], &["create", "patch"])],
+        }),
+        binding("Role", NAME, Some(NAMESPACE), agents),
+    ]
+}
+
+/// What muster agent --nodes needs beside what muster agent has.
+fn rights_of_controller() -> Vec<Value> {
+    let controller = (Role::Agent.name(), SYSTEM_NAMESPACE);
+    vec![
+        json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole",
+            "metadata": {"name": CONTROLLER, "labels": labels()},
+            "rules": [
+                // Taints of nodes that start are removed.
+                rule("", &["nodes"], &["get", "list", "watch", "patch"]),
+                rule("", &["nodes/status"], &["patch"]),
+                rule(OURS, &["nodemodules"], &["get", "list", "watch", "patch"]),
+                rule(OURS, &["noderevisions"], &["get", "list", "watch", "create", "delete"]),
+                rule(OURS, &["nodeassemblages"], &["list", "watch", "create", "patch"]),
+                rule(OURS, &["nodebudgets"], &["list", "watch", "create"]),
+                rule(
+                    OURS,
+                    &["nodemodules/status", "noderevisions/status", "nodebudgets/status"],
+                    &["patch"],
+                ),
+                rule(OURS, &["nodemodules/finalizers"], &["update"]),
+                rule("events.k8s.io", &["events"], &["create"]),
+            ],
+        }),
+        binding("ClusterRole", CONTROLLER, None, controller),
+        json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "Role",
+            "metadata": {"name": CONTROLLER, "namespace": NAMESPACE, "labels": labels()},
+            "rules": [rule("coordination.k8s.io", &["leases"], &["get", "list", "watch"])],
+        }),
+        binding("Role", CONTROLLER, Some(NAMESPACE), controller),
+    ]
+}
+
+/// An agent writes about its own node alone, by the claim of its token: RBAC knows no such rule.
+fn policy() -> [Value; 2] {
+    let account = format!("system:serviceaccount:{NAMESPACE}:{NAME}");
+    let claimed =
+        format!("'{CLAIM}' in request.userInfo.extra && request.userInfo.extra['{CLAIM}'] == [request.name]");
+    let validation = json!({
+        "expression": claimed,
+        "message": "an agent of a node writes about its own node alone, by the node claim of its token (Kubernetes 1.32)",
+        "reason": "Forbidden",
+    });
+    let written = |group: &str, version: &str, resource: &str, operations: &[&str]| {
+        json!({
+            "apiGroups": [group], "apiVersions": [version], "resources": [resource],
+            "operations": operations, "scope": "*",
+        })
+    };
+    [
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": NAME, "labels": labels()},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {"resourceRules": [
+                    written(OURS, "*", "nodeassemblages/status", &["UPDATE"]),
+                    written("coordination.k8s.io", "*", "leases", &["CREATE", "UPDATE"]),
+                ]},
+                "matchConditions": [{
+                    "name": "agents-of-nodes",
+                    "expression": format!("request.userInfo.username == '{account}'"),
+                }],
+                "validations": [validation],
+            },
+        }),
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": NAME, "labels": labels()},
+            "spec": {"policyName": NAME, "validationActions": ["Deny"]},
+        }),
+    ]
+}
+
+fn daemon_set(options: &Options) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels()},
+        "spec": {
+            "selector": {"matchLabels": labels()},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
+            "template": {
+                "metadata": {"labels": labels()},
+                "spec": {
+                    "serviceAccountName": NAME,
+                    "automountServiceAccountToken": false,
+                    "priorityClassName": "system-node-critical",
+                    "nodeSelector": {"kubernetes.io/os": "linux"},
+                    // A node that is not ready may be so because it lacks its configuration.
+                    "tolerations": [{"operator": "Exists"}],
+                    "hostPID": true,
+                    // A node without its configuration may have no network for pods.
+                    "hostNetwork": true,
+                    "terminationGracePeriodSeconds": 5,
+                    "initContainers": [install_container(options)],
+                    "containers": [token_container(options)],
+                    "volumes": volumes(),
+                },
+            },
+        },
+    })
+}
+
+/// It enters the mount namespace of the host, and installs the service there.
+fn install_container(options: &Options) -> Value {
+    json!({
+        "name": "install",
+        "image": options.image,
+        "command": [PROGRAM],
+        "args": ["node-agent", "install", "--enter-host"],
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+        "securityContext": {"privileged": true, "runAsUser": 0, "runAsGroup": 0},
+    })
+}
+
+/// It copies its token to the host, and can do nothing else there.
+fn token_container(options: &Options) -> Value {
+    json!({
+        "name": "token",
+        "image": options.image,
+        "command": [PROGRAM],
+        "args": ["node-agent", "token", format!("--from={TOKENS}"), format!("--to={HOST}")],
+        "resources": {"requests": {"cpu": "1m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
+        "securityContext": {
+            "runAsUser": 0, "runAsGroup": 0,
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [
+            {"name": "token", "mountPath": TOKENS, "readOnly": true},
+            {"name": "node", "mountPath": HOST},
+        ],
+    })
+}
+
+fn volumes() -> Value {
+    json!([
+        {"name": "token", "projected": {"defaultMode": 0o400, "sources": [
+            {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        ]}},
+        {"name": "node", "hostPath": {"path": FOLDER, "type": "DirectoryOrCreate"}},
+    ])
+}

@@ -1,0 +1,77 @@
+//! What the dashboard of `muster controller` needs besides: rights to read events, to ask about tokens, and a Service.
+
+use muster_api::labels::SYSTEM_NAMESPACE;
+use serde_json::{Value, json};
+
+use super::Auth;
+use super::{Role, labels};
+
+/// The port of the dashboard.
+pub const PORT: u16 = 8081;
+/// The name of its rights and its Service.
+const NAME: &str = "muster-dashboard";
+
+/// The objects; `works_in` is the namespace of modules.
+pub fn objects(works_in: &str, auth: Auth) -> Vec<Value> {
+    let labels = labels(Role::Controller);
+    let subjects =
+        json!([{"kind": "ServiceAccount", "name": Role::Controller.name(), "namespace": SYSTEM_NAMESPACE}]);
+    let api_version = "rbac.authorization.k8s.io/v1";
+    let reference = |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME});
+    let rule = |group: &str, resource: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
+    let mut objects = vec![
+        json!({
+            "apiVersion": api_version, "kind": "Role",
+            "metadata": {"name": NAME, "namespace": works_in, "labels": labels},
+            // The pages of activity and of zones; everything else the controller reads already.
+            "rules": [
+                rule("events.k8s.io", "events", &["list", "watch"]),
+                rule("fleet.muster.dev", "zonerollouts", &["list", "watch"]),
+                // Only where the controller runs with --upgrades they are served.
+                rule("fleet.muster.dev", "clusterupgrades", &["list", "watch"]),
+                rule("fleet.muster.dev", "updateplans", &["list", "watch"]),
+            ],
+        }),
+        json!({
+            "apiVersion": api_version, "kind": "RoleBinding",
+            "metadata": {"name": NAME, "namespace": works_in, "labels": labels},
+            "roleRef": reference("Role"), "subjects": subjects,
+        }),
+    ];
+    if auth == Auth::Token {
+        objects.extend([
+            json!({
+                "apiVersion": api_version, "kind": "ClusterRole",
+                "metadata": {"name": NAME, "labels": labels},
+                // Questions: nothing is stored.
+                "rules": [
+                    rule("authentication.k8s.io", "tokenreviews", &["create"]),
+                    rule("authorization.k8s.io", "subjectaccessreviews", &["create"]),
+                ],
+            }),
+            json!({
+                "apiVersion": api_version, "kind": "ClusterRoleBinding",
+                "metadata": {"name": NAME, "labels": labels},
+                "roleRef": reference("ClusterRole"), "subjects": subjects,
+            }),
+        ]);
+    }
+    objects.push(json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": NAME, "namespace": SYSTEM_NAMESPACE, "labels": labels},
+        "spec": {"selector": labels, "ports": [{"name": "http", "port": 80, "targetPort": "dashboard"}]},
+    }));
+    objects
+}
+
+/// The flags of the controller.
+pub fn arguments(auth: Auth) -> [String; 2] {
+    let auth = match auth {
+        Auth::None => "none",
+        Auth::Token => "token",
+    };
+    [
+        format!("--dashboard-addr=:{PORT}"),
+        format!("--dashboard-auth={auth}"),
+    ]
+}

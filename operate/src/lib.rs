@@ -1,0 +1,23 @@
+//! What sets muster up, brings clusters in and out, and takes all of it away again.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`demo`] | a management plane and a fleet of simulated clusters in this process, and a tour of it that checks itself |
+//! | [`dashboard`] | the dashboard of a fleet, answered on this machine |
+//! | [`install`] | manifests of an installation, from [`install::Options`]; pure |
+//! | [`uninstall`] | removes an installation, in an order in which nothing downstream is touched |
+//! | [`enroll`], [`unenroll`] | a cluster that Cluster API does not manage comes into a fleet, or goes |
+//! | [`undo`] | the way back to a good version, as a patch or a commit in git; no cluster is touched |
+//!
+//! Each takes plain options and a client (or a [`Target`](muster_fleet::connect::Target)), tells its [`steps`] as they are done, and ends with
+//! a value or a [`steps::Refusal`]: what is wrong, what to do, and whether that is known or could not be found out. Consent is asked for by
+//! the caller, when it is called back; flags and exit codes are the caller's.
+
+pub mod dashboard;
+pub mod demo;
+pub mod enroll;
+pub mod install;
+pub mod steps;
+pub mod undo;
+pub mod unenroll;
+pub mod uninstall;

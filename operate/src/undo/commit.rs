@@ -1,0 +1,157 @@
+//! A commit of one file, and of nothing else that is changed in the work tree.
+
+use std::{fs, io, path::Path};
+
+use git2::{ErrorCode, Oid, Repository, RepositoryState, Status, build::TreeUpdateBuilder};
+use muster_dashboard::Past;
+use muster_fleet::name::ModuleName;
+use thiserror::Error;
+
+use crate::steps::Cause;
+
+/// Why it is not committed.
+#[derive(Debug, Error)]
+pub enum CommitError {
+    /// Somebody is at work on the file.
+    #[error(
+        "{path} has changes that are not committed; next: commit them or put them aside (git stash), or take the patch (without --commit)"
+    )]
+    Dirty {
+        /// The file.
+        path: String,
+    },
+    /// A merge, a rebase or the like is under way.
+    #[error(
+        "the work tree is in the middle of something else ({state:?}): end that first, or take the patch (without --commit)"
+    )]
+    Busy {
+        /// Of what.
+        state: RepositoryState,
+    },
+    /// Nobody is known as the author.
+    #[error("git does not know who you are; next: git config user.name '…' and git config user.email '…'")]
+    NoAuthor,
+    /// git failed.
+    #[error("git: {0}")]
+    Git(#[from] git2::Error),
+    /// The file could not be written.
+    #[error("{path} cannot be written")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl CommitError {
+    /// Whether it is known that it cannot be done: where somebody is at work there.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::Dirty { .. } | Self::Busy { .. } => Cause::Failed,
+            Self::NoAuthor | Self::Git(_) | Self::Write { .. } => Cause::Unknown,
+        }
+    }
+}
+
+/// What was done, and why.
+pub struct Message<'a> {
+    pub module: &'a ModuleName,
+    /// The version that it asked for.
+    pub now: &'a str,
+    /// What it goes back to.
+    pub past: &'a Past,
+    pub reason: Option<&'a str>,
+}
+
+impl Message<'_> {
+    /// The first line.
+    pub fn subject(&self) -> String {
+        format!(
+            "{}: back from {} to {}",
+            self.module.name, self.now, self.past.version
+        )
+    }
+
+    fn text(&self) -> String {
+        let Past {
+            version,
+            commit,
+            finished,
+            counts,
+            verdict,
+            ..
+        } = self.past;
+        let reason = self
+            .reason
+            .map_or_else(String::new, |reason| format!("{reason}\n\n"));
+        let on = counts
+            .as_ref()
+            .map_or_else(String::new, |counts| format!(" on {} clusters", counts.clusters));
+        let at = finished.map_or_else(String::new, |at| format!(", {at}"));
+        format!(
+            "{}\n\n{reason}{version} (revision {}, commit {commit}) was {}{on}{at}.\n",
+            self.subject(),
+            self.past.short(),
+            verdict.as_str()
+        )
+    }
+}
+
+/// Commits this text of a file on top of HEAD. What else is staged or changed stays as it is, and is not part of it.
+pub fn commit(
+    repository: &Repository,
+    path: &str,
+    text: &str,
+    message: &Message<'_>,
+) -> Result<Oid, CommitError> {
+    if repository.state() != RepositoryState::Clean {
+        return Err(CommitError::Busy {
+            state: repository.state(),
+        });
+    }
+    let status = repository.status_file(Path::new(path))?;
+    if status != Status::CURRENT {
+        return Err(CommitError::Dirty {
+            path: path.to_owned(),
+        });
+    }
+    let author = repository.signature().map_err(|error| match error.code() {
+        ErrorCode::NotFound => CommitError::NoAuthor,
+        _ => CommitError::Git(error),
+    })?;
+    let parent = repository.head()?.peel_to_commit()?;
+    let before = parent.tree()?;
+    let mode = before.get_path(Path::new(path))?.filemode();
+    let written = |source| CommitError::Write {
+        path: path.to_owned(),
+        source,
+    };
+    let file = repository
+        .workdir()
+        .unwrap_or_else(|| repository.path())
+        .join(path);
+    fs::write(file, text).map_err(written)?;
+    // By way of the index, so that line ends are as git keeps them.
+    let mut index = repository.index()?;
+    index.add_path(Path::new(path))?;
+    let entry = index.get_path(Path::new(path), 0);
+    let blob = entry
+        .ok_or_else(|| CommitError::Dirty {
+            path: path.to_owned(),
+        })?
+        .id;
+    let mode = if mode == 0o100_755 {
+        git2::FileMode::BlobExecutable
+    } else {
+        git2::FileMode::Blob
+    };
+    let tree = TreeUpdateBuilder::new()
+        .upsert(path, blob, mode)
+        .create_updated(repository, &before)?;
+    let tree = repository.find_tree(tree)?;
+    let commit = repository.commit(Some("HEAD"), &author, &author, &message.text(), &tree, &[&parent])?;
+    index.write()?;
+    Ok(commit)
+}

@@ -1,0 +1,600 @@
+//! The way back is a change in git. No cluster is touched.
+//!
+//! ```text
+//!   module, revisions ─► the last good one ─► file in the work tree (find) ─► its text with another version ─► patch, or commit
+//! ```
+
+mod commit;
+mod find;
+
+use std::{
+    borrow::Cow,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+use git2::Repository;
+use muster_api::sync::GitVersion;
+use muster_dashboard::{NoWayBack, Past, shell_word};
+use muster_fleet::{Tell, history::Read, name::ModuleName};
+use muster_sync::yaml::edit::{self, Edit, EditError};
+use similar::TextDiff;
+use thiserror::Error;
+
+use self::find::{Found, VersionField, Wanted};
+pub use self::{commit::CommitError, find::NotFound};
+use crate::steps::Cause;
+
+/// Lines around a change.
+const CONTEXT: usize = 3;
+
+/// Which module goes back, to what, and where that is written.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// module/NAME or bootstrapmodule/NAME; of nodemodule/NAME the manifest is printed with the content of that revision.
+    pub module: ModuleName,
+    /// The revision to go back to, by at least 8 digits of its hash; otherwise the last one that was good with another version.
+    pub to_revision: Option<String>,
+    /// The work tree of the git repository that has the Module, or a folder of it; if none is named the current one, where it has it.
+    pub repo: Option<PathBuf>,
+    /// Commit the change to the branch that is checked out; hooks and signing of git are left out.
+    pub commit: bool,
+    /// Why: it stands in the message of the commit.
+    pub reason: Option<String>,
+}
+
+/// Why nothing is changed.
+#[derive(Debug, Error)]
+pub enum Refusal {
+    /// There is no way back.
+    #[error(transparent)]
+    NoWayBack(#[from] NoWayBack),
+    /// The file of the module is not found.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    /// It cannot be changed.
+    #[error(transparent)]
+    Edit(#[from] EditError),
+    /// It cannot be committed.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// It cannot be printed.
+    #[error("{0:#}")]
+    Output(#[from] anyhow::Error),
+}
+
+impl Refusal {
+    /// Whether it is known that it is not to be done; none where there is nothing to do.
+    pub fn cause(&self) -> Option<Cause> {
+        match self {
+            Self::NoWayBack(NoWayBack::NoSuchRevision(_))
+            | Self::NotFound(_)
+            | Self::Edit(_)
+            | Self::Output(_) => Some(Cause::Unknown),
+            Self::NoWayBack(NoWayBack::NothingGood { .. } | NoWayBack::KnownBad { .. }) => {
+                Some(Cause::Failed)
+            }
+            Self::NoWayBack(NoWayBack::Already { .. }) => None,
+            Self::Commit(error) => Some(error.cause()),
+        }
+    }
+}
+
+/// Tells the way back, or commits it; what is to be done with it, too. No cluster is touched.
+pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell) -> Result<(), Refusal> {
+    let Options {
+        module,
+        to_revision,
+        repo,
+        commit,
+        reason,
+    } = options;
+    let now = &read.spec.sync.source.version();
+    let past = read.history.back(now, to_revision.as_deref())?;
+    let (now, version) = (said(now), &past.version);
+    tell.warn(&format!(
+        "{module}: {now} -> {version} (revision {}, {}, commit {})",
+        past.short(),
+        past.verdict.as_str(),
+        past.commit
+    ));
+    if !past.differs_by_version_only {
+        tell.warn(&format!(
+            "More than the version has changed since: what is rolled out is {version} with the other settings as they are now."
+        ));
+    }
+    let here = Path::new(".");
+    let is_here = *commit || repo.is_none() && found(namespace, module, here).is_ok();
+    let Some(folder) = repo.as_deref().or_else(|| is_here.then_some(here)) else {
+        tell_fragment(
+            namespace,
+            options,
+            past,
+            tell,
+            VersionField::of(&read.spec.sync.source),
+        );
+        return Ok(());
+    };
+    let (repository, found) = found(namespace, module, folder)?;
+    let Found { path, text, .. } = &found;
+    let edited = edited(&found, &past.wanted)?;
+    if edited == *text {
+        tell.warn(&format!(
+            "{path} says {version} already; next: commit and push it, if that is not done"
+        ));
+        return Ok(());
+    }
+    if *commit {
+        let message = commit::Message {
+            module,
+            now: &now,
+            past,
+            reason: reason.as_deref(),
+        };
+        let id = commit::commit(&repository, path, &edited, &message)?;
+        let id: String = id.to_string().chars().take(8).collect();
+        tell.line(&format!("{id} {}", message.subject()));
+        tell.warn(&format!(
+            "Only the version is set back: what {now} changed in its folder stays in the branch (git revert takes that back, too)."
+        ));
+        // Without a remote the branch itself is what is followed.
+        let has_remote = repository.remotes().is_ok_and(|remotes| !remotes.is_empty());
+        let push = has_remote.then(|| format!("git{} push", in_folder(repo.as_deref(), "-C")));
+        next(tell, push.into_iter().chain([follow(namespace, module, past)]));
+    } else {
+        tell.text(&patch(path, text, &edited))?;
+        next(tell, [committing(namespace, options)]);
+    }
+    Ok(())
+}
+
+/// What to do next, a command on each line, so that each can be copied.
+fn next(tell: &dyn Tell, commands: impl IntoIterator<Item = String>) {
+    tell.warn("Next:");
+    for command in commands {
+        tell.warn(&format!("  {command}"));
+    }
+}
+
+/// The command that commits the way back, in the work tree that was named.
+fn committing(namespace: &str, options: &Options) -> String {
+    let to = options.to_revision.as_ref();
+    let to = to.map_or_else(String::new, |to| format!(" --to-revision {}", shell_word(to)));
+    let repo = in_folder(options.repo.as_deref(), "--repo");
+    let at = shell_word(namespace);
+    format!(
+        "muster rollout undo {}{to}{repo} --commit -n {at}",
+        options.module
+    )
+}
+
+/// A flag that names a folder, unless it is the one that this runs in.
+fn in_folder(folder: Option<&Path>, flag: &str) -> String {
+    let folder = folder.filter(|folder| *folder != Path::new("."));
+    folder.map_or_else(String::new, |folder| {
+        format!(" {flag} {}", shell_word(&folder.display().to_string()))
+    })
+}
+
+/// What follows the rollout that comes of it.
+fn follow(namespace: &str, module: &ModuleName, past: &Past) -> String {
+    let tag = past
+        .wanted
+        .tag
+        .as_ref()
+        .map_or_else(String::new, |tag| format!(" --tag {}", shell_word(tag)));
+    format!("muster rollout status {module}{tag} -n {}", shell_word(namespace))
+}
+
+fn said(version: &GitVersion) -> String {
+    let commit = version.commit.as_deref().unwrap_or_default();
+    version
+        .tag
+        .clone()
+        .unwrap_or_else(|| commit.chars().take(8).collect())
+}
+
+/// The fields as YAML, and what to do with them.
+fn tell_fragment(namespace: &str, options: &Options, past: &Past, tell: &dyn Tell, field: VersionField) {
+    let (key, value) = pair(&past.wanted, field);
+    let value = serde_json::Value::from(&*value);
+    let mut fragment = String::new();
+    let mut indent = 6;
+    for name in field.path() {
+        // Writing to a text cannot fail.
+        let _ = write!(fragment, "\n{:indent$}{name}:", "");
+        indent += 2;
+    }
+    tell.line(&format!(
+        "# In the file of {} in git:\nspec:\n  sync:\n    source:{fragment}\n{:indent$}{key}: {value}",
+        options.module, ""
+    ));
+    tell.warn("Change that and push it; or in the work tree of the repository that has it:");
+    tell.warn(&format!("  {}", committing(namespace, options)));
+}
+
+fn found(
+    namespace: &str,
+    module: &ModuleName,
+    folder: &std::path::Path,
+) -> Result<(Repository, Found), NotFound> {
+    let repository = find::repository(folder)?;
+    let wanted = Wanted {
+        kind: module.kind_of_modules(),
+        name: &module.name,
+        namespace,
+    };
+    let found = find::find(&repository, folder, &wanted)?;
+    Ok((repository, found))
+}
+
+fn pair(version: &GitVersion, field: VersionField) -> (&'static str, Cow<'_, str>) {
+    match (&version.tag, version.commit.as_deref().unwrap_or_default()) {
+        (Some(tag), _) => ("tag", tag.into()),
+        (None, digits) if field == VersionField::FluxOci => ("digest", format!("sha256:{digits}").into()),
+        (None, commit) => ("commit", commit.into()),
+    }
+}
+
+/// The text of the file with this version.
+fn edited(found: &Found, wanted: &GitVersion) -> Result<String, EditError> {
+    let (key, value) = pair(wanted, found.field);
+    let edits = [
+        Edit {
+            node: &found.key,
+            text: key,
+        },
+        Edit {
+            node: &found.value,
+            text: &value,
+        },
+    ];
+    let same_key = found.key.text() == Some(key);
+    if same_key && found.value.text() == Some(&value) {
+        return Ok(found.text.clone());
+    }
+    edit::replace(&found.path, &found.text, &edits[usize::from(same_key)..])
+}
+
+/// A patch as git takes it.
+fn patch(path: &str, before: &str, after: &str) -> String {
+    let lines = TextDiff::from_lines(before, after);
+    let mut hunks = lines.unified_diff();
+    hunks
+        .context_radius(CONTEXT)
+        .header(&format!("a/{path}"), &format!("b/{path}"));
+    format!("diff --git a/{path} b/{path}\n{hunks}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use git2::{IndexAddOption, RepositoryInitOptions};
+    use muster_api::{ModuleRevision, module::ModuleSpec};
+    use muster_dashboard::History;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const FAILED: Option<Cause> = Some(Cause::Failed);
+    const UNKNOWN: Option<Cause> = Some(Cause::Unknown);
+
+    /// Nobody listens.
+    struct Nobody;
+
+    impl Tell for Nobody {
+        fn line(&self, _: &str) {}
+
+        fn text(&self, _: &str) -> anyhow::Result<()> {
+            Ok(())
+        }
+
+        fn warn(&self, _: &str) {}
+    }
+
+    /// A good version, a bad one, one on its way, and one that has not begun. The module asks for this tag.
+    fn sample_at(tag: &str) -> Read {
+        let all: serde_json::Value =
+            serde_json::from_str(include_str!("../../../fleet/tests/fixtures/revisions.json")).unwrap();
+        let revisions: Vec<ModuleRevision> = serde_json::from_value(all["revisions"].clone()).unwrap();
+        let status = serde_json::from_value(all["status"].clone()).unwrap();
+        let mut spec = all["spec"].clone();
+        spec["sync"]["source"]["git"]["version"]["tag"] = tag.into();
+        let spec: ModuleSpec = serde_json::from_value(spec).unwrap();
+        let history = History::of("module/web", &spec, Some(&status), &revisions);
+        Read { spec, history }
+    }
+
+    const FILE: &str = "# Modules of the web team\n---\napiVersion: fleet.muster.dev/v1alpha1\nkind: Module\nmetadata: {name: other}\nspec:\n  sync: {source: {git: {url: u, version: {tag: v3}}}}\n---\napiVersion: fleet.muster.dev/v1alpha1\nkind: Module\nmetadata:\n  name: web   # ours\nspec:\n  selector: {}\n  sync:\n    source:\n      git:\n        url: https://git.test/fleet\n        version:\n          tag: v3   # bumped by a robot\n";
+
+    /// A work tree with these files, committed.
+    fn work_tree(files: &[(&str, &str)]) -> (TempDir, Repository) {
+        let folder = tempfile::tempdir().unwrap();
+        let repository =
+            Repository::init_opts(folder.path(), RepositoryInitOptions::new().initial_head("main")).unwrap();
+        let mut config = repository.config().unwrap();
+        for (key, value) in [
+            ("user.name", "Ann"),
+            ("user.email", "ann@example.com"),
+            ("core.autocrlf", "false"),
+        ] {
+            config.set_str(key, value).unwrap();
+        }
+        for (path, text) in files {
+            write(folder.path(), path, text);
+        }
+        let mut index = repository.index().unwrap();
+        index.add_all(["*"], IndexAddOption::DEFAULT, None).unwrap();
+        index.write().unwrap();
+        let tree = index.write_tree().unwrap();
+        let author = repository.signature().unwrap();
+        let commit = |tree| repository.commit(Some("HEAD"), &author, &author, "first", tree, &[]);
+        commit(&repository.find_tree(tree).unwrap()).unwrap();
+        (folder, repository)
+    }
+
+    fn write(folder: &Path, path: &str, text: &str) {
+        let file = folder.join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    }
+
+    fn options(folder: &Path, to: Option<&str>, commit: bool) -> Options {
+        Options {
+            module: "module/web".parse().unwrap(),
+            to_revision: to.map(str::to_owned),
+            repo: Some(folder.to_owned()),
+            commit,
+            reason: commit.then(|| "errors in eu".to_owned()),
+        }
+    }
+
+    fn back() -> String {
+        FILE.replace("tag: v3   # bumped", "tag: v1   # bumped")
+    }
+
+    #[test]
+    fn a_patch_changes_one_line_and_git_takes_it() {
+        let (folder, repository) =
+            work_tree(&[("modules/web.yaml", FILE), ("docs/x.yaml", "{{ template }}")]);
+        let read = sample_at("v3");
+        let past = read.history.back(&read.spec.sync.source.version(), None).unwrap();
+        let (_, found) = found("default", &"module/web".parse().unwrap(), folder.path()).unwrap();
+        let text = edited(&found, &past.wanted).unwrap();
+        assert_eq!(text, back());
+        let patch = patch(&found.path, &found.text, &text);
+        insta::assert_snapshot!(patch, @r"
+        diff --git a/modules/web.yaml b/modules/web.yaml
+        --- a/modules/web.yaml
+        +++ b/modules/web.yaml
+        @@ -17,4 +17,4 @@
+               git:
+                 url: https://git.test/fleet
+                 version:
+        -          tag: v3   # bumped by a robot
+        +          tag: v1   # bumped by a robot
+        ");
+        let diff = git2::Diff::from_buffer(patch.as_bytes()).unwrap();
+        repository
+            .apply(&diff, git2::ApplyLocation::WorkDir, None)
+            .unwrap();
+        assert_eq!(
+            fs::read_to_string(folder.path().join("modules/web.yaml")).unwrap(),
+            back()
+        );
+    }
+
+    #[test]
+    fn a_commit_has_the_one_file_and_says_why() {
+        let (folder, repository) = work_tree(&[("modules/web.yaml", FILE), ("a.txt", "a"), ("b.txt", "b")]);
+        write(folder.path(), "a.txt", "changed");
+        write(folder.path(), "b.txt", "staged");
+        let mut index = repository.index().unwrap();
+        index.add_path(Path::new("b.txt")).unwrap();
+        index.write().unwrap();
+        go_back(
+            "default",
+            &options(folder.path(), None, true),
+            &sample_at("v3"),
+            &Nobody,
+        )
+        .unwrap();
+        let head = repository.head().unwrap().peel_to_commit().unwrap();
+        assert_eq!(
+            head.message().unwrap(),
+            "web: back from v3 to v1\n\nerrors in eu\n\nv1 (revision aaaaaaaa, commit aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) was Good on 5/5 \
+             clusters, 2026-01-01T01:04:00Z.\n"
+        );
+        assert_eq!((head.author().name().unwrap(), head.parent_count()), ("Ann", 1));
+        let diff = repository
+            .diff_tree_to_tree(
+                Some(&head.parent(0).unwrap().tree().unwrap()),
+                Some(&head.tree().unwrap()),
+                None,
+            )
+            .unwrap();
+        let changed: Vec<_> = diff
+            .deltas()
+            .map(|delta| delta.new_file().path().unwrap().to_owned())
+            .collect();
+        assert_eq!(changed, [Path::new("modules/web.yaml")]);
+        assert_eq!(
+            fs::read_to_string(folder.path().join("modules/web.yaml")).unwrap(),
+            back()
+        );
+        let status = |path: &str| repository.status_file(Path::new(path)).unwrap();
+        assert_eq!(
+            (status("modules/web.yaml"), status("a.txt"), status("b.txt")),
+            (
+                git2::Status::CURRENT,
+                git2::Status::WT_MODIFIED,
+                git2::Status::INDEX_MODIFIED
+            )
+        );
+        // Said again there is nothing to do.
+        go_back(
+            "default",
+            &options(folder.path(), None, true),
+            &sample_at("v3"),
+            &Nobody,
+        )
+        .unwrap();
+        assert_eq!(
+            repository.head().unwrap().peel_to_commit().unwrap().id(),
+            head.id()
+        );
+    }
+
+    #[test]
+    fn each_hint_is_a_command() {
+        let options = |repo: Option<&str>, to: Option<&str>| Options {
+            module: "module/web".parse().unwrap(),
+            to_revision: to.map(str::to_owned),
+            repo: repo.map(PathBuf::from),
+            commit: false,
+            reason: None,
+        };
+        let check = |options: Options, expect: &str| assert_eq!(committing("fleet", &options), expect);
+        let here = "muster rollout undo module/web --commit -n fleet";
+        check(options(None, None), here);
+        check(options(Some("."), None), here);
+        check(
+            options(Some("my fleet"), Some("aaaaaaaa")),
+            "muster rollout undo module/web --to-revision aaaaaaaa --repo 'my fleet' --commit -n fleet",
+        );
+        let read = sample_at("v3");
+        let past = read.history.find("aaaaaaaa").unwrap();
+        assert_eq!(
+            follow("fleet", &"module/web".parse().unwrap(), past),
+            "muster rollout status module/web --tag v1 -n fleet"
+        );
+    }
+
+    fn refused(folder: &Path, to: Option<&str>, asks: &str, commit: bool, cause: Option<Cause>, says: &str) {
+        let refusal =
+            go_back("default", &options(folder, to, commit), &sample_at(asks), &Nobody).unwrap_err();
+        assert!(refusal.to_string().starts_with(says), "{refusal}");
+        assert_eq!(refusal.cause(), cause, "{refusal}");
+    }
+
+    #[test]
+    fn what_is_no_way_back_is_refused() {
+        let (folder, _) = work_tree(&[("web.yaml", FILE)]);
+        let folder = folder.path();
+        refused(
+            folder,
+            None,
+            "v1",
+            false,
+            FAILED,
+            "no other version of module/web than v1 is on record as good",
+        );
+        refused(
+            folder,
+            Some("bbbbbbbb"),
+            "v3",
+            false,
+            FAILED,
+            "v2 (revision bbbbbbbb) is known to be bad (dev-1: Deployment",
+        );
+        refused(
+            folder,
+            Some("cccccccc"),
+            "v3",
+            false,
+            None,
+            "module/web asks for v3 already",
+        );
+        refused(
+            folder,
+            Some("eeeeeeee"),
+            "v3",
+            false,
+            UNKNOWN,
+            "there is no revision eeeeeeee of module/web; next: muster rollout history",
+        );
+        refused(folder, Some("v1"), "v3", false, UNKNOWN, "\"v1\" is no revision");
+        assert_eq!(fs::read_to_string(folder.join("web.yaml")).unwrap(), FILE);
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_twice_there_or_dirty_is_refused() {
+        let twice = format!("{FILE}---\n{}", FILE.split("---\n").nth(2).unwrap());
+        let check = |files: &[(&str, &str)], cause: Option<Cause>, says: &str| {
+            let (folder, _) = work_tree(files);
+            refused(folder.path(), None, "v3", true, cause, says);
+            for (path, text) in files {
+                assert_eq!(fs::read_to_string(folder.path().join(path)).unwrap(), *text);
+            }
+        };
+        check(
+            &[("web.yaml", "a: b\n"), ("t.yaml", "{{ x")],
+            UNKNOWN,
+            "no file that git knows below ",
+        );
+        check(&[("web.txt", FILE)], UNKNOWN, "no file that git knows below ");
+        check(
+            &[("web.yaml", &twice)],
+            UNKNOWN,
+            "Module web is written more than once: web.yaml:9, web.yaml:22",
+        );
+        check(
+            &[("a/web.yaml", FILE), ("b/web.yml", FILE)],
+            UNKNOWN,
+            "Module web is written more than once: a/web.yaml:9, b/web.yml:9",
+        );
+        let elsewhere = FILE.replace("name: web   # ours", "name: web\n  namespace: elsewhere");
+        check(
+            &[("web.yaml", &elsewhere)],
+            UNKNOWN,
+            "no file that git knows below ",
+        );
+        let filled = FILE.replace("tag: v3   #", "tag: ${TAG}   #");
+        check(
+            &[("web.yaml", &filled)],
+            UNKNOWN,
+            "web.yaml:9: Module web has no version in spec.sync.source with one tag, commit or digest",
+        );
+        let aliased = FILE
+            .replace("name: web   # ours", "name: web\n  labels: {v: &v v3}")
+            .replace("tag: v3   #", "tag: *v   #");
+        check(&[("web.yaml", &aliased)], UNKNOWN, "web.yaml:");
+
+        let (folder, _) = work_tree(&[("web.yaml", FILE)]);
+        let mine = format!("{FILE}# mine\n");
+        write(folder.path(), "web.yaml", &mine);
+        refused(
+            folder.path(),
+            None,
+            "v3",
+            true,
+            FAILED,
+            "web.yaml has changes that are not committed; next:",
+        );
+        assert_eq!(fs::read_to_string(folder.path().join("web.yaml")).unwrap(), mine);
+        let nowhere = tempfile::tempdir().unwrap();
+        refused(
+            nowhere.path(),
+            None,
+            "v3",
+            false,
+            UNKNOWN,
+            &format!("{} is in no work tree of git", nowhere.path().display()),
+        );
+    }
+
+    #[test]
+    fn a_folder_tells_which_is_meant() {
+        let (folder, _) = work_tree(&[("a/web.yaml", FILE), ("b/web.yml", FILE)]);
+        go_back(
+            "default",
+            &options(&folder.path().join("b"), None, true),
+            &sample_at("v3"),
+            &Nobody,
+        )
+        .unwrap();
+        let text = |path: &str| fs::read_to_string(folder.path().join(path)).unwrap();
+        assert_eq!((text("a/web.yaml"), text("b/web.yml")), (FILE.to_owned(), back()));
+    }
+}

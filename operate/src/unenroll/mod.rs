@@ -1,0 +1,273 @@
+//! A cluster that was enrolled goes out of the fleet.
+//!
+//! ```text
+//!   say what will happen ─► consent ─► (--prune: let every module go, and wait) ─► Cluster ─► Secret ─► the account in the cluster
+//! ```
+//!
+//! Invariant: what modules brought into the cluster is not touched unless `--prune` asks for it, and then the controller does it, as ever.
+//! Invariant: every step has an end; what could not be removed is named, with the command that removes it.
+
+mod account;
+mod prune;
+
+use std::{path::PathBuf, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Client, ResourceExt, core::DynamicObject};
+use muster_api::{cluster::kubeconfig_secret, names};
+use muster_controllers::runtime::Api;
+use muster_controllers::runtime::{CallError, call_within};
+use muster_fleet::{
+    apply::{DEADLINE, ObjectRef},
+    connect::Target,
+    control::DryRun,
+};
+
+use self::account::Account;
+use crate::{
+    enroll::{
+        management::{PLACE, Plane},
+        way::{Wanted, Way},
+    },
+    steps::{Refusal, Step, Steps},
+};
+
+/// How often a call is tried.
+const TRIES: u32 = 3;
+/// How long is waited between two tries, and between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long a deleted Cluster may take to go.
+const GONE: Duration = Duration::from_secs(30);
+
+/// Which cluster goes out, and what goes with it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The cluster's name in the fleet.
+    pub name: String,
+    /// What modules brought stays, and an agent goes on with it: the default.
+    pub keep_resources: bool,
+    /// What modules brought is removed first: no module selects the cluster any more, and that is waited for.
+    pub prune: bool,
+    /// Go on where a step fails, and name what is left.
+    pub force: bool,
+    /// The kubeconfig with your way to the cluster, to remove the account of the management cluster there.
+    pub downstream_kubeconfig: Option<PathBuf>,
+    /// The context of it; of your own kubeconfig if no file is named.
+    pub downstream_context: Option<String>,
+    /// How long --prune waits.
+    pub timeout: Duration,
+    /// Whether it is only tried.
+    pub dry_run: DryRun,
+}
+
+/// Takes a cluster out, or says at which step it could not; false where something is left that should be gone. Nothing is done without
+/// consent, which is asked for when it is said what will happen.
+pub async fn unenroll(
+    target: &Target,
+    (client, namespace): (Client, String),
+    options: &Options,
+    steps: Steps<'_>,
+    consent: impl AsyncFnOnce() -> Step<()>,
+) -> Step<bool> {
+    let name = &options.name;
+    let plane = Plane::read(client, namespace).await?;
+    let there = plane.enrolled(name).await?;
+    let secret = ObjectRef {
+        kind: "Secret".to_owned(),
+        api_version: "v1".to_owned(),
+        namespace: Some(plane.namespace.clone()),
+        name: kubeconfig_secret(name),
+    };
+    let of_call = |error: CallError| Refusal::of_call(PLACE, &error);
+    let has_secret = secret.metadata(&plane.client).await.map_err(of_call)?.is_some();
+    let account = account(target, options, &plane, there.as_ref()).await?;
+    if there.is_none() && !has_secret && matches!(account, Account::NoWay) {
+        steps.done(format!(
+            "{name} is not in the fleet: there is neither a Cluster nor a Secret of it"
+        ));
+        return Ok(true);
+    }
+    tell(&plane, options, there.as_ref(), has_secret, &account, steps).await?;
+    if options.dry_run == DryRun::Server {
+        let cluster = there.as_ref().map(|there| of_cluster(&plane, there));
+        for what in cluster.iter().chain(has_secret.then_some(&secret)) {
+            what.delete(&plane.client, true).await.map_err(of_call)?;
+        }
+    }
+    if options.dry_run != DryRun::None {
+        steps.say(format!("Nothing was done{}.", options.dry_run.words()));
+        return Ok(true);
+    }
+    consent().await?;
+    if let Some(there) = there.as_ref().filter(|_| options.prune) {
+        match prune::empty(&plane, there, options.timeout).await {
+            Ok(()) => steps.done(format!("{name}: every module has let go of it")),
+            Err(refusal) if options.force => steps.note(format!("{}; going on (--force)", refusal.what)),
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    if let Some(there) = &there {
+        gone(&plane, there).await?;
+        steps.done(format!("Cluster {}/{name} is gone", plane.namespace));
+    }
+    if again(|| secret.delete(&plane.client, false))
+        .await
+        .map_err(of_call)?
+    {
+        steps.done(format!("{secret} is gone"));
+    }
+    let orphans = account.remove(steps).await;
+    let stays = if options.prune {
+        ""
+    } else {
+        "; what runs in it goes on"
+    };
+    steps.say(format!("{name} is not in the fleet any more{stays}."));
+    Ok(account.tell_orphans(&orphans, name, options.force, steps))
+}
+
+/// The account in the cluster, if there is a way to it: and only if it is that cluster.
+async fn account(
+    target: &Target,
+    options: &Options,
+    plane: &Plane,
+    there: Option<&DynamicObject>,
+) -> Step<Account> {
+    if options.downstream_kubeconfig.is_none() && options.downstream_context.is_none() {
+        return Ok(Account::NoWay);
+    }
+    let wanted = Wanted {
+        file: options.downstream_kubeconfig.clone(),
+        other_file: target.kubeconfig.clone(),
+        context: options.downstream_context.clone(),
+    };
+    let way = Way::read(&wanted).await?;
+    let seen = match crate::enroll::downstream::identity(&way.client).await {
+        Ok(seen) => seen,
+        Err(error) if options.force => {
+            return Ok(Account::Silent(
+                way,
+                muster_controllers::runtime::call::explain(&error),
+            ));
+        }
+        Err(error) => {
+            return Err(Refusal::of_call(&way.place(), &error)
+                .remedy("--force goes on without it, and names what is left there"));
+        }
+    };
+    if let Some(uid) = there.and_then(ResourceExt::uid)
+        && let Some(known) = known(plane, &options.name, &uid).await?
+        && seen.as_ref().is_some_and(|seen| *seen != known)
+    {
+        return Err(Refusal::failed(format!(
+            "{} leads to another cluster than Cluster {}: the uids of their kube-systems differ",
+            way.place(),
+            options.name
+        ))
+        .remedy("name the right one by --downstream-kubeconfig or --downstream-context"));
+    }
+    Ok(Account::Way(way))
+}
+
+/// The uid of the kube-system that the controller recorded.
+async fn known(plane: &Plane, name: &str, uid: &str) -> Step<Option<String>> {
+    let record = names::cluster_identity(&plane.namespace, name, uid);
+    let records: Api<ConfigMap> = Api::namespaced(plane.client.clone(), &plane.namespace);
+    let read = call_within(
+        DEADLINE,
+        format!("reading ConfigMap {record}"),
+        records.get_opt(&record),
+    )
+    .await;
+    let read = read.map_err(|error| Refusal::of_call(PLACE, &error))?;
+    Ok(read.and_then(|record| record.data?.remove("kubeSystemUid")))
+}
+
+/// Says what will happen.
+async fn tell(
+    plane: &Plane,
+    options: &Options,
+    there: Option<&DynamicObject>,
+    has_secret: bool,
+    account: &Account,
+    steps: Steps<'_>,
+) -> Step<()> {
+    let (name, namespace) = (&options.name, &plane.namespace);
+    let rows = prune::rows(plane, name).await?;
+    if there.is_some() {
+        if rows.is_empty() {
+            steps.note(format!("{name} has nothing of modules"));
+        } else {
+            steps.note(format!(
+                "{name} has what these modules brought: {}",
+                rows.join(", ")
+            ));
+            steps.more(if options.prune {
+                "it is removed first: the Cluster loses its labels, and modules let go of it"
+            } else {
+                "it stays, and an agent there goes on with it (--prune removes it first)"
+            });
+        }
+        steps.note(format!("Cluster {namespace}/{name} is deleted"));
+    }
+    if has_secret {
+        steps.note(format!(
+            "Secret {namespace}/{} is deleted",
+            kubeconfig_secret(name)
+        ));
+    }
+    steps.note(account.plan(name));
+    Ok(())
+}
+
+fn of_cluster(plane: &Plane, cluster: &DynamicObject) -> ObjectRef {
+    ObjectRef {
+        kind: "Cluster".to_owned(),
+        api_version: plane.version.api_resource().api_version,
+        namespace: Some(plane.namespace.clone()),
+        name: cluster.name_any(),
+    }
+}
+
+/// Deletes a Cluster and waits until it is gone.
+async fn gone(plane: &Plane, cluster: &DynamicObject) -> Step<()> {
+    let (name, what) = (cluster.name_any(), of_cluster(plane, cluster));
+    let of_call = |error: CallError| Refusal::of_call(PLACE, &error);
+    again(|| what.delete(&plane.client, false))
+        .await
+        .map_err(of_call)?;
+    let mut held = Vec::new();
+    let going = async {
+        loop {
+            match plane.cluster(&name).await? {
+                None => return Ok::<(), CallError>(()),
+                Some(there) => held = there.finalizers().to_vec(),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    match tokio::time::timeout(GONE, going).await {
+        Ok(done) => done.map_err(of_call),
+        Err(_elapsed) => Err(Refusal::failed(format!(
+            "Cluster {}/{name} does not go within {} s: it is held by {}",
+            plane.namespace,
+            GONE.as_secs(),
+            held.join(", ")
+        ))
+        .remedy("muster sets no finalizer on a Cluster: ask whoever set this one, and run this again")),
+    }
+}
+
+/// Tries a call some times: what is busy now may answer the next time.
+async fn again<T, F: Future<Output = Result<T, CallError>>>(call: impl Fn() -> F) -> Result<T, CallError> {
+    let mut tries = 1;
+    loop {
+        match call().await {
+            Err(error) if tries < TRIES && !error.is_refused_credential() => {
+                tries += 1;
+                tokio::time::sleep(error.retry_after().unwrap_or(PAUSE).min(DEADLINE)).await;
+            }
+            answer => return answer,
+        }
+    }
+}

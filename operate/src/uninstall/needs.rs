@@ -1,0 +1,152 @@
+//! What still needs an installation: modules and enrolled clusters of a controller, assignments of an agent.
+
+use kube::{
+    Client, ResourceExt,
+    api::ListParams,
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
+use muster_api::{
+    cluster::Version,
+    labels::{SYSTEM_NAMESPACE, annotation},
+};
+use muster_controllers::runtime::Api;
+use muster_controllers::runtime::{CallError, call_within};
+use muster_fleet::apply::DEADLINE;
+
+use super::Options;
+use crate::steps::{Refusal, Steps};
+
+/// How many are named.
+const NAMED: usize = 3;
+
+/// What is there, by names.
+pub struct Needs {
+    modules: Vec<String>,
+    clusters: Vec<String>,
+    assigned: Vec<String>,
+}
+
+impl Needs {
+    /// Reads them. A kind that is not served has no objects. With `--crds` modules of all namespaces count: they would go.
+    pub async fn read(client: &Client, namespace: &str, options: &Options) -> Result<Self, CallError> {
+        if options.downstream {
+            return Ok(Self {
+                modules: Vec::new(),
+                clusters: Vec::new(),
+                assigned: assigned(client).await?,
+            });
+        }
+        let of = Some(namespace).filter(|_| !options.crds);
+        let ours =
+            |kind: &str| GroupVersionKind::gvk(muster_api::kind::GROUP, muster_api::kind::VERSION, kind);
+        let mut modules = listed(client, of, &ours("Module"), "module", |_| true).await?;
+        modules.extend(listed(client, of, &ours("BootstrapModule"), "bootstrapmodule", |_| true).await?);
+        let mut clusters = Vec::new();
+        for version in [Version::V1Beta2, Version::V1Beta1] {
+            if clusters.is_empty() {
+                let resource = version.api_resource();
+                let gvk = GroupVersionKind::gvk(&resource.group, &resource.version, &resource.kind);
+                let enrolled =
+                    |cluster: &DynamicObject| cluster.annotations().contains_key(annotation::ENROLLED);
+                clusters = listed(client, of, &gvk, "cluster", enrolled).await?;
+            }
+        }
+        Ok(Self {
+            modules,
+            clusters,
+            assigned: Vec::new(),
+        })
+    }
+
+    fn is_none(&self) -> bool {
+        self.modules.is_empty() && self.clusters.is_empty() && self.assigned.is_empty()
+    }
+
+    /// Says what there is.
+    pub fn tell(&self, steps: Steps<'_>) {
+        for (what, all) in [
+            ("modules that nobody would roll any more", &self.modules),
+            ("enrolled clusters that would be nobody's", &self.clusters),
+            ("assignments that nobody would carry out any more", &self.assigned),
+        ] {
+            if !all.is_empty() {
+                steps.note(format!("{what}: {}", named(all)));
+            }
+        }
+    }
+
+    /// Why it is not done, unless a flag says that it is meant.
+    pub fn refusal(&self, options: &Options) -> Option<Refusal> {
+        if self.is_none() || options.force || options.keep_objects {
+            return None;
+        }
+        let refusal = Refusal::failed("nothing was removed: it is still needed");
+        let refusal = if self.modules.is_empty() {
+            refusal
+        } else {
+            refusal.remedy("remove the modules first (in git, as a rule): what they brought is withdrawn, or let go by onDelete: Orphan")
+        };
+        let refusal = if self.clusters.is_empty() {
+            refusal
+        } else {
+            refusal.remedy("take the clusters out: muster unenroll NAME")
+        };
+        Some(if options.crds {
+            refusal.remedy(
+                "or --force: the definitions go with all their objects, and what runs in clusters goes on",
+            )
+        } else {
+            refusal.remedy("or --keep-objects: they stay as they are, and nobody acts on them")
+        })
+    }
+}
+
+/// What is assigned to the cluster of an agent.
+pub async fn assigned(client: &Client) -> Result<Vec<String>, CallError> {
+    let assemblage = GroupVersionKind::gvk(muster_api::kind::GROUP, muster_api::kind::VERSION, "Assemblage");
+    let sync = GroupVersionKind::gvk("kustomize.toolkit.fluxcd.io", "v1", "Kustomization");
+    let mut all = listed(client, Some(SYSTEM_NAMESPACE), &assemblage, "assemblage", |_| {
+        true
+    })
+    .await?;
+    all.extend(listed(client, Some(SYSTEM_NAMESPACE), &sync, "kustomization", |_| true).await?);
+    Ok(all)
+}
+
+async fn listed(
+    client: &Client,
+    namespace: Option<&str>,
+    gvk: &GroupVersionKind,
+    word: &str,
+    wanted: impl Fn(&DynamicObject) -> bool,
+) -> Result<Vec<String>, CallError> {
+    let resource = ApiResource::from_gvk(gvk);
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    match call_within(
+        DEADLINE,
+        format!("listing {}s", gvk.kind),
+        api.list(&ListParams::default()),
+    )
+    .await
+    {
+        Ok(list) => Ok(list
+            .items
+            .iter()
+            .filter(|object| wanted(object))
+            .map(|object| format!("{word}/{}", object.name_any()))
+            .collect()),
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn named(all: &[String]) -> String {
+    let mut shown: Vec<String> = all.iter().take(NAMED).cloned().collect();
+    if all.len() > NAMED {
+        shown.push(format!("and {} more", all.len() - NAMED));
+    }
+    shown.join(", ")
+}
