@@ -19,7 +19,8 @@ const REPOSITORY: &str = "fleet/web";
 /// As long as a version over all clusters takes at most, with two fetches and a look each.
 const FLUX: Duration = Duration::from_mins(2);
 
-/// An artifact by its tag is in every cluster by its digest; the tag moves, and only that is said; the next tag goes on.
+/// An artifact by its tag is in every cluster by its digest; the tag moves, to another media type even, and only that is said; the next
+/// tag goes on.
 pub async fn an_oci_tag_is_pinned(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     let registry = bed.registry().await;
@@ -30,7 +31,10 @@ pub async fn an_oci_tag_is_pinned(ground: Ground) {
     assert_eq!(bed.order(&workload("web"), "web-v1"), CLUSTERS);
     assert_eq!(digests(&bed).await, vec![first.clone(); CLUSTERS.len()]);
 
-    let moved = push(&registry, "web-v1", "web-moved");
+    // The tag becomes a chart, of another media type.
+    let chart = manifests("web", "web-moved", Quality::Good);
+    let (group, name) = REPOSITORY.split_once('/').unwrap();
+    let moved = registry.push_chart(group, name, "web-v1", &[("templates/all.yaml", &chart)]);
     assert_ne!(moved, first);
     let digits = moved.trim_start_matches("sha256:").get(..8).unwrap().to_owned();
     let look = async || {
