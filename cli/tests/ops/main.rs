@@ -1,5 +1,5 @@
 //! The command on two API servers and a controller between them: `enroll`, `unenroll`, `check`, `support-bundle`, `uninstall`, `get`, and what a
-//! person says.
+//! person says. Beside them, because it waits more than it works: `demo --zones`.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,6 +11,7 @@
 mod bed;
 mod bundle;
 mod check;
+mod demo_zones;
 mod enroll;
 mod get;
 mod look;

@@ -1,13 +1,6 @@
 //! Promise: `muster demo --zones` is a cluster whose zones kubectl can roll by what it prints; a bad image stops at one pod, its correction gets
 //! everywhere, a downscale is reviewed by the webhooks, and SIGTERM ends it cleanly.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a helper that fails fails its test"
-)]
-
 use std::{
     io::{BufRead as _, BufReader},
     path::Path,
