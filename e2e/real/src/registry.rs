@@ -168,7 +168,7 @@ impl Registry {
         });
         layer["annotations"] = json!({ SIGNATURE: signature });
         let tag = format!("{}.sig", digest.replace(':', "-"));
-        self.push_layer(repository, &tag, &COSIGN, &config, layer)?;
+        self.push_layer(repository, &tag, &COSIGN, &config, &layer)?;
         Ok(())
     }
 
@@ -215,7 +215,7 @@ impl Registry {
         layer: &[u8],
     ) -> anyhow::Result<String> {
         let layer = self.put_blob(repository, form.layer, layer)?;
-        self.push_layer(repository, tag, form, config, layer)
+        self.push_layer(repository, tag, form, config, &layer)
     }
 
     /// A manifest of one layer, which is there; its digest.
@@ -225,7 +225,7 @@ impl Registry {
         tag: &str,
         form: &Form,
         config: &Value,
-        layer: Value,
+        layer: &Value,
     ) -> anyhow::Result<String> {
         let config = config.to_string();
         let manifest = json!({

@@ -11,6 +11,7 @@ use muster_sync::source::{
 const URL: &str = "https://git.example.com/fleet";
 const COMMIT: &str = "0123456789012345678901234567890123456789";
 
+#[allow(clippy::too_many_lines, reason = "a table of all errors")]
 fn all() -> Vec<SourceError> {
     let url = URL.to_owned();
     let commit = COMMIT.to_owned();
