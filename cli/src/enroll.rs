@@ -61,7 +61,7 @@ pub struct EnrollFlags {
     pub no_wait: bool,
     #[command(flatten)]
     pub dry_run: DryRunFlag,
-    /// Print what belongs into the management cluster instead of writing it there; the new cluster is prepared
+    /// Print what belongs in the management cluster instead of writing it there; the new cluster is prepared
     #[arg(long)]
     pub export: bool,
     /// Print the Secret as well, with its token

@@ -87,7 +87,7 @@ pub fn wish(
     now: Timestamp,
     the_same: impl Fn(&Control) -> bool,
 ) -> Wish {
-    // What cannot be read stops as well: the new control mends it.
+    // What cannot be read stops as well: the new control fixes it.
     let stands = before
         .and_then(|text| Control::parse(text).ok())
         .filter(|control| control.holds(now) && the_same(control))

@@ -502,7 +502,7 @@ fn key(module: &ModuleName, cluster: &str) -> anyhow::Result<String> {
 /// with other words, nothing is written.
 pub fn joined(before: Option<&str>, wanted: Control, module: &ModuleName) -> anyhow::Result<Wish> {
     let now = control::now();
-    // What cannot be read stops the module as well: the new control mends it.
+    // What cannot be read stops the module as well: the new control fixes it.
     let before = before
         .and_then(|text| Control::parse(text).ok())
         .filter(|control| control.holds(now));

@@ -28,7 +28,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         pattern: r"\b(TODO|FIXME|XXX)\b",
-        why: "an open end belongs into an issue, not into the code",
+        why: "an open end belongs in an issue, not into the code",
         except: &["xtask/src/house.rs"],
     },
     Rule {

@@ -71,7 +71,7 @@ pub struct Options {
     pub no_wait: bool,
     /// Whether it is only tried.
     pub dry_run: DryRun,
-    /// Print what belongs into the management cluster instead of writing it there; the new cluster is prepared.
+    /// Print what belongs in the management cluster instead of writing it there; the new cluster is prepared.
     pub export: bool,
     /// Print the Secret as well, with its token.
     pub with_secret: bool,
@@ -353,7 +353,7 @@ impl Plan<'_> {
         }
     }
 
-    /// What belongs into git, and how the Secret comes there.
+    /// What belongs in git, and how the Secret comes there.
     fn export(&self, namespace: &str, version: Version, down: &Downstream, access: &Access) -> Step<()> {
         let [secret, cluster] = self.objects(namespace, version, access, &self.labels.after);
         let mut text = String::new();
