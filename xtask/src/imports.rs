@@ -129,7 +129,11 @@ impl Imports {
             return self.file(source, &path, &folder, name);
         }
         let alone = folder.join(format!("{ident}.rs"));
-        let path: PathBuf = if alone.is_file() { alone } else { inner.join("mod.rs") };
+        let path: PathBuf = if alone.is_file() {
+            alone
+        } else {
+            inner.join("mod.rs")
+        };
         self.file(source, &path, &inner, name)
     }
 
@@ -471,7 +475,9 @@ mod tests {
                 ("third.rs", "use crate::{one, other};"),
             ]);
             assert_eq!(named(&circles), [("", vec!["one", "other"])], "{import}");
-            let [circle] = circles.as_slice() else { unreachable!() };
+            let [circle] = circles.as_slice() else {
+                unreachable!()
+            };
             assert!(
                 circle.imports.contains(&"one.rs imports other.rs".to_owned()),
                 "{import}: {circle:?}"
