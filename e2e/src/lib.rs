@@ -18,6 +18,7 @@
     reason = "a crate of tests: a panic is how a test fails"
 )]
 
+pub mod app;
 pub mod bed;
 pub mod fleet;
 #[allow(dead_code, reason = "scenarios use their part of what tests of sources have")]

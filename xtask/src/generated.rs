@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::ensure;
+
 use crate::{Problems, health, mutate, tree};
 
 /// Every generated file and its content, by path from the top of the repository.
@@ -42,6 +44,9 @@ pub fn check() -> anyhow::Result<Problems> {
 }
 
 /// Writes every generated file, and removes those that nothing generates any more.
+///
+/// # Errors
+/// A file that cannot be written, or a command that cannot be built.
 pub fn write() -> anyhow::Result<()> {
     let wanted = wanted()?;
     for (file, text) in &wanted {
@@ -50,5 +55,16 @@ pub fn write() -> anyhow::Result<()> {
     for file in stale(&wanted)? {
         std::fs::remove_file(tree::root().join(file))?;
     }
-    Ok(())
+    reference()
+}
+
+/// Writes docs/cli.md. The command prints it from its own flags, and its tests hold it: `cli/tests/reference.rs`.
+fn reference() -> anyhow::Result<()> {
+    let output = tree::cargo()
+        .args(["run", "--quiet", "--package", "muster", "--", "man", "--markdown"])
+        .current_dir(tree::root())
+        .stderr(std::process::Stdio::inherit())
+        .output()?;
+    ensure!(output.status.success(), "muster man --markdown failed");
+    Ok(std::fs::write(tree::root().join("docs/cli.md"), output.stdout)?)
 }

@@ -78,7 +78,9 @@ const PRODUCT: &[&str] = &[
     "foresee/",
     "inspect/",
     "operate/",
+    "machines/",
     "node/",
+    "windows/",
     "zones/",
 ];
 

@@ -14,6 +14,7 @@ pub mod fuzz;
 pub mod generated;
 pub mod health;
 pub mod house;
+pub mod imports;
 pub mod links;
 pub mod long;
 pub mod model;

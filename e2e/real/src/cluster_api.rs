@@ -8,15 +8,13 @@ use anyhow::{Context, ensure};
 use crate::{
     api::Api,
     cache::Cache,
-    fleet::free_ports,
-    plane::{Plane, text},
+    plane::{CLUSTER_API, Plane, text},
+    ports::free_ports,
     processes::Processes,
 };
 
 /// Core, bootstrap, control plane, infrastructure.
 pub(crate) const PROGRAMS: [&str; 4] = ["capi-core", "capi-bootstrap", "capi-control-plane", "capi-dev"];
-/// The user in audit logs.
-pub(crate) const USER: &str = "cluster-api";
 /// The namespace of the controllers; in-memory clusters need the pod's address and namespace.
 const ENVIRONMENT: [(&str, &str); 2] = [("POD_IP", "127.0.0.1"), ("POD_NAMESPACE", "default")];
 /// The time limit for being ready; 3 s are usual.
@@ -52,7 +50,7 @@ pub(crate) fn start(
     for program in PROGRAMS {
         let [webhooks, health, diagnostics] = free_ports()?;
         let mut flags = vec![
-            ("kubeconfig", text(&plane.config(USER))),
+            ("kubeconfig", text(&plane.config(CLUSTER_API))),
             ("leader-elect", "false".to_owned()),
             ("webhook-port", webhooks.to_string()),
             ("webhook-cert-dir", text(&certificates)),

@@ -5,8 +5,8 @@ use std::{fs, path::Path, time::Duration};
 use crate::{
     api::Api,
     cache::Cache,
-    fleet::free_ports,
     plane::{Plane, text},
+    ports::free_ports,
     processes::Processes,
 };
 

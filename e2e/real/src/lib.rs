@@ -18,6 +18,7 @@ mod flux;
 mod meter;
 mod pki;
 mod plane;
+mod ports;
 mod processes;
 mod registry;
 

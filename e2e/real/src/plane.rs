@@ -13,11 +13,12 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use crate::{
     api::Api,
     cache::{Cache, here},
-    cluster_api,
     pki::{Authority, Identity, Login, kubeconfig, token_keys},
     processes::Launch,
 };
 
+/// The user of Cluster API's controllers in audit logs.
+pub(crate) const CLUSTER_API: &str = "cluster-api";
 /// The name in its certificate.
 const SERVER: &str = "kube-apiserver";
 /// Whom nobody refuses.
@@ -99,7 +100,7 @@ impl Plane {
             ("system:kube-scheduler", &[]),
             ("kwok", &[MASTERS]),
             ("flux", &[MASTERS]),
-            (cluster_api::USER, &[MASTERS]),
+            (CLUSTER_API, &[MASTERS]),
         ] {
             let text = plane.kubeconfig_of(user, groups)?;
             write_secret(&plane.config(user), &text)?;

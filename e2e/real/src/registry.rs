@@ -17,9 +17,9 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     cache::Cache,
-    fleet::free_ports,
     pki::Authority,
     plane::text,
+    ports::free_ports,
     processes::{Launch, Processes},
 };
 

@@ -12,7 +12,7 @@ use muster_real::Fleet;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{AGENT, CONTROLLER, requests::Request};
+use super::{AGENT, CONTROLLER, recorded::Request};
 
 /// The user of every ServiceAccount: its namespace and its name follow.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::{Bed, FLEET, PERSON, Server, process::muster};
+use super::{Bed, FLEET, PERSON, Server, programs::muster};
 
 impl Bed {
     /// `muster check`, with these flags besides: the exit code, and the report as JSON.

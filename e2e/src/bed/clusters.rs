@@ -15,7 +15,7 @@ use muster_real::Certificate;
 use serde_json::{Value, json};
 
 use super::{Bed, CONTROLLER, Ground, install, kinds, process, real::Planes, server::Server};
-use crate::fleet::APPS;
+use crate::app::APPS;
 
 /// A downstream cluster.
 pub struct Cluster {

@@ -23,8 +23,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{AGENT, CONTROLLER, FLEET, Ground, Objects, ZONES, kinds, process::muster, real, server::Server};
-use crate::fleet::APPS;
+use super::{
+    AGENT, CONTROLLER, FLEET, Ground, Objects, ZONES, kinds,
+    programs::{kubectl_apply, muster},
+    real,
+    server::Server,
+};
+use crate::app::APPS;
 
 /// How long a definition may take to be served, and an account to get its token.
 const READY: Duration = Duration::from_secs(30);
@@ -145,28 +150,6 @@ pub async fn export(flags: &[&str], ground: Option<Ground>) -> String {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
-}
-
-/// `kubectl apply --server-side -f -`.
-pub async fn kubectl_apply(kubeconfig: &std::path::Path, manifests: &str) {
-    let mut kubectl = Command::new("kubectl")
-        .arg("--kubeconfig")
-        .arg(kubeconfig)
-        .args(["apply", "--server-side", "--field-manager=muster-cli", "-f", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = kubectl.stdin.take().unwrap();
-    input.write_all(manifests.as_bytes()).await.unwrap();
-    drop(input);
-    let output = kubectl.wait_with_output().await.unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
 }
 
 /// A token of a ServiceAccount, as a pod gets it.

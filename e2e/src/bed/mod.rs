@@ -13,8 +13,10 @@ mod objects;
 mod observer;
 mod plan;
 mod process;
+mod programs;
 mod real;
 mod reasons;
+mod recorded;
 mod records;
 mod requests;
 mod server;
@@ -48,7 +50,8 @@ pub use self::{
     monitoring::Monitoring,
     objects::{Kind, Objects, kinds, name as name_of},
     observer::{Moment, Workload},
-    process::{muster, node_agent, open_log, print_logs},
+    process::{open_log, print_logs},
+    programs::{muster, node_agent},
     real::keep_uses,
     requests::Asked,
     sources::{Cosign, GitOverSsh, Registry, Signer},

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Bed, Kind, kinds, objects, server::Event};
-use crate::fleet::image_tag;
+use super::{Bed, Kind, kinds, objects, recorded::Event};
+use crate::app::{APPS, image_tag};
 
 /// A Deployment of downstream clusters, whose image tag is its version.
 #[derive(Clone, Debug)]
@@ -182,7 +182,7 @@ impl Bed {
 
     /// The claims about `app` that came before the truth: none, if muster keeps its promise. Fails if there were no claims at all.
     pub fn premature_claims(&self, app: &str) -> Vec<Claim> {
-        let moments = self.moments(&crate::fleet::workload(app));
+        let moments = self.moments(&Workload::new(APPS, app));
         let claims = self.claims(app);
         assert!(
             claims.iter().any(|claim| claim.cluster.is_some()) && claims.iter().any(|claim| claim.count > 1),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{Bed, FLEET, PERSON, process::muster};
+use super::{Bed, FLEET, PERSON, programs::muster};
 
 impl Bed {
     /// `muster plan` of a folder that has this one Module: the exit code, and the plan as JSON.

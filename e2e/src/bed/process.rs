@@ -26,8 +26,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     fate::{Fate, Life},
-    monitoring, records,
-    server::Server,
+    monitoring,
+    programs::muster,
+    records,
+    server::{Server, kubeconfig_of},
 };
 
 /// How long a process may take to end when it is told to: what is in flight has 30 s.
@@ -292,34 +294,6 @@ fn notifying(role: Role, place: &Place<'_>, host: &str, folder: &Path) -> Vec<Os
         }
         (Role::Controller, Server::Embedded(_)) | (Role::Agent, _) => Vec::new(),
     }
-}
-
-/// A kubeconfig for a user of an API server with an HTTPS door.
-pub fn kubeconfig_of(api: &ApiServer, user: &str) -> String {
-    let identity = api.issue(user).unwrap();
-    api.kubeconfig_of(&identity, Login::Certificate)
-        .expect("the HTTPS door is open")
-}
-
-/// The binary, beside the tests.
-pub fn muster() -> PathBuf {
-    beside_the_tests("muster")
-}
-
-/// The binary that hosts get, beside the tests.
-pub fn node_agent() -> PathBuf {
-    beside_the_tests("muster-node-agent")
-}
-
-fn beside_the_tests(name: &str) -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    let binary = tests.ancestors().nth(2).unwrap().join(name);
-    assert!(
-        binary.is_file(),
-        "run cargo build -p muster first: {} is not there",
-        binary.display()
-    );
-    binary
 }
 
 /// A log in a folder, to which a process adds.

@@ -36,9 +36,9 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     Kind,
     audit::{self, Epoch},
-    install, kinds,
-    requests::Request,
-    server::Event,
+    kinds,
+    programs::kubectl_apply,
+    recorded::{Event, Request},
 };
 
 /// The kinds that scenarios ask the event log for.
@@ -230,7 +230,7 @@ impl Server {
     /// `kubectl apply --server-side` as an administrator.
     pub async fn apply(&self, manifests: &str) {
         let kubeconfig = self.planes.fleet.lock().plane(&self.name).unwrap().kubeconfig();
-        install::kubectl_apply(&kubeconfig, manifests).await;
+        kubectl_apply(&kubeconfig, manifests).await;
     }
 
     /// Starts the API server again with another certificate; the authority that made it, PEM.

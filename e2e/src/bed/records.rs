@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use super::process::muster;
+use super::programs::muster;
 
 /// Where a controller records.
 pub fn folder(bed: &Path, instance: &str) -> PathBuf {

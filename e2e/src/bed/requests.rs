@@ -2,65 +2,12 @@
 
 use std::time::Duration;
 
-use muster_apiserver::record::RequestRecord;
 use tokio::time::Instant;
 
-use super::{AGENT, Bed, CONTROLLER, server::Server};
-
-/// A request to an API server.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// When it came, since the server was started; on real ones, since their fleet was.
-    pub at: Duration,
-    /// The same on tokio's clock.
-    pub came: Instant,
-    /// By whom.
-    pub user: String,
-    /// The HTTP method.
-    pub method: String,
-    /// The path.
-    pub path: String,
-    /// The part after `?`.
-    pub query: String,
-    /// How long it took, or the watch lasted; `None` while it lasts.
-    pub lasted: Option<Duration>,
-}
+use super::{Bed, server::Server};
 
 /// A request: since when, by whom, what.
 pub type Asked = (Duration, String, String, String);
-
-impl Request {
-    pub fn recorded(record: &RequestRecord) -> Self {
-        Self {
-            at: record.at,
-            came: record.came(),
-            user: record.client.clone(),
-            method: record.method.clone(),
-            path: record.path.clone(),
-            query: record.query.clone(),
-            lasted: record.lasted(),
-        }
-    }
-
-    /// Whether a process of muster sent it.
-    fn is_ours(&self) -> bool {
-        self.user.starts_with(CONTROLLER) || self.user == AGENT
-    }
-
-    fn is_watch(&self) -> bool {
-        self.query.contains("watch=true")
-    }
-
-    /// Whether it may change an object other than a lease.
-    fn is_change(&self) -> bool {
-        self.method != "GET" && !self.path.starts_with("/apis/coordination.k8s.io/")
-    }
-
-    /// Whether it does: what is only tried does not.
-    fn is_write(&self) -> bool {
-        self.is_change() && !self.query.contains("dryRun=All")
-    }
-}
 
 impl Bed {
     /// What muster asked of an API server so far, in order.

@@ -7,7 +7,10 @@ use muster_apiserver::{ApiServer, ChangeKind, GroupResource, record::EventRecord
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Kind, PERSON, process, real, requests::Request};
+use super::{
+    Kind, PERSON, real,
+    recorded::{Event, Request},
+};
 
 /// An API server.
 pub enum Server {
@@ -15,43 +18,6 @@ pub enum Server {
     Embedded(ApiServer),
     /// kube-apiserver.
     Real(real::Server),
-}
-
-/// One version of one object.
-pub struct Event {
-    /// When. On real servers only their order means something: see [`real`].
-    pub at: Instant,
-    version: Version,
-}
-
-enum Version {
-    Recorded(EventRecord),
-    Watched(ChangeKind, Arc<Value>),
-}
-
-impl Event {
-    pub(super) fn watched(at: Instant, kind: ChangeKind, object: Arc<Value>) -> Self {
-        Self {
-            at,
-            version: Version::Watched(kind, object),
-        }
-    }
-
-    /// What the write did.
-    pub fn kind(&self) -> ChangeKind {
-        match &self.version {
-            Version::Recorded(event) => event.kind(),
-            Version::Watched(kind, _) => *kind,
-        }
-    }
-
-    /// The object after the write; of a deletion, its last state.
-    pub fn object(&self) -> &Value {
-        match &self.version {
-            Version::Recorded(event) => event.object(),
-            Version::Watched(_, object) => object,
-        }
-    }
 }
 
 impl Server {
@@ -66,7 +32,7 @@ impl Server {
     /// A kubeconfig for a user, if there is a door on the wire.
     pub fn kubeconfig_of(&self, user: &str) -> String {
         match self {
-            Self::Embedded(api) => process::kubeconfig_of(api, user),
+            Self::Embedded(api) => kubeconfig_of(api, user),
             Self::Real(server) => server.kubeconfig_of(user),
         }
     }
@@ -131,4 +97,11 @@ impl Server {
             Self::Real(_) => panic!("a real server knows no faults and keeps no record of all kinds"),
         }
     }
+}
+
+/// A kubeconfig for a user of an API server with an HTTPS door.
+pub fn kubeconfig_of(api: &ApiServer, user: &str) -> String {
+    let identity = api.issue(user).unwrap();
+    api.kubeconfig_of(&identity, Login::Certificate)
+        .expect("the HTTPS door is open")
 }

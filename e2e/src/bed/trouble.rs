@@ -28,7 +28,7 @@ impl Bed {
     pub fn reasons_of(&self, module: &str) -> Vec<String> {
         let mut reasons: Vec<String> = Vec::new();
         for event in self.management.events(kinds::MODULE) {
-            let ready = crate::fleet::condition(event.object(), "Ready");
+            let ready = crate::app::condition(event.object(), "Ready");
             let reason = ready.and_then(|ready| ready["reason"].as_str());
             if let Some(reason) = reason.filter(|_| objects::name(event.object()) == module)
                 && reasons.last().is_none_or(|last| last != reason)

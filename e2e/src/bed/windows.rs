@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::process::Command;
 
-use super::{Bed, FLEET, PERSON, Server, kinds, process::muster};
+use super::{Bed, FLEET, PERSON, Server, kinds, programs::muster};
 
 impl Bed {
     /// Lets a module through a window for ten minutes: by the command, where there are processes.

@@ -16,10 +16,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Bed, ZONES, install, kinds,
-    process::{Process, muster, open_log, seed_of},
+    process::{Process, open_log, seed_of},
+    programs::muster,
     server::Server,
 };
-use crate::fleet::{APPS, condition};
+use crate::app::{APPS, condition};
 
 /// How long a pod may take to answer; none is asked where nothing is scaled down.
 const PODS: Duration = Duration::from_secs(5);

@@ -10,7 +10,6 @@ use kube::{Client, ResourceExt};
 use muster_api::assemblage::{Intent, ProxyAssemblage, SyncPhase};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::world::FLEET;
 use crate::fleet::shown;
 
 /// Watches the assemblages of the fleet. One watch shows them in the order of their writes, so that each state that is counted was there; as
@@ -21,11 +20,11 @@ pub struct Observer {
 }
 
 impl Observer {
-    pub fn begin(client: Client) -> Self {
+    pub fn begin(client: Client, namespace: &'static str) -> Self {
         let most = Arc::<Mutex<usize>>::default();
         let shared = Arc::clone(&most);
         let task = tokio::spawn(async move {
-            let mut assemblages = shown::<ProxyAssemblage>(client, FLEET);
+            let mut assemblages = shown::<ProxyAssemblage>(client, namespace);
             let mut open: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
             let mut clusters: BTreeMap<String, usize> = BTreeMap::new();
             while let Some(assemblage) = assemblages.next().await {

@@ -122,7 +122,7 @@ impl World {
         let repository = place.join("repository");
         repository::init(&repository)?;
         let mut world = Self {
-            observer: Observer::begin(administrator.clone()),
+            observer: Observer::begin(administrator.clone(), FLEET),
             client: administrator,
             inside,
             repository,

@@ -1,0 +1,62 @@
+//! Small applications with a Deployment and a ConfigMap each, and what objects say of themselves.
+
+use serde_json::Value;
+
+/// The namespace of all small applications.
+pub const APPS: &str = "default";
+/// Whether the pods of a version become ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quality {
+    /// They do.
+    Good,
+    /// Their image cannot be pulled.
+    Bad,
+}
+
+/// The manifests of an application at a version. Deadlines are short, so that a failure is seen soon.
+pub fn manifests(app: &str, version: &str, quality: Quality) -> String {
+    let image = match quality {
+        Quality::Good => format!("example.com/{app}:{version}"),
+        Quality::Bad => format!("example.com/{app}-bad:{version}"),
+    };
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {app}, namespace: {APPS}}}\ndata: {{version: {version}, cluster: \"${{CLUSTER}}\"}}\n---\n\
+         apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {app}, namespace: {APPS}}}\nspec:\n  replicas: 1\n  progressDeadlineSeconds: 3\n  \
+         selector: {{matchLabels: {{app: {app}}}}}\n  template:\n    metadata: {{labels: {{app: {app}}}}}\n    spec:\n      containers: [{{name: {app}, image: {image}}}]\n"
+    )
+}
+
+/// The tag of the first container's image of a Deployment.
+pub fn image_tag(deployment: &Value) -> Option<&str> {
+    let image = deployment
+        .pointer("/spec/template/spec/containers/0/image")?
+        .as_str()?;
+    image.rsplit_once(':').map(|(_, tag)| tag)
+}
+
+/// A condition of an object.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == kind)
+}
+
+/// Whether its Ready condition is true.
+pub fn is_ready(object: &Value) -> bool {
+    condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")
+}
+
+/// Whether its status is about its present spec.
+pub fn is_current(object: &Value) -> bool {
+    object["status"]["observedGeneration"] == object["metadata"]["generation"]
+}
+
+/// What a module's status says, but for the engine's memory.
+pub fn told(module: &Value) -> String {
+    let mut status = module["status"].clone();
+    if let Some(status) = status.as_object_mut() {
+        status.remove("rollout");
+    }
+    format!("{status:#}")
+}

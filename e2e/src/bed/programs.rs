@@ -1,0 +1,51 @@
+//! The programs that tests start: muster's own, built beside them, and kubectl.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use tokio::{io::AsyncWriteExt, process::Command};
+
+/// The binary, beside the tests.
+pub fn muster() -> PathBuf {
+    beside_the_tests("muster")
+}
+
+/// The binary that hosts get, beside the tests.
+pub fn node_agent() -> PathBuf {
+    beside_the_tests("muster-node-agent")
+}
+
+fn beside_the_tests(name: &str) -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let binary = tests.ancestors().nth(2).unwrap().join(name);
+    assert!(
+        binary.is_file(),
+        "run cargo build -p muster first: {} is not there",
+        binary.display()
+    );
+    binary
+}
+
+/// `kubectl apply --server-side -f -`.
+pub async fn kubectl_apply(kubeconfig: &std::path::Path, manifests: &str) {
+    let mut kubectl = Command::new("kubectl")
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .args(["apply", "--server-side", "--field-manager=muster-cli", "-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = kubectl.stdin.take().unwrap();
+    input.write_all(manifests.as_bytes()).await.unwrap();
+    drop(input);
+    let output = kubectl.wait_with_output().await.unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
