@@ -64,3 +64,8 @@ pub use http::{Body, BodyError, Verb};
 pub use status::GroupResource;
 pub use store::ChangeKind;
 pub use webhooks::{Endpoint, HookService, ServicePort};
+
+/// The examples of the README compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
