@@ -8,16 +8,17 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use tokio::task::AbortHandle;
 
-use crate::admission::{Admission, Endpoint, ServicePort};
 use crate::clock::Clock;
+use crate::core::{Core, Parts};
 use crate::door::{self, Credentials, CredentialsError, Identity, InProcess, ListenError, Login};
 use crate::fault::{Faults, Match};
-use crate::lifecycle::{self, WorkQueue};
+use crate::lifecycle;
 use crate::player::{self, Speeds};
 use crate::record::Recorder;
-use crate::server::{Core, Parts};
 use crate::store::{Limits, Store};
 use crate::tokens;
+use crate::webhooks::{Endpoint, ServicePort, Webhooks};
+use crate::work::WorkQueue;
 
 /// The server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -156,8 +157,8 @@ impl Builder {
     pub fn in_process(self) -> Result<ApiServer, StartError> {
         let work = Arc::new(WorkQueue::default());
         let recorder = Arc::new(Recorder::new(self.events, self.log_limit));
-        let admission = Arc::new(Admission::default());
-        let (noted, kept, hooks) = (work.clone(), recorder.clone(), admission.clone());
+        let webhooks = Arc::new(Webhooks::default());
+        let (noted, kept, hooks) = (work.clone(), recorder.clone(), webhooks.clone());
         let observers: Vec<crate::store::Observer> = vec![
             Box::new(move |resource, change| noted.note(resource, change)),
             Box::new(move |resource, change| kept.note(resource, change)),
@@ -169,7 +170,7 @@ impl Builder {
             clock: self.clock.unwrap_or_else(Clock::of_this_machine),
             work,
             recorder,
-            admission,
+            webhooks,
             authority: credentials.authority_pem(),
             random: self
                 .seed
@@ -320,7 +321,7 @@ impl ApiServer {
     /// called for each call of a webhook, so that its answer may change. Where it answers `None`, the Service's
     /// `externalName` counts; without one the call fails.
     pub fn resolve_services(&self, find: impl Fn(&ServicePort) -> Option<Endpoint> + Send + Sync + 'static) {
-        self.core.admission.resolve_by(Arc::new(find));
+        self.core.webhooks.resolve_by(Arc::new(find));
     }
 
     /// Plays the controllers of workloads, scheduler and kubelets from here on, until the server stops. The recorder and

@@ -30,16 +30,22 @@ mod api_server;
 pub mod apply;
 pub mod builtin;
 pub mod clock;
+mod conditions;
+mod core;
 mod crd;
 mod discovery;
 mod door;
 pub mod fault;
+mod http;
+mod jsonpath;
+mod kinds;
 mod lifecycle;
 mod meta;
 pub mod patch;
 pub mod player;
 pub mod protobuf;
 pub mod record;
+mod removal;
 mod resources;
 pub mod schema;
 mod select;
@@ -48,11 +54,18 @@ mod status;
 mod store;
 mod table;
 mod tokens;
+mod webhooks;
+mod work;
 
-pub use admission::{Endpoint, HookService, ServicePort};
 pub use api_server::{ApiServer, Builder, Footprint, StartError};
 pub use clock::Clock;
 pub use door::{CredentialsError, Identity, InProcess, ListenError, Login};
-pub use server::{Body, BodyError, Verb};
+pub use http::{Body, BodyError, Verb};
 pub use status::GroupResource;
 pub use store::ChangeKind;
+pub use webhooks::{Endpoint, HookService, ServicePort};
+
+/// The examples of the README compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

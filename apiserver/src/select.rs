@@ -4,10 +4,10 @@ use std::cell::LazyCell;
 
 use serde_json::Value;
 
+use crate::jsonpath;
 use crate::resources::Resource;
 use crate::status::ApiError;
 use crate::store::Stored;
-use crate::table::jsonpath;
 
 /// Which objects a list, watch or collection is about.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,7 @@
 //! A module on a cluster: what was assigned, what the cluster says of it, and why it stands as it does.
 
 use muster_api::{
-    assemblage::{
-        AssemblageStatus, FailureClass, Intent, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec,
-    },
+    assemblage::{AssemblageStatus, Intent, SyncPhase, SyncRow, SyncState, TargetedAssemblageSpec},
     node::{
         NodeAssemblage,
         assemblage::{NodePhase, NodeRow, NodeRowState},
@@ -13,7 +11,7 @@ use muster_api::{
 };
 use serde::Serialize;
 
-use crate::{Cell, ConditionView, Kind, ModuleRef, Snapshot, Why, nodes::Placed, why_on};
+use crate::{Cell, ConditionView, Kind, ModuleRef, Snapshot, Why, nodes::Placed, why_on, words::fault};
 
 /// A module on a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -202,14 +200,6 @@ fn echo(row: &SyncRow, state: &SyncState) -> EchoView {
         commit: state.commit.clone(),
         carries: None,
         drift: Vec::new(),
-    }
-}
-
-pub const fn fault(class: FailureClass, unit: &'static str) -> &'static str {
-    match class {
-        FailureClass::Revision => "the revision's",
-        FailureClass::Unit => unit,
-        FailureClass::Infra => "the infrastructure's",
     }
 }
 

@@ -10,11 +10,11 @@ use serde::Serialize;
 
 use crate::{
     Cell, Fleet, Kind, Member, ModuleRef, ModuleView, Objects, Shape,
-    fleet::{Carries, Rolling, Row},
     nodes::Placed,
+    rolling::{Carries, Ground, Rolling, Row},
+    selector,
     upgrades::Upgradable,
-    why::without_next,
-    words,
+    words::without_next,
 };
 
 /// One link of the chain.
@@ -90,18 +90,6 @@ impl Link {
             (_, Bucket::Updating | Bucket::Updated) => None,
         }
     }
-}
-
-/// What is known of a unit beside the status of the module.
-pub struct Ground<R> {
-    /// What it was given, and what is reported of that.
-    pub row: Option<R>,
-    /// Whether it can be reached, and since when.
-    pub unit: String,
-    /// Its agent, where that has a link of its own.
-    pub agent: Option<String>,
-    /// What became of it after a change that failed.
-    pub after: String,
 }
 
 /// The chain of one unit, up to the link that its reason names.
@@ -299,6 +287,9 @@ impl Seen<'_> {
         let matches =
             labels.is_some_and(|labels| Matcher::new(selector).is_ok_and(|matcher| matcher.matches(labels)));
         let verb = if matches { "matches" } else { "does not match" };
-        format!("{} {verb} {pairs}", words::selector(selector, self.module.kind))
+        format!(
+            "{} {verb} {pairs}",
+            selector::in_words(selector, self.module.kind)
+        )
     }
 }

@@ -13,11 +13,11 @@ use muster_api::{
 use serde::Serialize;
 
 use crate::{
-    Carried, EchoView, Fleet, Kind, Shape, Snapshot, Tree,
+    Carried, EchoView, Fleet, Kind, NodeObjects, Shape, Snapshot, Tree,
     assignment::reported,
     cluster::{carried, controls},
     group::natural,
-    nodes::{NodeObjects, Placed, condition, renewed},
+    nodes::{Placed, condition, renewed},
 };
 
 /// A node.

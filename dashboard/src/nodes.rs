@@ -1,6 +1,6 @@
 //! The nodes of a cluster as a fleet: NodeModules stand where modules do, and nodes where clusters do.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -12,7 +12,7 @@ use muster_api::{
     conditions::READY,
     module::{Attention, ModuleStatus, ReasonGroup, Summary},
     node::{
-        NodeAssemblage, NodeBudget, NodeModule, NodeRevision,
+        NodeAssemblage, NodeModule,
         assemblage::{NodePhase, NodeRow, NodeRowState},
         module::{NodeAttention, NodeModuleStatus, NodeReasonGroup, NodeSummary},
     },
@@ -20,55 +20,14 @@ use muster_api::{
 };
 
 use crate::{
-    Cell, Fleet, Kind, Member, ModuleView, Shape,
-    chain::Ground,
-    fleet::{Carries, Rolling},
+    Cell, Fleet, Kind, Member, ModuleView, NodeObjects, Shape,
     group::natural,
+    rolling::{Carries, Ground, Rolling},
     words,
 };
 
 /// Digits of a hash by which people name a revision.
 const DIGITS: usize = 8;
-
-/// The objects that a view of nodes is computed from, as read.
-#[derive(Clone, Debug, Default)]
-pub struct NodeObjects {
-    /// NodeModules.
-    pub modules: Vec<Arc<NodeModule>>,
-    /// NodeAssemblages.
-    pub assemblages: Vec<Arc<NodeAssemblage>>,
-    /// Nodes.
-    pub nodes: Vec<Arc<Node>>,
-    /// The Leases of their agents; read where they are shown.
-    pub leases: Vec<Arc<Lease>>,
-    /// NodeRevisions; read where they are shown.
-    pub revisions: Vec<Arc<NodeRevision>>,
-    /// NodeBudgets; read where they are shown.
-    pub budgets: Vec<Arc<NodeBudget>>,
-}
-
-impl NodeObjects {
-    /// A NodeModule.
-    pub(crate) fn module(&self, name: &str) -> Option<&NodeModule> {
-        let mut modules = self.modules.iter();
-        modules
-            .find(|module| module.name_any() == name)
-            .map(|module| &**module)
-    }
-
-    /// A Node.
-    pub(crate) fn node(&self, name: &str) -> Option<&Node> {
-        let mut nodes = self.nodes.iter();
-        nodes.find(|node| node.name_any() == name).map(|node| &**node)
-    }
-
-    /// What the node of this name gets, and what its agent reports.
-    pub(crate) fn assemblage(&self, name: &str) -> Option<&NodeAssemblage> {
-        let mut all = self.assemblages.iter();
-        all.find(|assemblage| assemblage.name_any() == name)
-            .map(|assemblage| &**assemblage)
-    }
-}
 
 impl Fleet {
     /// Computes the view of the nodes of a cluster.

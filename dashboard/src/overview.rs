@@ -4,8 +4,8 @@ use muster_api::reasons::{ObjectReason, Reason};
 
 use crate::{
     Cell, Fleet, Kind, Member, ModuleRef, ModuleView, Place, Shape, Step, Why, listed, shell_word, why,
-    why::{next, without_next},
-    words::counted,
+    why::next,
+    words::{counted, without_next},
 };
 
 /// Names in the sentence; more are counted.

@@ -10,7 +10,7 @@ use muster_api::{
 
 use crate::{
     Cell, Kind, ModuleView, Shape,
-    fleet::{Carries, Rolling},
+    rolling::{Carries, Rolling},
     words,
 };
 

@@ -9,10 +9,10 @@ use muster_api::{
 use serde::Serialize;
 
 use crate::{
-    Cell, Choice, Fleet, HeldWithdrawal, ModuleRef, ModuleView, Objects, Shape, assignment,
+    Cell, Choice, Fleet, HeldWithdrawal, ModuleRef, ModuleView, Objects, Shape,
     chain::{self, Check},
     listed, nodes, upgrades, withdrawal,
-    words::{counted, shell_word},
+    words::{counted, fault, shell_word, without_next},
 };
 
 /// The answer to `why`.
@@ -99,9 +99,7 @@ impl PlanView {
         Some(Self {
             line: state.plan.clone()?,
             run: state.plan_run.as_ref().map(|run| run.uid.clone()),
-            class: state
-                .class
-                .map(|class| assignment::fault(class, "this cluster's")),
+            class: state.class.map(|class| fault(class, "this cluster's")),
         })
     }
 
@@ -294,19 +292,6 @@ pub fn step(cell: &Cell) -> Step {
         message: without_next(&cell.message).to_owned(),
         since: cell.since,
     }
-}
-
-/// A message of a cell without what to do next, which is told by kubectl's words in a status and by ours here.
-pub fn without_next(message: &str) -> &str {
-    let begins = [
-        "; next: ",
-        "; to release it: ",
-        "; to go on ",
-        "; nothing is withdrawn until ",
-        ": no other node takes its turn ",
-    ];
-    let end = begins.iter().filter_map(|words| message.find(words)).min();
-    end.and_then(|end| message.get(..end)).unwrap_or(message)
 }
 
 /// The smaller, the more a person can do about it.

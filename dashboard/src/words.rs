@@ -1,34 +1,6 @@
-//! Settings in words, and words for a shell.
+//! Words for people, and words for a shell.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-
-use crate::Kind;
-
-/// Which units a selector selects, in the words of kubectl: `env=prod,region in (eu,us)`.
-pub fn selector(selector: Option<&LabelSelector>, kind: Kind) -> String {
-    let Some(selector) = selector else {
-        return format!("no {}: it has no selector", kind.unit());
-    };
-    let labels = selector.match_labels.iter().flatten();
-    let labels = labels.map(|(key, value)| format!("{key}={value}"));
-    let expressions = selector.match_expressions.iter().flatten().map(|expression| {
-        let key = &expression.key;
-        let values = expression.values.iter().flatten().map(String::as_str);
-        let values = values.collect::<Vec<_>>().join(",");
-        match expression.operator.as_str() {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "Exists" => key.clone(),
-            "DoesNotExist" => format!("!{key}"),
-            other => format!("{key} {other} ({values})"),
-        }
-    });
-    let terms: Vec<String> = labels.chain(expressions).collect();
-    if terms.is_empty() {
-        return format!("every {}", kind.unit());
-    }
-    terms.join(",")
-}
+use muster_api::assemblage::FailureClass;
 
 /// A word for a shell: as it is, or in quotes.
 pub fn shell_word(text: &str) -> String {
@@ -65,6 +37,28 @@ pub fn one_line(text: &str) -> String {
 /// A number and what is counted: `1 cluster`, `2 clusters`.
 pub fn counted(number: usize, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A message of a cell without what to do next, which is told by kubectl's words in a status and by ours here.
+pub fn without_next(message: &str) -> &str {
+    let begins = [
+        "; next: ",
+        "; to release it: ",
+        "; to go on ",
+        "; nothing is withdrawn until ",
+        ": no other node takes its turn ",
+    ];
+    let end = begins.iter().filter_map(|words| message.find(words)).min();
+    end.and_then(|end| message.get(..end)).unwrap_or(message)
+}
+
+/// Whose fault a failure of a class is.
+pub const fn fault(class: FailureClass, unit: &'static str) -> &'static str {
+    match class {
+        FailureClass::Revision => "the revision's",
+        FailureClass::Unit => unit,
+        FailureClass::Infra => "the infrastructure's",
+    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
-//! How long a bundle of manifests takes to read, ours beside serde_yaml.
+//! How long a bundle of manifests takes to read, ours beside serde-saphyr.
 //!
-//! `parse ours|serde_yaml|both MIB FILE...`: the files, one after the other, again and again until the bundle has MIB mebibytes; read
+//! `parse ours|serde-saphyr|both MIB FILE...`: the files, one after the other, again and again until the bundle has MIB mebibytes; read
 //! several times, both in turn; prints the median and the fastest. With one reader, its process has that reader's peak of memory.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
 
 use muster_sync::yaml::{self, Document};
-use serde::Deserialize;
 use serde_json::Value;
 
 const ROUNDS: usize = 9;
@@ -15,7 +14,7 @@ const ROUNDS: usize = 9;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [reader, size, files @ ..] = arguments.as_slice() else {
-        return Err("usage: parse ours|serde_yaml|both MIB FILE...".into());
+        return Err("usage: parse ours|serde-saphyr|both MIB FILE...".into());
     };
     let bundle = bundle(files, size.parse::<usize>()? << 20)?;
     let readers: Vec<Reader> = READERS
@@ -49,17 +48,16 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 type Reader = (&'static str, fn(&str) -> Result<Vec<Value>, Box<dyn Error>>);
 
-const READERS: &[Reader] = &[("ours", ours), ("serde_yaml", serde_yaml)];
+const READERS: &[Reader] = &[("ours", ours), ("serde-saphyr", serde_saphyr)];
 
 fn ours(text: &str) -> Result<Vec<Value>, Box<dyn Error>> {
     let documents = yaml::documents("bundle.yaml", text.as_bytes())?;
     Ok(documents.iter().map(Document::value).collect::<Result<_, _>>()?)
 }
 
-fn serde_yaml(text: &str) -> Result<Vec<Value>, Box<dyn Error>> {
-    let documents = serde_yaml::Deserializer::from_str(text).map(Value::deserialize);
-    let is_object = |read: &Result<Value, _>| !matches!(read, Ok(Value::Null));
-    Ok(documents.filter(is_object).collect::<Result<_, _>>()?)
+fn serde_saphyr(text: &str) -> Result<Vec<Value>, Box<dyn Error>> {
+    let options = serde_saphyr::options! { budget: None };
+    Ok(serde_saphyr::from_multiple_with_options(text, options)?)
 }
 
 /// The files in turn, each behind a `---`, until there is enough.

@@ -41,7 +41,7 @@ fn the_files_read_back_as_the_definitions() {
         .chain(crds::flux())
         .chain(crds::rollout_operator());
     for definition in all.chain([crds::cluster_api()]) {
-        let read: Value = serde_yaml::from_str(&crds::yaml(&definition)).unwrap();
+        let read = crate::support::yaml(&crds::yaml(&definition));
         assert_eq!(
             read,
             serde_json::to_value(&definition).unwrap(),

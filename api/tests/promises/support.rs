@@ -40,7 +40,9 @@ pub fn schema(kind: &str) -> &'static Schema {
 
 /// YAML as JSON.
 pub fn yaml(text: &str) -> Value {
-    serde_yaml::from_str(text).unwrap()
+    // As it is printed: words such as `on` are texts.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(text, options).unwrap()
 }
 
 /// What an API server stores of an object, or what it says against it.

@@ -136,3 +136,11 @@ impl Attributes<'_> {
         }
     }
 }
+
+/// How a webhook sees the request: at the version of its rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct View {
+    /// The version of the resource.
+    pub version: String,
+    pub kind: TypeName,
+}

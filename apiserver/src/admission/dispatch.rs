@@ -7,14 +7,14 @@ use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::attributes::Attributes;
-use super::hook::{FailurePolicy, Hook, ReinvocationPolicy};
-use super::matching::{View, objects, view};
+use super::attributes::{Attributes, View};
+use super::matching::{objects, view};
 use super::review::{self, Answer};
-use super::{GROUP, Hooks, call};
+use crate::core::Core;
 use crate::patch;
-use crate::server::{Core, presented};
+use crate::resources::versions::presented;
 use crate::status::ApiError;
+use crate::webhooks::{self, FailurePolicy, GROUP, Hook, Hooks, ReinvocationPolicy};
 
 /// Warnings of webhooks, for the answer to the client, refusal or not.
 pub(crate) type Warnings = Mutex<Vec<String>>;
@@ -190,8 +190,8 @@ async fn ask(
         objects(core, request, view),
         version,
     );
-    let resolver = core.admission.resolver.read().clone();
-    let sent = call::send(
+    let resolver = core.webhooks.resolver();
+    let sent = webhooks::send(
         &core.store,
         resolver.as_ref(),
         hook,

@@ -2,22 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::attributes::{Attributes, TypeName};
-use super::hook::{FailurePolicy, Hook, MatchPolicy, Rule};
+use super::attributes::{Attributes, TypeName, View};
 use super::review;
+use crate::core::Core;
 use crate::resources::catalog::Catalog;
+use crate::resources::versions::presented;
 use crate::select::label_selector_matches;
-use crate::server::{Core, presented};
 use crate::status::{ApiError, GroupResource};
 use crate::store::ObjectKey;
-
-/// How a webhook sees the request: at the version of its rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct View {
-    /// The version of the resource.
-    pub version: String,
-    pub kind: TypeName,
-}
+use crate::webhooks::{FailurePolicy, Hook, MatchPolicy, Rule};
 
 /// How `hook` is to see the request, `None` if it is not for it. An error refuses the request.
 pub(super) fn view(core: &Core, hook: &Hook, request: &Attributes<'_>) -> Result<Option<View>, ApiError> {

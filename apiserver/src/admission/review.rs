@@ -5,10 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::attributes::Attributes;
-use super::hook::Hook;
-use super::matching::View;
+use super::attributes::{Attributes, View};
 use crate::status::ApiError;
+use crate::webhooks::Hook;
 
 /// The API group of reviews.
 const GROUP: &str = "admission.k8s.io";

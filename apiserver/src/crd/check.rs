@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::versions::alike;
 use crate::meta;
 use crate::resources::names::is_dns_label;
 use crate::schema::{Cause, Schema, reason};
@@ -156,13 +157,6 @@ fn versions(spec: &Value, causes: &mut Vec<Cause>) {
         columns(&versions[0], "spec", causes);
     }
     causes.extend(super::selectable::problems(versions));
-}
-
-/// Whether all versions have the same there.
-pub(super) fn alike(versions: &[Value], field: &str) -> bool {
-    versions
-        .iter()
-        .all(|version| version[field] == versions[0][field])
 }
 
 fn schema(version: &Value, path: &str, causes: &mut Vec<Cause>) {

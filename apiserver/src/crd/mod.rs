@@ -5,21 +5,22 @@
 
 pub mod check;
 mod selectable;
+mod versions;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::lifecycle::Work;
-use crate::lifecycle::namespaces::set_condition;
-use crate::lifecycle::removal::Propagation;
+use crate::conditions::set_condition;
+use crate::core::Core;
 use crate::meta;
+use crate::removal::Propagation;
 use crate::resources::{CustomVersion, Resource, Scale, Typing, builtin};
 use crate::schema::Schema;
-use crate::server::Core;
 use crate::status::GroupResource;
 use crate::store::{ObjectId, ObjectKey};
+use crate::work::Work;
 
 /// Holds a definition while it has instances.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";

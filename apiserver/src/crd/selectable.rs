@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::check::alike;
+use super::versions::alike;
 use crate::schema::{self, Cause};
 
 /// How many a version may have.

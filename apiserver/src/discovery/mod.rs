@@ -47,7 +47,7 @@ pub fn index(catalog: &Catalog) -> Value {
 
 /// `/api` (`core`) or `/apis`: the aggregated form if the client takes it.
 pub fn groups(catalog: &Catalog, core: bool, accept: &str) -> (&'static str, Value) {
-    for range in crate::server::media_ranges(accept) {
+    for range in crate::http::media_ranges(accept) {
         let is_aggregated =
             range.parameter("as") == "APIGroupDiscoveryList" && range.parameter("g") == "apidiscovery.k8s.io";
         match (is_aggregated, range.parameter("v")) {

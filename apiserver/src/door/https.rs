@@ -16,7 +16,8 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::{Credentials, CredentialsError};
-use crate::server::{Body, BodyError, Core, full};
+use crate::core::Core;
+use crate::http::{Body, BodyError, full};
 use crate::status::{ApiError, ErrorBody};
 
 /// The door could not be opened.

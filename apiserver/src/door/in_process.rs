@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 
-use crate::server::{Body, BodyError, Core};
+use crate::core::Core;
+use crate::http::{Body, BodyError};
 
 /// A client's way into the server. Clones are the same client.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use http_body_util::{BodyExt as _, StreamBody};
 
-use crate::server::{Body, BodyError};
+use crate::http::{Body, BodyError};
 
 /// The size of a piece of a flood.
 const PIECE: usize = 64 * 1024;

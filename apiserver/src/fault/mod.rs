@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::server::{Body, Caller, Verb, full};
+use crate::http::{Body, Caller, Verb, full};
 use crate::status::ApiError;
 
 /// To which requests a rule applies; what is absent applies to all.

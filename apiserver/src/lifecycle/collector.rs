@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::removal::{FOREGROUND, ORPHAN, Propagation};
+use crate::core::Core;
 use crate::meta;
-use crate::server::Core;
+use crate::removal::{FOREGROUND, ORPHAN, Propagation};
 use crate::status::GroupResource;
 use crate::store::ObjectId;
 

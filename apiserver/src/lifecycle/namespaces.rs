@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::removal::Propagation;
+use crate::conditions::set_condition;
+use crate::core::Core;
 use crate::meta;
+use crate::removal::Propagation;
 use crate::resources::Resource;
-use crate::server::Core;
 use crate::status::GroupResource;
 use crate::store::{ObjectId, ObjectKey};
 
@@ -29,7 +30,7 @@ pub fn make_initial(core: &Arc<Core>) {
         core.make(&GroupResource::new("", "namespaces"), namespace);
         furnish(core, name);
     }
-    crate::resources::service::make_kubernetes_service(core);
+    crate::kinds::service::make_kubernetes_service(core);
 }
 
 /// Looks at a namespace: it is furnished, or brought to its end.
@@ -172,25 +173,4 @@ fn conditions(left: &Left) -> [Value; 5] {
             )
         },
     ]
-}
-
-/// Sets a condition of `status`, keeping the time of its last transition.
-pub fn set_condition(object: &mut Value, mut condition: Value, now: &str) {
-    let mut conditions = object["status"]["conditions"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default(); // none yet
-    if let Some(old) = conditions.iter_mut().find(|c| c["type"] == condition["type"]) {
-        let same = old["status"] == condition["status"];
-        condition["lastTransitionTime"] = if same {
-            old["lastTransitionTime"].clone()
-        } else {
-            now.into()
-        };
-        *old = condition;
-    } else {
-        condition["lastTransitionTime"] = now.into();
-        conditions.push(condition);
-    }
-    object["status"]["conditions"] = conditions.into();
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
 
-use super::deployment::rolling::{Round, resolve};
+use super::deployment::limits::{Round, resolve};
 use super::node;
 use super::plan::{Plan, Verb, count, nonzero};
 use super::pod::{self, Progress};

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::server::{Body, Caller, Verb};
+use crate::http::{Body, Caller, Verb};
 use crate::status::GroupResource;
 use crate::store::{Change, ChangeKind};
 

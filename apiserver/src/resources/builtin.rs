@@ -264,3 +264,19 @@ fn resource(&(group, version, plural, kind, short, flags): &Line) -> Resource {
         typing: Typing::Builtin(crate::builtin::type_of(&api_version, kind)),
     }
 }
+
+/// Whether the kind counts generations.
+pub fn counts_generations(group: &str, kind: &str) -> bool {
+    match group {
+        "" => matches!(kind, "Pod" | "ReplicationController"),
+        "apps" => kind != "ControllerRevision",
+        "batch"
+        | "networking.k8s.io"
+        | "policy"
+        | "apiextensions.k8s.io"
+        | "flowcontrol.apiserver.k8s.io"
+        | "admissionregistration.k8s.io"
+        | "autoscaling" => true,
+        _ => false,
+    }
+}

@@ -2,19 +2,14 @@
 //!
 //! - `builtin`: the table of kinds that are always there.
 //! - `catalog`: all that is served at an instant.
-//! - `defaults`, `validate`: what the kinds with behaviour of their own get and may not be.
-//! - `webhooks`: the configurations of admission webhooks.
-//! - `events`: the two faces of Event.
+//! - `versions`: objects at another version than the stored one; `events`: the two faces of Event.
 
 pub mod builtin;
 pub mod catalog;
-pub mod defaults;
 pub mod events;
 pub mod names;
-pub mod service;
 pub mod types;
-pub mod validate;
-pub mod webhooks;
+pub mod versions;
 
 use std::sync::Arc;
 
@@ -132,7 +127,7 @@ impl Resource {
 
     /// Whether objects have a `metadata.generation` that counts changes of what is wanted.
     pub fn counts_generations(&self) -> bool {
-        self.custom().is_some() || defaults::counts_generations(&self.group, &self.kind)
+        self.custom().is_some() || builtin::counts_generations(&self.group, &self.kind)
     }
 
     /// Whether this is the built-in `kind` of `group`.

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::node::{ListType, Node};
+use super::node::Node;
+use super::types::ListType;
 
 /// The old value of the member `name`.
 pub(super) fn member<'a>(old: Option<&'a Value>, name: &str) -> Option<&'a Value> {

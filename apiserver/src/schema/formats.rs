@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use base64::Engine;
 use regex::Regex;
 
-use super::node::Type;
+use super::types::Type;
 
 const STRING_FORMATS: [&str; 20] = [
     "byte",

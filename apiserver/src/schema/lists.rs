@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::cause::Cause;
-use super::node::{ListType, Node};
+use super::node::Node;
+use super::types::ListType;
 
 /// A cause for the second appearance of every item that is there more than once.
 pub(super) fn duplicates(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) {

@@ -5,12 +5,14 @@
 mod cause;
 mod correlate;
 mod default;
+mod evaluate;
 mod formats;
 mod lists;
 mod node;
 mod prune;
 mod rules;
 mod structural;
+mod types;
 mod value;
 
 #[cfg(test)]
@@ -23,9 +25,11 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 pub use cause::{Cause, reason};
-pub use node::{ListType, MapType};
-pub(crate) use node::{Node, Type};
-pub(crate) use rules::{Condition, member_at};
+pub(crate) use evaluate::Condition;
+pub(crate) use node::Node;
+pub(crate) use rules::member_at;
+pub(crate) use types::Type;
+pub use types::{ListType, MapType};
 
 /// How many schemas are kept before those that no server uses are dropped.
 const UNUSED: usize = 64;
@@ -128,7 +132,7 @@ impl Schema {
             if causes.iter().any(Cause::blocks_rules) {
                 causes.push(Cause::incomplete_check());
             } else {
-                causes.extend(rules::run(new, old, &self.root));
+                causes.extend(evaluate::run(new, old, &self.root));
             }
         }
         causes

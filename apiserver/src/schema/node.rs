@@ -7,65 +7,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::rules::{Passed, Rule};
-
-/// The JSON type that a schema asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Type {
-    Object,
-    Array,
-    String,
-    Integer,
-    Number,
-    Boolean,
-}
-
-impl Type {
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Object,
-        Self::Array,
-        Self::String,
-        Self::Integer,
-        Self::Number,
-        Self::Boolean,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Object => "object",
-            Self::Array => "array",
-            Self::String => "string",
-            Self::Integer => "integer",
-            Self::Number => "number",
-            Self::Boolean => "boolean",
-        }
-    }
-
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|ty| ty.name() == name)
-    }
-}
-
-/// `x-kubernetes-list-type`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ListType {
-    /// One value: replaced as a whole.
-    #[default]
-    Atomic,
-    /// Scalars, each at most once.
-    Set,
-    /// Objects, known by the values of their keys.
-    Map,
-}
-
-/// `x-kubernetes-map-type`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MapType {
-    /// Each entry has its own owner.
-    #[default]
-    Granular,
-    /// One value: replaced as a whole.
-    Atomic,
-}
+use super::types::{ListType, MapType, Type};
 
 /// `additionalProperties`.
 #[derive(Debug, Default)]

@@ -5,7 +5,8 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::cause::Cause;
-use super::node::{Node, Type};
+use super::node::Node;
+use super::types::Type;
 use super::value;
 
 type Schema = Map<String, Value>;

@@ -5,7 +5,8 @@
 use serde_json::{Value, json};
 
 use super::cause::{Cause, go_float};
-use super::node::{Checks, Node, Type};
+use super::node::{Checks, Node};
+use super::types::Type;
 use super::{correlate, formats};
 
 /// The causes of one value, and how many checks it went through (which chooses among the branches of `anyOf`).

@@ -1,5 +1,6 @@
 //! Which representation the client wants.
 
+use crate::http::{MediaRange, media_ranges};
 use crate::status::ApiError;
 
 /// How objects are shown.
@@ -31,41 +32,6 @@ pub struct Accept {
     pub format: Format,
 }
 
-/// One media range of an `Accept` header with its parameters.
-#[derive(Debug)]
-pub struct MediaRange<'a> {
-    /// `type/subtype`.
-    pub media: &'a str,
-    parameters: Vec<(&'a str, &'a str)>,
-}
-
-impl<'a> MediaRange<'a> {
-    /// A parameter, empty if absent.
-    pub fn parameter(&self, name: &str) -> &'a str {
-        self.parameters
-            .iter()
-            .find(|(key, _)| *key == name)
-            .map_or("", |(_, value)| value)
-    }
-}
-
-/// The media ranges of an `Accept` header, in its order.
-pub fn ranges(header: &str) -> Vec<MediaRange<'_>> {
-    header
-        .split(',')
-        .map(str::trim)
-        .filter(|range| !range.is_empty())
-        .map(range)
-        .collect()
-}
-
-fn range(text: &str) -> MediaRange<'_> {
-    let mut parts = text.split(';').map(str::trim);
-    let media = parts.next().unwrap_or_default();
-    let parameters = parts.filter_map(|part| part.split_once('=')).collect();
-    MediaRange { media, parameters }
-}
-
 /// What the header of a request for objects asks for.
 pub fn negotiate(header: &str) -> Result<Accept, ApiError> {
     if header.trim().is_empty() {
@@ -74,7 +40,7 @@ pub fn negotiate(header: &str) -> Result<Accept, ApiError> {
             format: Format::Json,
         });
     }
-    ranges(header)
+    media_ranges(header)
         .iter()
         .find_map(agree)
         .ok_or_else(|| ApiError::not_acceptable(&["application/json", "application/yaml"]))

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::Call;
+use super::options::{Options, Tracking};
 use super::query::FieldValidation;
 use super::shape::shape;
-use super::write::{Options, Tracking};
 use crate::admission::{Attributes, Operation, Remake, TypeName};
+use crate::kinds::defaults;
 use crate::lifecycle::metadata;
-use crate::resources::defaults;
 use crate::status::ApiError;
 
 /// The request as webhooks are asked about it, without objects. `remake` reads an object that a webhook has changed; without it the

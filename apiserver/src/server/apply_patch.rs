@@ -2,13 +2,16 @@
 
 use serde_json::Value;
 
+use super::create;
 use super::decode::{self, Decoded};
-use super::intake::Body;
-use super::write::{self, Options, Tracking};
-use super::{Call, Live, RACES, change, respond, shape};
+use super::options::{Options, Tracking};
+use super::{Call, change, respond, shape};
 use crate::apply::{ApplyError, ApplyOptions, apply as merge};
+use crate::core::{Live, RACES};
+use crate::http::Body;
 use crate::lifecycle::metadata;
 use crate::meta;
+use crate::resources::versions;
 use crate::schema::Cause;
 use crate::status::ApiError;
 use crate::store::Object;
@@ -71,7 +74,7 @@ fn merged(
     live: &Live,
     decoded: &Decoded,
 ) -> Result<(Value, Vec<String>), ApiError> {
-    let shown = respond::presented(&call.resource, live.value.clone());
+    let shown = versions::presented(&call.resource, live.value.clone());
     let applied = &decoded.value;
     let version = meta::resource_version(applied);
     if !version.is_empty() && version != meta::resource_version(&shown) {
@@ -104,7 +107,7 @@ async fn create(
     options: &Options,
     how: &ApplyOptions<'_>,
     applied: &Value,
-) -> Result<(Object, write::Answer), ApiError> {
+) -> Result<(Object, create::Answer), ApiError> {
     if !call.target.subresource.is_empty() {
         return Err(call.not_found());
     }
@@ -116,7 +119,7 @@ async fn create(
         return Err(ApiError::conflict(&call.named(), &call.target.name, &why));
     }
     let value = merge(None, applied, call.resource.type_ref(), how).map_err(refused)?;
-    write::create_object(
+    create::create_object(
         call,
         options,
         Decoded {

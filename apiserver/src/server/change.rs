@@ -2,16 +2,21 @@
 
 use serde_json::{Map, Value, json};
 
-use super::shape::{problems, refuse_invalid, settle};
-use super::write::{Options, Tracking, identify, refuse_too_deep, update_options};
-use super::{Call, Live, RACES, admit, respond};
-use crate::admission::{Hooks, Operation};
+use super::identity::identify;
+use super::options::{Options, Tracking, update_options};
+use super::shape::{problems, refuse_invalid, refuse_too_deep, settle};
+use super::{Call, admit};
+use crate::admission::Operation;
 use crate::apply::track_update;
-use crate::lifecycle::{metadata, removal};
+use crate::core::{Live, RACES};
+use crate::kinds::defaults;
+use crate::lifecycle::metadata;
 use crate::meta;
-use crate::resources::{defaults, names};
+use crate::removal;
+use crate::resources::{names, versions};
 use crate::status::ApiError;
 use crate::store::{Object, Stored, Write};
+use crate::webhooks::Hooks;
 
 /// Changes an object that is there. `wanted` says what the client wants of it as it stands, in the request's version; it is asked again
 /// if the object is written meanwhile.
@@ -24,7 +29,7 @@ pub(super) async fn change(
     for _ in 0..RACES {
         let live = Live::read(call.live()?);
         let new = wanted(&live)?;
-        let new = match call.core.admission.hooks(&call.core.store) {
+        let new = match call.core.webhooks.hooks(&call.core.store) {
             Some(hooks) => admitted(call, options, &hooks, &live, new, tracking).await?,
             None => prepared(call, options, &live, new, tracking)?,
         };
@@ -44,7 +49,7 @@ async fn admitted(
     mut new: Value,
     tracking: Tracking,
 ) -> Result<Value, ApiError> {
-    let old = respond::presented(&call.resource, live.value.clone());
+    let old = versions::presented(&call.resource, live.value.clone());
     defaults::fill(&call.resource, &mut new);
     if tracking == Tracking::Update {
         track_early(call, options, &old, &mut new);
@@ -61,7 +66,7 @@ async fn admitted(
         tracking
     };
     let stored = prepared(call, options, live, new, tracked)?;
-    asked.object = Some(respond::presented(&call.resource, stored.clone()));
+    asked.object = Some(versions::presented(&call.resource, stored.clone()));
     hooks.validate(call.core, &asked, &call.warnings).await?;
     Ok(stored)
 }
@@ -109,7 +114,7 @@ pub(super) fn prepared(
     tracking: Tracking,
 ) -> Result<Value, ApiError> {
     let resource = &*call.resource;
-    let old = &*respond::shown(resource, &live.value);
+    let old = &*versions::shown(resource, &live.value);
     let version = meta::resource_version(&new);
     if !version.is_empty() && version != "0" && version != meta::resource_version(old) {
         return Err(ApiError::modified(&call.named(), meta::name(old)));
@@ -142,7 +147,7 @@ pub(super) fn prepared(
             &update_options(call, options, &api_version),
         );
     }
-    respond::to_stored(resource, &mut new);
+    versions::to_stored(resource, &mut new);
     refuse_too_deep(&new)?;
     Ok(new)
 }

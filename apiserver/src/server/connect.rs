@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Call, Verb, admit};
+use super::{Call, admit};
 use crate::admission::{Operation, TypeName};
+use crate::http::Verb;
 use crate::status::ApiError;
 
 /// Whether a subresource of pods is a connection to their containers.
@@ -42,7 +43,7 @@ pub(super) async fn refuse(call: &Call<'_>, verb: Verb) -> ApiError {
 }
 
 async fn admitted(call: &Call<'_>, kind: &str) -> Result<(), ApiError> {
-    let Some(hooks) = call.core.admission.hooks(&call.core.store) else {
+    let Some(hooks) = call.core.webhooks.hooks(&call.core.store) else {
         return Ok(());
     };
     let mut asked = admit::attributes(call, Operation::Connect, false, None);

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+use serde_saphyr::UserMessageFormatter;
+use serde_saphyr::options::DuplicateKeyPolicy;
 
 use crate::protobuf;
 use crate::status::ApiError;
@@ -65,12 +67,35 @@ pub fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
     if let Ok(decoded) = json(body) {
         return Ok(decoded);
     }
-    match serde_yaml::from_slice(body) {
-        Ok(value) => Ok(Decoded {
-            value,
-            duplicates: Vec::new(),
-        }),
-        Err(error) => Err(ApiError::bad_request(&format!("error decoding YAML: {error}"))),
+    let mut duplicates = Vec::new();
+    let seed = Spotting {
+        path: String::new(),
+        duplicates: &mut duplicates,
+    };
+    let read = |deserializer: serde_saphyr::Deserializer<'_, '_>| seed.deserialize(deserializer);
+    match serde_saphyr::with_deserializer_from_slice_with_options(body, yaml_options(), read) {
+        Ok(value) => Ok(Decoded { value, duplicates }),
+        Err(error) => {
+            let why = error.render_with_formatter(&UserMessageFormatter);
+            Err(ApiError::bad_request(&format!("error decoding YAML: {why}")))
+        }
+    }
+}
+
+/// Scalars of YAML 1.2. The size of a body is limited already; the depth is limited to what the stack of a thread has room for
+/// without optimisation.
+fn yaml_options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: 64,
+            max_events: usize::MAX,
+            max_nodes: usize::MAX,
+        },
+        duplicate_keys: DuplicateKeyPolicy::PassThrough,
+        leading_zero_numbers_as_strings: true,
+        underscored_numbers_as_strings: true,
+        strict_booleans: true,
+        with_snippet: false,
     }
 }
 
@@ -166,6 +191,34 @@ mod tests {
             r#"{"a":3,"spec":{"b":[{"c":2}],"d":2}}"#
         );
         assert_eq!(decoded.duplicates, ["spec.b[0].c", "spec.d", "a"]);
+    }
+
+    #[test]
+    fn yaml_is_read_as_json_is() {
+        let decoded = yaml(
+            b"a: 1\nspec:\n  b: [{c: 1, c: 2}]\n  d: 18446744073709551615\n  e: [yes, 007, 1_000, 1.5, ~]\na: 3\n",
+        );
+        let decoded = decoded.unwrap();
+        assert_eq!(
+            decoded.value.to_string(),
+            r#"{"a":3,"spec":{"b":[{"c":2}],"d":18446744073709551615,"e":["yes","007","1_000",1.5,null]}}"#
+        );
+        assert_eq!(decoded.duplicates, ["spec.b[0].c", "a"]);
+    }
+
+    #[test]
+    fn what_is_not_yaml_is_a_bad_request() {
+        let deep = format!("a: {}1{}", "[".repeat(200), "]".repeat(200));
+        for body in ["a: [", "a: 1\n---\nb: 2\n", "a: *b", deep.as_str()] {
+            let error = yaml(body.as_bytes()).unwrap_err();
+            assert_eq!(error.code, 400, "{body}");
+            assert!(
+                error.message().starts_with("error decoding YAML: "),
+                "{}",
+                error.message()
+            );
+            assert!(!error.message().contains('\n'), "{}", error.message());
+        }
     }
 
     #[test]

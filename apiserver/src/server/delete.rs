@@ -3,13 +3,16 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::intake::Body;
-use super::{Call, Live, RACES, admit, decode, read, respond};
-use crate::admission::{Hooks, Operation};
-use crate::lifecycle::removal::{self, Propagation};
+use super::{Call, admit, decode, read, respond};
+use crate::admission::Operation;
+use crate::core::{Live, RACES};
+use crate::http::Body;
 use crate::meta;
+use crate::removal::{self, Propagation};
+use crate::resources::versions;
 use crate::status::{self, ApiError, GroupResource};
 use crate::store::{Object, ObjectKey, PageQuery, Stored, Write};
+use crate::webhooks::Hooks;
 
 /// `DeleteOptions`, from the body or, if there is none, from the query.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -176,7 +179,7 @@ async fn delete(
     }
     for _ in 0..RACES {
         let live = live(call, options, key)?;
-        if let Some(hooks) = call.core.admission.hooks(&call.core.store)
+        if let Some(hooks) = call.core.webhooks.hooks(&call.core.store)
             && doomed(call, options, &live)?.is_some()
         {
             admitted(call, options, &hooks, &live).await?;
@@ -257,7 +260,7 @@ async fn admitted(
     hooks: &Hooks,
     live: &Live,
 ) -> Result<(), ApiError> {
-    let old = respond::presented(&call.resource, live.value.clone());
+    let old = versions::presented(&call.resource, live.value.clone());
     let asked = admit::attributes(call, Operation::Delete, options.is_dry_run(), None);
     let mut asked = asked.about(&call.target.name, None, Some(old));
     asked.options = options.shown();

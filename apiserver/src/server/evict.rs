@@ -7,9 +7,11 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::delete::{self, DeleteOptions};
-use super::intake::Body;
-use super::{Call, Live, Step, Verb, admit, decode, respond};
+use super::{Call, admit, decode, respond};
 use crate::admission::{Operation, TypeName};
+use crate::core::{Live, Step};
+use crate::http::Body;
+use crate::http::Verb;
 use crate::meta;
 use crate::select::label_selector_matches;
 use crate::status::{ApiError, GroupResource};
@@ -35,7 +37,7 @@ pub(super) async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<
         version: "v1".to_owned(),
         kind: "Eviction".to_owned(),
     };
-    let hooks = call.core.admission.hooks(&call.core.store);
+    let hooks = call.core.webhooks.hooks(&call.core.store);
     if let Some(hooks) = &hooks {
         hooks.mutate(call.core, &mut asked, &call.warnings).await?;
         eviction = asked.object.clone().unwrap_or_default(); // it was given

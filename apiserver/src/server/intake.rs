@@ -1,51 +1,23 @@
 //! Takes a request in, with whatever is to go wrong, and records it.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::StreamExt as _;
 use http::header;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use super::query::Query;
 use super::route::{Route, Target, route, verb};
-use super::{Call, Core, Verb, accept, connect, delete, evict, read, respond, scale, watch, write};
+use super::{Call, accept, connect, create, delete, evict, patch, read, respond, scale, update, watch};
 use crate::admission::Warnings;
+use crate::core::Core;
 use crate::discovery;
 use crate::fault::{Verdict, hostile};
+use crate::http::{Body, BodyError, Caller, Verb};
 use crate::status::ApiError;
-
-/// A response body.
-pub type Body = UnsyncBoxBody<Bytes, BodyError>;
-
-/// Why a response ended before its end, or did not come at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BodyError {
-    /// A fault rule said so.
-    #[error("connection closed by a fault rule")]
-    Closed,
-}
-
-/// Who asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Caller {
-    /// The name of the client: the user of its certificate or token, or the name given to an in-process client.
-    pub client: String,
-    /// The `User-Agent` header.
-    pub agent: String,
-}
 
 /// The largest body that is read: 3 MiB, as kube-apiserver's `MaxRequestBodyBytes`.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
-
-/// A whole body.
-pub fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into())
-        .map_err(|never: Infallible| match never {})
-        .boxed_unsync()
-}
 
 impl Core {
     /// Answers one request. An error means: no answer, the connection is to be closed.
@@ -227,9 +199,9 @@ async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiE
         Verb::Get => read::get(call).await,
         Verb::List => read::list(call).await,
         Verb::Watch => watch::open(call),
-        Verb::Create => write::create(call).await,
-        Verb::Update => write::update(call).await,
-        Verb::Patch => write::patch(call).await,
+        Verb::Create => create::create(call).await,
+        Verb::Update => update::update(call).await,
+        Verb::Patch => patch::patch(call).await,
         Verb::Delete => delete::one(call).await,
         Verb::DeleteCollection => delete::collection(call).await,
     }
@@ -277,11 +249,4 @@ where
             "unable to read the body: {error}"
         ))),
     }
-}
-
-/// A body that is a stream of chunks.
-pub(super) fn streamed(
-    chunks: impl futures::Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
-) -> Body {
-    http_body_util::StreamBody::new(chunks.map(|chunk| chunk.map(http_body::Frame::data))).boxed_unsync()
 }

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::intake::Body;
 use super::{Call, respond};
+use crate::http::Body;
 use crate::schema::{Cause, reason};
 use crate::select::Selector;
 use crate::status::{About, ApiError};

@@ -1,7 +1,5 @@
 //! Responses: the code, the view that the client wants, the text.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use serde::Serialize;
@@ -9,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::Call;
 use super::accept::{Format, View};
-use super::intake::{Body, full};
-use crate::resources::{Resource, Typing, events};
+use crate::http::{Body, full};
+use crate::resources::versions::presented;
+use crate::resources::{Resource, Typing};
 use crate::status::{ApiError, ErrorBody};
 use crate::store::{Object, Page, Stored};
 use crate::table;
@@ -191,49 +190,5 @@ pub fn is_stored_so(resource: &Resource, stored: &Stored) -> bool {
     match resource.typing {
         Typing::Custom(_) => stored.has_api_version(&resource.api_version()),
         Typing::Builtin(_) => resource.storage_api_version == resource.api_version(),
-    }
-}
-
-/// A stored object as this resource shows it: a version shows only what its schema has.
-pub fn presented(resource: &Resource, mut value: Value) -> Value {
-    if is_of_another_version(resource, &value) {
-        match &resource.typing {
-            Typing::Custom(custom) => {
-                value["apiVersion"] = resource.api_version().into();
-                custom.schema.prune(&mut value);
-            }
-            Typing::Builtin(_) => events::from_core(&mut value),
-        }
-    }
-    value
-}
-
-/// As [`presented`], without a copy of what is shown as it is stored, which is most.
-pub fn shown<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
-    if is_of_another_version(resource, value) {
-        Cow::Owned(presented(resource, value.clone()))
-    } else {
-        Cow::Borrowed(value)
-    }
-}
-
-fn is_of_another_version(resource: &Resource, stored: &Value) -> bool {
-    match &resource.typing {
-        Typing::Custom(_) => stored["apiVersion"] != resource.api_version().as_str(),
-        Typing::Builtin(_) => resource.storage_api_version != resource.api_version(),
-    }
-}
-
-/// An object of this resource as it is stored: what the stored version lacks is lost, what it defaults is filled in.
-pub fn to_stored(resource: &Resource, value: &mut Value) {
-    if resource.storage_api_version != resource.api_version() {
-        match &resource.typing {
-            Typing::Custom(custom) => {
-                value["apiVersion"] = resource.storage_api_version.clone().into();
-                custom.stored.prune(value);
-                custom.stored.default(value);
-            }
-            Typing::Builtin(_) => events::to_core(value),
-        }
     }
 }

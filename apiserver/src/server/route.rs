@@ -1,48 +1,7 @@
 //! What a path and a method mean.
 
 use super::query::Query;
-
-/// What is asked of a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verb {
-    /// Read one object.
-    Get,
-    /// Read many.
-    List,
-    /// Follow changes.
-    Watch,
-    /// Make a new object.
-    Create,
-    /// Replace an object.
-    Update,
-    /// Change part of an object.
-    Patch,
-    /// Delete an object.
-    Delete,
-    /// Delete all that match.
-    DeleteCollection,
-}
-
-impl Verb {
-    /// The verb as Kubernetes writes it in rules and audit logs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
-        }
-    }
-
-    /// Whether the verb may change objects.
-    pub fn is_write(self) -> bool {
-        !matches!(self, Self::Get | Self::List | Self::Watch)
-    }
-}
+use crate::http::Verb;
 
 /// A path below a group and version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

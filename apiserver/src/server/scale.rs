@@ -2,14 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::intake::Body;
-use super::write::{self, Options, Tracking};
-use super::{Call, Live, RACES, Verb, admit, change, decode, respond};
-use crate::admission::{Hooks, Operation, TypeName};
+use super::options::{Options, Tracking, options};
+use super::{Call, admit, change, decode, patch, respond};
+use crate::admission::{Operation, TypeName};
+use crate::core::{Live, RACES};
+use crate::http::Body;
+use crate::http::Verb;
 use crate::meta;
-use crate::resources::Scale;
+use crate::resources::{Scale, versions};
 use crate::status::ApiError;
 use crate::store::Object;
+use crate::webhooks::Hooks;
 
 pub(super) async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<Body>, ApiError> {
     let scale = call
@@ -26,7 +29,7 @@ pub(super) async fn serve(call: &Call<'_>, verb: Verb) -> Result<http::Response<
 }
 
 async fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, ApiError> {
-    let options = write::options(call)?;
+    let options = options(call)?;
     let body = decode::object("application/json", &call.body)?.value;
     for _ in 0..RACES {
         let live = Live::read(call.live()?);
@@ -35,9 +38,9 @@ async fn change(call: &Call<'_>, scale: &Scale, verb: Verb) -> Result<Object, Ap
             body.clone()
         } else {
             let kind = merge_kind(decode::essence(&call.content_type));
-            write::patched(&call.resource, kind, &before, &body)?
+            patch::patched(&call.resource, kind, &before, &body)?
         };
-        let new = match call.core.admission.hooks(&call.core.store) {
+        let new = match call.core.webhooks.hooks(&call.core.store) {
             Some(hooks) => admitted(call, scale, &options, &hooks, &live, wanted).await?,
             None => scaled(call, scale, &options, &live, &wanted)?,
         };
@@ -61,7 +64,7 @@ fn scaled(
         return Err(ApiError::modified(&call.named(), &call.target.name));
     }
     let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default(); // absent counts as 0 in this type
-    let mut new = respond::presented(&call.resource, live.value.clone());
+    let mut new = versions::presented(&call.resource, live.value.clone());
     if let Some(slot) = slot_mut(&mut new, &scale.spec) {
         *slot = replicas.into();
     }

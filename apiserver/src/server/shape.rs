@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
+use super::options::{Options, Tracking};
 use super::query::FieldValidation;
-use super::write::{Options, Tracking};
 use crate::apply::keep_times;
+use crate::kinds::validate;
 use crate::lifecycle::metadata;
 use crate::meta;
-use crate::resources::{Resource, Typing, types, validate};
+use crate::resources::{Resource, Typing, types};
 use crate::schema::Cause;
 use crate::status::{About, ApiError};
 
@@ -108,4 +109,16 @@ pub(super) fn refuse_invalid(resource: &Resource, object: &Value, causes: &[Caus
         name: meta::name(object),
     };
     Err(ApiError::invalid(about, causes))
+}
+
+/// Refuses what could not be read again: the managers of fields that are nested deeply are nested deeper still.
+pub(super) fn refuse_too_deep(object: &Value) -> Result<(), ApiError> {
+    let depth = meta::depth(object);
+    if depth > meta::MAX_DEPTH {
+        return Err(ApiError::bad_request(&format!(
+            "the object, with its managed fields, is nested {depth} levels deep: the maximum is {}",
+            meta::MAX_DEPTH
+        )));
+    }
+    Ok(())
 }

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::accept::{Accept, View};
-use super::intake::{Body, BodyError, Caller, streamed};
-use super::{Call, Core, read, respond};
+use super::{Call, read, respond};
+use crate::core::Core;
 use crate::fault::Closing;
-use crate::resources::Resource;
+use crate::http::{Body, BodyError, Caller, streamed};
+use crate::resources::{Resource, versions};
 use crate::schema::Cause;
 use crate::select::Selector;
 use crate::status::{About, ApiError, ErrorBody};
@@ -306,11 +307,11 @@ impl Watch {
 
     fn value_event(&mut self, kind: &str, stored: Value) -> Bytes {
         let object = match self.accept.view {
-            View::Whole => respond::presented(&self.resource, stored),
+            View::Whole => versions::presented(&self.resource, stored),
             View::Metadata => table::partial(&stored),
             View::Table => {
                 let metadata = json!({"resourceVersion": crate::meta::resource_version(&stored)});
-                let value = respond::presented(&self.resource, stored);
+                let value = versions::presented(&self.resource, stored);
                 let mut table = table::render(
                     &self.resource,
                     &[&value],

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::ObjectKey;
-use crate::lifecycle::removal;
 use crate::meta;
+use crate::removal;
 
 /// One version of an object: one compact text, shared by the store, the history and the answers.
 ///

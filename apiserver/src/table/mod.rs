@@ -2,7 +2,7 @@
 
 mod cells;
 mod columns;
-pub mod jsonpath;
+mod values;
 mod workloads;
 
 use jiff::Timestamp;

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::cells::{items, joined, number, selector, text_or};
-use super::jsonpath;
+use super::values::{items, joined, number, selector, text_or};
+use crate::jsonpath;
 use crate::meta;
 
 /// The cells of a workload; `None` for other kinds.
@@ -126,7 +126,7 @@ fn job(spec: &Value, status: &Value, name: Value, age: Value, now: Timestamp) ->
         .unwrap_or(now); // still running
     let duration = status["startTime"]
         .as_str()
-        .map(|start| super::cells::age(start, end));
+        .map(|start| super::values::age(start, end));
     let mut cells = vec![
         name,
         state.into(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use maud::{Markup, html};
 
 use super::{Part, Piece, Request, parts};
-use crate::{Carried, ConditionView, Happened, Kind, ModuleRef, Place, why::without_next};
+use crate::{Carried, ConditionView, Happened, Kind, ModuleRef, Place, words::without_next};
 
 /// The conditions of an object, for who wants to know it all.
 pub fn conditions(conditions: &[ConditionView]) -> Markup {

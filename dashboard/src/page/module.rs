@@ -9,9 +9,8 @@ use muster_api::{
 use super::{Page, Part, Piece, Request, chart, fleet, layout, lists, node, parts};
 use crate::{
     Cell, History, Kind, Lane, ModuleRef, ModuleView, Outcome, Past, Place, Rolling, Shape, Snapshot,
-    StageView, Timeline, Why, why,
-    why::without_next,
-    words::{self, counted, diff_command, shell_word},
+    StageView, Timeline, Why, selector, why,
+    words::{counted, diff_command, shell_word, without_next},
 };
 
 /// Clusters that are shown one by one; of more the most urgent.
@@ -103,7 +102,7 @@ fn facts(
     view: &ModuleView,
     history: &History,
 ) -> Part {
-    let selector = words::selector(rolling.selector, module.kind);
+    let selector = selector::in_words(rolling.selector, module.kind);
     let title = match module.kind {
         Kind::Module | Kind::BootstrapModule => "Source and selector",
         Kind::ClusterUpgrade => "Version and selector",

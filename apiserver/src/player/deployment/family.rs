@@ -11,7 +11,7 @@ use super::super::hash::{fnv, suffix};
 use super::super::settings::PREFIX;
 use super::super::template::owner;
 use super::Child;
-use super::rolling;
+use super::limits::limits;
 
 const HASH: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -182,7 +182,7 @@ impl<'a> Family<'a> {
     }
 
     fn size_annotations(&self) -> [(String, String); 2] {
-        let maximum = self.replicas() + rolling::limits(&self.spec).surge;
+        let maximum = self.replicas() + limits(&self.spec).surge;
         [
             (DESIRED.to_owned(), self.replicas().to_string()),
             (MAXIMUM.to_owned(), maximum.to_string()),

@@ -3,7 +3,8 @@
 //! revise (which ReplicaSet is the new one) ─► roll (how many replicas has each) ─► status
 
 mod family;
-pub mod rolling;
+pub mod limits;
+mod rolling;
 mod status;
 
 use jiff::Timestamp;

@@ -1,70 +1,9 @@
 //! How many replicas each ReplicaSet gets: never more than allowed at once, never fewer available than promised.
 
-use k8s_openapi::api::apps::v1::{DeploymentSpec, ReplicaSet};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 
 use super::family::{Family, available, size};
-
-/// How far a rollout may go from the number of replicas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// So many more there may be.
-    pub surge: i32,
-    /// So many may be unavailable.
-    pub unavailable: i32,
-}
-
-/// The limits of a Deployment.
-pub fn limits(spec: &DeploymentSpec) -> Limits {
-    let replicas = spec.replicas.unwrap_or(1);
-    if recreates(spec) {
-        return Limits {
-            surge: 0,
-            unavailable: 0,
-        };
-    }
-    let rolling = spec
-        .strategy
-        .as_ref()
-        .and_then(|strategy| strategy.rolling_update.clone())
-        .unwrap_or_default();
-    let surge = resolve(rolling.max_surge.as_ref(), replicas, Round::Up);
-    let unavailable = resolve(rolling.max_unavailable.as_ref(), replicas, Round::Down).min(replicas);
-    // With neither, nothing could ever move.
-    Limits {
-        surge,
-        unavailable: if surge == 0 && unavailable == 0 {
-            1
-        } else {
-            unavailable
-        },
-    }
-}
-
-/// To which side the part of a pod is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Round {
-    /// As a whole one.
-    Up,
-    /// Not at all.
-    Down,
-}
-
-/// A number, or a percentage of `total`; a quarter if absent or unreadable.
-pub fn resolve(value: Option<&IntOrString>, total: i32, round: Round) -> i32 {
-    let percent = match value {
-        Some(IntOrString::Int(number)) => return (*number).max(0),
-        Some(IntOrString::String(text)) => text.trim_end_matches('%').parse().unwrap_or(25), // refused by a real server
-        None => 25_i64,
-    };
-    let hundredths = percent * i64::from(total);
-    let number = if round == Round::Up {
-        (hundredths + 99) / 100
-    } else {
-        hundredths / 100
-    };
-    i32::try_from(number).unwrap_or(i32::MAX) // more than there can be
-}
+use super::limits::{limits, recreates};
 
 /// The size of a ReplicaSet that is about to be made, beside so many pods of the others.
 pub fn first_size(family: &Family<'_>, old_pods: usize) -> i32 {
@@ -87,12 +26,6 @@ pub fn sizes<'a>(family: &Family<'a>) -> Vec<(&'a ReplicaSet, i32)> {
         .into_iter()
         .filter(|(set, replicas)| size(set) != *replicas)
         .collect()
-}
-
-fn recreates(spec: &DeploymentSpec) -> bool {
-    spec.strategy
-        .as_ref()
-        .is_some_and(|strategy| strategy.type_.as_deref() == Some("Recreate"))
 }
 
 /// A paused Deployment follows its number of replicas as long as that is clear: with its only ReplicaSet in use.
@@ -163,25 +96,6 @@ fn shrink_old<'a>(family: &Family<'a>, new: &'a ReplicaSet) -> Vec<(&'a ReplicaS
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_percentage_is_rounded_to_its_side() {
-        let percent = |text: &str| IntOrString::String(text.to_owned());
-        for (value, total, up, down) in [
-            (Some(percent("25%")), 10, 3, 2),
-            (Some(percent("100%")), 3, 3, 3),
-            (Some(percent("0%")), 3, 0, 0),
-            (Some(IntOrString::Int(2)), 10, 2, 2),
-            (None, 4, 1, 1),
-            (None, 1, 1, 0),
-        ] {
-            let both = (
-                resolve(value.as_ref(), total, Round::Up),
-                resolve(value.as_ref(), total, Round::Down),
-            );
-            assert_eq!(both, (up, down), "{value:?} of {total}");
-        }
-    }
 
     fn set(name: usize, replicas: i32, available: i32) -> ReplicaSet {
         let meta = serde_json::json!({"name": name.to_string()});

@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use super::super::plan::{Plan, Verb, after, nonzero, time};
 use super::super::settings::Settings;
 use super::family::Family;
-use super::rolling;
+use super::limits::limits;
 
 /// What a decision did that the status has to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ fn availability(
     old: &DeploymentStatus,
     now: Timestamp,
 ) -> DeploymentCondition {
-    let minimum = family.replicas() - rolling::limits(&family.spec).unavailable;
+    let minimum = family.replicas() - limits(&family.spec).unavailable;
     let has_minimum = status.available_replicas.unwrap_or_default() >= minimum;
     let new = if has_minimum {
         condition(

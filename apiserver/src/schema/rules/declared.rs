@@ -3,7 +3,7 @@
 use kube_cel::cel::common::ast::{Expr, IdedExpr};
 use serde_json::{Map, Value};
 
-use super::values::escaped;
+use super::names::escaped;
 
 /// Names that every expression may use: types, and the namespace of optional values.
 const GLOBALS: [&str; 15] = [

@@ -1,43 +1,39 @@
-//! CEL rules (`x-kubernetes-validations`): reading and checking them ([`check`]), walking a value with them ([`run`]).
+//! CEL rules (`x-kubernetes-validations`): reading and checking them ([`check`]). Their evaluation: [`super::evaluate`].
 //!
-//! Expressions are parsed once per schema. Schema, new and old value are walked here, because which old value stands
-//! for which new one follows the list types.
+//! Expressions are parsed once per schema.
 
-mod condition;
 mod declared;
 mod field_path;
 mod members;
+mod names;
 mod optional;
 mod passed;
-mod run;
-mod values;
 
 use std::collections::BTreeSet;
 
 use kube_cel::cel::parser::{Expression, Parser};
 use serde_json::{Map, Value, json};
 
-pub(crate) use condition::Condition;
 pub(crate) use field_path::find as member_at;
+pub(super) use names::escaped;
 pub(crate) use passed::Passed;
-pub(super) use run::run;
 
 use super::cause::{Cause, go_json, reason};
 
 /// One rule, its expressions parsed.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    text: String,
-    expression: Expression,
-    message: String,
-    message_expression: Option<Expression>,
-    reason: String,
+    pub(super) text: String,
+    pub(super) expression: Expression,
+    pub(super) message: String,
+    pub(super) message_expression: Option<Expression>,
+    pub(super) reason: String,
     /// Relative to the node, as it is printed: `text`, `map[key]`.
-    field_path: Option<String>,
-    uses_old: bool,
-    optional_old: bool,
+    pub(super) field_path: Option<String>,
+    pub(super) uses_old: bool,
+    pub(super) optional_old: bool,
     /// The members of the value that the rule and its message are about; `None`: the whole value.
-    members: Option<BTreeSet<String>>,
+    pub(super) members: Option<BTreeSet<String>>,
 }
 
 impl Rule {
@@ -68,7 +64,7 @@ impl Rule {
     }
 
     /// How messages name the rule.
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         if self.message.is_empty() {
             &self.text
         } else {
@@ -249,7 +245,8 @@ fn as_go_struct(rule: &Value) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-fn parse(source: &str) -> Result<Expression, String> {
+/// Reads an expression.
+pub(super) fn parse(source: &str) -> Result<Expression, String> {
     Parser::default()
         .enable_optional_syntax(true)
         .parse(source)
@@ -257,7 +254,7 @@ fn parse(source: &str) -> Result<Expression, String> {
 }
 
 /// The expression in the form that the evaluator understands best.
-fn evaluable(mut expression: Expression) -> Expression {
+pub(super) fn evaluable(mut expression: Expression) -> Expression {
     optional::rewrite(&mut expression);
     expression
 }

@@ -20,15 +20,15 @@ pub(crate) struct Passed {
 }
 
 impl Passed {
-    pub(super) fn print(&self, value: &Value) -> u64 {
+    pub(in super::super) fn print(&self, value: &Value) -> u64 {
         self.hasher.hash_one(value)
     }
 
-    pub(super) fn has(&self, print: u64) -> bool {
+    pub(in super::super) fn has(&self, print: u64) -> bool {
         self.prints.lock().contains(&print)
     }
 
-    pub(super) fn add(&self, print: u64) {
+    pub(in super::super) fn add(&self, print: u64) {
         let mut prints = self.prints.lock();
         if prints.len() >= MOST {
             prints.clear();

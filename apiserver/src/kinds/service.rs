@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::server::Core;
+use crate::core::Core;
 use crate::status::GroupResource;
 
 /// Fills in defaults.

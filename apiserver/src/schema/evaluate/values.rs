@@ -12,7 +12,9 @@ use kube_cel::cel::parser::{Expression, Parser};
 use kube_cel::cel::{Context, Value as Cel};
 use serde_json::Value;
 
-use super::super::node::{Node, Type};
+use super::super::node::Node;
+use super::super::rules::escaped;
+use super::super::types::Type;
 
 thread_local! {
     /// All functions that Kubernetes knows; contexts of rules are scopes inside.
@@ -205,38 +207,4 @@ fn convert(conversion: &'static Conversion, text: String) -> Option<Cel> {
 fn conversion(source: &str) -> Option<Expression> {
     // A constant expression; the tests of formats would fail without it.
     Parser::default().parse(source).ok()
-}
-
-/// A property name as expressions spell it.
-pub(super) fn escaped(name: &str) -> String {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    if RESERVED.contains(&name) {
-        return format!("__{name}__");
-    }
-    name.replace("__", "__underscores__")
-        .replace('.', "__dot__")
-        .replace('-', "__dash__")
-        .replace('/', "__slash__")
 }

@@ -9,8 +9,10 @@ use serde_json::Value;
 
 use super::super::cause::{Cause, reason};
 use super::super::correlate;
-use super::super::node::{ListType, Node, Type};
-use super::{Rule, values};
+use super::super::node::Node;
+use super::super::rules::Rule;
+use super::super::types::{ListType, Type};
+use super::values;
 
 /// How a value relates to its old value, to let what was wrong before stay.
 #[derive(Clone, Copy)]

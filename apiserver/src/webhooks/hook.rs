@@ -8,7 +8,7 @@ use crate::schema::Condition;
 /// One webhook. The server has filled in the defaults of everything that may be absent.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Hook {
+pub(crate) struct Hook {
     pub name: String,
     pub client_config: ClientConfig,
     #[serde(default)]
@@ -28,7 +28,7 @@ pub(super) struct Hook {
 
 /// What a call that fails means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub(super) enum FailurePolicy {
+pub(crate) enum FailurePolicy {
     /// The request is refused.
     Fail,
     /// As if the webhook had allowed it.
@@ -37,7 +37,7 @@ pub(super) enum FailurePolicy {
 
 /// Which requests a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub(super) enum MatchPolicy {
+pub(crate) enum MatchPolicy {
     /// Those to the very resource and version.
     Exact,
     /// Also those to another version of the resource.
@@ -46,7 +46,7 @@ pub(super) enum MatchPolicy {
 
 /// Whether a webhook is asked again if another one changed the object after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub(super) enum ReinvocationPolicy {
+pub(crate) enum ReinvocationPolicy {
     /// It is not.
     #[default]
     Never,
@@ -57,7 +57,7 @@ pub(super) enum ReinvocationPolicy {
 /// Where a webhook is.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ClientConfig {
+pub(crate) struct ClientConfig {
     pub url: Option<String>,
     pub service: Option<Service>,
     /// PEM, in base64.
@@ -66,7 +66,7 @@ pub(super) struct ClientConfig {
 
 /// A service that answers for a webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct Service {
+pub(crate) struct Service {
     pub namespace: String,
     pub name: String,
     pub path: Option<String>,
@@ -76,7 +76,7 @@ pub(super) struct Service {
 /// Which requests are for the webhook. `*` in a list is everything.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Rule {
+pub(crate) struct Rule {
     pub operations: Vec<String>,
     pub api_groups: Vec<String>,
     pub api_versions: Vec<String>,
@@ -88,7 +88,7 @@ pub(super) struct Rule {
 /// A condition on the request; all of a webhook have to hold.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "RawCondition")]
-pub(super) struct MatchCondition {
+pub(crate) struct MatchCondition {
     pub text: String,
     pub condition: Condition,
 }

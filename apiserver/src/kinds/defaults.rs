@@ -2,26 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Resource, service, webhooks};
-use crate::admission;
+use super::{service, webhooks};
+use crate::core::Core;
 use crate::crd;
-use crate::server::Core;
-
-/// Whether the kind counts generations.
-pub fn counts_generations(group: &str, kind: &str) -> bool {
-    match group {
-        "" => matches!(kind, "Pod" | "ReplicationController"),
-        "apps" => kind != "ControllerRevision",
-        "batch"
-        | "networking.k8s.io"
-        | "policy"
-        | "apiextensions.k8s.io"
-        | "flowcontrol.apiserver.k8s.io"
-        | "admissionregistration.k8s.io"
-        | "autoscaling" => true,
-        _ => false,
-    }
-}
+use crate::resources::Resource;
+use crate::webhooks::GROUP;
 
 /// Fills in defaults, on create and on every change.
 pub fn fill(resource: &Resource, object: &mut Value) {
@@ -51,7 +36,7 @@ pub fn fill(resource: &Resource, object: &mut Value) {
         }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => crd::check::fill(object),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => role_binding(object),
-        (admission::GROUP, "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
+        (GROUP, "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
             webhooks::fill(object);
         }
         _ => {}

@@ -8,8 +8,8 @@ use kube_cel::cel::parser::Expression;
 use kube_cel::cel::{ExecutionError, Value as Cel};
 use serde_json::Value;
 
+use super::super::rules::{evaluable, parse};
 use super::values::{self, FUNCTIONS};
-use super::{evaluable, parse};
 
 /// An expression that is true or false.
 #[derive(Debug)]

@@ -41,7 +41,7 @@ struct Target {
 }
 
 /// Sends a question and answers the body of a successful answer.
-pub(super) async fn send(
+pub(crate) async fn send(
     store: &Store,
     resolver: Option<&Resolver>,
     hook: &Hook,

@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Resource, webhooks};
-use crate::admission;
+use super::webhooks;
 use crate::crd;
+use crate::resources::Resource;
+use crate::resources::names::is_dns_label;
 use crate::schema::{Cause, reason};
 use crate::select::label_selector_matches;
+use crate::webhooks::GROUP;
 
 /// What is wrong with an object of a built-in kind.
 pub fn check(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause> {
@@ -28,7 +30,7 @@ pub fn check(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
             role_binding(new, old, &mut causes);
         }
-        (admission::GROUP, "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
+        (GROUP, "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
             causes.extend(webhooks::problems(new));
         }
         _ => {}
@@ -267,7 +269,7 @@ fn pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         let name = container["name"].as_str().unwrap_or_default();
         if name.is_empty() {
             causes.push(Cause::required(format!("{at}.name"), ""));
-        } else if !super::names::is_dns_label(name) {
+        } else if !is_dns_label(name) {
             let detail = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
             causes.push(Cause::invalid(format!("{at}.name"), &name.into(), detail));
         }
