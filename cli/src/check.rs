@@ -8,7 +8,7 @@ use muster_inspect::check::{self, Level};
 use crate::{
     exit::{DONE, FAILED, UNKNOWN},
     flags::View,
-    output,
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -36,7 +36,7 @@ pub struct CheckFlags {
 }
 
 /// Prints what was found.
-pub async fn run(target: &Target, flags: &CheckFlags) -> anyhow::Result<u8> {
+pub async fn run(target: &Target, flags: &CheckFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let report = if flags.pre {
         check::before_installation(&client, &namespace).await?
@@ -48,8 +48,8 @@ pub async fn run(target: &Target, flags: &CheckFlags) -> anyhow::Result<u8> {
         Box::pin(check::whole(&client, &namespace)).await?
     };
     match flags.output {
-        View::Json => output::text(&(serde_json::to_string_pretty(&report)? + "\n"))?,
-        View::Table => output::print(&check::lines(&report, output::width())),
+        View::Json => out.json(&report)?,
+        View::Table => out.lines(&check::lines(&report, out.width()))?,
     }
     Ok(match report.result {
         Level::Ok | Level::Warning => DONE,

@@ -7,18 +7,19 @@ use muster_foresee::diff::{self, Compared, Differs, Options};
 use crate::{
     exit::{DONE, FAILED, UNKNOWN},
     flags::{DiffFlags, Variable},
-    nodes, output,
+    nodes,
+    output::Out,
 };
 
 /// Shows what would be created, changed and deleted. Writes nothing.
-pub async fn run(target: &Target, flags: DiffFlags) -> anyhow::Result<u8> {
+pub async fn run(target: &Target, flags: DiffFlags, out: &Out) -> anyhow::Result<u8> {
     if let Some(wrong) = flags.misplaced() {
         bail!(wrong);
     }
     let module = flags.module().transpose()?;
     let (client, namespace) = connect::client(target).await?;
     let compared = match module {
-        Some(module) if module.is_of_nodes() => return nodes::diff(&client, &module, &flags).await,
+        Some(module) if module.is_of_nodes() => return nodes::diff(&client, &module, &flags, out).await,
         Some(module) => {
             let options = Options {
                 clusters: flags.cluster,
@@ -33,18 +34,18 @@ pub async fn run(target: &Target, flags: DiffFlags) -> anyhow::Result<u8> {
             diff::folder((client, &namespace), &flags.what, given, kustomization).await?
         }
     };
-    show(&compared)
+    show(&compared, out)
 }
 
-fn show(compared: &Compared) -> anyhow::Result<u8> {
+fn show(compared: &Compared, out: &Out) -> anyhow::Result<u8> {
     for message in &compared.errors {
-        complain!("error: {message}");
+        complain!(out, "error: {message}");
     }
     for text in &compared.texts {
-        output::text(text)?;
+        out.text(text)?;
     }
     if let Some(note) = &compared.note {
-        complain!("{note}");
+        complain!(out, "{note}");
     }
     Ok(match compared.differs {
         Differs::No => DONE,

@@ -13,6 +13,7 @@ use muster_operate::{
 use crate::{
     exit::{DONE, INTERRUPTED},
     flags::{DryRunFlag, duration, sync},
+    output::Out,
     steps::{Told, refuse},
 };
 
@@ -70,8 +71,12 @@ pub struct EnrollFlags {
 }
 
 /// Brings a cluster in, or says at which step it could not.
-pub async fn run(target: &Target, flags: EnrollFlags) -> anyhow::Result<u8> {
-    let told = if flags.export { Told::Beside } else { Told::Output };
+pub async fn run(target: &Target, flags: EnrollFlags, out: &Out) -> anyhow::Result<u8> {
+    let told = if flags.export {
+        Told::beside(out)
+    } else {
+        Told::output(out)
+    };
     let (options, steps) = (flags.options(), Steps(&told));
     tokio::select! {
         enrolled = enroll(target, &options, steps) => match enrolled? {

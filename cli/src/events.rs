@@ -24,7 +24,7 @@ use muster_fleet::{
 use crate::{
     exit::DONE,
     flags::View,
-    output::{self, Age},
+    output::{self, Age, Out},
     tree::{below, read},
 };
 
@@ -53,7 +53,7 @@ pub struct EventsFlags {
 }
 
 /// Prints events.
-pub async fn run(cluster: &Target, flags: &EventsFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &EventsFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let api: Api<Event> = if flags.all_namespaces {
         Api::all(client.clone())
@@ -70,12 +70,12 @@ pub async fn run(cluster: &Target, flags: &EventsFlags) -> anyhow::Result<u8> {
     match flags.output {
         View::Json => {
             let json = serde_json::json!({"schema": "events/v1", "events": all});
-            output::text(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+            out.json(&json)?;
         }
         View::Table if all.is_empty() && !flags.watch => {
-            complain!("No events found (a cluster keeps them for about an hour).");
+            complain!(out, "No events found (a cluster keeps them for about an hour).");
         }
-        View::Table => output::print(&table(&all, flags.all_namespaces)),
+        View::Table => out.lines(&table(&all, flags.all_namespaces))?,
     }
     if !flags.watch {
         return Ok(DONE);
@@ -89,11 +89,11 @@ pub async fn run(cluster: &Target, flags: &EventsFlags) -> anyhow::Result<u8> {
                 let mut news: Vec<Happened> = told.news(event).iter().filter_map(happened).collect();
                 news.retain(|event| is_about(event, &flags.top));
                 news.sort_by_key(|event| event.at);
-                output::print(&news.iter().map(line).collect::<Vec<_>>());
+                out.lines(&news.iter().map(line).collect::<Vec<_>>())?;
             }
             Ok(None) => return Ok(DONE),
             // What cannot be watched now is tried again.
-            Err(error) => complain!("warning: events cannot be watched: {error}"),
+            Err(error) => complain!(out, "warning: events cannot be watched: {error}"),
         }
     }
 }

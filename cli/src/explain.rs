@@ -2,13 +2,17 @@
 
 use muster_dashboard::{Check, Choice, PlanView, Step, Why};
 
-use crate::{exit::DONE, flags::View, output};
+use crate::{
+    exit::DONE,
+    flags::View,
+    output::{self, Out},
+};
 
 /// Prints an answer.
-pub fn print(why: &Why, view: View) -> anyhow::Result<u8> {
+pub fn print(why: &Why, view: View, out: &Out) -> anyhow::Result<u8> {
     match view {
-        View::Json => output::text(&(serde_json::to_string_pretty(why)? + "\n"))?,
-        View::Table => output::print(&lines(why, output::width())),
+        View::Json => out.json(why)?,
+        View::Table => out.lines(&lines(why, out.width()))?,
     }
     Ok(DONE)
 }

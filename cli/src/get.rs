@@ -28,7 +28,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use crate::{
     exit::DONE,
     flags::{GetFlags, Output, What},
-    output,
+    output::{self, Out},
 };
 
 pub const EXAMPLES: &str = "\
@@ -55,14 +55,14 @@ const TICK: Duration = Duration::from_secs(10);
 const PACE: Duration = Duration::from_secs(1);
 
 /// Prints a list once, or at each change.
-pub async fn run(cluster: &Target, flags: &GetFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &GetFlags, out: &Out) -> anyhow::Result<u8> {
     if flags.watch && !matches!(flags.output, Output::Table | Output::Wide) {
         bail!(
             "-w shows tables: leave -o out, or write -o wide (each change as JSON: kubectl get -w -o json)"
         );
     }
     let Some(what) = &flags.what else {
-        output::print(&types());
+        out.lines(&types())?;
         return Ok(DONE);
     };
     let (client, namespace) = connect::client(cluster).await?;
@@ -74,10 +74,10 @@ pub async fn run(cluster: &Target, flags: &GetFlags) -> anyhow::Result<u8> {
         exists(&client, &namespace, &kinds, flags, name).await?;
     }
     if !flags.watch {
-        print(&client, &namespace, &kinds, flags).await?;
+        print(&client, &namespace, &kinds, flags, out).await?;
         return Ok(DONE);
     }
-    watch(&client, &namespace, &kinds, flags).await
+    watch(&client, &namespace, &kinds, flags, out).await
 }
 
 /// What can be listed, and how it is written.
@@ -104,10 +104,11 @@ async fn watch(
     namespace: &str,
     kinds: &[ApiResource],
     flags: &GetFlags,
+    out: &Out,
 ) -> anyhow::Result<u8> {
     let mut changes = changes(client, namespace, kinds, flags)?;
-    let mut live = output::Live::default();
-    live.show(tables(client, namespace, kinds, flags).await?);
+    let mut live = out.live();
+    live.show(tables(client, namespace, kinds, flags, out).await?)?;
     let mut pace = interval_at(Instant::now() + PACE, PACE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut told = String::new();
@@ -116,15 +117,15 @@ async fn watch(
         let _ = tokio::time::timeout(TICK, changes.next()).await;
         let meanwhile = changes.by_ref().take_until(pace.tick());
         meanwhile.for_each(future::ready).await;
-        match tables(client, namespace, kinds, flags).await {
+        match tables(client, namespace, kinds, flags, out).await {
             Ok(lines) => {
                 told.clear();
-                live.show(lines);
+                live.show(lines)?;
             }
             Err(error) => {
                 let trouble = format!("{error:#}");
                 if told != trouble {
-                    complain!("warning: {trouble}; it is tried again");
+                    complain!(out, "warning: {trouble}; it is tried again");
                 }
                 told = trouble;
             }
@@ -230,20 +231,21 @@ async fn print(
     namespace: &str,
     kinds: &[ApiResource],
     flags: &GetFlags,
+    out: &Out,
 ) -> anyhow::Result<()> {
     match flags.output {
         Output::Table | Output::Wide => {
-            let lines = tables(client, namespace, kinds, flags).await?;
+            let lines = tables(client, namespace, kinds, flags, out).await?;
             if lines.is_empty() && flags.is_everywhere() {
-                complain!("No resources found.");
+                complain!(out, "No resources found.");
             } else if lines.is_empty() {
-                complain!("No resources found in {namespace} namespace.");
+                complain!(out, "No resources found in {namespace} namespace.");
             }
-            output::print(&lines);
+            out.lines(&lines)?;
         }
         Output::Name => {
             for (kind, item) in items(client, namespace, kinds, flags).await? {
-                say!("{}.{}/{}", kind.kind.to_lowercase(), kind.group, name(&item));
+                say!(out, "{}.{}/{}", kind.kind.to_lowercase(), kind.group, name(&item))?;
             }
         }
         Output::Json | Output::Yaml => {
@@ -261,7 +263,7 @@ async fn print(
             } else {
                 print::yaml(&list)
             };
-            output::text(&text)?;
+            out.text(&text)?;
         }
     }
     Ok(())
@@ -273,6 +275,7 @@ async fn tables(
     namespace: &str,
     kinds: &[ApiResource],
     flags: &GetFlags,
+    out: &Out,
 ) -> anyhow::Result<Vec<String>> {
     let mut lines = Vec::new();
     for kind in kinds {
@@ -295,7 +298,7 @@ async fn tables(
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        lines.extend(drawn(kind, &columns, &rows, kinds.len() > 1, flags));
+        lines.extend(drawn(kind, &columns, &rows, kinds.len() > 1, flags, out));
     }
     Ok(lines)
 }
@@ -306,6 +309,7 @@ fn drawn(
     rows: &[Value],
     prefixed: bool,
     flags: &GetFlags,
+    out: &Out,
 ) -> Vec<String> {
     let shown =
         |column: &Value| flags.output == Output::Wide || column["priority"].as_i64().unwrap_or(0) == 0;
@@ -320,7 +324,7 @@ fn drawn(
     };
     let mut titles: Vec<String> = places.iter().map(title).collect();
     // Line by line, an age that only ticks is no change.
-    let by_the_clock = flags.watch && !output::is_terminal();
+    let by_the_clock = flags.watch && !out.is_terminal();
     let ages: Vec<bool> = titles.iter().map(|title| by_the_clock && title == AGE).collect();
     for title in titles.iter_mut().filter(|title| by_the_clock && *title == AGE) {
         "CREATED".clone_into(title);

@@ -7,7 +7,11 @@ use muster_fleet as fleet;
 use muster_sync::build::print;
 use serde::Serialize;
 
-use crate::{exit::DONE, flags::Output, output};
+use crate::{
+    exit::DONE,
+    flags::Output,
+    output::{self, Out},
+};
 
 /// The modules of a namespace: `modules/v1`.
 #[derive(Debug, Serialize)]
@@ -45,25 +49,26 @@ impl Modules {
 }
 
 /// Prints them, with the command that shows the history of one.
-pub async fn list(client: &Client, namespace: &str, how: Output) -> anyhow::Result<u8> {
+pub async fn list(client: &Client, namespace: &str, how: Output, out: &Out) -> anyhow::Result<u8> {
     let fleet = fleet::read(client, namespace).await?;
     let modules = Modules::of(&fleet);
     match how {
-        Output::Json => output::text(&(serde_json::to_string_pretty(&modules)? + "\n"))?,
-        Output::Yaml => output::text(&print::yaml(&serde_json::to_value(&modules)?))?,
+        Output::Json => out.json(&modules)?,
+        Output::Yaml => out.text(&print::yaml(&serde_json::to_value(&modules)?))?,
         Output::Name => {
             let name =
                 |view: &ModuleView| format!("{}.{GROUP}/{}", view.kind.as_str().to_lowercase(), view.name);
-            output::print(&fleet.modules.iter().map(name).collect::<Vec<_>>());
+            out.lines(&fleet.modules.iter().map(name).collect::<Vec<_>>())?;
         }
         Output::Table | Output::Wide => match modules.modules.first() {
-            None => complain!("No modules found in {namespace} namespace."),
+            None => complain!(out, "No modules found in {namespace} namespace."),
             Some(first) => {
-                output::print(&table(&modules.modules));
+                out.lines(&table(&modules.modules))?;
                 say!(
+                    out,
                     "\nThe revisions of one: muster rollout history {} -n {namespace}",
                     first.module
-                );
+                )?;
             }
         },
     }

@@ -15,7 +15,7 @@ use crate::{
     exit::DONE,
     flags::Output,
     histories,
-    output::{self, Age},
+    output::{self, Age, Out},
 };
 
 pub const EXAMPLES: &str = "\
@@ -48,14 +48,19 @@ pub struct HistoryFlags {
 }
 
 /// Prints them.
-pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> anyhow::Result<u8> {
+pub async fn history(
+    client: &Client,
+    namespace: &str,
+    flags: &HistoryFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     let HistoryFlags {
         module,
         revision,
         output,
     } = flags;
     let Some(module) = module else {
-        return histories::list(client, namespace, *output).await;
+        return histories::list(client, namespace, *output, out).await;
     };
     let mut history = of(client, namespace, module).await?;
     let only = match revision {
@@ -67,8 +72,8 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
     }
     let now = Clock::system().now();
     match output {
-        Output::Json => output::text(&(serde_json::to_string_pretty(&history)? + "\n"))?,
-        Output::Yaml => output::text(&print::yaml(&serde_json::to_value(&history)?))?,
+        Output::Json => out.json(&history)?,
+        Output::Yaml => out.text(&print::yaml(&serde_json::to_value(&history)?))?,
         Output::Name => {
             let kind = if module.is_of_nodes() {
                 "noderevision"
@@ -76,15 +81,15 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
                 "modulerevision"
             };
             let name = |past: &Past| format!("{kind}.{}/{}", muster_api::kind::GROUP, past.name);
-            output::print(&history.revisions.iter().map(name).collect::<Vec<_>>());
+            out.lines(&history.revisions.iter().map(name).collect::<Vec<_>>())?;
         }
         Output::Table | Output::Wide if only.is_none() => {
             if history.revisions.is_empty() {
-                complain!("{module} has no revision yet: nothing was rolled out.");
+                complain!(out, "{module} has no revision yet: nothing was rolled out.");
             }
             let is_wide = *output == Output::Wide;
             let units = module.kind.unit();
-            output::print(&table(units, &history.revisions, is_wide, output::width(), now));
+            out.lines(&table(units, &history.revisions, is_wide, out.width(), now))?;
         }
         Output::Table | Output::Wide => {
             let whole: Vec<String> = history
@@ -92,7 +97,7 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
                 .iter()
                 .flat_map(|past| whole(past, now))
                 .collect();
-            output::print(&whole);
+            out.lines(&whole)?;
         }
     }
     Ok(DONE)

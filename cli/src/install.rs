@@ -9,7 +9,7 @@ use muster_operate::install::{Auth, EGRESS_PORTS, IMAGE, Options, Sync, manifest
 use crate::{
     exit::DONE,
     flags::{auth, sync},
-    output,
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -88,8 +88,8 @@ pub struct InstallFlags {
 }
 
 /// Prints manifests as a stream of YAML documents.
-pub fn run(target: &Target, flags: InstallFlags) -> anyhow::Result<u8> {
-    output::text(&manifests(&flags.into(), target.namespace.as_deref())?)?;
+pub fn run(target: &Target, flags: InstallFlags, out: &Out) -> anyhow::Result<u8> {
+    out.text(&manifests(&flags.into(), target.namespace.as_deref())?)?;
     Ok(DONE)
 }
 

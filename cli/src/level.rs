@@ -10,7 +10,7 @@ use muster_fleet::{
 use crate::{
     exit::{DONE, code},
     flags::{DryRunFlag, TermFlags},
-    output::Terminal,
+    output::Out,
 };
 
 pub const HOLD_EXAMPLES: &str = "\
@@ -114,40 +114,40 @@ pub struct UnpinFlags {
 }
 
 /// Keeps clusters or nodes as they are.
-pub async fn hold(target: &Target, flags: &HoldFlags) -> anyhow::Result<u8> {
+pub async fn hold(target: &Target, flags: &HoldFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let (top, units) = Held::meant(flags.top.as_ref(), &flags.clusters, &flags.nodes)?;
     let (term, dry_run) = (flags.term.term(), flags.term.dry_run.by);
-    level::hold((&client, &namespace), (&top, &units), &term, dry_run, &Terminal).await?;
+    level::hold((&client, &namespace), (&top, &units), &term, dry_run, out).await?;
     Ok(DONE)
 }
 
 /// Takes a hold back.
-pub async fn release(target: &Target, flags: &ReleaseFlags) -> anyhow::Result<u8> {
+pub async fn release(target: &Target, flags: &ReleaseFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let (top, units) = Held::meant(flags.top.as_ref(), &flags.clusters, &flags.nodes)?;
     let dry_run = flags.dry_run.by;
-    level::release((&client, &namespace), (&top, &units), dry_run, &Terminal)
+    level::release((&client, &namespace), (&top, &units), dry_run, out)
         .await
         .map(code)
 }
 
 /// Gives a cluster or node a revision, and keeps it there.
-pub async fn pin(target: &Target, flags: &PinFlags) -> anyhow::Result<u8> {
+pub async fn pin(target: &Target, flags: &PinFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let unit = pinned(flags.cluster.as_ref(), flags.node.as_ref())?;
     let what = (&flags.module, flags.revision.as_str());
     let (term, dry_run) = (flags.term.term(), flags.term.dry_run.by);
-    level::pin((&client, &namespace), &unit, what, &term, dry_run, &Terminal).await?;
+    level::pin((&client, &namespace), &unit, what, &term, dry_run, out).await?;
     Ok(DONE)
 }
 
 /// Takes a pin back.
-pub async fn unpin(target: &Target, flags: &UnpinFlags) -> anyhow::Result<u8> {
+pub async fn unpin(target: &Target, flags: &UnpinFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let unit = pinned(flags.cluster.as_ref(), flags.node.as_ref())?;
     let (module, dry_run) = (flags.module.as_ref(), flags.dry_run.by);
-    level::unpin((&client, &namespace), &unit, module, dry_run, &Terminal)
+    level::unpin((&client, &namespace), &unit, module, dry_run, out)
         .await
         .map(code)
 }

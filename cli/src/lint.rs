@@ -9,7 +9,7 @@ use muster_sync::substitute::Variables;
 use crate::{
     exit::{DONE, FAILED, UNKNOWN},
     flags::Variable,
-    output,
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -45,7 +45,7 @@ pub enum Shown {
 }
 
 /// Looks at files.
-pub fn run(flags: &LintFlags) -> anyhow::Result<u8> {
+pub fn run(flags: &LintFlags, out: &Out) -> anyhow::Result<u8> {
     let files = lint::read(&flags.paths)?;
     let variables = flags.substitute.iter().cloned();
     let variables = variables
@@ -53,11 +53,14 @@ pub fn run(flags: &LintFlags) -> anyhow::Result<u8> {
         .collect();
     let report = lint::look(&files, &Variables::new(&variables)?);
     match flags.output {
-        Shown::Text => output::text(&lint::text(&report, &files, output::width()))?,
-        Shown::Json => output::text(&lint::json(&report)?)?,
+        Shown::Text => out.text(&lint::text(&report, &files, out.width()))?,
+        Shown::Json => out.text(&lint::json(&report)?)?,
     }
     if report.objects == 0 && report.findings.is_empty() {
-        complain!("nothing of muster is in these files: name the folder that has the modules");
+        complain!(
+            out,
+            "nothing of muster is in these files: name the folder that has the modules"
+        );
         return Ok(UNKNOWN);
     }
     let fails = |finding: &Finding| match finding.code.level() {

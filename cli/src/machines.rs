@@ -36,7 +36,7 @@ use crate::{
     explain,
     flags::{DoorAddress, DryRunFlag, WhyFlags, door_address},
     logs::{self, LogFormat},
-    output,
+    output::Out,
     process::{ended, open},
 };
 
@@ -181,20 +181,20 @@ pub enum MachineError {
 }
 
 /// Runs a verb.
-pub async fn run(cluster: &Target, flags: &MachinesFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &MachinesFlags, out: &Out) -> anyhow::Result<u8> {
     match &flags.verb {
-        MachinesVerb::Serve(flags) => serve(cluster, flags).await,
-        MachinesVerb::Retry(flags) => said(cluster, flags, annotation::RETRY).await,
-        MachinesVerb::Abort(flags) => said(cluster, flags, annotation::ABORT).await,
+        MachinesVerb::Serve(flags) => serve(cluster, flags, out).await,
+        MachinesVerb::Retry(flags) => said(cluster, flags, annotation::RETRY, out).await,
+        MachinesVerb::Abort(flags) => said(cluster, flags, annotation::ABORT, out).await,
     }
 }
 
-async fn serve(cluster: &Target, flags: &ServeFlags) -> anyhow::Result<u8> {
+async fn serve(cluster: &Target, flags: &ServeFlags, out: &Out) -> anyhow::Result<u8> {
     let file = &flags.updaters;
     let named = || format!("--updaters {}", file.display());
     let text = tokio::fs::read(file).await.with_context(named)?;
     let updaters = config::read(&text).with_context(named)?;
-    logs::start(flags.log_format);
+    logs::start(flags.log_format, out);
     let mut config = connect::config(cluster).await?;
     // Retries are ours: bounded, and only of what may be repeated.
     config.default_retry = false;
@@ -244,11 +244,11 @@ async fn serve(cluster: &Target, flags: &ServeFlags) -> anyhow::Result<u8> {
         metrics: Metrics::default(),
         shutdown: until_signalled()?,
     };
-    Ok(ended(process::machines(setup).await))
+    Ok(ended(process::machines(setup).await, out))
 }
 
 /// Writes a control to the plans that name a Machine.
-async fn said(cluster: &Target, flags: &MachineFlags, key: &'static str) -> anyhow::Result<u8> {
+async fn said(cluster: &Target, flags: &MachineFlags, key: &'static str, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let api: Api<UpdatePlan> = Api::namespaced(client.clone(), &namespace);
     let plans = listed(&api).await?;
@@ -271,22 +271,29 @@ async fn said(cluster: &Target, flags: &MachineFlags, key: &'static str) -> anyh
         let body = json!({"metadata": {"annotations": {key: control.to_text(), other: Value::Null}}});
         control::write(&address, body, flags.dry_run.by).await?;
         say!(
+            out,
             "{}",
             control::done(
                 &address,
                 &format!("Machine {} {verb}", flags.machine),
                 flags.dry_run.by
             )
-        );
+        )?;
         if flags.dry_run.by == DryRun::None {
-            say!("next: kubectl describe updateplan {plan} -n {namespace}");
+            say!(out, "next: kubectl describe updateplan {plan} -n {namespace}")?;
         }
     }
     Ok(DONE)
 }
 
 /// Explains the update of a Machine; once, or at each change.
-pub async fn why(client: &Client, namespace: &str, machine: &str, flags: &WhyFlags) -> anyhow::Result<u8> {
+pub async fn why(
+    client: &Client,
+    namespace: &str,
+    machine: &str,
+    flags: &WhyFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     if flags.cluster.is_some() || flags.node.is_some() {
         bail!(
             "--cluster is for modules, and --node for NodeModules: a Machine is named by its name and namespace alone"
@@ -301,13 +308,13 @@ pub async fn why(client: &Client, namespace: &str, machine: &str, flags: &WhyFla
     };
     let (mut plan, mut found) = explained().await?;
     if !flags.watch {
-        return explain::print(&found, flags.output);
+        return explain::print(&found, flags.output, out);
     }
-    let mut live = output::Live::default();
+    let mut live = out.live();
     let mut shown = None;
     loop {
         if shown.as_ref() != Some(&found) {
-            live.show_blocks(&explain::blocks(&found, output::width()));
+            live.show_blocks(&explain::blocks(&found, out.width()))?;
             shown = Some(found);
         }
         tokio::time::sleep(AGAIN).await;

@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use clap::{Command, CommandFactory as _};
 
-use crate::{args::Arguments, exit::DONE, flags::shell::ManFlags, output};
+use crate::{args::Arguments, exit::DONE, flags::shell::ManFlags, output::Out};
 
 /// Characters of a line of the reference.
 const WIDTH: usize = 120;
 
 /// Prints the manual, or writes it.
-pub fn run(flags: &ManFlags) -> anyhow::Result<u8> {
+pub fn run(flags: &ManFlags, out: &Out) -> anyhow::Result<u8> {
     let command = without_surroundings(Arguments::command());
     if flags.markdown {
-        output::text(&reference(command))?;
+        out.text(&reference(command))?;
     } else if let Some(folder) = &flags.out {
         let what = || format!("writing pages into {}", folder.display());
         std::fs::create_dir_all(folder).with_context(what)?;
@@ -22,7 +22,7 @@ pub fn run(flags: &ManFlags) -> anyhow::Result<u8> {
     } else {
         let mut page = Vec::new();
         clap_mangen::Man::new(command).render(&mut page)?;
-        output::text(&String::from_utf8_lossy(&page))?;
+        out.text(&String::from_utf8_lossy(&page))?;
     }
     Ok(DONE)
 }

@@ -37,7 +37,7 @@ use crate::{
     exit::{DONE, FAILED},
     explain,
     flags::{DiffFlags, WhyFlags, WordFlags},
-    output::{self, Terminal},
+    output::{self, Out},
 };
 
 pub const RELEASE_EXAMPLES: &str = "\
@@ -64,32 +64,33 @@ pub struct NodesFlags {
 }
 
 /// Nodes that vanished in their change are waited for no more.
-pub async fn release(client: &Client, flags: &NodesFlags) -> anyhow::Result<u8> {
+pub async fn release(client: &Client, flags: &NodesFlags, out: &Out) -> anyhow::Result<u8> {
     let lost = |cell: &Cell| cell.reason == Reason::LostInChange.as_str();
     let refused = "is not lost in its change";
-    if let Some(code) = refused_for(client, flags, lost, refused).await? {
+    if let Some(code) = refused_for(client, flags, lost, refused, out).await? {
         return Ok(code);
     }
-    say(client, flags, RELEASE, "released").await?;
+    say(client, flags, RELEASE, "released", out).await?;
     let Address { name, resource, .. } = Address::of(client, "", &flags.module);
     say!(
+        out,
         "The rollout goes on without waiting for them. To take it back: kubectl annotate --field-manager=muster-cli {resource}/{name} {RELEASE}-"
-    );
+    )?;
     Ok(DONE)
 }
 
 /// Nodes of what is withdrawn are given up.
-pub async fn abandon(client: &Client, flags: &NodesFlags) -> anyhow::Result<u8> {
+pub async fn abandon(client: &Client, flags: &NodesFlags, out: &Out) -> anyhow::Result<u8> {
     let fleet = nodes::read(client).await?;
     let is_deleting = nodes::module(&fleet, &flags.module.name).is_ok_and(|view| view.deleting);
     let leaves = |cell: &Cell| {
         let withdrawn = [Reason::Withdrawing, Reason::WithdrawalHeld, Reason::LostInChange];
         is_deleting || withdrawn.iter().any(|reason| reason.as_str() == cell.reason)
     };
-    if let Some(code) = refused_for(client, flags, leaves, "is not being withdrawn from").await? {
+    if let Some(code) = refused_for(client, flags, leaves, "is not being withdrawn from", out).await? {
         return Ok(code);
     }
-    say(client, flags, ABANDON, "abandoned").await?;
+    say(client, flags, ABANDON, "abandoned", out).await?;
     Ok(DONE)
 }
 
@@ -99,6 +100,7 @@ async fn refused_for(
     flags: &NodesFlags,
     stands: impl Fn(&Cell) -> bool,
     refused: &str,
+    out: &Out,
 ) -> anyhow::Result<Option<u8>> {
     let NodesFlags {
         module,
@@ -112,6 +114,7 @@ async fn refused_for(
         let cell = view.cells.iter().find(|cell| cell.cluster == *node);
         if let Some(cell) = cell.filter(|cell| !stands(cell)) {
             complain!(
+                out,
                 "error: {node} {refused} ({}): nothing was written, it would have no effect; next: muster why {module} --node {}",
                 cell.reason,
                 shell_word(node)
@@ -132,7 +135,7 @@ async fn of_nodes(client: &Client, module: &ModuleName) -> anyhow::Result<Fleet>
 }
 
 /// Names these nodes in an annotation, with those that it names already.
-async fn say(client: &Client, flags: &NodesFlags, key: &str, verb: &str) -> anyhow::Result<()> {
+async fn say(client: &Client, flags: &NodesFlags, key: &str, verb: &str, out: &Out) -> anyhow::Result<()> {
     let NodesFlags {
         module,
         nodes: named,
@@ -150,12 +153,12 @@ async fn say(client: &Client, flags: &NodesFlags, key: &str, verb: &str) -> anyh
             format!("{} {verb}{}", named.join(","), control.told())
         }
     };
-    say!("{}", control::done(&address, &verb, word.dry_run.by));
+    say!(out, "{}", control::done(&address, &verb, word.dry_run.by))?;
     Ok(())
 }
 
 /// Explains a NodeModule, or one node of it; once, or at each change.
-pub async fn why(client: &Client, module: &ModuleName, flags: &WhyFlags) -> anyhow::Result<u8> {
+pub async fn why(client: &Client, module: &ModuleName, flags: &WhyFlags, out: &Out) -> anyhow::Result<u8> {
     if flags.cluster.is_some() {
         let module = module.clone();
         bail!(NodeError::NotClusters { module });
@@ -173,15 +176,15 @@ pub async fn why(client: &Client, module: &ModuleName, flags: &WhyFlags) -> anyh
         answer(&objects, fleet, module, flags.node.as_deref())
     };
     if flags.watch {
-        let mut live = output::Live::default();
-        return nodes::watch(client, &Terminal, |objects, fleet| {
-            live.show_blocks(&explain::blocks(&answer(objects, fleet)?, output::width()));
+        let mut live = out.live();
+        return nodes::watch(client, out, |objects, fleet| {
+            live.show_blocks(&explain::blocks(&answer(objects, fleet)?, out.width()))?;
             Ok(ControlFlow::Continue(()))
         })
         .await;
     }
     let objects = nodes::objects(client).await?;
-    explain::print(&answer(&objects, &Fleet::of_nodes(&objects))?, flags.output)
+    explain::print(&answer(&objects, &Fleet::of_nodes(&objects))?, flags.output, out)
 }
 
 fn answer(
@@ -208,6 +211,7 @@ pub async fn undo(
     module: &ModuleName,
     to_revision: Option<&str>,
     into_git: bool,
+    out: &Out,
 ) -> anyhow::Result<u8> {
     if into_git {
         bail!(
@@ -233,6 +237,7 @@ pub async fn undo(
             "is known to be bad"
         };
         complain!(
+            out,
             "error: revision {} of {module} {is}; next: choose another (muster rollout history {module})",
             past.short()
         );
@@ -245,8 +250,9 @@ pub async fn undo(
         .get(&module.name)
         .await
         .with_context(|| format!("reading {module}"))?;
-    output::text(&print::yaml(&with_content(&live, &revision.spec.content)?))?;
+    out.text(&print::yaml(&with_content(&live, &revision.spec.content)?))?;
     complain!(
+        out,
         "This is {module} with the content of revision {} ({}); next: write it where the NodeModule comes from: in git, as a rule.",
         past.short(),
         past.verdict.as_str()
@@ -270,7 +276,7 @@ fn with_content(live: &NodeModule, content: &NodeContent) -> anyhow::Result<Valu
 
 /// What drifted on the nodes of a NodeModule, and what its revision changes on those that do not have it yet. Contents are shown as they are
 /// written: variables, and with them secrets, are not filled in.
-pub async fn diff(client: &Client, module: &ModuleName, flags: &DiffFlags) -> anyhow::Result<u8> {
+pub async fn diff(client: &Client, module: &ModuleName, flags: &DiffFlags, out: &Out) -> anyhow::Result<u8> {
     let objects = nodes::objects(client).await?;
     let fleet = Fleet::of_nodes(&objects);
     nodes::module(&fleet, &module.name)?;
@@ -299,11 +305,11 @@ pub async fn diff(client: &Client, module: &ModuleName, flags: &DiffFlags) -> an
     }
     for (block, named) in &blocks {
         let named = fold_names(named.iter().map(String::as_str)).join(", ");
-        output::text(&format!("{named}: {block}\n"))?;
+        out.text(&format!("{named}: {block}\n"))?;
     }
     if blocks.is_empty() {
         let nodes = output::counted(compared, "node", "nodes");
-        say!("{nodes} of {module}: no difference");
+        say!(out, "{nodes} of {module}: no difference")?;
         return Ok(DONE);
     }
     Ok(FAILED)

@@ -14,7 +14,7 @@ use crate::{
     explain,
     flags::WordFlags,
     machines::MachineError,
-    output::{self, Terminal},
+    output::{self, Out},
     zonerollout,
 };
 
@@ -92,27 +92,36 @@ pub async fn approve(
     namespace: &str,
     flags: &StageFlags,
     promote: bool,
+    out: &Out,
 ) -> anyhow::Result<u8> {
     let what = (&flags.module, flags.stage.as_deref());
-    once::approve((client, namespace), what, &flags.word.word(), promote, &Terminal)
+    once::approve((client, namespace), what, &flags.word.word(), promote, out)
         .await
         .map(code)
 }
 
 /// What is being rolled out goes no further.
-pub async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags) -> anyhow::Result<u8> {
+pub async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags, out: &Out) -> anyhow::Result<u8> {
     let what = (&flags.module, flags.revision.as_deref());
-    once::abort((client, namespace), what, &flags.word.word(), &Terminal)
+    once::abort((client, namespace), what, &flags.word.word(), out)
         .await
         .map(code)
 }
 
 /// What was condemned, or aborted, is tried again.
-pub async fn retry(client: &Client, namespace: &str, flags: &RetryFlags) -> anyhow::Result<u8> {
+pub async fn retry(client: &Client, namespace: &str, flags: &RetryFlags, out: &Out) -> anyhow::Result<u8> {
     let module = match &flags.rollout {
         RolloutName::Module(module) => module,
         RolloutName::Zones(name) => {
-            return zonerollout::retry(client, namespace, name, flags.revision.as_deref(), &flags.word).await;
+            return zonerollout::retry(
+                client,
+                namespace,
+                name,
+                flags.revision.as_deref(),
+                &flags.word,
+                out,
+            )
+            .await;
         }
         RolloutName::Machine(name) => bail!(MachineError::NotARollout {
             machine: name.clone(),
@@ -120,13 +129,18 @@ pub async fn retry(client: &Client, namespace: &str, flags: &RetryFlags) -> anyh
         }),
     };
     let what = (module, flags.revision.as_deref());
-    once::retry((client, namespace), what, &flags.word.word(), &Terminal)
+    once::retry((client, namespace), what, &flags.word.word(), out)
         .await
         .map(code)
 }
 
 /// What the brake holds is shown, or is withdrawn.
-pub async fn withdraw(client: &Client, namespace: &str, flags: &WithdrawFlags) -> anyhow::Result<u8> {
+pub async fn withdraw(
+    client: &Client,
+    namespace: &str,
+    flags: &WithdrawFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     let WithdrawFlags {
         module,
         acknowledge,
@@ -134,12 +148,12 @@ pub async fn withdraw(client: &Client, namespace: &str, flags: &WithdrawFlags) -
     } = flags;
     match once::withdraw(client, namespace, module, *acknowledge, &word.word()).await? {
         Withdrawal::None { words, within } if *acknowledge => {
-            complain!("error: {words}; next: muster why {module}{within}");
+            complain!(out, "error: {words}; next: muster why {module}{within}");
             return Ok(FAILED);
         }
-        Withdrawal::None { words, .. } => say!("{words}"),
-        Withdrawal::Held(held) => output::print(&shown(&held, output::width())),
-        Withdrawal::Acknowledged(text) => say!("{text}"),
+        Withdrawal::None { words, .. } => say!(out, "{words}")?,
+        Withdrawal::Held(held) => out.lines(&shown(&held, out.width()))?,
+        Withdrawal::Acknowledged(text) => say!(out, "{text}")?,
     }
     Ok(DONE)
 }

@@ -9,7 +9,7 @@ use crate::{
     exit::{DONE, code},
     flags::{DryRunFlag, TermFlags},
     machines::MachineError,
-    output::Terminal,
+    output::Out,
     zonerollout,
 };
 
@@ -41,15 +41,15 @@ pub struct ResumeFlags {
 }
 
 /// Pauses a module: no further cluster begins; or a ZoneRollout: no further pod is replaced.
-pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyhow::Result<u8> {
+pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags, out: &Out) -> anyhow::Result<u8> {
     let PauseFlags { rollout, term } = flags;
     let dry_run = term.dry_run.by;
     match rollout {
         RolloutName::Module(module) => {
-            pause::pause(client, namespace, module, &term.term(), dry_run, &Terminal).await?;
+            pause::pause(client, namespace, module, &term.term(), dry_run, out).await?;
             Ok(DONE)
         }
-        RolloutName::Zones(name) => zonerollout::pause(client, namespace, name, term).await,
+        RolloutName::Zones(name) => zonerollout::pause(client, namespace, name, term, out).await,
         RolloutName::Machine(name) => bail!(MachineError::NotARollout {
             machine: name.clone(),
             verb: "abort"
@@ -58,13 +58,13 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
 }
 
 /// Takes a pause away.
-pub async fn resume(client: &Client, namespace: &str, flags: &ResumeFlags) -> anyhow::Result<u8> {
+pub async fn resume(client: &Client, namespace: &str, flags: &ResumeFlags, out: &Out) -> anyhow::Result<u8> {
     let ResumeFlags { rollout, dry_run } = flags;
     match rollout {
-        RolloutName::Module(module) => pause::resume(client, namespace, module, dry_run.by, &Terminal)
+        RolloutName::Module(module) => pause::resume(client, namespace, module, dry_run.by, out)
             .await
             .map(code),
-        RolloutName::Zones(name) => zonerollout::resume(client, namespace, name, dry_run.by).await,
+        RolloutName::Zones(name) => zonerollout::resume(client, namespace, name, dry_run.by, out).await,
         RolloutName::Machine(name) => bail!(MachineError::NotARollout {
             machine: name.clone(),
             verb: "retry"

@@ -9,7 +9,7 @@ use muster_foresee::plan::{self, Clone as SourceClone, Options, Sides};
 use crate::{
     exit::{DONE, FAILED},
     flags::Variable,
-    output,
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -68,14 +68,14 @@ pub enum Shown {
 }
 
 /// Prints what would become of the fleet.
-pub async fn run(target: &Target, flags: PlanFlags) -> anyhow::Result<u8> {
+pub async fn run(target: &Target, flags: PlanFlags, out: &Out) -> anyhow::Result<u8> {
     let output = flags.output;
     let options = flags.options();
     let sides = Sides::read(&options)?;
     let (client, namespace) = connect::client(target).await?;
     let plan = Box::pin(plan::plan(client, &namespace, &sides, &options)).await?;
-    output::text(&match output {
-        Shown::Text => plan::text(&plan, output::width()),
+    out.text(&match output {
+        Shown::Text => plan::text(&plan, out.width()),
         Shown::Markdown => plan::markdown(&plan),
         Shown::Json => serde_json::to_string_pretty(&plan)? + "\n",
     })?;

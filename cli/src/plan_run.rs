@@ -28,6 +28,7 @@ use thiserror::Error;
 use crate::{
     exit::{DONE, FAILED},
     flags::{DryRunFlag, duration},
+    output::{Out, Unwritten},
 };
 
 pub const EXAMPLES: &str = "\
@@ -154,7 +155,7 @@ pub enum PlanRunError {
 }
 
 /// Runs a verb about runs of plans.
-pub async fn run(cluster: &Target, flags: &PlanRunFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &PlanRunFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let (on, done) = match &flags.verb {
         PlanRunVerb::Start(flags) => (&flags.on, format!("start of plan {}", flags.plan)),
@@ -183,26 +184,32 @@ pub async fn run(cluster: &Target, flags: &PlanRunFlags) -> anyhow::Result<u8> {
     control::annotate(&address, PLAN_RUN, &json!(control.to_text()), on.dry_run.by).await?;
     if on.dry_run.by != DryRun::None {
         say!(
+            out,
             "{}",
             control::done(&address, &format!("{}: {done}", on.cluster), on.dry_run.by)
-        );
+        )?;
         return Ok(DONE);
     }
     let id = id(&what, &control);
     let answer = tokio::time::timeout(on.timeout, answered(&assemblages, on, &id)).await;
-    Ok(told(on, &done, answer.ok().transpose()?))
+    Ok(told(on, &done, answer.ok().transpose()?, out)?)
 }
 
 /// What came of it, for people.
-fn told(on: &OnRunFlags, done: &str, answer: Option<(ControlTaken, Option<String>)>) -> u8 {
+fn told(
+    on: &OnRunFlags,
+    done: &str,
+    answer: Option<(ControlTaken, Option<String>)>,
+    out: &Out,
+) -> Result<u8, Unwritten> {
     let OnRunFlags { module, cluster, .. } = on;
     let next = format!("next: muster why {module} --cluster {cluster}");
     match answer {
         Some((ControlTaken { refused: None, .. }, line)) => {
             let stands = line.map(|line| format!(": {line}")).unwrap_or_default();
-            say!("{module}: {cluster}: {done} taken{stands}");
-            say!("{next}");
-            DONE
+            say!(out, "{module}: {cluster}: {done} taken{stands}")?;
+            say!(out, "{next}")?;
+            Ok(DONE)
         }
         Some((
             ControlTaken {
@@ -210,16 +217,17 @@ fn told(on: &OnRunFlags, done: &str, answer: Option<(ControlTaken, Option<String
             },
             _,
         )) => {
-            say!("{module}: {cluster}: {done} refused: {why}");
-            FAILED
+            say!(out, "{module}: {cluster}: {done} refused: {why}")?;
+            Ok(FAILED)
         }
         None => {
             say!(
+                out,
                 "{module}: {cluster}: {done} is written, and the cluster has not taken it within {}s; it is taken when the cluster is reached",
                 on.timeout.as_secs()
-            );
-            say!("{next}");
-            FAILED
+            )?;
+            say!(out, "{next}")?;
+            Ok(FAILED)
         }
     }
 }

@@ -10,8 +10,9 @@ use clap_complete::engine;
 
 use crate::{
     args::Arguments,
-    exit::{DONE, UNKNOWN},
-    names, output,
+    exit::{DONE, READER_GONE, UNKNOWN},
+    names,
+    output::{Out, Unwritten},
 };
 
 /// How cobra's shell scripts are told that files are not offered beside what is printed (`ShellCompDirectiveNoFileComp`).
@@ -49,7 +50,7 @@ impl CalledAs {
 }
 
 /// Prints what may stand in place of the last of the words, one to a line, with what it means after a tab.
-pub fn complete(mut words: Vec<OsString>) -> u8 {
+pub fn complete(mut words: Vec<OsString>, out: &Out) -> u8 {
     if words.len() < 2 {
         words.push(OsString::new());
     }
@@ -69,7 +70,11 @@ pub fn complete(mut words: Vec<OsString>) -> u8 {
         answer.push('\n');
     }
     answer.push_str(NO_FILES);
-    output::text(&answer).map_or(UNKNOWN, |()| DONE)
+    match out.text(&answer) {
+        Ok(()) => DONE,
+        Err(Unwritten::ReaderGone) => READER_GONE,
+        Err(Unwritten::Failed(_)) => UNKNOWN,
+    }
 }
 
 #[cfg(test)]

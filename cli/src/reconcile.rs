@@ -19,6 +19,7 @@ use serde_json::json;
 use crate::{
     exit::{DONE, FAILED},
     flags::duration,
+    output::Out,
 };
 
 #[derive(Args, Debug)]
@@ -37,7 +38,7 @@ Examples:
   muster reconcile bootstrapmodule/base --timeout 2m";
 
 /// Asks for a reconcile by Flux's annotation, and waits until it was handled.
-pub async fn run(cluster: &Target, flags: &ReconcileFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &ReconcileFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let ReconcileFlags { module, timeout } = flags;
     let address = Address::of(&client, &namespace, module);
@@ -46,14 +47,15 @@ pub async fn run(cluster: &Target, flags: &ReconcileFlags) -> anyhow::Result<u8>
     control::annotate(&address, RECONCILE_REQUESTED_AT, &json!(asked), DryRun::None).await?;
     match tokio::time::timeout(*timeout, handled(&address, &asked)).await {
         Ok(said) => {
-            say!("{module} reconciled: {}", said?);
+            say!(out, "{module} reconciled: {}", said?)?;
             Ok(DONE)
         }
         Err(_elapsed) => {
             say!(
+                out,
                 "{module} was not reconciled within {}s: does muster controller run?",
                 timeout.as_secs()
-            );
+            )?;
             Ok(FAILED)
         }
     }

@@ -7,7 +7,7 @@ use muster_foresee::replay;
 
 use crate::{
     exit::{DONE, FAILED, UNKNOWN},
-    output,
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -40,18 +40,18 @@ pub enum Told {
 }
 
 /// Prints what was decided, and whether it comes out the same.
-pub fn run(flags: &ReplayFlags) -> anyhow::Result<u8> {
+pub fn run(flags: &ReplayFlags, out: &Out) -> anyhow::Result<u8> {
     let replay = match replay::replay(&flags.log, flags.cluster.as_deref()) {
         Ok(replay) => replay,
         Err(error) => {
-            complain!("error: {error}");
+            complain!(out, "error: {error}");
             return Ok(UNKNOWN);
         }
     };
     let text = match flags.output {
-        Told::Text => replay::text(&replay, output::width())?,
+        Told::Text => replay::text(&replay, out.width())?,
         Told::Json => replay::json(&replay)?,
     };
-    output::text(&text)?;
+    out.text(&text)?;
     Ok(if replay.differing == 0 { DONE } else { FAILED })
 }

@@ -26,7 +26,7 @@ use crate::{
     history::{self, HistoryFlags},
     nodes::{self, NodesFlags},
     once::{self, RetryFlags, RevisionFlags, StageFlags, WithdrawFlags},
-    output::{self, Live, Terminal, When},
+    output::{Live, Out, Unwritten, When},
     pause::{self, PauseFlags, ResumeFlags},
     show, tree,
     undo::{self, UndoFlags},
@@ -169,35 +169,32 @@ Examples:
 const LISTED: usize = 3;
 
 /// Runs a verb of `muster rollout`.
-pub async fn run(cluster: &Target, flags: &RolloutFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &RolloutFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     match &flags.verb {
-        RolloutVerb::Status(flags) => status(&client, &namespace, flags).await,
-        RolloutVerb::Pause(flags) => pause::pause(&client, &namespace, flags).await,
-        RolloutVerb::Resume(flags) => pause::resume(&client, &namespace, flags).await,
-        RolloutVerb::Approve(flags) => once::approve(&client, &namespace, flags, false).await,
-        RolloutVerb::Promote(flags) => once::approve(&client, &namespace, flags, true).await,
-        RolloutVerb::Abort(flags) => once::abort(&client, &namespace, flags).await,
-        RolloutVerb::Retry(flags) => once::retry(&client, &namespace, flags).await,
-        RolloutVerb::Withdraw(flags) => once::withdraw(&client, &namespace, flags).await,
-        RolloutVerb::History(flags) => history::history(&client, &namespace, flags).await,
-        RolloutVerb::Release(flags) => nodes::release(&client, flags).await,
-        RolloutVerb::Abandon(flags) => nodes::abandon(&client, flags).await,
-        RolloutVerb::Undo(flags) => undo::undo(&client, &namespace, flags).await,
+        RolloutVerb::Status(flags) => status(&client, &namespace, flags, out).await,
+        RolloutVerb::Pause(flags) => pause::pause(&client, &namespace, flags, out).await,
+        RolloutVerb::Resume(flags) => pause::resume(&client, &namespace, flags, out).await,
+        RolloutVerb::Approve(flags) => once::approve(&client, &namespace, flags, false, out).await,
+        RolloutVerb::Promote(flags) => once::approve(&client, &namespace, flags, true, out).await,
+        RolloutVerb::Abort(flags) => once::abort(&client, &namespace, flags, out).await,
+        RolloutVerb::Retry(flags) => once::retry(&client, &namespace, flags, out).await,
+        RolloutVerb::Withdraw(flags) => once::withdraw(&client, &namespace, flags, out).await,
+        RolloutVerb::History(flags) => history::history(&client, &namespace, flags, out).await,
+        RolloutVerb::Release(flags) => nodes::release(&client, flags, out).await,
+        RolloutVerb::Abandon(flags) => nodes::abandon(&client, flags, out).await,
+        RolloutVerb::Undo(flags) => undo::undo(&client, &namespace, flags, out).await,
     }
 }
 
-async fn status(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow::Result<u8> {
-    let mut teller = Teller {
-        is_silent: flags.output == View::Json,
-        ..Teller::default()
-    };
+async fn status(client: &Client, namespace: &str, flags: &StatusFlags, out: &Out) -> anyhow::Result<u8> {
+    let mut teller = Teller::new(out, flags.output == View::Json);
     let timeout = flags.timeout.unwrap_or(Duration::MAX);
     let ended = tokio::select! {
-        ended = tokio::time::timeout(timeout, follow(client, namespace, flags, &mut teller)) => ended,
+        ended = tokio::time::timeout(timeout, follow(client, namespace, flags, &mut teller, out)) => ended,
         // A signal that cannot be listened to ends the process by itself.
         Ok(()) = tokio::signal::ctrl_c() => {
-            complain!("the rollout goes on in the cluster");
+            complain!(out, "the rollout goes on in the cluster");
             return Ok(INTERRUPTED);
         }
     };
@@ -205,19 +202,21 @@ async fn status(client: &Client, namespace: &str, flags: &StatusFlags) -> anyhow
     let code = ended.ok().transpose()?;
     match flags.output {
         View::Json => {
-            output::text(&(serde_json::to_string_pretty(&teller.end(&flags.module, code))? + "\n"))?;
+            out.json(&teller.end(&flags.module, code))?;
         }
         View::Table if code.is_none() && teller.seen.is_none() => say!(
+            out,
             "{} did not appear in namespace {namespace} within {}s: is its commit pushed, and does its Kustomization apply it? See kubectl get \
              gitrepositories,kustomizations -A",
             flags.module,
             timeout.as_secs()
-        ),
+        )?,
         View::Table if code.is_none() => say!(
+            out,
             "{} is not done after {}s; the rollout goes on in the cluster",
             flags.module,
             timeout.as_secs()
-        ),
+        )?,
         View::Table => {}
     }
     Ok(code.unwrap_or(FAILED))
@@ -228,7 +227,8 @@ async fn follow(
     client: &Client,
     namespace: &str,
     flags: &StatusFlags,
-    teller: &mut Teller,
+    teller: &mut Teller<'_>,
+    out: &Out,
 ) -> anyhow::Result<u8> {
     if flags.module.is_of_nodes() && flags.tag.is_some() {
         bail!(
@@ -244,9 +244,9 @@ async fn follow(
         });
     }
     if flags.module.is_of_nodes() {
-        return fleet::nodes::watch(client, &Terminal, |_, fleet| teller.look(fleet, namespace, flags)).await;
+        return fleet::nodes::watch(client, out, |_, fleet| teller.look(fleet, namespace, flags)).await;
     }
-    show::watch(client, namespace, |snapshot| {
+    show::watch(client, namespace, out, |snapshot| {
         teller.look(snapshot.fleet(), namespace, flags)
     })
     .await
@@ -293,8 +293,8 @@ impl Outcome {
 }
 
 /// What of a rollout was told.
-#[derive(Default)]
-struct Teller {
+struct Teller<'a> {
+    out: &'a Out,
     live: Live,
     /// The word of each cluster.
     words: BTreeMap<String, String>,
@@ -308,7 +308,19 @@ struct Teller {
     seen: Option<ModuleView>,
 }
 
-impl Teller {
+impl<'a> Teller<'a> {
+    fn new(out: &'a Out, is_silent: bool) -> Self {
+        Self {
+            out,
+            live: out.live(),
+            words: BTreeMap::new(),
+            messages: BTreeSet::new(),
+            said: String::new(),
+            is_silent,
+            seen: None,
+        }
+    }
+
     /// Tells what is new; ends with the exit code once nothing moves by itself any more.
     fn look(
         &mut self,
@@ -327,29 +339,29 @@ impl Teller {
             let (Some(tag), false, None) = (tag, *no_watch, &self.seen) else {
                 bail!(fleet::missing(fleet, module, namespace));
             };
-            self.say(awaited(fleet, module, namespace, tag));
+            self.say(awaited(fleet, module, namespace, tag))?;
             return Ok(ControlFlow::Continue(()));
         };
         self.seen = Some(view.clone());
         if let Some(tag) = tag.as_ref().filter(|tag| **tag != view.version) {
             if *no_watch {
-                self.say(format!("{module} asks for {}, not for {tag}", view.version));
+                self.say(format!("{module} asks for {}, not for {tag}", view.version))?;
                 return Ok(ControlFlow::Break(FAILED));
             }
             self.say(format!(
                 "{module} asks for {}: waiting for a commit that names {tag} (is it committed, and pushed? --timeout ends the wait)",
                 view.version
-            ));
+            ))?;
             return Ok(ControlFlow::Continue(()));
         }
         // Before the controller has seen the new spec, the words are about the old one.
         if !self.is_silent && (tag.is_none() || view.observed) {
-            self.clusters(view);
+            self.clusters(view)?;
         }
         let ended = ended(view);
         // What a gate reads changes while all clusters wait for the same.
         if ended.is_some() || *no_watch || view.reason == Reason::WaitingGate.as_str() {
-            self.say(format!("{module} {}: {}", view.reason, self.rest(view)));
+            self.say(format!("{module} {}: {}", view.reason, self.rest(view)))?;
         }
         Ok(match ended {
             Some(code) => ControlFlow::Break(code),
@@ -358,7 +370,7 @@ impl Teller {
     }
 
     /// The message of a module, without what was told of a cluster at its end: a long text stands once.
-    fn rest<'a>(&self, view: &'a ModuleView) -> &'a str {
+    fn rest<'v>(&self, view: &'v ModuleView) -> &'v str {
         if view.reason == Reason::WaitingGate.as_str() {
             return &view.message; // it changes again and again, and back
         }
@@ -384,27 +396,28 @@ impl Teller {
     }
 
     /// Once in a row.
-    fn say(&mut self, text: String) {
+    fn say(&mut self, text: String) -> Result<(), Unwritten> {
         if self.said != text && !self.is_silent {
-            say!("{text}");
+            say!(self.out, "{text}")?;
             self.said = text;
             // What is above stays.
-            self.live = Live::default();
+            self.live = self.out.live();
         }
+        Ok(())
     }
 
-    fn clusters(&mut self, view: &ModuleView) {
-        if output::is_terminal() {
+    fn clusters(&mut self, view: &ModuleView) -> Result<(), Unwritten> {
+        if self.out.is_terminal() {
             let now = When::Ago(Clock::system().now());
             self.live
-                .show(tree::lines(&Tree::module(view).root, output::width(), now));
+                .show(tree::lines(&Tree::module(view).root, self.out.width(), now))
         } else {
-            self.changed(view);
+            self.changed(view)
         }
     }
 
     /// A line for each word that clusters have now and had not before; many that have the same in common share one.
-    fn changed(&mut self, view: &ModuleView) {
+    fn changed(&mut self, view: &ModuleView) -> Result<(), Unwritten> {
         let mut alike: Vec<(&Cell, Vec<&str>)> = Vec::new();
         let told = |cell: &&Cell| !matches!(cell.shape, Shape::NotSelected | Shape::Unknown);
         for cell in view.cells.iter().filter(told) {
@@ -430,15 +443,17 @@ impl Teller {
             let message = view.message_of(cell);
             let colon = if message.is_empty() { "" } else { ": " };
             say!(
+                self.out,
                 "{} {} {} ({version}){colon}{message}",
                 cell.shape.glyph(),
                 listed(names, LISTED),
                 cell.reason,
-            );
+            )?;
             if !message.is_empty() {
                 self.messages.insert(message.to_owned());
             }
         }
+        Ok(())
     }
 }
 

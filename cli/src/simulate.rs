@@ -7,7 +7,7 @@ use muster_foresee::simulate::{self, Options, slow};
 
 use crate::{
     exit::{DONE, UNKNOWN},
-    output,
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -59,18 +59,18 @@ pub enum Drawn {
 }
 
 /// Prints what would happen.
-pub fn run(flags: SimulateFlags) -> anyhow::Result<u8> {
+pub fn run(flags: SimulateFlags, out: &Out) -> anyhow::Result<u8> {
     let (drawn, width) = (flags.output, flags.width);
     let story = match simulate::simulate(&flags.options()) {
         Ok(story) => story,
         Err(error) => {
-            complain!("error: {error}");
+            complain!(out, "error: {error}");
             return Ok(UNKNOWN);
         }
     };
-    output::text(&match drawn {
+    out.text(&match drawn {
         Drawn::Text => {
-            let fits = match output::width() {
+            let fits = match out.width() {
                 usize::MAX => WIDTH,
                 width => width,
             };

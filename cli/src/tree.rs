@@ -17,7 +17,7 @@ use muster_fleet::{
 use crate::{
     exit::DONE,
     flags::View,
-    output::{self, Terminal, When},
+    output::{self, Out, When},
     show,
 };
 
@@ -58,22 +58,22 @@ pub struct TreeFlags {
 }
 
 /// Prints a tree once, or at each change.
-pub async fn run(cluster: &Target, flags: &TreeFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let now = || Clock::system().now();
     if flags.watch {
-        let mut live = output::Live::default();
+        let mut live = out.live();
         if is_of_nodes(&flags.top) {
-            return fleet::nodes::watch(&client, &Terminal, |_, fleet| {
+            return fleet::nodes::watch(&client, out, |_, fleet| {
                 let tree = below(fleet, &flags.top, &namespace)?;
-                live.show(lines(&tree.root, output::width(), When::live(now())));
+                live.show(lines(&tree.root, out.width(), out.when(now())))?;
                 Ok(ControlFlow::Continue(()))
             })
             .await;
         }
-        return show::watch(&client, &namespace, |snapshot| {
+        return show::watch(&client, &namespace, out, |snapshot| {
             let tree = below(snapshot.fleet(), &flags.top, &namespace)?;
-            live.show(lines(&tree.root, output::width(), When::live(now())));
+            live.show(lines(&tree.root, out.width(), out.when(now())))?;
             Ok(ControlFlow::Continue(()))
         })
         .await;
@@ -81,7 +81,7 @@ pub async fn run(cluster: &Target, flags: &TreeFlags) -> anyhow::Result<u8> {
     if flags.all_namespaces {
         for namespace in fleet::namespaces(&client).await? {
             let tree = Tree::fleet(&fleet::read(&client, &namespace).await?, &namespace);
-            output::print(&lines(&tree.root, output::width(), When::Ago(now())));
+            out.lines(&lines(&tree.root, out.width(), When::Ago(now())))?;
         }
         return Ok(DONE);
     }
@@ -91,8 +91,8 @@ pub async fn run(cluster: &Target, flags: &TreeFlags) -> anyhow::Result<u8> {
         &namespace,
     )?;
     match flags.output {
-        View::Json => output::text(&(serde_json::to_string_pretty(&tree)? + "\n"))?,
-        View::Table => output::print(&lines(&tree.root, output::width(), When::Ago(now()))),
+        View::Json => out.json(&tree)?,
+        View::Table => out.lines(&lines(&tree.root, out.width(), When::Ago(now())))?,
     }
     Ok(DONE)
 }

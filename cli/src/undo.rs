@@ -10,13 +10,13 @@ use muster_fleet::{
 };
 use muster_operate::{
     steps::Cause,
-    undo::{Options, go_back},
+    undo::{Options, Refusal, go_back},
 };
 
 use crate::{
     exit::{DONE, FAILED, UNKNOWN},
     nodes,
-    output::Terminal,
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -45,21 +45,24 @@ pub struct UndoFlags {
 }
 
 /// Prints the way back, or commits it.
-pub async fn undo(client: &Client, namespace: &str, flags: &UndoFlags) -> anyhow::Result<u8> {
+pub async fn undo(client: &Client, namespace: &str, flags: &UndoFlags, out: &Out) -> anyhow::Result<u8> {
     if flags.module.is_of_nodes() {
         let into_git = flags.repo.is_some() || flags.commit;
-        return nodes::undo(client, &flags.module, flags.to_revision.as_deref(), into_git).await;
+        return nodes::undo(client, &flags.module, flags.to_revision.as_deref(), into_git, out).await;
     }
     let read = history::read(client, namespace, &flags.module).await?;
-    let Err(refusal) = go_back(namespace, &flags.options(), &read, &Terminal) else {
+    let Err(refusal) = go_back(namespace, &flags.options(), &read, out) else {
         return Ok(DONE);
     };
+    if let Refusal::Output(error) = refusal {
+        return Err(error);
+    }
     let (code, word) = match refusal.cause() {
         None => (DONE, ""),
         Some(Cause::Failed) => (FAILED, "error: "),
         Some(Cause::Unknown) => (UNKNOWN, "error: "),
     };
-    complain!("{word}{refusal}");
+    complain!(out, "{word}{refusal}");
     Ok(code)
 }
 

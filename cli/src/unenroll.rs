@@ -12,6 +12,7 @@ use muster_operate::{
 use crate::{
     exit::{INTERRUPTED, code},
     flags::{DryRunFlag, duration},
+    output::Out,
     steps::{Told, consent, refuse},
 };
 
@@ -52,8 +53,9 @@ pub struct UnenrollFlags {
 }
 
 /// Takes a cluster out, or says at which step it could not.
-pub async fn run(target: &Target, flags: UnenrollFlags) -> anyhow::Result<u8> {
-    let steps = Steps(&Told::Output);
+pub async fn run(target: &Target, flags: UnenrollFlags, out: &Out) -> anyhow::Result<u8> {
+    let told = Told::output(out);
+    let steps = Steps(&told);
     let yes = flags.yes;
     let options = flags.options();
     let client = connect::client(target).await?;

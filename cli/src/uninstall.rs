@@ -10,6 +10,7 @@ use muster_operate::{
 use crate::{
     exit::{DONE, INTERRUPTED},
     flags::DryRunFlag,
+    output::Out,
     steps::{Told, consent, refuse},
 };
 
@@ -45,8 +46,9 @@ pub struct UninstallFlags {
 }
 
 /// Removes an installation, or says why not.
-pub async fn run(target: &Target, flags: UninstallFlags) -> anyhow::Result<u8> {
-    let steps = Steps(&Told::Output);
+pub async fn run(target: &Target, flags: UninstallFlags, out: &Out) -> anyhow::Result<u8> {
+    let told = Told::output(out);
+    let steps = Steps(&told);
     let yes = flags.yes;
     let options = flags.options();
     let client = connect::client(target).await?;

@@ -11,7 +11,7 @@ use muster_fleet::{
     name::{ModuleName, RolloutName},
 };
 
-use crate::{explain, flags::WhyFlags, machines, nodes, output, show, zonerollout};
+use crate::{explain, flags::WhyFlags, machines, nodes, output::Out, show, zonerollout};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -25,15 +25,15 @@ Examples:
   muster why zonerollout/ingester -n mimir            zones of a cluster: the one to look at is that of --context";
 
 /// Explains a module, one cluster of it, or a ZoneRollout; once, or at each change.
-pub async fn run(cluster: &Target, flags: &WhyFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &WhyFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let module = match &flags.rollout {
         RolloutName::Module(module) if module.is_of_nodes() => {
-            return nodes::why(&client, module, flags).await;
+            return nodes::why(&client, module, flags, out).await;
         }
         RolloutName::Module(module) => module,
-        RolloutName::Zones(name) => return zonerollout::why(&client, &namespace, name, flags).await,
-        RolloutName::Machine(name) => return machines::why(&client, &namespace, name, flags).await,
+        RolloutName::Zones(name) => return zonerollout::why(&client, &namespace, name, flags, out).await,
+        RolloutName::Machine(name) => return machines::why(&client, &namespace, name, flags, out).await,
     };
     if flags.node.is_some() {
         let what = module.to_string();
@@ -43,17 +43,17 @@ pub async fn run(cluster: &Target, flags: &WhyFlags) -> anyhow::Result<u8> {
         answer(objects, fleet, module, flags.cluster.as_deref(), &namespace)
     };
     if flags.watch {
-        let mut live = output::Live::default();
-        return show::watch(&client, &namespace, |snapshot| {
+        let mut live = out.live();
+        return show::watch(&client, &namespace, out, |snapshot| {
             let why = answer(&snapshot.objects, snapshot.fleet())?;
-            live.show_blocks(&explain::blocks(&why, output::width()));
+            live.show_blocks(&explain::blocks(&why, out.width()))?;
             Ok(ControlFlow::Continue(()))
         })
         .await;
     }
     let objects = fleet::objects(&client, &namespace).await?;
     let why = answer(&objects, &Fleet::of(&objects))?;
-    explain::print(&why, flags.output)
+    explain::print(&why, flags.output, out)
 }
 
 fn answer(

@@ -34,6 +34,7 @@ use thiserror::Error;
 use crate::{
     exit::DONE,
     flags::{DryRunFlag, duration},
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -126,14 +127,14 @@ pub enum BypassError {
 }
 
 /// Runs a verb about windows.
-pub async fn run(cluster: &Target, flags: &WindowFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &WindowFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     match &flags.verb {
-        WindowVerb::Bypass(flags) => bypass(&client, &namespace, flags).await,
+        WindowVerb::Bypass(flags) => bypass(&client, &namespace, flags, out).await,
     }
 }
 
-async fn bypass(client: &Client, namespace: &str, flags: &BypassFlags) -> anyhow::Result<u8> {
+async fn bypass(client: &Client, namespace: &str, flags: &BypassFlags, out: &Out) -> anyhow::Result<u8> {
     let now = control::now();
     let wanted = WindowBypass {
         by: Some(control::me(client).await.chars().take(MAX_NAME).collect()),
@@ -149,6 +150,7 @@ async fn bypass(client: &Client, namespace: &str, flags: &BypassFlags) -> anyhow
     let module = Address::of(client, namespace, &flags.module).get().await?;
     let window = write(&windows, namespace, flags, &wanted, now).await?;
     say!(
+        out,
         "rolloutwindow.{}/{} is bypassed for {} until {}: {}{}",
         muster_api::kind::GROUP,
         flags.window,
@@ -156,17 +158,19 @@ async fn bypass(client: &Client, namespace: &str, flags: &BypassFlags) -> anyhow
         flags.end(now)?,
         wanted.reason,
         flags.dry_run.by.words()
-    );
+    )?;
     if !selects(&window, &module, &flags.module) {
         complain!(
+            out,
             "warning: the window does not select {}: the bypass changes nothing",
             flags.module
         );
     }
     say!(
+        out,
         "To see what is still closed: muster why {} -n {namespace}",
         flags.module
-    );
+    )?;
     Ok(DONE)
 }
 

@@ -1,5 +1,7 @@
 //! What verbs for modules do about a ZoneRollout: `muster why`, `muster rollout pause`, `resume` and `retry`.
 
+use std::pin::pin;
+
 use anyhow::{Context as _, bail};
 use futures::{StreamExt as _, future};
 use kube::{
@@ -20,56 +22,76 @@ use crate::{
     exit::{DONE, FAILED},
     explain,
     flags::{TermFlags, WhyFlags, WordFlags},
-    output,
+    output::Out,
 };
 
 /// A revision that is named has at least so many digits, as one of a module has.
 const DIGITS: usize = 8;
 
 /// Explains a group of zones; once, or at each change.
-pub async fn why(client: &Client, namespace: &str, name: &str, flags: &WhyFlags) -> anyhow::Result<u8> {
+pub async fn why(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    flags: &WhyFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     if flags.cluster.is_some() || flags.node.is_some() {
         bail!("--cluster is for modules, and --node for NodeModules; of another cluster: --context");
     }
     let address = Address::of_zones(client, namespace, name).await?;
     let rollout: ZoneRollout = typed(&address.get().await?)?;
     if !flags.watch {
-        return explain::print(&why_zones(&rollout), flags.output);
+        return explain::print(&why_zones(&rollout), flags.output, out);
     }
     let api: Api<ZoneRollout> = Api::namespaced(client.clone(), namespace);
     let config = watcher::Config::default().fields(&format!("metadata.name={}", address.name));
-    let mut live = output::Live::default();
+    let mut live = out.live();
     // A watch that fails begins anew; what it showed stays.
     let changes = watcher(api.for_watching()?, config)
         .default_backoff()
-        .applied_objects();
-    changes
-        .filter_map(|change| future::ready(change.ok()))
-        .for_each(|rollout| {
-            live.show_blocks(&explain::blocks(&why_zones(&rollout), output::width()));
-            future::ready(())
-        })
-        .await;
+        .applied_objects()
+        .filter_map(|change| future::ready(change.ok()));
+    let mut changes = pin!(changes);
+    while let Some(rollout) = changes.next().await {
+        live.show_blocks(&explain::blocks(&why_zones(&rollout), out.width()))?;
+    }
     Ok(DONE)
 }
 
 /// Pauses a group: no further pod is replaced.
-pub async fn pause(client: &Client, namespace: &str, name: &str, term: &TermFlags) -> anyhow::Result<u8> {
+pub async fn pause(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    term: &TermFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     if term.reason.is_some() || term.until.is_some() || term.time.is_some() {
         bail!("spec.paused of a ZoneRollout has no reason and no end: leave --reason, --until and --for out");
     }
     let address = Address::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, true, term.dry_run.by).await?;
-    say!("{}", control::done(&address, verb, term.dry_run.by));
-    say!("To resume: muster rollout resume zonerollout/{}", address.name);
+    say!(out, "{}", control::done(&address, verb, term.dry_run.by))?;
+    say!(
+        out,
+        "To resume: muster rollout resume zonerollout/{}",
+        address.name
+    )?;
     Ok(DONE)
 }
 
 /// Takes the pause away.
-pub async fn resume(client: &Client, namespace: &str, name: &str, dry_run: DryRun) -> anyhow::Result<u8> {
+pub async fn resume(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    dry_run: DryRun,
+    out: &Out,
+) -> anyhow::Result<u8> {
     let address = Address::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, false, dry_run).await?;
-    say!("{}", control::done(&address, verb, dry_run));
+    say!(out, "{}", control::done(&address, verb, dry_run))?;
     Ok(DONE)
 }
 
@@ -80,6 +102,7 @@ pub async fn retry(
     name: &str,
     asked: Option<&str>,
     word: &WordFlags,
+    out: &Out,
 ) -> anyhow::Result<u8> {
     if word.reason.is_some() {
         bail!("spec.retry of a ZoneRollout has no reason: leave --reason out");
@@ -101,7 +124,7 @@ pub async fn retry(
         _ => None,
     };
     if let Some(refused) = refused {
-        complain!("error: {refused}: nothing was written");
+        complain!(out, "error: {refused}: nothing was written");
         return Ok(FAILED);
     }
     control::write(
@@ -111,13 +134,14 @@ pub async fn retry(
     )
     .await?;
     say!(
+        out,
         "{}",
         control::done(
             &address,
             &format!("revision {revision} is tried again"),
             word.dry_run.by
         )
-    );
+    )?;
     Ok(DONE)
 }
 

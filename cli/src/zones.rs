@@ -23,6 +23,7 @@ use tracing::warn;
 use crate::{
     exit::{DONE, UNKNOWN},
     logs::{self, LogFormat},
+    output::Out,
     process::ended,
 };
 
@@ -42,24 +43,24 @@ pub struct ZonesFlags {
 }
 
 /// Runs the process until SIGTERM or Ctrl-C.
-pub async fn run(cluster: &Target, flags: &ZonesFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &ZonesFlags, out: &Out) -> anyhow::Result<u8> {
     let read = flags::parse(&flags.arguments).and_then(|given| Ok((Settings::new(&given)?, given)));
     let (settings, given) = match read {
         Ok(read) => read,
         Err(flags::Error::Help) => {
-            say!("{}", help());
+            say!(out, "{}", help())?;
             return Ok(DONE);
         }
         Err(error) => {
-            complain!("error: {error}\nmuster zones -h prints all flags");
+            complain!(out, "error: {error}\nmuster zones -h prints all flags");
             return Ok(UNKNOWN);
         }
     };
-    logs::start(flags.log_format);
+    logs::start(flags.log_format, out);
     for flag in given.without_effect() {
         warn!("{flag}");
     }
-    Ok(ended(process::zones(setup(cluster, settings).await?).await))
+    Ok(ended(process::zones(setup(cluster, settings).await?).await, out))
 }
 
 async fn setup(cluster: &Target, settings: Settings) -> anyhow::Result<ZonesSetup> {

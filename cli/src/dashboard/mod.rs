@@ -18,7 +18,7 @@ use muster_operate::{dashboard::Local, install::Auth};
 use crate::{
     exit::DONE,
     flags::{DoorAddress, auth, door_address},
-    output,
+    output::Out,
 };
 use auth::Reviews;
 
@@ -46,8 +46,8 @@ pub struct DashboardFlags {
 }
 
 /// Answers until Ctrl-C or SIGTERM.
-pub async fn run(cluster: &Target, flags: DashboardFlags) -> anyhow::Result<u8> {
-    output::outlive_readers();
+pub async fn run(cluster: &Target, flags: DashboardFlags, out: &Out) -> anyhow::Result<u8> {
+    let out = out.outliving_readers();
     let (client, namespace) = connect::client(cluster).await?;
     let DashboardFlags { addr, host_allowed } = flags;
     // Whatever is wrong for good is said now, and not on a page.
@@ -56,10 +56,10 @@ pub async fn run(cluster: &Target, flags: DashboardFlags) -> anyhow::Result<u8> 
     let hosts = Hosts::Loopback(host_allowed);
     let local = Local::open(addr, &client, &namespace, hosts, extent).await?;
     match extent {
-        Extent::Nodes => say!("The nodes of the cluster: {}", local.url),
-        _ => say!("The fleet of namespace {namespace}: {}", local.url),
+        Extent::Nodes => say!(out, "The nodes of the cluster: {}", local.url)?,
+        _ => say!(out, "The fleet of namespace {namespace}: {}", local.url)?,
     }
-    say!("Ctrl-C ends it.");
+    say!(out, "Ctrl-C ends it.")?;
     // Whoever ended it has what was asked for.
     let _ = shutdown.run_until_cancelled(local.serve()).await;
     Ok(DONE)

@@ -29,6 +29,7 @@ use crate::{
     exit::{DONE, FAILED},
     flags::{DoorAddress, duration},
     logs,
+    output::Out,
 };
 
 pub const CONTROLLER_EXAMPLES: &str = "\
@@ -43,30 +44,30 @@ Examples:
   muster agent --nodes                         also NodeModules, over the nodes of the cluster (docs/nodes.md)";
 
 /// Runs the process of the management cluster until SIGTERM or Ctrl-C.
-pub async fn controller(cluster: &Target, flags: ControllerFlags) -> anyhow::Result<u8> {
+pub async fn controller(cluster: &Target, flags: ControllerFlags, out: &Out) -> anyhow::Result<u8> {
     let ControllerFlags {
         process,
         upgrades,
         dashboard,
     } = flags;
-    logs::start(process.log_format);
+    logs::start(process.log_format, out);
     let mut setup = setup(cluster, process).await?;
     setup.options.upgrades = upgrades;
     // Beside the controllers, and not one of them: it needs no lease, and its end would not be theirs.
     let _beside = dashboard::beside(cluster, dashboard)
         .await?
         .map(|dashboard| AbortOnDropHandle::new(tokio::spawn(dashboard.serve())));
-    Ok(ended(process::controller(setup).await))
+    Ok(ended(process::controller(setup).await, out))
 }
 
 /// Runs the process of a downstream cluster until SIGTERM or Ctrl-C.
-pub async fn agent(cluster: &Target, flags: AgentFlags) -> anyhow::Result<u8> {
+pub async fn agent(cluster: &Target, flags: AgentFlags, out: &Out) -> anyhow::Result<u8> {
     let AgentFlags {
         process,
         nodes,
         startup_taints,
     } = flags;
-    logs::start(process.log_format);
+    logs::start(process.log_format, out);
     let namespace = cluster
         .namespace
         .clone()
@@ -77,15 +78,15 @@ pub async fn agent(cluster: &Target, flags: AgentFlags) -> anyhow::Result<u8> {
     };
     let mut setup = setup(&cluster, process).await?;
     setup.options.nodes = nodes.then_some(startup_taints);
-    Ok(ended(process::agent(setup).await))
+    Ok(ended(process::agent(setup).await, out))
 }
 
 /// The exit code of a process that has ended, told if it was not told to.
-pub fn ended(result: Result<(), ProcessError>) -> u8 {
+pub fn ended(result: Result<(), ProcessError>, out: &Out) -> u8 {
     match result {
         Ok(()) => DONE,
         Err(error) => {
-            complain!("error: {}", explain(&error));
+            complain!(out, "error: {}", explain(&error));
             FAILED
         }
     }
