@@ -1,15 +1,73 @@
 //! `muster build`: the objects that would be applied of a folder, and what its expressions of health say.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::{Args, ValueEnum};
 use muster_foresee::{folder, verdicts};
 use muster_sync::build::{Manifest, print};
 
 use crate::{
     exit::{DONE, FAILED, UNKNOWN},
-    flags::{BuildFlags, FolderFlags, Format, Variable},
+    flags::Variable,
     output::Out,
 };
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster build apps/podinfo                     the objects, as one List in YAML
+  muster build apps/podinfo --substitute REPLICAS=3
+                                                with a variable, as postBuild.substitute
+  muster build apps/podinfo -q --all-errors     only check: every error and its place
+  muster build apps/db --plan update            the steps by which a later version is applied
+  kubectl get widgets -A -o yaml | muster build fleet/modules --health -
+                                                what health expressions say of live objects
+  muster build apps/podinfo | kubectl apply --server-side --dry-run=server -f -";
+
+/// Render a folder: print the objects that would be applied, without a cluster
+///
+/// Reads the files on disk as the built-in sync reads a commit of them, with the same refusals; what git ignores does not
+/// count. Secrets are printed as they are written: what would be applied is what this is for.
+///
+/// Exit codes: 0 printed, 1 something is wrong with the files, 2 usage.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct BuildFlags {
+    #[command(flatten)]
+    pub folder: FolderFlags,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    pub output: Format,
+    /// Print every error, not only the first
+    #[arg(long)]
+    pub all_errors: bool,
+    /// Check the plans of the folder (kind: Plan), and print this one instead of the objects: its phases and steps, and what each applies
+    #[arg(long, value_name = "NAME", conflicts_with = "health")]
+    pub plan: Option<String>,
+    /// Evaluate the health expressions of the folder's modules and Kustomizations over the objects of this file, and print where each
+    /// object stands instead; - reads what kubectl get -o yaml prints
+    #[arg(long, value_name = "FILE")]
+    pub health: Option<PathBuf>,
+}
+
+/// A folder with manifests, and the variables in them.
+#[derive(Args, Debug)]
+pub struct FolderFlags {
+    /// The folder with the manifests
+    #[arg(value_name = "FOLDER")]
+    pub path: PathBuf,
+    /// A variable; may be repeated. Without any, nothing is substituted
+    #[arg(long = "substitute", value_name = "NAME=VALUE")]
+    pub substitute: Vec<Variable>,
+}
+
+/// How objects are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// As YAML
+    Yaml,
+    /// As JSON
+    Json,
+}
 
 /// Says what is wrong with a folder.
 fn tell(wrong: &folder::Wrong, all_errors: bool, out: &Out) -> u8 {

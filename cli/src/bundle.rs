@@ -17,7 +17,14 @@ Examples:
   muster support-bundle -o bundle.tar.gz
   tar -tzf bundle.tar.gz                      what is in it; read it before you give it away";
 
+/// Collect diagnostics into one archive, secrets redacted
+///
+/// Objects of muster's kinds, events, logs of muster's pods, muster check -o json; Secrets by name and keys only. Values of Secrets and
+/// what looks like a credential are masked wherever they appear.
+///
+/// Exit codes: 0 written, 2 could not be written, or the management cluster does not answer.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct BundleFlags {
     /// The file, which must not be there yet
     #[arg(short, long, value_name = "FILE.tar.gz")]

@@ -19,7 +19,14 @@ Examples:
   muster check --pre                  before an installation: would it be taken?
   muster check -o json                schema check/v1";
 
+/// Check the health of the installation, its clusters and modules; each finding has a code, a reason and a remedy
+///
+/// With -o json: `schema` (`check/v1`), namespace, result and findings; each has code, level (Ok, Warning, Unknown, Problem), group,
+/// about, text, reason, remedy and docs. docs/checks.md explains each code.
+///
+/// Exit codes: 0 nothing is broken, 1 something is, 2 usage, or something could not be checked.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct CheckFlags {
     /// Whether an installation would be taken; nothing is written
     #[arg(long, conflicts_with = "one_cluster")]

@@ -6,7 +6,11 @@ use muster_api::crds;
 
 use crate::{exit::DONE, output::Out};
 
+/// Print the CustomResourceDefinitions
+///
+/// Exit codes: 0 printed, 2 usage.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct CrdsFlags {
     /// Those of the management cluster
     #[arg(long, required_unless_present_any = ["downstream", "nodes", "machines"], conflicts_with = "downstream")]

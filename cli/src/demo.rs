@@ -12,7 +12,9 @@ use crate::{
     output::Out,
 };
 
+/// Run a management plane and a fleet of simulated clusters in one process, with a real git repository
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct DemoFlags {
     /// How many clusters, 1 to 50
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=50))]

@@ -25,7 +25,15 @@ Examples:
   muster enroll kind-eu-2 --name eu-2 --dry-run=server          what would be written, and whether it would be taken
   muster enroll kind-eu-2 --name eu-2 --export > eu-2.yaml      the Cluster for git; the cluster itself is prepared";
 
+/// Enroll a cluster that Cluster API does not manage
+///
+/// Looks first: both clusters answer, everything would be taken, the address can be one for the management cluster. Then writes an
+/// account with few rights and muster agent into the cluster, and a Secret and a Cluster into the management cluster; and waits until
+/// the controller has reached it from where it runs. Doing it twice changes nothing.
+///
+/// Exit codes: 0 enrolled, 1 a step failed, or it was not reached in time, 2 usage, or a cluster does not answer, 130 interrupted.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct EnrollFlags {
     /// How you reach the new cluster: a context of your kubeconfig, or of --downstream-kubeconfig
     #[arg(required_unless_present = "downstream_kubeconfig")]

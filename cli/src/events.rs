@@ -19,13 +19,13 @@ use muster_fleet::{
     events::{Followed, Told, is_about},
     happened,
     name::Top,
+    top,
 };
 
 use crate::{
     exit::DONE,
     flags::View,
     output::{self, Age, Out},
-    tree::{below, read},
 };
 
 pub const EXAMPLES: &str = "\
@@ -36,7 +36,13 @@ Examples:
   muster events -A                   in all namespaces
   muster events -o json | jq '.events[] | select(.warning)'";
 
+/// Show events of the fleet, a module or a cluster
+///
+/// With -o json: `schema` (`events/v1`) and events, each with namespace, at, warning, reason, note, kind, name and by.
+///
+/// Exit codes: 0 printed, 2 no such module or cluster, or could not find out.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct EventsFlags {
     /// About what: fleet, module/NAME, bootstrapmodule/NAME or cluster/NAME
     #[arg(default_value_t = Top::Fleet)]
@@ -101,7 +107,7 @@ pub async fn run(cluster: &Target, flags: &EventsFlags, out: &Out) -> anyhow::Re
 /// An error, with the names that are near, if there is no such module or cluster: of one that is gone events may still tell.
 async fn exists(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<()> {
     if *top != Top::Fleet {
-        below(&read(client, namespace, top).await?, top, namespace)?;
+        top::tree(&top::read(client, namespace, top).await?, top, namespace)?;
     }
     Ok(())
 }

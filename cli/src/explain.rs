@@ -3,18 +3,16 @@
 use muster_dashboard::{Check, Choice, PlanView, Step, Why};
 
 use crate::{
-    exit::DONE,
     flags::View,
     output::{self, Out},
 };
 
 /// Prints an answer.
-pub fn print(why: &Why, view: View, out: &Out) -> anyhow::Result<u8> {
+pub fn print(why: &Why, view: View, out: &Out) -> anyhow::Result<()> {
     match view {
-        View::Json => out.json(why)?,
-        View::Table => out.lines(&lines(why, out.width()))?,
+        View::Json => out.json(why),
+        View::Table => Ok(out.lines(&lines(why, out.width()))?),
     }
-    Ok(DONE)
 }
 
 /// The answer on lines that fit; a command that is to be typed next is never broken, so that it can be copied.

@@ -19,7 +19,13 @@ Examples:
   muster lint fleet --strict               warnings fail as well
   muster lint -o json | jq '.findings[].code'";
 
+/// Validate fleet manifests offline; findings have stable codes, a source position and a remedy
+///
+/// With -o json: `schema` (`lint/v1`), files, objects, errors, warnings and findings.
+///
+/// Exit codes: 0 nothing is wrong, 1 something is (with --strict also a warning), 2 usage, or there is nothing of a fleet.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct LintFlags {
     /// Files, or folders with manifests
     #[arg(value_name = "FILE|FOLDER", default_value = ".")]

@@ -22,11 +22,14 @@
 #[macro_use]
 mod output;
 
+mod agent;
 mod args;
 mod build;
 mod bundle;
 mod check;
+mod complete;
 mod completion;
+mod controller;
 mod crds;
 mod dashboard;
 mod demo;
@@ -37,12 +40,10 @@ mod exit;
 mod explain;
 mod flags;
 mod get;
-mod histories;
-mod history;
+mod hold;
 mod install;
 #[cfg(test)]
 mod large;
-mod level;
 mod lint;
 mod logs;
 mod machines;
@@ -50,37 +51,35 @@ mod man;
 mod matrix;
 mod names;
 mod node_agent;
-mod nodes;
-mod once;
-mod pause;
+mod pin;
 mod plan;
 mod plan_run;
 mod plugin;
 mod process;
 mod reconcile;
+mod release;
 mod replay;
 mod rollout;
 mod show;
 mod simulate;
 mod steps;
 mod tree;
-mod undo;
 mod unenroll;
 mod uninstall;
+mod unpin;
 mod version;
 mod why;
 mod window;
-mod zonerollout;
 mod zones;
 
 use std::{ffi::OsString, io, process::ExitCode};
 
 use anstream::ColorChoice;
 use clap::FromArgMatches as _;
-use muster_fleet::{connect::Target, trouble};
+use muster_fleet::trouble;
 use tokio::runtime::{Builder, Runtime};
 
-use args::{Arguments, Verb};
+use args::Arguments;
 use exit::{READER_GONE, UNKNOWN};
 use output::{Out, Unwritten};
 use plugin::CalledAs;
@@ -123,11 +122,11 @@ async fn answer() -> ExitCode {
     // One TLS provider for everything in this process; only a second call could fail.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let out = Out::new(ColorChoice::Auto, false);
-    if let Some(code) = completion::answer(&words) {
+    if let Some(code) = complete::answer(&words) {
         return ExitCode::from(code);
     }
     if called_as == CalledAs::Completer {
-        return ExitCode::from(plugin::complete(words, &out));
+        return ExitCode::from(complete::complete(words, &out));
     }
     // What the definition takes, the arguments take: clap ends the process with code 2 on either.
     let matches = called_as.command().get_matches_from(words);
@@ -138,7 +137,7 @@ async fn answer() -> ExitCode {
         verb,
     } = arguments;
     let (target, out) = (cluster.target(), manner.begin());
-    let code = match run(verb, &target, &out).await {
+    let code = match verb.run(&target, &out).await {
         Ok(code) => code,
         Err(error) if matches!(error.downcast_ref(), Some(Unwritten::ReaderGone)) => READER_GONE,
         Err(error) => {
@@ -156,45 +155,4 @@ fn typed() -> Vec<OsString> {
         words.remove(2);
     }
     words
-}
-
-async fn run(verb: Verb, target: &Target, out: &Out) -> anyhow::Result<u8> {
-    match verb {
-        Verb::Demo(flags) => demo::run(flags, out).await,
-        Verb::Controller(flags) => process::controller(target, flags, out).await,
-        Verb::Agent(flags) => process::agent(target, flags, out).await,
-        Verb::NodeAgent(flags) => node_agent::run(flags, out).await,
-        Verb::Zones(flags) => zones::run(target, &flags, out).await,
-        Verb::Machines(flags) => Box::pin(machines::run(target, &flags, out)).await,
-        Verb::Install(flags) => install::run(target, flags, out),
-        Verb::Crds(flags) => crds::run(&flags, out),
-        Verb::Enroll(flags) => enroll::run(target, flags, out).await,
-        Verb::Unenroll(flags) => unenroll::run(target, flags, out).await,
-        Verb::Check(flags) => check::run(target, &flags, out).await,
-        Verb::Uninstall(flags) => uninstall::run(target, flags, out).await,
-        Verb::SupportBundle(flags) => bundle::run(target, &flags, out).await,
-        Verb::Build(flags) => build::run(flags, out).await,
-        Verb::Diff(flags) => diff::run(target, flags, out).await,
-        Verb::Lint(flags) => lint::run(&flags, out),
-        Verb::Plan(flags) => Box::pin(plan::run(target, flags, out)).await,
-        Verb::Simulate(flags) => simulate::run(flags, out),
-        Verb::Replay(flags) => replay::run(&flags, out),
-        Verb::Get(flags) => get::run(target, &flags, out).await,
-        Verb::Matrix(flags) => matrix::run(target, &flags, out).await,
-        Verb::Tree(flags) => tree::run(target, &flags, out).await,
-        Verb::Dashboard(flags) => dashboard::run(target, flags, out).await,
-        Verb::Events(flags) => events::run(target, &flags, out).await,
-        Verb::Why(flags) => why::run(target, &flags, out).await,
-        Verb::Rollout(flags) => rollout::run(target, &flags, out).await,
-        Verb::Hold(flags) => level::hold(target, &flags, out).await,
-        Verb::Release(flags) => level::release(target, &flags, out).await,
-        Verb::Pin(flags) => level::pin(target, &flags, out).await,
-        Verb::Unpin(flags) => level::unpin(target, &flags, out).await,
-        Verb::Window(flags) => window::run(target, &flags, out).await,
-        Verb::PlanRun(flags) => plan_run::run(target, &flags, out).await,
-        Verb::Reconcile(flags) => reconcile::run(target, &flags, out).await,
-        Verb::Completion(flags) => completion::run(&flags, out),
-        Verb::Man(flags) => man::run(&flags, out),
-        Verb::Version(flags) => version::run(target, &flags, out).await,
-    }
 }

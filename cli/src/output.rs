@@ -52,28 +52,30 @@ impl From<io::Error> for Unwritten {
 }
 
 /// Standard output and standard error, and how this process writes to them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Out {
     colour: ColorChoice,
     is_quiet: bool,
     outlives_readers: bool,
+    is_terminal: bool,
 }
 
 impl Out {
     /// Where `is_quiet`, nothing is printed but complaints: the exit code says all.
-    pub const fn new(colour: ColorChoice, is_quiet: bool) -> Self {
+    pub fn new(colour: ColorChoice, is_quiet: bool) -> Self {
         Self {
             colour,
             is_quiet,
             outlives_readers: false,
+            is_terminal: io::stdout().is_terminal(),
         }
     }
 
     /// The same, for what goes on when its reader goes away: a process that is there for others too, or a change that was begun.
-    pub const fn outliving_readers(self) -> Self {
+    pub fn outliving_readers(&self) -> Self {
         Self {
             outlives_readers: true,
-            ..self
+            ..self.clone()
         }
     }
 
@@ -116,8 +118,8 @@ impl Out {
     }
 
     /// Whether standard output is a terminal, and no pipe.
-    pub fn is_terminal(&self) -> bool {
-        io::stdout().is_terminal()
+    pub const fn is_terminal(&self) -> bool {
+        self.is_terminal
     }
 
     /// Whether log lines on standard error are in colour: as --color says, and otherwise where a terminal shows them.
@@ -132,14 +134,16 @@ impl Out {
     /// How many characters fit on a line: the terminal's width, or `$COLUMNS`; in a pipe nothing is cut.
     pub fn width(&self) -> usize {
         let said = || std::env::var("COLUMNS").ok()?.parse().ok(); // what is no number says nothing
-        let shown = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+        let size = || terminal_size::terminal_size_of(io::stdout());
+        let shown = self.is_terminal.then(size).flatten();
+        let shown = shown.map(|(width, _)| usize::from(width.0));
         shown.or_else(said).unwrap_or(usize::MAX)
     }
 
     /// How a moment is given in a view that is shown again and again: ages tick on a terminal, and in a pipe no line changes but for what it
     /// says.
-    pub fn when(&self, now: Timestamp) -> When {
-        if self.is_terminal() {
+    pub const fn when(&self, now: Timestamp) -> When {
+        if self.is_terminal {
             When::Ago(now)
         } else {
             When::OnClock
@@ -149,7 +153,7 @@ impl Out {
     /// Shows text again and again.
     pub fn live(&self) -> Live {
         Live {
-            out: *self,
+            out: self.clone(),
             shown: Vec::new(),
             height: 0,
         }

@@ -17,7 +17,14 @@ Examples:
   muster replay fleet.Module.podinfo.jsonl -o json | jq '.changes[] | select(.what == \"Assign\")'
 How a controller records, and what is in a record: docs/operations.md";
 
+/// Replay a recorded decision log, and verify that each decision is reproduced
+///
+/// A controller records with --record-decisions. With -o json: `schema` (`replay/v1`), module, recordedBy, decisions, differing,
+/// firstDifference, tornLine and changes; each of these has at, line, what, reason, clusters and text.
+///
+/// Exit codes: 0 every decision comes out as it was recorded, 1 some do not, 2 no record, or one that cannot be read.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct ReplayFlags {
     /// The record: a file of the folder that the controller was started with (--record-decisions)
     #[arg(value_name = "LOG")]

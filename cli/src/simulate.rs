@@ -22,7 +22,13 @@ A file to begin with: examples/simulate/fleet.yaml";
 /// How wide the picture is in a pipe.
 const WIDTH: usize = 100;
 
+/// Simulate a rollout over a fleet described in a file, with the shipped engine
+///
+/// With -o json: `schema` (`simulate/v1`), verdict, evidence, seconds, batches, carrying, failed and clusters with their changes.
+///
+/// Exit codes: 0 printed, whatever became of the version; 2 something is wrong with the file or the flags.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct SimulateFlags {
     /// The fleet: clusters with labels, spec.rollout of a module, how long things take
     #[arg(value_name = "FILE")]

@@ -13,7 +13,7 @@ use crate::{
 /// Where steps go: beside what is printed for a pipe, or as the output itself.
 ///
 /// Whoever reads, what was begun is ended: half of what a verb makes is worse than none.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Told {
     out: Out,
     is_beside: bool,
@@ -21,7 +21,7 @@ pub struct Told {
 
 impl Told {
     /// The steps are the output.
-    pub const fn output(out: &Out) -> Self {
+    pub fn output(out: &Out) -> Self {
         Self {
             out: out.outliving_readers(),
             is_beside: false,
@@ -29,7 +29,7 @@ impl Told {
     }
 
     /// Something else is the output: steps go to standard error.
-    pub const fn beside(out: &Out) -> Self {
+    pub fn beside(out: &Out) -> Self {
         Self {
             out: out.outliving_readers(),
             is_beside: true,

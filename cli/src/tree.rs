@@ -2,16 +2,14 @@
 
 use std::ops::ControlFlow;
 
-use anyhow::Context as _;
 use clap::Args;
-use kube::Client;
 use muster_controllers::runtime::Clock;
-use muster_dashboard::{Branch, Fleet, Tree};
+use muster_dashboard::{Branch, Tree};
 use muster_fleet as fleet;
 use muster_fleet::{
     connect::{self, Target},
-    missing, missing_cluster,
     name::Top,
+    top,
 };
 
 use crate::{
@@ -41,7 +39,13 @@ const MESSAGE: &str = "MESSAGE";
 /// A message that has lines of its own takes no more than these.
 const LINES_OF_A_MESSAGE: usize = 3;
 
+/// Show the fleet, a module or a cluster as a tree: problems in full, equal clusters grouped
+///
+/// With -o json: `schema` (`tree/v1`) and `root`; each branch has kind, names, shape, version, reason, since, message and branches.
+///
+/// Exit codes: 0 printed, 2 could not find out.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct TreeFlags {
     /// Where it begins: fleet, a module (module/NAME or NAME), bootstrapmodule/NAME, nodemodule/NAME or cluster/NAME
     #[arg(default_value_t = Top::Fleet)]
@@ -65,14 +69,14 @@ pub async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyhow::Resu
         let mut live = out.live();
         if is_of_nodes(&flags.top) {
             return fleet::nodes::watch(&client, out, |_, fleet| {
-                let tree = below(fleet, &flags.top, &namespace)?;
+                let tree = top::tree(fleet, &flags.top, &namespace)?;
                 live.show(lines(&tree.root, out.width(), out.when(now())))?;
                 Ok(ControlFlow::Continue(()))
             })
             .await;
         }
         return show::watch(&client, &namespace, out, |snapshot| {
-            let tree = below(snapshot.fleet(), &flags.top, &namespace)?;
+            let tree = top::tree(snapshot.fleet(), &flags.top, &namespace)?;
             live.show(lines(&tree.root, out.width(), out.when(now())))?;
             Ok(ControlFlow::Continue(()))
         })
@@ -85,8 +89,8 @@ pub async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyhow::Resu
         }
         return Ok(DONE);
     }
-    let tree = below(
-        &read(&client, &namespace, &flags.top).await?,
+    let tree = top::tree(
+        &top::read(&client, &namespace, &flags.top).await?,
         &flags.top,
         &namespace,
     )?;
@@ -97,32 +101,8 @@ pub async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyhow::Resu
     Ok(DONE)
 }
 
-/// The fleet in which a tree begins.
-pub async fn read(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<Fleet> {
-    match top {
-        Top::Module(module) => fleet::of(client, namespace, module).await,
-        Top::Fleet | Top::Cluster(_) => fleet::read(client, namespace).await,
-    }
-}
-
 fn is_of_nodes(top: &Top) -> bool {
     matches!(top, Top::Module(module) if module.is_of_nodes())
-}
-
-/// The tree that begins there.
-pub fn below(fleet: &Fleet, top: &Top, namespace: &str) -> anyhow::Result<Tree> {
-    match top {
-        Top::Fleet => Ok(Tree::fleet(fleet, namespace)),
-        Top::Module(module) => {
-            let view = fleet.module(module.kind, &module.name);
-            Ok(Tree::module(
-                view.with_context(|| missing(fleet, module, namespace))?,
-            ))
-        }
-        Top::Cluster(name) => {
-            Tree::cluster(fleet, name).with_context(|| missing_cluster(fleet, name, namespace))
-        }
-    }
 }
 
 /// A branch as it is drawn.

@@ -21,7 +21,13 @@ Examples:
   muster uninstall --management --crds --force --yes   all of it; what runs in clusters goes on
   muster uninstall --downstream --context eu-1         the agent of a cluster";
 
+/// Remove an installation; nothing in the downstream clusters is touched
+///
+/// Says first what would be removed, in which order; refuses while modules or enrolled clusters need it.
+///
+/// Exit codes: 0 removed, or nothing is there, 1 refused, or a step failed, 2 usage, or the cluster does not answer, 130 interrupted.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct UninstallFlags {
     /// muster controller, from the management cluster
     #[arg(long, required_unless_present = "downstream", conflicts_with = "downstream")]

@@ -6,7 +6,13 @@ use muster_fleet::connect::{self, Target};
 
 use crate::{exit::DONE, flags::View, output::Out};
 
+/// Print the version of this command and of the management cluster's API server
+///
+/// With -o json: `schema` (`version/v1`), muster, and server (null with --client).
+///
+/// Exit codes: 0 printed, 2 the API server does not answer.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct VersionFlags {
     /// Only of this command
     #[arg(long)]

@@ -1,6 +1,6 @@
 //! `muster zones`: the flags of rollout-operator into the setup of a process.
 
-use std::{fmt::Write as _, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -16,7 +16,7 @@ use muster_controllers::{
     zones::{metrics::ZoneMetrics, pods::Network},
 };
 use muster_fleet::connect::{self, Target};
-use muster_zones::flags::{self, Effect, FLAGS, Settings};
+use muster_zones::flags::{self, Settings};
 use tokio::net::TcpListener;
 use tracing::warn;
 
@@ -32,7 +32,9 @@ Examples:
   muster zones -kubernetes.namespace=mimir -server-tls.enabled=true
   muster zones -h                                                  every flag";
 
+/// Roll and scale StatefulSets of several zones one zone at a time, in place of rollout-operator
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES, disable_help_flag = true)]
 pub struct ZonesFlags {
     /// Log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
@@ -48,7 +50,7 @@ pub async fn run(cluster: &Target, flags: &ZonesFlags, out: &Out) -> anyhow::Res
     let (settings, given) = match read {
         Ok(read) => read,
         Err(flags::Error::Help) => {
-            say!(out, "{}", help())?;
+            say!(out, "{}", flags::help())?;
             return Ok(DONE);
         }
         Err(error) => {
@@ -124,27 +126,4 @@ async fn listen(port: u16, flag: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(("0.0.0.0", port))
         .await
         .with_context(|| format!("{flag} {port}: cannot listen there"))
-}
-
-/// All flags, as Go's programs print them.
-fn help() -> String {
-    let mut text = "Usage of muster zones:\n".to_owned();
-    for flag in FLAGS {
-        let default = match flag.default {
-            "" => String::new(),
-            default => format!(" (default {default})"),
-        };
-        let effect = match flag.effect {
-            Effect::Works => String::new(),
-            Effect::None(why) => format!("; without effect: {why}"),
-        };
-        let kind = flag.kind.as_str();
-        // A String takes all that is written.
-        let _ = writeln!(
-            text,
-            "  -{} {kind}\n    \t{}{default}{effect}",
-            flag.name, flag.help
-        );
-    }
-    text.trim_end().to_owned()
 }

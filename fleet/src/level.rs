@@ -272,10 +272,10 @@ async fn release_of(
 }
 
 /// The one that a pin is about.
-pub fn pinned(cluster: Option<&String>, node: Option<&String>) -> anyhow::Result<Held> {
+pub fn pinned(cluster: Option<&str>, node: Option<&str>) -> anyhow::Result<Held> {
     match (cluster, node) {
-        (_, Some(node)) => Ok(Held::Node(node.clone())),
-        (Some(cluster), None) => Ok(Held::Cluster(cluster.clone())),
+        (_, Some(node)) => Ok(Held::Node(node.to_owned())),
+        (Some(cluster), None) => Ok(Held::Cluster(cluster.to_owned())),
         (None, None) => bail!("name a cluster, or a node with --node"),
     }
 }

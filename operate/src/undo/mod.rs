@@ -6,6 +6,7 @@
 
 mod commit;
 mod find;
+mod nodes;
 
 use std::{
     borrow::Cow,
@@ -22,7 +23,7 @@ use similar::TextDiff;
 use thiserror::Error;
 
 use self::find::{Found, VersionField, Wanted};
-pub use self::{commit::CommitError, find::NotFound};
+pub use self::{commit::CommitError, find::NotFound, nodes::nodes};
 use crate::steps::Cause;
 
 /// Lines around a change.

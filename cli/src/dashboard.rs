@@ -1,7 +1,5 @@
 //! The fleet in a browser: `muster dashboard` with the rights of whoever starts it, and beside a controller with those of its account.
 
-mod auth;
-
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
@@ -13,14 +11,13 @@ use muster_fleet::{
     Extent,
     connect::{self, Target},
 };
-use muster_operate::{dashboard::Local, install::Auth};
+use muster_operate::{dashboard::Local, install::Auth, reviews::Reviews};
 
 use crate::{
     exit::DONE,
     flags::{DoorAddress, auth, door_address},
     output::Out,
 };
-use auth::Reviews;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +26,14 @@ Examples:
   muster dashboard --context eu-1                   NodeModules and nodes of that cluster
   muster dashboard --host-allowed fleet.test        behind a proxy on this machine that has this name";
 
+/// Serve a read-only dashboard of the fleet, live, with your own rights
+///
+/// Answers at a loopback address to whoever is on this machine, until Ctrl-C. Nothing is written, and no page has a button that does
+/// something: commands to copy stand instead. docs/dashboard.md has more.
+///
+/// Exit codes: 0 ended by Ctrl-C, 2 could not begin.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct DashboardFlags {
     /// Where it is answered; port 0: one that is free
     #[arg(

@@ -2,10 +2,10 @@
 
 use kube::Client;
 use muster_api::kind::GROUP;
-use muster_dashboard::{Fleet, ModuleView};
+use muster_dashboard::ModuleView;
 use muster_fleet as fleet;
+use muster_fleet::history::{Standing, Standings};
 use muster_sync::build::print;
-use serde::Serialize;
 
 use crate::{
     exit::DONE,
@@ -13,45 +13,10 @@ use crate::{
     output::{self, Out},
 };
 
-/// The modules of a namespace: `modules/v1`.
-#[derive(Debug, Serialize)]
-struct Modules {
-    schema: &'static str,
-    modules: Vec<Standing>,
-}
-
-/// Where a module stands.
-#[derive(Debug, Serialize)]
-struct Standing {
-    /// The module: `module/podinfo`.
-    module: String,
-    /// The version that it asks for.
-    version: String,
-    /// The reason of its condition Ready.
-    reason: String,
-    /// How many clusters have that version, of how many.
-    clusters: String,
-}
-
-impl Modules {
-    fn of(fleet: &Fleet) -> Self {
-        let standing = |view: &ModuleView| Standing {
-            module: format!("{}/{}", view.kind.as_str().to_lowercase(), view.name),
-            version: view.version.clone(),
-            reason: view.reason.clone(),
-            clusters: view.summary.clusters.clone(),
-        };
-        Self {
-            schema: "modules/v1",
-            modules: fleet.modules.iter().map(standing).collect(),
-        }
-    }
-}
-
 /// Prints them, with the command that shows the history of one.
 pub async fn list(client: &Client, namespace: &str, how: Output, out: &Out) -> anyhow::Result<u8> {
     let fleet = fleet::read(client, namespace).await?;
-    let modules = Modules::of(&fleet);
+    let modules = Standings::of(&fleet);
     match how {
         Output::Json => out.json(&modules)?,
         Output::Yaml => out.text(&print::yaml(&serde_json::to_value(&modules)?))?,
