@@ -1,31 +1,89 @@
 //! `muster build`: the objects that would be applied of a folder, and what its expressions of health say.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::{Args, ValueEnum};
 use muster_foresee::{folder, verdicts};
 use muster_sync::build::{Manifest, print};
 
 use crate::{
     exit::{DONE, FAILED, UNKNOWN},
-    flags::{BuildFlags, FolderFlags, Format, Variable},
-    output,
+    flags::Variable,
+    output::Out,
 };
 
+pub const EXAMPLES: &str = "\
+Examples:
+  muster build apps/podinfo                     the objects, as one List in YAML
+  muster build apps/podinfo --substitute REPLICAS=3
+                                                with a variable, as postBuild.substitute
+  muster build apps/podinfo -q --all-errors     only check: every error and its place
+  muster build apps/db --plan update            the steps by which a later version is applied
+  kubectl get widgets -A -o yaml | muster build fleet/modules --health -
+                                                what health expressions say of live objects
+  muster build apps/podinfo | kubectl apply --server-side --dry-run=server -f -";
+
+/// Render a folder: print the objects that would be applied, without a cluster
+///
+/// Reads the files on disk as the built-in sync reads a commit of them, with the same refusals; what git ignores does not
+/// count. Secrets are printed as they are written: what would be applied is what this is for.
+///
+/// Exit codes: 0 printed, 1 something is wrong with the files, 2 usage.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct BuildFlags {
+    #[command(flatten)]
+    pub folder: FolderFlags,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    pub output: Format,
+    /// Print every error, not only the first
+    #[arg(long)]
+    pub all_errors: bool,
+    /// Check the plans of the folder (kind: Plan), and print this one instead of the objects: its phases and steps, and what each applies
+    #[arg(long, value_name = "NAME", conflicts_with = "health")]
+    pub plan: Option<String>,
+    /// Evaluate the health expressions of the folder's modules and Kustomizations over the objects of this file, and print where each
+    /// object stands instead; - reads what kubectl get -o yaml prints
+    #[arg(long, value_name = "FILE")]
+    pub health: Option<PathBuf>,
+}
+
+/// A folder with manifests, and the variables in them.
+#[derive(Args, Debug)]
+pub struct FolderFlags {
+    /// The folder with the manifests
+    #[arg(value_name = "FOLDER")]
+    pub path: PathBuf,
+    /// A variable; may be repeated. Without any, nothing is substituted
+    #[arg(long = "substitute", value_name = "NAME=VALUE")]
+    pub substitute: Vec<Variable>,
+}
+
+/// How objects are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// As YAML
+    Yaml,
+    /// As JSON
+    Json,
+}
+
 /// Says what is wrong with a folder.
-fn tell(wrong: &folder::Wrong, all_errors: bool) -> u8 {
+fn tell(wrong: &folder::Wrong, all_errors: bool, out: &Out) -> u8 {
     let shown = if all_errors { wrong.messages.len() } else { 1 };
     for message in wrong.messages.iter().take(shown) {
-        complain!("error: {message}");
+        complain!(out, "error: {message}");
     }
     match wrong.messages.len() - shown {
         0 => {}
-        more => complain!("and {more} more: --all-errors shows them"),
+        more => complain!(out, "and {more} more: --all-errors shows them"),
     }
     if wrong.is_usage { UNKNOWN } else { FAILED }
 }
 
 /// Prints the objects as one List, or says what is wrong with the files.
-pub async fn run(flags: BuildFlags) -> anyhow::Result<u8> {
+pub async fn run(flags: BuildFlags, out: &Out) -> anyhow::Result<u8> {
     let BuildFlags {
         folder,
         output: format,
@@ -37,37 +95,40 @@ pub async fn run(flags: BuildFlags) -> anyhow::Result<u8> {
     let substitute = Variable::map(substitute);
     if let Some(name) = plan {
         return match folder::plan(&path, substitute, &name) {
-            Ok(plan) => output::text(&plan.to_string()).map(|()| DONE),
-            Err(wrong) => Ok(tell(&wrong, all_errors)),
+            Ok(plan) => {
+                out.text(&plan.to_string())?;
+                Ok(DONE)
+            }
+            Err(wrong) => Ok(tell(&wrong, all_errors, out)),
         };
     }
     let manifests = match folder::manifests(&path, substitute) {
         Ok(manifests) => manifests,
-        Err(wrong) => return Ok(tell(&wrong, all_errors)),
+        Err(wrong) => return Ok(tell(&wrong, all_errors, out)),
     };
     if manifests.is_empty() {
-        complain!("{} holds no objects", path.display());
+        complain!(out, "{} holds no objects", path.display());
     }
     if let Some(recorded) = health {
-        return health_of(&manifests, &recorded).await;
+        return health_of(&manifests, &recorded, out).await;
     }
     let list = print::list(&manifests);
     let text = match format {
         Format::Yaml => print::yaml(&list),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&list)?),
     };
-    output::text(&text)?;
+    out.text(&text)?;
     Ok(DONE)
 }
 
 /// Prints where each object of a file stands; fails where an expression can never say so.
-async fn health_of(manifests: &[Manifest], recorded: &Path) -> anyhow::Result<u8> {
+async fn health_of(manifests: &[Manifest], recorded: &Path, out: &Out) -> anyhow::Result<u8> {
     let judged = verdicts::judge(manifests, recorded).await;
     for message in &judged.wrong {
-        complain!("error: {message}");
+        complain!(out, "error: {message}");
     }
     match judged.lines {
-        Some(lines) => output::text(&lines)?,
+        Some(lines) => out.text(&lines)?,
         None => return Ok(FAILED),
     }
     Ok(if judged.wrong.is_empty() { DONE } else { FAILED })

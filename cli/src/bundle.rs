@@ -6,7 +6,10 @@ use clap::Args;
 use muster_fleet::connect::{self, Target};
 use muster_inspect::bundle;
 
-use crate::{exit::DONE, output::counted};
+use crate::{
+    exit::DONE,
+    output::{Out, counted},
+};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -14,7 +17,14 @@ Examples:
   muster support-bundle -o bundle.tar.gz
   tar -tzf bundle.tar.gz                      what is in it; read it before you give it away";
 
+/// Collect diagnostics into one archive, secrets redacted
+///
+/// Objects of muster's kinds, events, logs of muster's pods, muster check -o json; Secrets by name and keys only. Values of Secrets and
+/// what looks like a credential are masked wherever they appear.
+///
+/// Exit codes: 0 written, 2 could not be written, or the management cluster does not answer.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct BundleFlags {
     /// The file, which must not be there yet
     #[arg(short, long, value_name = "FILE.tar.gz")]
@@ -22,20 +32,22 @@ pub struct BundleFlags {
 }
 
 /// Writes the file, and says what is in it.
-pub async fn run(target: &Target, flags: &BundleFlags) -> anyhow::Result<u8> {
+pub async fn run(target: &Target, flags: &BundleFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let written = bundle::write(&client, &namespace, flags.output.clone()).await?;
     say!(
+        out,
         "{}: {}",
         written.path.display(),
         counted(written.files, "file", "files")
-    );
+    )?;
     for line in &written.failed {
-        say!("► not in it: {line}");
+        say!(out, "► not in it: {line}")?;
     }
     say!(
+        out,
         "Values of Secrets and what looks like a credential are not in it. Read it before you give it away: tar -tzf {}",
         written.path.display()
-    );
+    )?;
     Ok(DONE)
 }

@@ -8,7 +8,7 @@ use muster_inspect::check::{self, Level};
 use crate::{
     exit::{DONE, FAILED, UNKNOWN},
     flags::View,
-    output,
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -19,7 +19,14 @@ Examples:
   muster check --pre                  before an installation: would it be taken?
   muster check -o json                schema check/v1";
 
+/// Check the health of the installation, its clusters and modules; each finding has a code, a reason and a remedy
+///
+/// With -o json: `schema` (`check/v1`), namespace, result and findings; each has code, level (Ok, Warning, Unknown, Problem), group,
+/// about, text, reason, remedy and docs. docs/checks.md explains each code.
+///
+/// Exit codes: 0 nothing is broken, 1 something is, 2 usage, or something could not be checked.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct CheckFlags {
     /// Whether an installation would be taken; nothing is written
     #[arg(long, conflicts_with = "one_cluster")]
@@ -36,7 +43,7 @@ pub struct CheckFlags {
 }
 
 /// Prints what was found.
-pub async fn run(target: &Target, flags: &CheckFlags) -> anyhow::Result<u8> {
+pub async fn run(target: &Target, flags: &CheckFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let report = if flags.pre {
         check::before_installation(&client, &namespace).await?
@@ -48,8 +55,8 @@ pub async fn run(target: &Target, flags: &CheckFlags) -> anyhow::Result<u8> {
         Box::pin(check::whole(&client, &namespace)).await?
     };
     match flags.output {
-        View::Json => output::text(&(serde_json::to_string_pretty(&report)? + "\n"))?,
-        View::Table => output::print(&check::lines(&report, output::width())),
+        View::Json => out.json(&report)?,
+        View::Table => out.lines(&check::lines(&report, out.width()))?,
     }
     Ok(match report.result {
         Level::Ok | Level::Warning => DONE,

@@ -1,16 +1,31 @@
 //! `muster completion`: what a shell is told, so that it asks this command what may be typed next.
 
-use std::ffi::OsString;
+use clap::Args;
+use clap_complete::{Shell, env::Shells};
 
-use clap_complete::{CompleteEnv, env::Shells};
-
-use crate::{exit::DONE, flags::shell::CompletionFlags, names, output};
+use crate::{exit::DONE, output::Out};
 
 /// How the script of a shell asks this command.
-const ASKED_BY: &str = "_MUSTER_COMPLETE";
+pub const ASKED_BY: &str = "_MUSTER_COMPLETE";
+
+pub const EXAMPLES: &str = "\
+Examples:
+  source <(muster completion bash)                                   this shell
+  muster completion bash > /etc/bash_completion.d/muster             every bash
+  muster completion zsh > \"${fpath[1]}/_muster\"                      every zsh
+  muster completion fish > ~/.config/fish/completions/muster.fish    every fish";
+
+/// Print the completion script of a shell
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct CompletionFlags {
+    /// Which shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
 
 /// Prints a script for a shell.
-pub fn run(flags: &CompletionFlags) -> anyhow::Result<u8> {
+pub fn run(flags: &CompletionFlags, out: &Out) -> anyhow::Result<u8> {
     let name = flags.shell.to_string();
     let shells = Shells::builtins();
     let shell = shells
@@ -18,18 +33,6 @@ pub fn run(flags: &CompletionFlags) -> anyhow::Result<u8> {
         .ok_or_else(|| anyhow::anyhow!("there is no completion for {name}"))?;
     let mut script = Vec::new();
     shell.write_registration(ASKED_BY, "muster", "muster", "muster", &mut script)?;
-    output::text(&String::from_utf8_lossy(&script))?;
+    out.text(&String::from_utf8_lossy(&script))?;
     Ok(DONE)
-}
-
-/// Answers a shell that asks what may be typed next, and ends the process; otherwise nothing happens.
-pub fn answer(words: &[OsString]) {
-    // The words that were typed stand behind `--`.
-    let typed = words
-        .iter()
-        .position(|word| word == "--")
-        .map_or(words, |place| &words[place + 1..]);
-    CompleteEnv::with_factory(|| names::command(typed))
-        .var(ASKED_BY)
-        .complete();
 }

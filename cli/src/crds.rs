@@ -4,9 +4,13 @@ use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use muster_api::crds;
 
-use crate::exit::DONE;
+use crate::{exit::DONE, output::Out};
 
+/// Print the CustomResourceDefinitions
+///
+/// Exit codes: 0 printed, 2 usage.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct CrdsFlags {
     /// Those of the management cluster
     #[arg(long, required_unless_present_any = ["downstream", "nodes", "machines"], conflicts_with = "downstream")]
@@ -38,11 +42,11 @@ Examples:
   muster crds --machines                      of muster machines, which is beside the controller";
 
 /// Prints definitions as a stream of YAML documents, for `kubectl apply --server-side -f -`.
-pub fn run(flags: &CrdsFlags) -> u8 {
+pub fn run(flags: &CrdsFlags, out: &Out) -> anyhow::Result<u8> {
     for definition in &definitions(flags) {
-        say!("---\n{}", crds::yaml(definition).trim_end());
+        say!(out, "---\n{}", crds::yaml(definition).trim_end())?;
     }
-    DONE
+    Ok(DONE)
 }
 
 fn definitions(flags: &CrdsFlags) -> Vec<CustomResourceDefinition> {

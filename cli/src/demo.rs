@@ -9,10 +9,12 @@ use muster_operate::demo::{self, Options};
 use crate::{
     exit::code,
     logs::{self, LogFormat},
-    output::{self, Terminal},
+    output::Out,
 };
 
+/// Run a management plane and a fleet of simulated clusters in one process, with a real git repository
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct DemoFlags {
     /// How many clusters, 1 to 50
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=50))]
@@ -56,13 +58,13 @@ Examples:
   muster demo --zones                              StatefulSets of three zones in one cluster (docs/zones.md)";
 
 /// Runs the demo until Ctrl-C or SIGTERM.
-pub async fn run(flags: DemoFlags) -> anyhow::Result<u8> {
-    output::outlive_readers();
+pub async fn run(flags: DemoFlags, out: &Out) -> anyhow::Result<u8> {
+    let out = out.outliving_readers();
     if std::env::var_os("RUST_LOG").is_some() {
-        logs::start(LogFormat::Text);
+        logs::start(LogFormat::Text, &out);
     }
     let shutdown = until_signalled()?;
-    demo::run(flags.options(), shutdown, Arc::new(Terminal))
+    demo::run(flags.options(), shutdown, Arc::new(out))
         .await
         .map(code)
 }

@@ -1,27 +1,149 @@
 //! `muster diff`: what applying a folder would change in a cluster, and what in clusters is not as a module has it.
 
-use anyhow::bail;
-use muster_fleet::connect::{self, Target};
-use muster_foresee::diff::{self, Compared, Differs, Options};
+use std::path::PathBuf;
 
-use crate::{
-    exit::{DONE, FAILED, UNKNOWN},
-    flags::{DiffFlags, Variable},
-    nodes, output,
+use anyhow::bail;
+use clap::Args;
+use muster_fleet::{
+    connect::{self, Target},
+    name::{ModuleName, with_content},
+};
+use muster_foresee::{
+    diff::{self, Compared, Differs, Options},
+    plan::Clone as SourceClone,
 };
 
+use crate::{
+    exit::{DONE, FAILED, UNKNOWN, code},
+    flags::{ClusterName, NodeName, Variable, strings},
+    output::Out,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster diff apps/podinfo                   against the cluster of the kubeconfig
+  muster diff apps/podinfo --kustomization podinfo -n apps
+                                             as this Kustomization applies it, with pruning
+  muster diff apps/podinfo --context eu-1 -q only the exit code
+  muster diff module/podinfo                 drift: what in each of its clusters is not as it should be
+  muster diff module/podinfo --cluster eu-1  in one of them
+  muster diff nodemodule/fabric --node n1    files of a node that drifted, and what is to change there";
+
+/// Show what applying a folder would change in a cluster, or how a module's clusters drifted
+///
+/// Asks API servers by dry runs; nothing is written. Values of Secrets are never shown: `***`, and where one changes
+/// `*** (before)` and `*** (after)`. Of a module, each cluster is asked with the kubeconfig in its Secret, which you must be allowed to
+/// read, and compared with the commit that it is assigned; what is alike in several clusters is shown once.
+///
+/// Exit codes: 0 no difference, 1 differences, 2 could not find out.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct DiffFlags {
+    /// A folder with manifests; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME: what its clusters or nodes should have (a folder of
+    /// that name: ./module/NAME)
+    #[arg(value_name = "FOLDER|module/NAME")]
+    pub what: PathBuf,
+    /// A variable of a folder; may be repeated. Without any, nothing is substituted
+    #[arg(long = "substitute", value_name = "NAME=VALUE")]
+    pub substitute: Vec<Variable>,
+    /// The Kustomization (in --namespace) that applies the folder: its labels, targetNamespace, force, variables, pruning
+    #[arg(long, value_name = "NAME")]
+    pub kustomization: Option<String>,
+    /// Only this cluster of the module; may be repeated
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["kustomization", "substitute"])]
+    pub cluster: Vec<ClusterName>,
+    /// Only this node of the NodeModule; may be repeated
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["kustomization", "substitute", "cluster", "source"])]
+    pub node: Vec<NodeName>,
+    /// A clone of the repository of the module, read instead of asking for it; may be repeated
+    #[arg(long, value_name = "URL=DIR", conflicts_with_all = ["kustomization", "substitute"])]
+    pub source: Vec<SourceClone>,
+    /// Ask repositories by http and file, too
+    #[arg(long, env = "MUSTER_ALLOW_INSECURE_SOURCES")]
+    pub allow_insecure_sources: bool,
+}
+
+impl DiffFlags {
+    /// What is wrong with the flags: some are for a module, and some for a folder.
+    pub fn misplaced(&self) -> Option<String> {
+        let what = self.what.display();
+        let is_of_nodes = matches!(self.module(), Some(Ok(module)) if module.is_of_nodes());
+        if is_of_nodes && !(self.cluster.is_empty() && self.source.is_empty()) {
+            return Some(format!(
+                "--cluster and --source are for modules, and {what} rolls over nodes: name nodes with --node"
+            ));
+        }
+        if !is_of_nodes && !self.node.is_empty() {
+            return Some(format!(
+                "--node is for a NodeModule, and {what} is none: write nodemodule/NAME"
+            ));
+        }
+        let first = |flags: [(bool, &'static str); 2]| {
+            let mut given = flags.into_iter().filter(|(is_given, _)| *is_given);
+            given.next().map(|(_, flag)| flag)
+        };
+        if self.module().is_some() {
+            let flag = first([
+                (self.kustomization.is_some(), "--kustomization"),
+                (!self.substitute.is_empty(), "--substitute"),
+            ])?;
+            return Some(format!(
+                "{flag} is for a folder, and {what} is a module: leave it out (a folder of that name: ./{what})"
+            ));
+        }
+        let flag = first([
+            (!self.cluster.is_empty(), "--cluster"),
+            (!self.source.is_empty(), "--source"),
+        ])?;
+        Some(format!(
+            "{flag} is for a module, and {what} is a folder: name a module (muster diff module/NAME), or the cluster that the folder is for by --context"
+        ))
+    }
+
+    /// The module that is named; none: it is a folder.
+    pub fn module(&self) -> Option<anyhow::Result<ModuleName>> {
+        let text = self.what.to_str()?;
+        let (kind, _) = text.split_once('/')?;
+        let is_module = matches!(
+            kind,
+            "module"
+                | "modules"
+                | "mmod"
+                | "bootstrapmodule"
+                | "bootstrapmodules"
+                | "bmod"
+                | "clusterupgrade"
+                | "clusterupgrades"
+                | "cup"
+                | "nodemodule"
+                | "nodemodules"
+                | "nmod"
+        );
+        is_module.then(|| with_content(text).map_err(anyhow::Error::msg))
+    }
+}
+
 /// Shows what would be created, changed and deleted. Writes nothing.
-pub async fn run(target: &Target, flags: DiffFlags) -> anyhow::Result<u8> {
+pub async fn run(target: &Target, flags: DiffFlags, out: &Out) -> anyhow::Result<u8> {
     if let Some(wrong) = flags.misplaced() {
         bail!(wrong);
     }
     let module = flags.module().transpose()?;
     let (client, namespace) = connect::client(target).await?;
     let compared = match module {
-        Some(module) if module.is_of_nodes() => return nodes::diff(&client, &module, &flags).await,
+        Some(module) if module.is_of_nodes() => {
+            let compared = diff::nodes(&client, &module, &strings(&flags.node)).await?;
+            for text in &compared.texts {
+                out.text(text)?;
+            }
+            if compared.texts.is_empty() {
+                say!(out, "{} of {module}: no difference", compared.nodes)?;
+            }
+            return Ok(code(compared.texts.is_empty()));
+        }
         Some(module) => {
             let options = Options {
-                clusters: flags.cluster,
+                clusters: strings(&flags.cluster),
                 clones: flags.source,
                 allow_insecure_sources: flags.allow_insecure_sources,
             };
@@ -33,18 +155,18 @@ pub async fn run(target: &Target, flags: DiffFlags) -> anyhow::Result<u8> {
             diff::folder((client, &namespace), &flags.what, given, kustomization).await?
         }
     };
-    show(&compared)
+    show(&compared, out)
 }
 
-fn show(compared: &Compared) -> anyhow::Result<u8> {
+fn show(compared: &Compared, out: &Out) -> anyhow::Result<u8> {
     for message in &compared.errors {
-        complain!("error: {message}");
+        complain!(out, "error: {message}");
     }
     for text in &compared.texts {
-        output::text(text)?;
+        out.text(text)?;
     }
     if let Some(note) = &compared.note {
-        complain!("{note}");
+        complain!(out, "{note}");
     }
     Ok(match compared.differs {
         Differs::No => DONE,

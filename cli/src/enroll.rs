@@ -13,6 +13,7 @@ use muster_operate::{
 use crate::{
     exit::{DONE, INTERRUPTED},
     flags::{DryRunFlag, duration, sync},
+    output::Out,
     steps::{Told, refuse},
 };
 
@@ -24,7 +25,15 @@ Examples:
   muster enroll kind-eu-2 --name eu-2 --dry-run=server          what would be written, and whether it would be taken
   muster enroll kind-eu-2 --name eu-2 --export > eu-2.yaml      the Cluster for git; the cluster itself is prepared";
 
+/// Enroll a cluster that Cluster API does not manage
+///
+/// Looks first: both clusters answer, everything would be taken, the address can be one for the management cluster. Then writes an
+/// account with few rights and muster agent into the cluster, and a Secret and a Cluster into the management cluster; and waits until
+/// the controller has reached it from where it runs. Doing it twice changes nothing.
+///
+/// Exit codes: 0 enrolled, 1 a step failed, or it was not reached in time, 2 usage, or a cluster does not answer, 130 interrupted.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct EnrollFlags {
     /// How you reach the new cluster: a context of your kubeconfig, or of --downstream-kubeconfig
     #[arg(required_unless_present = "downstream_kubeconfig")]
@@ -70,8 +79,12 @@ pub struct EnrollFlags {
 }
 
 /// Brings a cluster in, or says at which step it could not.
-pub async fn run(target: &Target, flags: EnrollFlags) -> anyhow::Result<u8> {
-    let told = if flags.export { Told::Beside } else { Told::Output };
+pub async fn run(target: &Target, flags: EnrollFlags, out: &Out) -> anyhow::Result<u8> {
+    let told = if flags.export {
+        Told::beside(out)
+    } else {
+        Told::output(out)
+    };
     let (options, steps) = (flags.options(), Steps(&told));
     tokio::select! {
         enrolled = enroll(target, &options, steps) => match enrolled? {

@@ -19,13 +19,13 @@ use muster_fleet::{
     events::{Followed, Told, is_about},
     happened,
     name::Top,
+    top,
 };
 
 use crate::{
     exit::DONE,
     flags::View,
-    output::{self, Age},
-    tree::{below, read},
+    output::{self, Age, Out},
 };
 
 pub const EXAMPLES: &str = "\
@@ -36,7 +36,13 @@ Examples:
   muster events -A                   in all namespaces
   muster events -o json | jq '.events[] | select(.warning)'";
 
+/// Show events of the fleet, a module or a cluster
+///
+/// With -o json: `schema` (`events/v1`) and events, each with namespace, at, warning, reason, note, kind, name and by.
+///
+/// Exit codes: 0 printed, 2 no such module or cluster, or could not find out.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct EventsFlags {
     /// About what: fleet, module/NAME, bootstrapmodule/NAME or cluster/NAME
     #[arg(default_value_t = Top::Fleet)]
@@ -53,7 +59,7 @@ pub struct EventsFlags {
 }
 
 /// Prints events.
-pub async fn run(cluster: &Target, flags: &EventsFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &EventsFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let api: Api<Event> = if flags.all_namespaces {
         Api::all(client.clone())
@@ -70,12 +76,12 @@ pub async fn run(cluster: &Target, flags: &EventsFlags) -> anyhow::Result<u8> {
     match flags.output {
         View::Json => {
             let json = serde_json::json!({"schema": "events/v1", "events": all});
-            output::text(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+            out.json(&json)?;
         }
         View::Table if all.is_empty() && !flags.watch => {
-            complain!("No events found (a cluster keeps them for about an hour).");
+            complain!(out, "No events found (a cluster keeps them for about an hour).");
         }
-        View::Table => output::print(&table(&all, flags.all_namespaces)),
+        View::Table => out.lines(&table(&all, flags.all_namespaces))?,
     }
     if !flags.watch {
         return Ok(DONE);
@@ -89,11 +95,11 @@ pub async fn run(cluster: &Target, flags: &EventsFlags) -> anyhow::Result<u8> {
                 let mut news: Vec<Happened> = told.news(event).iter().filter_map(happened).collect();
                 news.retain(|event| is_about(event, &flags.top));
                 news.sort_by_key(|event| event.at);
-                output::print(&news.iter().map(line).collect::<Vec<_>>());
+                out.lines(&news.iter().map(line).collect::<Vec<_>>())?;
             }
             Ok(None) => return Ok(DONE),
             // What cannot be watched now is tried again.
-            Err(error) => complain!("warning: events cannot be watched: {error}"),
+            Err(error) => complain!(out, "warning: events cannot be watched: {error}"),
         }
     }
 }
@@ -101,7 +107,7 @@ pub async fn run(cluster: &Target, flags: &EventsFlags) -> anyhow::Result<u8> {
 /// An error, with the names that are near, if there is no such module or cluster: of one that is gone events may still tell.
 async fn exists(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<()> {
     if *top != Top::Fleet {
-        below(&read(client, namespace, top).await?, top, namespace)?;
+        top::tree(&top::read(client, namespace, top).await?, top, namespace)?;
     }
     Ok(())
 }

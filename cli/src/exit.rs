@@ -8,6 +8,9 @@ pub const FAILED: u8 = 1;
 pub const UNKNOWN: u8 = 2;
 /// Interrupted by Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
+/// The reader of the output went away, as a shell gives it for SIGPIPE (128 and 13): what was to be printed or followed is not at its end,
+/// and 0 would say so.
+pub const READER_GONE: u8 = 141;
 
 /// The code of a verb that has done what it was asked for, or has not.
 pub const fn code(is_done: bool) -> u8 {

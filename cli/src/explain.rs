@@ -2,15 +2,17 @@
 
 use muster_dashboard::{Check, Choice, PlanView, Step, Why};
 
-use crate::{exit::DONE, flags::View, output};
+use crate::{
+    flags::View,
+    output::{self, Out},
+};
 
 /// Prints an answer.
-pub fn print(why: &Why, view: View) -> anyhow::Result<u8> {
+pub fn print(why: &Why, view: View, out: &Out) -> anyhow::Result<()> {
     match view {
-        View::Json => output::text(&(serde_json::to_string_pretty(why)? + "\n"))?,
-        View::Table => output::print(&lines(why, output::width())),
+        View::Json => out.json(why),
+        View::Table => Ok(out.lines(&lines(why, out.width()))?),
     }
-    Ok(DONE)
 }
 
 /// The answer on lines that fit; a command that is to be typed next is never broken, so that it can be copied.

@@ -1,24 +1,22 @@
 //! `muster get`: objects as kubectl shows them. Tables are made by the API server, so the columns are the definitions' own.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{ffi::OsStr, str::FromStr, time::Duration};
 
-use anyhow::{Context as _, bail};
-use clap::ValueEnum as _;
-use futures::{StreamExt as _, future, stream, stream::BoxStream};
-use kube::{
-    Client,
-    core::{ApiResource, DynamicObject, PartialObjectMeta},
-    runtime::{WatchStreamExt as _, watcher},
+use anyhow::bail;
+use clap::{
+    Args, ValueEnum,
+    builder::{EnumValueParser, PossibleValue, TypedValueParser},
 };
+use futures::{StreamExt as _, future};
+use kube::{Client, core::ApiResource};
 use muster_api::{
     BootstrapModule, ClusterUpgrade, Module, ModuleRevision, ProxyAssemblage, RemoteAssemblage, ZoneRollout,
     node::{NodeAssemblage, NodeModule, NodeRevision},
-    path,
 };
-use muster_controllers::runtime::Api;
 use muster_fleet as fleet;
 use muster_fleet::{
     connect::{self, Target},
+    listing::{self, Listing, Table},
     near,
 };
 use muster_sync::build::print;
@@ -27,8 +25,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::{
     exit::DONE,
-    flags::{GetFlags, Output, What},
-    output,
+    flags::{ListedName, Output},
+    output::{self, Out},
 };
 
 pub const EXAMPLES: &str = "\
@@ -43,8 +41,169 @@ Examples:
   muster get nodemodules --context eu-1                   of the nodes of that cluster
   muster get revisions -w                                 each change, until Ctrl-C";
 
-/// What kubectl asks for to get a table.
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+/// List modules, clusters, assemblages, revisions or ZoneRollouts, as kubectl does
+///
+/// Exit codes: 0 printed, 2 nothing is of the name, or could not find out.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct GetFlags {
+    /// What to list, or TYPE/NAME; without it: the types that there are
+    #[arg(value_parser = ListedParser)]
+    pub what: Option<Listed>,
+    /// Only this one
+    pub name: Option<ListedName>,
+    /// Only those with these labels
+    #[arg(short = 'l', long, conflicts_with = "name")]
+    pub selector: Option<String>,
+    /// Only those with a condition of this status, such as ready=false; a condition that is not there is unknown
+    #[arg(long, value_name = "CONDITION=STATUS")]
+    pub status_selector: Option<StatusSelector>,
+    /// In all namespaces
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// Print a line for each change until interrupted
+    #[arg(short, long)]
+    pub watch: bool,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+}
+
+/// Objects by one of their conditions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusSelector {
+    /// The type of the condition, in lower case.
+    pub condition: String,
+    /// Its status: `True`, `False` or `Unknown`.
+    pub status: &'static str,
+}
+
+impl FromStr for StatusSelector {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (condition, status) = text
+            .split_once('=')
+            .filter(|(condition, _)| !condition.is_empty())
+            .ok_or("write CONDITION=STATUS, such as ready=false")?;
+        let known = ["True", "False", "Unknown"];
+        let status = known
+            .into_iter()
+            .find(|known| known.eq_ignore_ascii_case(status))
+            .ok_or_else(|| format!("{status:?} is no status of a condition: write true, false or unknown"))?;
+        Ok(Self {
+            condition: condition.to_ascii_lowercase(),
+            status,
+        })
+    }
+}
+
+impl GetFlags {
+    async fn listing(&self, client: Client, namespace: String, what: What) -> anyhow::Result<Listing> {
+        // What is listed is in all namespaces, or in none.
+        let is_everywhere = self.all_namespaces || what.is_of_nodes();
+        let listed = self.what.as_ref().and_then(|what| what.name.as_deref());
+        let condition = self.status_selector.as_ref();
+        Ok(Listing {
+            kinds: kinds(&client, what).await?,
+            client,
+            namespace: Some(namespace).filter(|_| !is_everywhere),
+            selector: self.selector.clone(),
+            name: self.name.as_deref().or(listed).map(str::to_owned),
+            condition: condition.map(|wanted| (wanted.condition.clone(), wanted.status)),
+        })
+    }
+}
+
+/// What `get` lists, as kubectl takes it: TYPE or TYPE/NAME.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Of which kinds.
+    pub what: What,
+    /// Which one.
+    pub name: Option<String>,
+}
+
+/// Reads it: the type is one of the values that it may have.
+#[derive(Clone)]
+struct ListedParser;
+
+impl TypedValueParser for ListedParser {
+    type Value = Listed;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Listed, clap::Error> {
+        let text = value.to_string_lossy();
+        let (kind, name) = match text.split_once('/') {
+            Some((kind, name)) if !name.is_empty() => (kind, Some(name.to_owned())),
+            _ => (&*text, None),
+        };
+        let what = EnumValueParser::<What>::new().parse_ref(command, arg, OsStr::new(kind))?;
+        Ok(Listed { what, name })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(
+            What::value_variants().iter().filter_map(What::to_possible_value),
+        ))
+    }
+}
+
+/// What `get` lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    /// Modules and BootstrapModules
+    #[value(alias = "module", alias = "mmod")]
+    Modules,
+    /// BootstrapModules alone
+    #[value(name = "bootstrapmodules", alias = "bootstrapmodule", alias = "bmod")]
+    BootstrapModules,
+    /// Clusters
+    #[value(alias = "cluster")]
+    Clusters,
+    /// ProxyAssemblages and RemoteAssemblages
+    #[value(alias = "assemblage")]
+    Assemblages,
+    /// ModuleRevisions
+    #[value(
+        alias = "revision",
+        alias = "modulerevision",
+        alias = "modulerevisions",
+        alias = "mrev"
+    )]
+    Revisions,
+    /// ZoneRollouts
+    #[value(name = "zonerollouts", alias = "zonerollout", alias = "zr")]
+    ZoneRollouts,
+    /// ClusterUpgrades
+    #[value(name = "clusterupgrades", alias = "clusterupgrade", alias = "cup")]
+    ClusterUpgrades,
+    /// NodeModules of this cluster
+    #[value(name = "nodemodules", alias = "nodemodule", alias = "nmod")]
+    NodeModules,
+    /// What each node of this cluster gets
+    #[value(name = "nodeassemblages", alias = "nodeassemblage", alias = "nasm")]
+    NodeAssemblages,
+    /// Revisions of NodeModules
+    #[value(name = "noderevisions", alias = "noderevision", alias = "nrev")]
+    NodeRevisions,
+    /// All but ClusterUpgrades, ZoneRollouts and what is of nodes
+    All,
+}
+
+impl What {
+    /// It is of the nodes of a cluster: its kinds have no namespace.
+    pub const fn is_of_nodes(self) -> bool {
+        matches!(
+            self,
+            Self::NodeModules | Self::NodeAssemblages | Self::NodeRevisions
+        )
+    }
+}
 
 /// The column that ticks.
 const AGE: &str = "AGE";
@@ -55,29 +214,29 @@ const TICK: Duration = Duration::from_secs(10);
 const PACE: Duration = Duration::from_secs(1);
 
 /// Prints a list once, or at each change.
-pub async fn run(cluster: &Target, flags: &GetFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &GetFlags, out: &Out) -> anyhow::Result<u8> {
     if flags.watch && !matches!(flags.output, Output::Table | Output::Wide) {
         bail!(
             "-w shows tables: leave -o out, or write -o wide (each change as JSON: kubectl get -w -o json)"
         );
     }
     let Some(what) = &flags.what else {
-        output::print(&types());
+        out.lines(&types())?;
         return Ok(DONE);
     };
     let (client, namespace) = connect::client(cluster).await?;
     if flags.name.is_some() && what.name.is_some() {
-        anyhow::bail!("one name is enough: write TYPE/NAME, or TYPE NAME");
+        bail!("one name is enough: write TYPE/NAME, or TYPE NAME");
     }
-    let kinds = kinds(&client, what.what).await?;
-    if let Some(name) = flags.name() {
-        exists(&client, &namespace, &kinds, flags, name).await?;
+    let listing = flags.listing(client, namespace, what.what).await?;
+    if let Some(wanted) = &listing.name {
+        exists(&listing, what.what, wanted).await?;
     }
     if !flags.watch {
-        print(&client, &namespace, &kinds, flags).await?;
+        print(&listing, flags, out).await?;
         return Ok(DONE);
     }
-    watch(&client, &namespace, &kinds, flags).await
+    watch(&listing, flags, out).await
 }
 
 /// What can be listed, and how it is written.
@@ -99,15 +258,10 @@ fn types() -> Vec<String> {
 }
 
 /// Shows tables again at each change. What is wrong at first is an error; what fails later is told once, and tried again.
-async fn watch(
-    client: &Client,
-    namespace: &str,
-    kinds: &[ApiResource],
-    flags: &GetFlags,
-) -> anyhow::Result<u8> {
-    let mut changes = changes(client, namespace, kinds, flags)?;
-    let mut live = output::Live::default();
-    live.show(tables(client, namespace, kinds, flags).await?);
+async fn watch(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result<u8> {
+    let mut changes = listing.changes()?;
+    let mut live = out.live();
+    live.show(tables(listing, flags, out).await?)?;
     let mut pace = interval_at(Instant::now() + PACE, PACE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut told = String::new();
@@ -116,41 +270,20 @@ async fn watch(
         let _ = tokio::time::timeout(TICK, changes.next()).await;
         let meanwhile = changes.by_ref().take_until(pace.tick());
         meanwhile.for_each(future::ready).await;
-        match tables(client, namespace, kinds, flags).await {
+        match tables(listing, flags, out).await {
             Ok(lines) => {
                 told.clear();
-                live.show(lines);
+                live.show(lines)?;
             }
             Err(error) => {
                 let trouble = format!("{error:#}");
                 if told != trouble {
-                    complain!("warning: {trouble}; it is tried again");
+                    complain!(out, "warning: {trouble}; it is tried again");
                 }
                 told = trouble;
             }
         }
     }
-}
-
-/// Something for each change of an object that is listed. It never ends: where a watch fails, the list says what is wrong.
-fn changes(
-    client: &Client,
-    namespace: &str,
-    kinds: &[ApiResource],
-    flags: &GetFlags,
-) -> anyhow::Result<BoxStream<'static, ()>> {
-    let mut config = watcher::Config::default();
-    config.label_selector.clone_from(&flags.selector);
-    let all = kinds.iter().map(|kind| {
-        let api: Api<PartialObjectMeta<DynamicObject>> = if flags.is_everywhere() {
-            Api::all_with(client.clone(), kind)
-        } else {
-            Api::namespaced_with(client.clone(), namespace, kind)
-        };
-        let events = watcher(api.for_watching()?, config.clone()).default_backoff();
-        Ok(events.map(drop).boxed())
-    });
-    Ok(stream::select_all(all.collect::<anyhow::Result<Vec<_>>>()?).boxed())
 }
 
 /// The kinds that are served of what is listed.
@@ -194,119 +327,73 @@ pub async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResourc
 }
 
 /// An error, with the names that are near, if nothing is called so.
-async fn exists(
-    client: &Client,
-    namespace: &str,
-    kinds: &[ApiResource],
-    flags: &GetFlags,
-    wanted: &str,
-) -> anyhow::Result<()> {
-    let mut names = BTreeSet::new();
-    for kind in kinds {
-        let answer = ask(client, namespace, kind, flags, TABLE).await?;
-        let rows = answer["rows"].as_array().into_iter().flatten();
-        names.extend(rows.map(|row| name(&row["object"]).to_owned()));
-    }
+async fn exists(listing: &Listing, what: What, wanted: &str) -> anyhow::Result<()> {
+    let names = listing.names().await?;
     if names.contains(wanted) {
         return Ok(());
     }
-    let what: Vec<&str> = kinds.iter().map(|kind| kind.plural.as_str()).collect();
-    let place = if flags.what.as_ref().is_some_and(|what| what.what.is_of_nodes()) {
-        "this cluster".to_owned()
-    } else if flags.all_namespaces {
-        "any namespace".to_owned()
-    } else {
-        format!("namespace {namespace}")
+    let kinds: Vec<&str> = listing.kinds.iter().map(|kind| kind.plural.as_str()).collect();
+    let place = match &listing.namespace {
+        Some(namespace) => format!("namespace {namespace}"),
+        None if what.is_of_nodes() => "this cluster".to_owned(),
+        None => "any namespace".to_owned(),
     };
     bail!(
         "no resource named {wanted} among {} in {place}{}",
-        what.join(", "),
+        kinds.join(", "),
         near::offer(wanted, names.iter().map(String::as_str))
     )
 }
 
-async fn print(
-    client: &Client,
-    namespace: &str,
-    kinds: &[ApiResource],
-    flags: &GetFlags,
-) -> anyhow::Result<()> {
+async fn print(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result<()> {
     match flags.output {
         Output::Table | Output::Wide => {
-            let lines = tables(client, namespace, kinds, flags).await?;
-            if lines.is_empty() && flags.is_everywhere() {
-                complain!("No resources found.");
-            } else if lines.is_empty() {
-                complain!("No resources found in {namespace} namespace.");
+            let lines = tables(listing, flags, out).await?;
+            match &listing.namespace {
+                Some(namespace) if lines.is_empty() => {
+                    complain!(out, "No resources found in {namespace} namespace.");
+                }
+                None if lines.is_empty() => complain!(out, "No resources found."),
+                _ => out.lines(&lines)?,
             }
-            output::print(&lines);
         }
         Output::Name => {
-            for (kind, item) in items(client, namespace, kinds, flags).await? {
-                say!("{}.{}/{}", kind.kind.to_lowercase(), kind.group, name(&item));
+            for (kind, item) in listing.items().await? {
+                let kind_word = kind.kind.to_lowercase();
+                say!(out, "{kind_word}.{}/{}", kind.group, listing::name(&item))?;
             }
         }
         Output::Json | Output::Yaml => {
-            let items: Vec<Value> = items(client, namespace, kinds, flags)
-                .await?
-                .into_iter()
-                .map(|(_, item)| item)
-                .collect();
-            let list = match (flags.name(), &items[..]) {
+            let items = listing.items().await?;
+            let items: Vec<Value> = items.into_iter().map(|(_, item)| item).collect();
+            let list = match (&listing.name, &items[..]) {
                 (Some(_), [only]) => only.clone(),
                 _ => serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}),
             };
-            let text = if flags.output == Output::Json {
-                serde_json::to_string_pretty(&list)? + "\n"
+            if flags.output == Output::Json {
+                out.json(&list)?;
             } else {
-                print::yaml(&list)
-            };
-            output::text(&text)?;
+                out.text(&print::yaml(&list))?;
+            }
         }
     }
     Ok(())
 }
 
 /// A table for each kind that has objects, with an empty line between.
-async fn tables(
-    client: &Client,
-    namespace: &str,
-    kinds: &[ApiResource],
-    flags: &GetFlags,
-) -> anyhow::Result<Vec<String>> {
+async fn tables(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result<Vec<String>> {
     let mut lines = Vec::new();
-    for kind in kinds {
-        let mut answer = ask(client, namespace, kind, flags, TABLE).await?;
-        let rows = answer["rows"]
-            .as_array_mut()
-            .map(std::mem::take)
-            .unwrap_or_default();
-        let columns = answer["columnDefinitions"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        let rows: Vec<Value> = rows
-            .into_iter()
-            .filter(|row| wanted(&row["object"], flags))
-            .collect();
-        if rows.is_empty() {
-            continue;
-        }
+    for table in listing.tables().await? {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        lines.extend(drawn(kind, &columns, &rows, kinds.len() > 1, flags));
+        lines.extend(drawn(&table, listing.kinds.len() > 1, flags, out));
     }
     Ok(lines)
 }
 
-fn drawn(
-    kind: &ApiResource,
-    columns: &[Value],
-    rows: &[Value],
-    prefixed: bool,
-    flags: &GetFlags,
-) -> Vec<String> {
+fn drawn(table: &Table, prefixed: bool, flags: &GetFlags, out: &Out) -> Vec<String> {
+    let Table { kind, columns, rows } = table;
     let shown =
         |column: &Value| flags.output == Output::Wide || column["priority"].as_i64().unwrap_or(0) == 0;
     let places: Vec<usize> = (0..columns.len())
@@ -320,7 +407,7 @@ fn drawn(
     };
     let mut titles: Vec<String> = places.iter().map(title).collect();
     // Line by line, an age that only ticks is no change.
-    let by_the_clock = flags.watch && !output::is_terminal();
+    let by_the_clock = flags.watch && !out.is_terminal();
     let ages: Vec<bool> = titles.iter().map(|title| by_the_clock && title == AGE).collect();
     for title in titles.iter_mut().filter(|title| by_the_clock && *title == AGE) {
         "CREATED".clone_into(title);
@@ -352,120 +439,4 @@ fn text(cell: &Value) -> String {
         Value::Null => String::new(),
         other => other.to_string(),
     }
-}
-
-async fn items(
-    client: &Client,
-    namespace: &str,
-    kinds: &[ApiResource],
-    flags: &GetFlags,
-) -> anyhow::Result<Vec<(ApiResource, Value)>> {
-    let mut items = Vec::new();
-    for kind in kinds {
-        let mut answer = ask(client, namespace, kind, flags, "application/json").await?;
-        let found = answer["items"]
-            .as_array_mut()
-            .map(std::mem::take)
-            .unwrap_or_default();
-        let complete = found
-            .into_iter()
-            .filter(|item| wanted(item, flags))
-            .map(|mut item| {
-                item["apiVersion"] = Value::from(kind.api_version.clone());
-                item["kind"] = Value::from(kind.kind.clone());
-                (kind.clone(), item)
-            });
-        items.extend(complete);
-    }
-    Ok(items)
-}
-
-fn wanted(object: &Value, flags: &GetFlags) -> bool {
-    flags.name().is_none_or(|wanted| name(object) == wanted)
-        && flags
-            .status_selector
-            .as_ref()
-            .is_none_or(|wanted| status(object, &wanted.condition) == wanted.status)
-}
-
-/// The status of a condition; one that is not there is unknown.
-fn status<'a>(object: &'a Value, condition: &str) -> &'a str {
-    let conditions = object["status"]["conditions"].as_array();
-    conditions
-        .into_iter()
-        .flatten()
-        .find(|found| {
-            found["type"]
-                .as_str()
-                .is_some_and(|kind| kind.eq_ignore_ascii_case(condition))
-        })
-        .and_then(|found| found["status"].as_str())
-        .unwrap_or("Unknown")
-}
-
-fn name(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap_or_default()
-}
-
-/// One list, in the form that `accept` says.
-async fn ask(
-    client: &Client,
-    namespace: &str,
-    kind: &ApiResource,
-    flags: &GetFlags,
-    accept: &str,
-) -> anyhow::Result<Value> {
-    let ApiResource {
-        group,
-        version,
-        plural,
-        ..
-    } = kind;
-    let within = if flags.is_everywhere() {
-        String::new()
-    } else {
-        format!("/namespaces/{}", path::segment(namespace)?)
-    };
-    // Rows of a table bring no more than metadata along, if they are not asked to.
-    let rows = flags
-        .status_selector
-        .as_ref()
-        .map(|_| "includeObject=Object".to_owned());
-    let selector = flags.selector.as_ref();
-    let selector = selector.map(|selector| format!("labelSelector={}", encoded(selector)));
-    let query: Vec<String> = rows.into_iter().chain(selector).collect();
-    let request = http::Request::get(format!(
-        "/apis/{group}/{version}{within}/{plural}?{}",
-        query.join("&")
-    ))
-    .header(http::header::ACCEPT, accept)
-    .body(Vec::new())
-    .context("the request cannot be made: is the selector well-formed?")?;
-    let answer = client.request(request).await;
-    if let Err(kube::Error::Api(status)) = &answer
-        && status.code == 404
-    {
-        elsewhere(plural)?;
-    }
-    answer.with_context(|| format!("listing {plural}.{group}"))
-}
-
-/// Kinds that not every cluster has: where they are not served, where they are.
-fn elsewhere(plural: &str) -> anyhow::Result<()> {
-    match plural {
-        "clusterupgrades" => bail!(
-            "ClusterUpgrades are not served by this cluster: they are in a management cluster with muster controller --upgrades (docs/upgrades.md); \
-             next: muster crds --management --upgrades | kubectl apply --server-side -f -, or name another with --context or --kubeconfig"
-        ),
-        "zonerollouts" => bail!(
-            "ZoneRollouts are not served by this cluster: they are where muster zones is (docs/zones.md); next: muster install --export --zones \
-             --crds, or name another with --context or --kubeconfig"
-        ),
-        "nodemodules" | "nodeassemblages" | "noderevisions" => bail!(fleet::nodes::NodeError::NotServed),
-        _ => Ok(()),
-    }
-}
-
-fn encoded(text: &str) -> String {
-    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

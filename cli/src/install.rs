@@ -9,7 +9,7 @@ use muster_operate::install::{Auth, EGRESS_PORTS, IMAGE, Options, Sync, manifest
 use crate::{
     exit::DONE,
     flags::{auth, sync},
-    output,
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -23,7 +23,11 @@ Examples:
   muster install --export --management --upgrades --crds                  also ClusterUpgrades (docs/upgrades.md)
   muster install --export --machines --updaters updaters.yaml --crds      Cluster API's updates in place (docs/machines.md)";
 
+/// Print the manifests of an installation: namespace, RBAC, Deployment, CRDs
+///
+/// Exit codes: 0 printed, 2 usage.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct InstallFlags {
     /// Print the manifests; nothing is written to a cluster
     #[arg(long, required = true)]
@@ -88,49 +92,30 @@ pub struct InstallFlags {
 }
 
 /// Prints manifests as a stream of YAML documents.
-pub fn run(target: &Target, flags: InstallFlags) -> anyhow::Result<u8> {
-    output::text(&manifests(&flags.into(), target.namespace.as_deref())?)?;
+pub fn run(target: &Target, flags: InstallFlags, out: &Out) -> anyhow::Result<u8> {
+    out.text(&manifests(&flags.into(), target.namespace.as_deref())?)?;
     Ok(DONE)
 }
 
 impl From<InstallFlags> for Options {
     fn from(flags: InstallFlags) -> Self {
-        let InstallFlags {
-            export: _,
-            management,
-            upgrades,
-            downstream,
-            distribute,
-            nodes,
-            zones,
-            machines,
-            updaters,
-            crds,
-            cluster_api,
-            rollout_operator_crds,
-            sync,
-            dashboard,
-            image,
-            egress_ports,
-            notify,
-        } = flags;
         Self {
-            management,
-            upgrades,
-            downstream,
-            distribute,
-            nodes,
-            zones,
-            machines,
-            updaters,
-            crds,
-            cluster_api,
-            rollout_operator_crds,
-            sync,
-            dashboard,
-            image,
-            egress_ports,
-            notify,
+            management: flags.management,
+            upgrades: flags.upgrades,
+            downstream: flags.downstream,
+            distribute: flags.distribute,
+            nodes: flags.nodes,
+            zones: flags.zones,
+            machines: flags.machines,
+            updaters: flags.updaters,
+            crds: flags.crds,
+            cluster_api: flags.cluster_api,
+            rollout_operator_crds: flags.rollout_operator_crds,
+            sync: flags.sync,
+            dashboard: flags.dashboard,
+            image: flags.image,
+            egress_ports: flags.egress_ports,
+            notify: flags.notify,
         }
     }
 }

@@ -9,7 +9,7 @@ use muster_sync::substitute::Variables;
 use crate::{
     exit::{DONE, FAILED, UNKNOWN},
     flags::Variable,
-    output,
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -19,7 +19,13 @@ Examples:
   muster lint fleet --strict               warnings fail as well
   muster lint -o json | jq '.findings[].code'";
 
+/// Validate fleet manifests offline; findings have stable codes, a source position and a remedy
+///
+/// With -o json: `schema` (`lint/v1`), files, objects, errors, warnings and findings.
+///
+/// Exit codes: 0 nothing is wrong, 1 something is (with --strict also a warning), 2 usage, or there is nothing of a fleet.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct LintFlags {
     /// Files, or folders with manifests
     #[arg(value_name = "FILE|FOLDER", default_value = ".")]
@@ -45,7 +51,7 @@ pub enum Shown {
 }
 
 /// Looks at files.
-pub fn run(flags: &LintFlags) -> anyhow::Result<u8> {
+pub fn run(flags: &LintFlags, out: &Out) -> anyhow::Result<u8> {
     let files = lint::read(&flags.paths)?;
     let variables = flags.substitute.iter().cloned();
     let variables = variables
@@ -53,11 +59,14 @@ pub fn run(flags: &LintFlags) -> anyhow::Result<u8> {
         .collect();
     let report = lint::look(&files, &Variables::new(&variables)?);
     match flags.output {
-        Shown::Text => output::text(&lint::text(&report, &files, output::width()))?,
-        Shown::Json => output::text(&lint::json(&report)?)?,
+        Shown::Text => out.text(&lint::text(&report, &files, out.width()))?,
+        Shown::Json => out.text(&lint::json(&report)?)?,
     }
     if report.objects == 0 && report.findings.is_empty() {
-        complain!("nothing of muster is in these files: name the folder that has the modules");
+        complain!(
+            out,
+            "nothing of muster is in these files: name the folder that has the modules"
+        );
         return Ok(UNKNOWN);
     }
     let fails = |finding: &Finding| match finding.code.level() {

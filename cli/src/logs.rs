@@ -2,9 +2,10 @@
 
 use std::io;
 
-use anstream::{AutoStream, ColorChoice};
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
+
+use crate::output::Out;
 
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -15,23 +16,18 @@ pub enum LogFormat {
     Json,
 }
 
-/// Whether lines on standard error are in colour: as --color says, and otherwise where a terminal shows them.
-pub fn in_colour() -> bool {
-    AutoStream::choice(&io::stderr()) != ColorChoice::Never
-}
-
 /// Starts logging; `RUST_LOG` changes what is logged.
-pub fn start(format: LogFormat) {
-    start_with(format, "info,kube_client=warn");
+pub fn start(format: LogFormat, out: &Out) {
+    start_with(format, out, "info,kube_client=warn");
 }
 
 /// Starts logging with this filter, unless `RUST_LOG` gives another.
-pub fn start_with(format: LogFormat, filter: &str) {
+pub fn start_with(format: LogFormat, out: &Out, filter: &str) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new(filter));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
-        .with_ansi(in_colour())
+        .with_ansi(out.has_coloured_log())
         .with_target(false);
     // With -v logging has begun, and tells more.
     match format {

@@ -22,11 +22,14 @@
 #[macro_use]
 mod output;
 
+mod agent;
 mod args;
 mod build;
 mod bundle;
 mod check;
+mod complete;
 mod completion;
+mod controller;
 mod crds;
 mod dashboard;
 mod demo;
@@ -37,12 +40,10 @@ mod exit;
 mod explain;
 mod flags;
 mod get;
-mod histories;
-mod history;
+mod hold;
 mod install;
 #[cfg(test)]
 mod large;
-mod level;
 mod lint;
 mod logs;
 mod machines;
@@ -50,37 +51,37 @@ mod man;
 mod matrix;
 mod names;
 mod node_agent;
-mod nodes;
-mod once;
-mod pause;
+mod pin;
 mod plan;
 mod plan_run;
 mod plugin;
 mod process;
 mod reconcile;
+mod release;
 mod replay;
 mod rollout;
 mod show;
 mod simulate;
 mod steps;
 mod tree;
-mod undo;
 mod unenroll;
 mod uninstall;
+mod unpin;
 mod version;
 mod why;
 mod window;
-mod zonerollout;
 mod zones;
 
 use std::{ffi::OsString, io, process::ExitCode};
 
+use anstream::ColorChoice;
 use clap::FromArgMatches as _;
-use muster_fleet::{connect::Target, trouble};
+use muster_fleet::trouble;
 use tokio::runtime::{Builder, Runtime};
 
-use args::{Arguments, Verb};
-use exit::UNKNOWN;
+use args::Arguments;
+use exit::{READER_GONE, UNKNOWN};
+use output::{Out, Unwritten};
 use plugin::CalledAs;
 
 /// Decisions make and free many small pieces of memory, in one thread and in another.
@@ -91,7 +92,10 @@ fn main() -> ExitCode {
     let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => {
-            complain!("error: the process cannot start its threads: {error}");
+            complain!(
+                Out::new(ColorChoice::Auto, false),
+                "error: the process cannot start its threads: {error}"
+            );
             return ExitCode::from(UNKNOWN);
         }
     };
@@ -117,23 +121,31 @@ async fn answer() -> ExitCode {
     let called_as = CalledAs::by(words.first());
     // One TLS provider for everything in this process; only a second call could fail.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    completion::answer(&words);
+    let out = Out::new(ColorChoice::Auto, false);
+    if let Some(code) = complete::answer(&words) {
+        return ExitCode::from(code);
+    }
     if called_as == CalledAs::Completer {
-        return ExitCode::from(plugin::complete(words));
+        return ExitCode::from(complete::complete(words, &out));
     }
     // What the definition takes, the arguments take: clap ends the process with code 2 on either.
     let matches = called_as.command().get_matches_from(words);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    arguments.manner.take();
-    let Arguments { cluster, verb, .. } = arguments;
-    let target = cluster.target();
-    match run(verb, &target).await {
-        Ok(code) => ExitCode::from(code),
+    let Arguments {
+        cluster,
+        manner,
+        verb,
+    } = arguments;
+    let (target, out) = (cluster.target(), manner.begin());
+    let code = match verb.run(&target, &out).await {
+        Ok(code) => code,
+        Err(error) if matches!(error.downcast_ref(), Some(Unwritten::ReaderGone)) => READER_GONE,
         Err(error) => {
-            complain!("error: {}", trouble::told(&error, &target).await);
-            ExitCode::from(UNKNOWN)
+            complain!(out, "error: {}", trouble::told(&error, &target).await);
+            UNKNOWN
         }
-    }
+    };
+    ExitCode::from(code)
 }
 
 /// What was typed. `cargo demo -- --tour` hands its `--` on, which stands there for cargo.
@@ -143,45 +155,4 @@ fn typed() -> Vec<OsString> {
         words.remove(2);
     }
     words
-}
-
-async fn run(verb: Verb, target: &Target) -> anyhow::Result<u8> {
-    match verb {
-        Verb::Demo(flags) => demo::run(flags).await,
-        Verb::Controller(flags) => process::controller(target, flags).await,
-        Verb::Agent(flags) => process::agent(target, flags).await,
-        Verb::NodeAgent(flags) => node_agent::run(flags).await,
-        Verb::Zones(flags) => zones::run(target, &flags).await,
-        Verb::Machines(flags) => Box::pin(machines::run(target, &flags)).await,
-        Verb::Install(flags) => install::run(target, flags),
-        Verb::Crds(flags) => Ok(crds::run(&flags)),
-        Verb::Enroll(flags) => enroll::run(target, flags).await,
-        Verb::Unenroll(flags) => unenroll::run(target, flags).await,
-        Verb::Check(flags) => check::run(target, &flags).await,
-        Verb::Uninstall(flags) => uninstall::run(target, flags).await,
-        Verb::SupportBundle(flags) => bundle::run(target, &flags).await,
-        Verb::Build(flags) => build::run(flags).await,
-        Verb::Diff(flags) => diff::run(target, flags).await,
-        Verb::Lint(flags) => lint::run(&flags),
-        Verb::Plan(flags) => Box::pin(plan::run(target, flags)).await,
-        Verb::Simulate(flags) => simulate::run(flags),
-        Verb::Replay(flags) => replay::run(&flags),
-        Verb::Get(flags) => get::run(target, &flags).await,
-        Verb::Matrix(flags) => matrix::run(target, &flags).await,
-        Verb::Tree(flags) => tree::run(target, &flags).await,
-        Verb::Dashboard(flags) => dashboard::run(target, flags).await,
-        Verb::Events(flags) => events::run(target, &flags).await,
-        Verb::Why(flags) => why::run(target, &flags).await,
-        Verb::Rollout(flags) => rollout::run(target, &flags).await,
-        Verb::Hold(flags) => level::hold(target, &flags).await,
-        Verb::Release(flags) => level::release(target, &flags).await,
-        Verb::Pin(flags) => level::pin(target, &flags).await,
-        Verb::Unpin(flags) => level::unpin(target, &flags).await,
-        Verb::Window(flags) => window::run(target, &flags).await,
-        Verb::PlanRun(flags) => plan_run::run(target, &flags).await,
-        Verb::Reconcile(flags) => reconcile::run(target, &flags).await,
-        Verb::Completion(flags) => completion::run(&flags),
-        Verb::Man(flags) => man::run(&flags),
-        Verb::Version(flags) => version::run(target, &flags).await,
-    }
 }

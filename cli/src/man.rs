@@ -1,20 +1,40 @@
 //! `muster man`: the manual, made from the definition of the command and from nothing else.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::PathBuf};
 
 use anyhow::Context as _;
-use clap::{Command, CommandFactory as _};
+use clap::{Args, Command};
 
-use crate::{args::Arguments, exit::DONE, flags::shell::ManFlags, output};
+use crate::{exit::DONE, output::Out};
 
 /// Characters of a line of the reference.
 const WIDTH: usize = 120;
 
+pub const EXAMPLES: &str = "\
+Examples:
+  muster man | man -l -                                  this page
+  muster man --out ~/.local/share/man/man1               a page for each verb, for: man muster-rollout-status
+  muster man --markdown > docs/cli.md                    the reference";
+
+/// Print the manual pages
+///
+/// Exit codes: 0 printed or written, 2 could not be written.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct ManFlags {
+    /// Write a page for each verb into this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with = "markdown")]
+    pub out: Option<PathBuf>,
+    /// Print all verbs as one page of Markdown
+    #[arg(long)]
+    pub markdown: bool,
+}
+
 /// Prints the manual, or writes it.
-pub fn run(flags: &ManFlags) -> anyhow::Result<u8> {
-    let command = without_surroundings(Arguments::command());
+pub fn run(command: Command, flags: &ManFlags, out: &Out) -> anyhow::Result<u8> {
+    let command = without_surroundings(command);
     if flags.markdown {
-        output::text(&reference(command))?;
+        out.text(&reference(command))?;
     } else if let Some(folder) = &flags.out {
         let what = || format!("writing pages into {}", folder.display());
         std::fs::create_dir_all(folder).with_context(what)?;
@@ -22,7 +42,7 @@ pub fn run(flags: &ManFlags) -> anyhow::Result<u8> {
     } else {
         let mut page = Vec::new();
         clap_mangen::Man::new(command).render(&mut page)?;
-        output::text(&String::from_utf8_lossy(&page))?;
+        out.text(&String::from_utf8_lossy(&page))?;
     }
     Ok(DONE)
 }

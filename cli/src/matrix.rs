@@ -10,11 +10,18 @@ use muster_fleet::connect::{self, Target};
 use crate::{
     exit::DONE,
     flags::View,
-    output::{self, Terminal},
+    output::{self, Out},
     show,
 };
 
+/// Show which version of each module runs on each cluster
+///
+/// With -o json: `schema` (`matrix/v1`), columns (each with title and clusters), rows (each with kind, module, target and cells; a cell
+/// has cluster, shape, reason, version, since and message) and total.
+///
+/// Exit codes: 0 printed, 2 could not find out.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct MatrixFlags {
     /// Show each change until interrupted
     #[arg(short, long, conflicts_with = "output")]
@@ -45,7 +52,7 @@ Examples:
   muster matrix -o json | jq '.rows[] | {module, target}'";
 
 /// Prints the matrix once, or at each change.
-pub async fn run(cluster: &Target, flags: &MatrixFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &MatrixFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let filter = Filter {
         labels: flags.selector.clone(),
@@ -59,25 +66,25 @@ pub async fn run(cluster: &Target, flags: &MatrixFlags) -> anyhow::Result<u8> {
     };
     let matrix = |fleet: &Fleet| anyhow::Ok(Matrix::of(&filter.apply(fleet)?, fold_from));
     if flags.watch {
-        let mut live = output::Live::default();
+        let mut live = out.live();
         if flags.nodes {
-            return fleet::nodes::watch(&client, &Terminal, |_, fleet| {
-                live.show(lines(&matrix(fleet)?, output::width()));
+            return fleet::nodes::watch(&client, out, |_, fleet| {
+                live.show(lines(&matrix(fleet)?, out.width()))?;
                 Ok(ControlFlow::Continue(()))
             })
             .await;
         }
-        return show::watch(&client, &namespace, |snapshot| {
-            live.show(lines(&matrix(snapshot.fleet())?, output::width()));
+        return show::watch(&client, &namespace, out, |snapshot| {
+            live.show(lines(&matrix(snapshot.fleet())?, out.width()))?;
             Ok(ControlFlow::Continue(()))
         })
         .await;
     }
     if flags.all_namespaces {
         for namespace in fleet::namespaces(&client).await? {
-            say!("namespace {namespace}");
+            say!(out, "namespace {namespace}")?;
             let matrix = matrix(&fleet::read(&client, &namespace).await?)?;
-            output::print(&lines(&matrix, output::width()));
+            out.lines(&lines(&matrix, out.width()))?;
         }
         return Ok(DONE);
     }
@@ -88,14 +95,17 @@ pub async fn run(cluster: &Target, flags: &MatrixFlags) -> anyhow::Result<u8> {
     };
     let matrix = matrix(&fleet)?;
     match flags.output {
-        View::Json => output::text(&(serde_json::to_string_pretty(&matrix)? + "\n"))?,
+        View::Json => out.json(&matrix)?,
         View::Table if flags.nodes && matrix.rows.is_empty() => {
-            complain!("There are no NodeModules in this cluster.");
+            complain!(out, "There are no NodeModules in this cluster.");
         }
         View::Table if matrix.rows.is_empty() && matrix.columns.is_empty() => {
-            complain!("There are no modules and no clusters in namespace {namespace}.");
+            complain!(
+                out,
+                "There are no modules and no clusters in namespace {namespace}."
+            );
         }
-        View::Table => output::print(&lines(&matrix, output::width())),
+        View::Table => out.lines(&lines(&matrix, out.width()))?,
     }
     Ok(DONE)
 }

@@ -1,27 +1,23 @@
-//! Names that stand in the management cluster, offered to whoever presses the tab key.
+//! Names that stand in the management cluster, offered to whoever presses the tab key. The type of an argument decides which.
 
-use std::{ffi::OsString, sync::Arc, thread, time::Duration};
+use std::{any::TypeId, ffi::OsString, sync::Arc, thread, time::Duration};
 
 use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use k8s_openapi::api::core::v1::Node;
-use kube::{
-    Client, ResourceExt,
-    api::ListParams,
-    config::Kubeconfig,
-    core::{ApiResource, DynamicObject},
+use kube::{Client, core::ApiResource};
+use muster_api::RolloutWindow;
+use muster_fleet::{
+    connect::{self, Target},
+    level::Held,
+    listing,
+    name::{ModuleName, RolloutName, Top},
 };
-use muster_api::{
-    RolloutWindow,
-    node::{NodeAssemblage, NodeModule, NodeRevision},
-};
-use muster_controllers::runtime::Api;
-use muster_fleet::connect::{self, Target};
 
 use crate::{
     args::Arguments,
-    flags::{ClusterFlags, Listed, What},
-    get,
+    flags::{ClusterFlags, ClusterName, ContextName, ListedName, NodeName, WindowName},
+    get::{self, Listed, What},
 };
 
 /// Nobody waits longer for a name.
@@ -57,6 +53,42 @@ enum Names {
     Contexts,
 }
 
+impl Names {
+    /// Those of an argument, by the type of its values.
+    fn of(arg: &Arg) -> Option<Self> {
+        let types = [
+            (TypeId::of::<ModuleName>(), Self::Modules),
+            (TypeId::of::<RolloutName>(), Self::Rollouts),
+            (TypeId::of::<ClusterName>(), Self::Clusters),
+            (TypeId::of::<NodeName>(), Self::Nodes),
+            (TypeId::of::<Top>(), Self::Tops),
+            (TypeId::of::<Held>(), Self::Held),
+            (TypeId::of::<ListedName>(), Self::Listed),
+            (TypeId::of::<WindowName>(), Self::Windows),
+            (TypeId::of::<ContextName>(), Self::Contexts),
+        ];
+        let found = arg.get_value_parser().type_id();
+        let mut types = types.into_iter();
+        types.find(|(wanted, _)| found == *wanted).map(|(_, names)| names)
+    }
+
+    /// The kinds whose objects are offered as `kind/name`.
+    const fn with_kind(self) -> &'static [What] {
+        match self {
+            Self::Modules | Self::Tops | Self::Held => {
+                &[What::Modules, What::ClusterUpgrades, What::NodeModules]
+            }
+            Self::Rollouts => &[
+                What::Modules,
+                What::ClusterUpgrades,
+                What::ZoneRollouts,
+                What::NodeModules,
+            ],
+            _ => &[],
+        }
+    }
+}
+
 /// The definition of the command, with names for the arguments that take one. Nobody is asked before a name is wanted.
 pub fn command(words: &[OsString]) -> Command {
     let lenient = Arguments::command().ignore_errors(true);
@@ -83,9 +115,8 @@ pub fn command(words: &[OsString]) -> Command {
 }
 
 fn named(command: Command, typed: &Arc<Typed>) -> Command {
-    let verb = command.get_name().to_owned();
     command
-        .mut_args(|arg| match names(&verb, &arg) {
+        .mut_args(|arg| match Names::of(&arg) {
             Some(names) => {
                 let typed = Arc::clone(typed);
                 arg.add(ArgValueCandidates::new(move || {
@@ -95,23 +126,6 @@ fn named(command: Command, typed: &Arc<Typed>) -> Command {
             None => arg,
         })
         .mut_subcommands(|below| named(below, typed))
-}
-
-fn names(verb: &str, arg: &Arg) -> Option<Names> {
-    match (verb, arg.get_id().as_str()) {
-        ("hold" | "release", "top") => Some(Names::Held),
-        (_, "top") => Some(Names::Tops),
-        // A record has clusters of its own.
-        ("replay", _) => None,
-        ("get", "name") => Some(Names::Listed),
-        ("unenroll", "name") | ("hold" | "release", "clusters") | (_, "cluster") => Some(Names::Clusters),
-        (_, "node" | "nodes") if arg.get_action().takes_values() => Some(Names::Nodes),
-        (_, "module") => Some(Names::Modules),
-        ("bypass", "window") => Some(Names::Windows),
-        (_, "rollout") => Some(Names::Rollouts),
-        (_, "context" | "downstream_context") => Some(Names::Contexts),
-        _ => None,
-    }
 }
 
 impl Typed {
@@ -135,92 +149,57 @@ impl Typed {
 
     async fn find(&self, names: Names) -> anyhow::Result<Vec<String>> {
         if let Names::Contexts = names {
-            return self.contexts();
+            return Ok(connect::contexts(&self.cluster)?);
         }
         let (client, namespace) = connect::client(&self.cluster).await?;
+        let in_namespace = Some(namespace.as_str());
         let mut found = Vec::new();
         if let Names::Tops = names {
             found.push("fleet".to_owned());
         }
-        if let Names::Modules | Names::Tops | Names::Held = names {
-            let of_nodes = get::kinds(&client, What::NodeModules).await?;
-            let upgrades = get::kinds(&client, What::ClusterUpgrades).await?;
-            let modules = get::kinds(&client, What::Modules).await?;
-            for kind in modules.into_iter().chain(upgrades).chain(of_nodes) {
+        for what in names.with_kind() {
+            let namespace = in_namespace.filter(|_| !what.is_of_nodes());
+            for kind in get::kinds(&client, *what).await? {
                 let kind_word = kind.kind.to_lowercase();
                 // A cluster serves some of them: a downstream one the last.
-                let modules = named_objects(&client, &namespace, &kind).await;
-                let modules = modules.unwrap_or_default();
-                found.extend(modules.into_iter().map(|name| format!("{kind_word}/{name}")));
+                let objects = listing::names(&client, namespace, &kind).await;
+                let objects = objects.unwrap_or_default();
+                found.extend(objects.into_iter().map(|name| format!("{kind_word}/{name}")));
             }
         }
-        if let Names::Rollouts = names {
-            // A cluster serves the one or the other.
-            for what in [
-                What::Modules,
-                What::ClusterUpgrades,
-                What::ZoneRollouts,
-                What::NodeModules,
-            ] {
-                for kind in get::kinds(&client, what).await? {
-                    let kind_word = kind.kind.to_lowercase();
-                    let there = named_objects(&client, &namespace, &kind)
-                        .await
-                        .unwrap_or_default();
-                    found.extend(there.into_iter().map(|name| format!("{kind_word}/{name}")));
+        match names {
+            Names::Clusters | Names::Held => found.extend(of(&client, in_namespace, What::Clusters).await?),
+            Names::Tops => {
+                let clusters = of(&client, in_namespace, What::Clusters).await?;
+                found.extend(clusters.into_iter().map(|name| format!("cluster/{name}")));
+            }
+            Names::Nodes => {
+                let kind = ApiResource::erase::<Node>(&());
+                found.extend(listing::names(&client, None, &kind).await?);
+            }
+            Names::Windows => {
+                let kind = ApiResource::erase::<RolloutWindow>(&());
+                found.extend(listing::names(&client, in_namespace, &kind).await?);
+            }
+            Names::Listed => {
+                if let Some(what) = self.what {
+                    found.extend(of(&client, in_namespace, what).await?);
                 }
             }
-        }
-        if let Names::Clusters | Names::Tops | Names::Held = names {
-            let before = if let Names::Tops = names { "cluster/" } else { "" };
-            for kind in get::kinds(&client, What::Clusters).await? {
-                let clusters = named_objects(&client, &namespace, &kind).await?;
-                found.extend(clusters.into_iter().map(|name| format!("{before}{name}")));
-            }
-        }
-        if let Names::Nodes = names {
-            let kind = ApiResource::erase::<Node>(&());
-            found.extend(named_objects(&client, "", &kind).await?);
-        }
-        if let Names::Windows = names {
-            let kind = ApiResource::erase::<RolloutWindow>(&());
-            found.extend(named_objects(&client, &namespace, &kind).await?);
-        }
-        if let (Names::Listed, Some(what)) = (names, self.what) {
-            for kind in get::kinds(&client, what).await? {
-                found.extend(named_objects(&client, &namespace, &kind).await?);
-            }
+            Names::Modules | Names::Rollouts | Names::Contexts => {}
         }
         Ok(found)
     }
-
-    fn contexts(&self) -> anyhow::Result<Vec<String>> {
-        let kubeconfig = match &self.cluster.kubeconfig {
-            Some(file) => Kubeconfig::read_from(file)?,
-            None => Kubeconfig::read()?,
-        };
-        Ok(kubeconfig
-            .contexts
-            .into_iter()
-            .map(|context| context.name)
-            .collect())
-    }
 }
 
-async fn named_objects(client: &Client, namespace: &str, kind: &ApiResource) -> anyhow::Result<Vec<String>> {
-    let of_nodes = [
-        ApiResource::erase::<Node>(&()),
-        ApiResource::erase::<NodeModule>(&()),
-        ApiResource::erase::<NodeAssemblage>(&()),
-        ApiResource::erase::<NodeRevision>(&()),
-    ];
-    let api: Api<DynamicObject> = if of_nodes.contains(kind) {
-        Api::all_with(client.clone(), kind)
-    } else {
-        Api::namespaced_with(client.clone(), namespace, kind)
-    };
-    let list = api.list_metadata(&ListParams::default()).await?;
-    Ok(list.items.iter().map(ResourceExt::name_any).collect())
+/// The names of what is listed.
+async fn of(client: &Client, namespace: Option<&str>, what: What) -> anyhow::Result<Vec<String>> {
+    let namespace = namespace.filter(|_| !what.is_of_nodes());
+    let mut found = Vec::new();
+    for kind in get::kinds(client, what).await? {
+        found.extend(listing::names(client, namespace, &kind).await?);
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -230,7 +209,7 @@ mod tests {
     /// Each argument that takes a name, as `verb argument`.
     fn with_names(command: &Command, found: &mut Vec<String>) {
         for arg in command.get_arguments() {
-            if names(command.get_name(), arg).is_some() && !arg.is_global_set() {
+            if Names::of(arg).is_some() && !arg.is_global_set() {
                 found.push(format!("{} {}", command.get_name(), arg.get_id()));
             }
         }

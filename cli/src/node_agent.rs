@@ -1,18 +1,25 @@
 //! `muster node-agent`, in the program of the control planes: the verb is the node agent's own.
 
-use muster_node_agent::command::{self, LogFormat, NodeAgentFlags, Program};
+use std::io;
 
-use crate::{logs, output};
+use muster_node_agent::command::{self, CommandError, LogFormat, NodeAgentFlags, Program};
 
-struct Muster;
+use crate::{
+    logs,
+    output::{Out, Unwritten},
+};
+
+struct Muster(Out);
 
 impl Program for Muster {
-    fn print(&self, text: &str) {
-        text.lines().for_each(output::line);
+    fn print(&self, text: &str) -> io::Result<()> {
+        text.lines()
+            .try_for_each(|line| self.0.line(line))
+            .map_err(io::Error::other)
     }
 
     fn complain(&self, text: &str) {
-        output::complaint(text);
+        self.0.complaint(text);
     }
 
     fn log(&self, format: LogFormat, filter: &str) {
@@ -20,11 +27,17 @@ impl Program for Muster {
             LogFormat::Text => logs::LogFormat::Text,
             LogFormat::Json => logs::LogFormat::Json,
         };
-        logs::start_with(format, filter);
+        logs::start_with(format, &self.0, filter);
     }
 }
 
 /// Runs a verb.
-pub async fn run(flags: NodeAgentFlags) -> anyhow::Result<u8> {
-    Ok(command::run(flags, &Muster).await?)
+pub async fn run(flags: NodeAgentFlags, out: &Out) -> anyhow::Result<u8> {
+    match command::run(flags, &Muster(out.clone())).await {
+        // Standard output, as `print` gives it.
+        Err(CommandError::Io(error)) => {
+            Err(error.downcast::<Unwritten>().map_or_else(Into::into, Into::into))
+        }
+        ended => Ok(ended?),
+    }
 }

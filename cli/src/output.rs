@@ -5,12 +5,10 @@
 use std::{
     fmt::Write as _,
     io::{self, ErrorKind, IsTerminal as _, Write as _},
-    process,
-    sync::atomic::{AtomicBool, Ordering},
 };
 
+use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Color, Style};
-use anyhow::Context as _;
 use crossterm::{
     QueueableCommand as _, cursor,
     terminal::{self, ClearType},
@@ -19,89 +17,160 @@ use jiff::Timestamp;
 use muster_dashboard::Shape;
 use muster_fleet::Tell;
 pub use muster_fleet::text::{Age, GAP, counted, cut, lines, safe, table, wrapped};
+use serde::Serialize;
+use thiserror::Error;
 
-/// The exit code of a command whose reader went away, as a shell gives it for SIGPIPE (128 and 13): what was to be told or followed is not
-/// at its end, and 0 would say so.
-const UNHEARD: i32 = 141;
-
-/// The exit code of a command whose output cannot be written.
-const UNWRITTEN: i32 = 2;
-
-/// Prints a line, as `println!` would.
+/// Prints a line, as `println!` would; an error if it cannot be written.
 macro_rules! say {
-    ($($words:tt)*) => { $crate::output::line(&format!($($words)*)) };
+    ($out:expr, $($words:tt)*) => { $out.line(&format!($($words)*)) };
 }
 
 /// Prints a line to standard error, as `eprintln!` would.
 macro_rules! complain {
-    ($($words:tt)*) => { $crate::output::complaint(&format!($($words)*)) };
+    ($out:expr, $($words:tt)*) => { $out.complaint(&format!($($words)*)) };
 }
 
-/// Whether standard output stays empty.
-static QUIET: AtomicBool = AtomicBool::new(false);
-
-/// From now on nothing is printed but complaints: the exit code says all.
-pub fn be_quiet() {
-    QUIET.store(true, Ordering::Relaxed);
+/// Standard output cannot be written.
+#[derive(Debug, Error)]
+pub enum Unwritten {
+    /// The reader went away, as after `head`: the rest would be for no one.
+    #[error("standard output is closed")]
+    ReaderGone,
+    /// Such as a full disk: what is there would be taken for all.
+    #[error("standard output: {0}")]
+    Failed(io::Error),
 }
 
-/// Whether the process goes on when nobody reads any more.
-static SERVES: AtomicBool = AtomicBool::new(false);
-
-/// From now on a reader that goes away ends nothing: the process is there for others, too.
-pub fn outlive_readers() {
-    SERVES.store(true, Ordering::Relaxed);
-}
-
-/// Where nobody reads any more, as after `head`, the process ends: the rest would be for nobody. Unless it outlives its readers.
-fn heard(written: io::Result<()>) -> io::Result<()> {
-    match written {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-            if !SERVES.load(Ordering::Relaxed) {
-                process::exit(UNHEARD);
-            }
-            Ok(())
+impl From<io::Error> for Unwritten {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == ErrorKind::BrokenPipe {
+            Self::ReaderGone
+        } else {
+            Self::Failed(error)
         }
-        written => written,
     }
 }
 
-/// Prints a line, shapes in colour.
-pub fn line(text: &str) {
-    if QUIET.load(Ordering::Relaxed) {
-        return;
+/// Standard output and standard error, and how this process writes to them.
+#[derive(Clone, Debug)]
+pub struct Out {
+    colour: ColorChoice,
+    is_quiet: bool,
+    outlives_readers: bool,
+    is_terminal: bool,
+}
+
+impl Out {
+    /// Where `is_quiet`, nothing is printed but complaints: the exit code says all.
+    pub fn new(colour: ColorChoice, is_quiet: bool) -> Self {
+        Self {
+            colour,
+            is_quiet,
+            outlives_readers: false,
+            is_terminal: io::stdout().is_terminal(),
+        }
     }
-    let mut out = anstream::stdout().lock();
-    let written = writeln!(out, "{}", painted(&safe(text))).and_then(|()| out.flush());
-    if let Err(error) = heard(written)
-        && !SERVES.load(Ordering::Relaxed)
-    {
-        // Such as a full disk: who reads what there is takes it for all.
-        complaint(&format!("error: standard output: {error}"));
-        process::exit(UNWRITTEN);
+
+    /// The same, for what goes on when its reader goes away: a process that is there for others too, or a change that was begun.
+    pub fn outliving_readers(&self) -> Self {
+        Self {
+            outlives_readers: true,
+            ..self.clone()
+        }
+    }
+
+    /// Prints a line, shapes in colour.
+    pub fn line(&self, text: &str) -> Result<(), Unwritten> {
+        let written = self.write(format!("{}\n", painted(&safe(text))).as_bytes());
+        if self.outlives_readers { Ok(()) } else { written }
+    }
+
+    /// Prints lines.
+    pub fn lines<'a>(&self, lines: impl IntoIterator<Item = &'a String>) -> Result<(), Unwritten> {
+        lines.into_iter().try_for_each(|text| self.line(text))
+    }
+
+    /// Prints a text as it is: what programs read.
+    pub fn text(&self, text: &str) -> Result<(), Unwritten> {
+        match self.write(text.as_bytes()) {
+            Err(Unwritten::ReaderGone) if self.outlives_readers => Ok(()),
+            written => written,
+        }
+    }
+
+    /// Prints a value as JSON.
+    pub fn json(&self, value: &impl Serialize) -> anyhow::Result<()> {
+        Ok(self.text(&(serde_json::to_string_pretty(value)? + "\n"))?)
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<(), Unwritten> {
+        if self.is_quiet {
+            return Ok(());
+        }
+        let mut stdout = AutoStream::new(io::stdout(), self.colour).lock();
+        stdout.write_all(bytes)?;
+        Ok(stdout.flush()?)
+    }
+
+    /// Prints a line to standard error; if that is closed, there is no one to read it.
+    pub fn complaint(&self, text: &str) {
+        let _ = writeln!(AutoStream::new(io::stderr(), self.colour), "{}", safe(text));
+    }
+
+    /// Whether standard output is a terminal, and no pipe.
+    pub const fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
+    /// Whether log lines on standard error are in colour: as --color says, and otherwise where a terminal shows them.
+    pub fn has_coloured_log(&self) -> bool {
+        let choice = match self.colour {
+            ColorChoice::Auto => AutoStream::choice(&io::stderr()),
+            choice => choice,
+        };
+        choice != ColorChoice::Never
+    }
+
+    /// How many characters fit on a line: the terminal's width, or `$COLUMNS`; in a pipe nothing is cut.
+    pub fn width(&self) -> usize {
+        let said = || std::env::var("COLUMNS").ok()?.parse().ok(); // what is no number says nothing
+        let size = || terminal_size::terminal_size_of(io::stdout());
+        let shown = self.is_terminal.then(size).flatten();
+        let shown = shown.map(|(width, _)| usize::from(width.0));
+        shown.or_else(said).unwrap_or(usize::MAX)
+    }
+
+    /// How a moment is given in a view that is shown again and again: ages tick on a terminal, and in a pipe no line changes but for what it
+    /// says.
+    pub const fn when(&self, now: Timestamp) -> When {
+        if self.is_terminal {
+            When::Ago(now)
+        } else {
+            When::OnClock
+        }
+    }
+
+    /// Shows text again and again.
+    pub fn live(&self) -> Live {
+        Live {
+            out: self.clone(),
+            shown: Vec::new(),
+            height: 0,
+        }
     }
 }
 
-/// Prints a line to standard error; if that is closed, there is nobody to tell.
-pub fn complaint(text: &str) {
-    let _ = writeln!(anstream::stderr(), "{}", safe(text));
-}
-
-/// Standard output and standard error, for libraries that tell how far they are.
-#[derive(Clone, Copy, Debug)]
-pub struct Terminal;
-
-impl Tell for Terminal {
-    fn line(&self, text: &str) {
-        line(text);
+impl Tell for Out {
+    fn line(&self, text: &str) -> anyhow::Result<()> {
+        Ok(Self::line(self, text)?)
     }
 
-    fn text(&self, words: &str) -> anyhow::Result<()> {
-        text(words)
+    fn text(&self, text: &str) -> anyhow::Result<()> {
+        Ok(Self::text(self, text)?)
     }
 
     fn warn(&self, text: &str) {
-        complaint(text);
+        self.complaint(text);
     }
 }
 
@@ -133,18 +202,6 @@ fn colour(character: char) -> Option<AnsiColor> {
     }
 }
 
-/// Whether somebody looks at a terminal, and no pipe.
-pub fn is_terminal() -> bool {
-    io::stdout().is_terminal()
-}
-
-/// How many characters fit on a line: the terminal's width, or `$COLUMNS`; in a pipe nothing is cut.
-pub fn width() -> usize {
-    let said = || std::env::var("COLUMNS").ok()?.parse().ok(); // what is no number says nothing
-    let shown = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
-    shown.or_else(said).unwrap_or(usize::MAX)
-}
-
 /// How a moment is told.
 #[derive(Clone, Copy)]
 pub enum When {
@@ -155,15 +212,6 @@ pub enum When {
 }
 
 impl When {
-    /// For a view that is shown again and again: ages tick on a terminal, and in a pipe no line changes but for what it says.
-    pub fn live(now: Timestamp) -> Self {
-        if is_terminal() {
-            Self::Ago(now)
-        } else {
-            Self::OnClock
-        }
-    }
-
     /// The moment in words.
     pub fn tell(self, moment: Timestamp) -> String {
         match self {
@@ -173,24 +221,9 @@ impl When {
     }
 }
 
-/// Prints lines.
-pub fn print<'a>(lines: impl IntoIterator<Item = &'a String>) {
-    lines.into_iter().for_each(|text| line(text));
-}
-
-/// Prints a text as it is: what programs read.
-pub fn text(text: &str) -> anyhow::Result<()> {
-    if QUIET.load(Ordering::Relaxed) {
-        return Ok(());
-    }
-    let mut out = anstream::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    heard(written).context("standard output")
-}
-
 /// Shows text again and again: in place on a terminal, and into a pipe only the blocks of lines that were not there before.
-#[derive(Default)]
 pub struct Live {
+    out: Out,
     /// What was shown, whatever room was between its words: a column that got wider is no news.
     shown: Vec<String>,
     /// Lines on the terminal.
@@ -199,35 +232,36 @@ pub struct Live {
 
 impl Live {
     /// Shows the lines as they are now; each stands for itself.
-    pub fn show(&mut self, lines: Vec<String>) {
+    pub fn show(&mut self, lines: Vec<String>) -> Result<(), Unwritten> {
         let blocks: Vec<Vec<String>> = lines.into_iter().map(|line| vec![line]).collect();
-        self.show_blocks(&blocks);
+        self.show_blocks(&blocks)
     }
 
     /// Shows blocks of lines as they are now; the lines of one belong together.
-    pub fn show_blocks(&mut self, blocks: &[Vec<String>]) {
+    pub fn show_blocks(&mut self, blocks: &[Vec<String>]) -> Result<(), Unwritten> {
         let words = |block: &Vec<String>| {
             let words: Vec<&str> = block.iter().flat_map(|line| line.split_whitespace()).collect();
             words.join(" ")
         };
         let now: Vec<String> = blocks.iter().map(words).collect();
-        if now == self.shown || QUIET.load(Ordering::Relaxed) {
-            return;
+        if now == self.shown || self.out.is_quiet {
+            return Ok(());
         }
-        if is_terminal() {
+        if self.out.is_terminal() {
             let fitting = fitting(&blocks.concat(), terminal::size().ok());
             // A terminal that cannot be written to is found by what is printed next.
             let _ = self.back();
-            print(&fitting);
+            self.out.lines(&fitting)?;
             self.height = fitting.len();
         } else {
-            let fresh = blocks
-                .iter()
-                .zip(&now)
-                .filter(|(_, words)| !self.shown.contains(words));
-            fresh.for_each(|(block, _)| print(block));
+            for (block, words) in blocks.iter().zip(&now) {
+                if !self.shown.contains(words) {
+                    self.out.lines(block)?;
+                }
+            }
         }
         self.shown = now;
+        Ok(())
     }
 
     /// Up to the first line of before, and all below it cleared.

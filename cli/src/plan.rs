@@ -9,7 +9,7 @@ use muster_foresee::plan::{self, Clone as SourceClone, Options, Sides};
 use crate::{
     exit::{DONE, FAILED},
     flags::Variable,
-    output,
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -21,7 +21,19 @@ Examples:
                                                     tags are looked up in a clone
   muster plan -o json | jq '.modules[].order'";
 
+/// Preview what a commit would do to the fleet: which clusters change, in which order, which are skipped and why
+///
+/// Reads modules of a folder, or of both sides of a git range, and what stands in the management cluster; writes nothing, and reads no
+/// Secret but its name. The order is what the shipped decisions make of what is seen now, where everything that is begun succeeds.
+/// What changes in objects is shown where a clone of their repository is at hand (--source), alike clusters together, and of Secrets
+/// never more than that they change.
+///
+/// With -o json: `schema` (`plan/v1`), modules (each with module, namespace, place, change, from, to, fields, selected, joins, leaves,
+/// loses, moves, order, objects, skipped, warnings, digests, took), unchanged, unmentioned and notes.
+///
+/// Exit codes: 0 no changes, 1 changes, 2 usage, something is wrong with the files, or could not find out.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct PlanFlags {
     /// The folder with the manifests of Modules and BootstrapModules; Clusters and ConfigMaps in it count, too
     #[arg(short, long, value_name = "DIR", default_value = ".")]
@@ -68,14 +80,14 @@ pub enum Shown {
 }
 
 /// Prints what would become of the fleet.
-pub async fn run(target: &Target, flags: PlanFlags) -> anyhow::Result<u8> {
+pub async fn run(target: &Target, flags: PlanFlags, out: &Out) -> anyhow::Result<u8> {
     let output = flags.output;
     let options = flags.options();
     let sides = Sides::read(&options)?;
     let (client, namespace) = connect::client(target).await?;
     let plan = Box::pin(plan::plan(client, &namespace, &sides, &options)).await?;
-    output::text(&match output {
-        Shown::Text => plan::text(&plan, output::width()),
+    out.text(&match output {
+        Shown::Text => plan::text(&plan, out.width()),
         Shown::Markdown => plan::markdown(&plan),
         Shown::Json => serde_json::to_string_pretty(&plan)? + "\n",
     })?;

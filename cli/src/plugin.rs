@@ -3,19 +3,11 @@
 //!
 //! Source of the two names, and of what is answered: kubectl's documentation of plugins and of their completion.
 
-use std::{env, ffi::OsString, path::Path};
+use std::{ffi::OsString, path::Path};
 
 use clap::{Command, CommandFactory as _};
-use clap_complete::engine;
 
-use crate::{
-    args::Arguments,
-    exit::{DONE, UNKNOWN},
-    names, output,
-};
-
-/// How cobra's shell scripts are told that files are not offered beside what is printed (`ShellCompDirectiveNoFileComp`).
-const NO_FILES: &str = ":4\n";
+use crate::args::Arguments;
 
 /// What this process is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,30 +38,6 @@ impl CalledAs {
             Self::Plugin => Arguments::command().bin_name("kubectl muster"),
         }
     }
-}
-
-/// Prints what may stand in place of the last of the words, one to a line, with what it means after a tab.
-pub fn complete(mut words: Vec<OsString>) -> u8 {
-    if words.len() < 2 {
-        words.push(OsString::new());
-    }
-    let last = words.len() - 1;
-    let here = env::current_dir().ok(); // without one files are not offered
-    let Ok(candidates) = engine::complete(&mut names::command(&words), words, last, here.as_deref()) else {
-        return UNKNOWN;
-    };
-    let mut answer = String::new();
-    for candidate in candidates.iter().filter(|candidate| !candidate.is_hide_set()) {
-        answer.push_str(&candidate.get_value().to_string_lossy());
-        if let Some(help) = candidate.get_help() {
-            let help = help.to_string();
-            answer.push('\t');
-            answer.push_str(help.lines().next().unwrap_or_default());
-        }
-        answer.push('\n');
-    }
-    answer.push_str(NO_FILES);
-    output::text(&answer).map_or(UNKNOWN, |()| DONE)
 }
 
 #[cfg(test)]

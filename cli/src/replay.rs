@@ -7,7 +7,7 @@ use muster_foresee::replay;
 
 use crate::{
     exit::{DONE, FAILED, UNKNOWN},
-    output,
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -17,7 +17,14 @@ Examples:
   muster replay fleet.Module.podinfo.jsonl -o json | jq '.changes[] | select(.what == \"Assign\")'
 How a controller records, and what is in a record: docs/operations.md";
 
+/// Replay a recorded decision log, and verify that each decision is reproduced
+///
+/// A controller records with --record-decisions. With -o json: `schema` (`replay/v1`), module, recordedBy, decisions, differing,
+/// firstDifference, tornLine and changes; each of these has at, line, what, reason, clusters and text.
+///
+/// Exit codes: 0 every decision comes out as it was recorded, 1 some do not, 2 no record, or one that cannot be read.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct ReplayFlags {
     /// The record: a file of the folder that the controller was started with (--record-decisions)
     #[arg(value_name = "LOG")]
@@ -40,18 +47,18 @@ pub enum Told {
 }
 
 /// Prints what was decided, and whether it comes out the same.
-pub fn run(flags: &ReplayFlags) -> anyhow::Result<u8> {
+pub fn run(flags: &ReplayFlags, out: &Out) -> anyhow::Result<u8> {
     let replay = match replay::replay(&flags.log, flags.cluster.as_deref()) {
         Ok(replay) => replay,
         Err(error) => {
-            complain!("error: {error}");
+            complain!(out, "error: {error}");
             return Ok(UNKNOWN);
         }
     };
     let text = match flags.output {
-        Told::Text => replay::text(&replay, output::width())?,
+        Told::Text => replay::text(&replay, out.width())?,
         Told::Json => replay::json(&replay)?,
     };
-    output::text(&text)?;
+    out.text(&text)?;
     Ok(if replay.differing == 0 { DONE } else { FAILED })
 }

@@ -7,7 +7,7 @@ use muster_dashboard::Snapshot;
 use muster_fleet::{Extent, follow, read};
 use tokio::time::sleep;
 
-use crate::output;
+use crate::output::Out;
 
 /// How often a terminal is written again when nothing changes: ages tick.
 const TICK: Duration = Duration::from_secs(1);
@@ -18,6 +18,7 @@ const TICK: Duration = Duration::from_secs(1);
 pub async fn watch<T>(
     client: &Client,
     namespace: &str,
+    out: &Out,
     mut show: impl FnMut(&Snapshot) -> anyhow::Result<ControlFlow<T>>,
 ) -> anyhow::Result<T> {
     read(client, namespace).await?;
@@ -26,12 +27,12 @@ pub async fn watch<T>(
     loop {
         tokio::select! {
             changed = snapshots.changed() => changed?,
-            () = sleep(TICK), if output::is_terminal() => {}
+            () = sleep(TICK), if out.is_terminal() => {}
         }
         let snapshot = Arc::clone(&snapshots.borrow_and_update());
         for trouble in &snapshot.troubles {
             if told.insert((trouble.what.clone(), trouble.message.clone())) {
-                complain!("warning: {}: {}", trouble.what, trouble.message);
+                complain!(out, "warning: {}: {}", trouble.what, trouble.message);
             }
         }
         if snapshot.is_complete

@@ -7,7 +7,7 @@ use muster_foresee::simulate::{self, Options, slow};
 
 use crate::{
     exit::{DONE, UNKNOWN},
-    output,
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -22,7 +22,13 @@ A file to begin with: examples/simulate/fleet.yaml";
 /// How wide the picture is in a pipe.
 const WIDTH: usize = 100;
 
+/// Simulate a rollout over a fleet described in a file, with the shipped engine
+///
+/// With -o json: `schema` (`simulate/v1`), verdict, evidence, seconds, batches, carrying, failed and clusters with their changes.
+///
+/// Exit codes: 0 printed, whatever became of the version; 2 something is wrong with the file or the flags.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct SimulateFlags {
     /// The fleet: clusters with labels, spec.rollout of a module, how long things take
     #[arg(value_name = "FILE")]
@@ -59,18 +65,18 @@ pub enum Drawn {
 }
 
 /// Prints what would happen.
-pub fn run(flags: SimulateFlags) -> anyhow::Result<u8> {
+pub fn run(flags: SimulateFlags, out: &Out) -> anyhow::Result<u8> {
     let (drawn, width) = (flags.output, flags.width);
     let story = match simulate::simulate(&flags.options()) {
         Ok(story) => story,
         Err(error) => {
-            complain!("error: {error}");
+            complain!(out, "error: {error}");
             return Ok(UNKNOWN);
         }
     };
-    output::text(&match drawn {
+    out.text(&match drawn {
         Drawn::Text => {
-            let fits = match output::width() {
+            let fits = match out.width() {
                 usize::MAX => WIDTH,
                 width => width,
             };

@@ -7,34 +7,51 @@ use muster_operate::steps::{Cause, Refusal, Step, Steps};
 
 use crate::{
     exit::{FAILED, UNKNOWN},
-    output,
+    output::Out,
 };
 
-/// Where steps are told: beside what is printed for a pipe, or as the output itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// The steps are the output.
-    Output,
-    /// Something else is the output: steps go to standard error.
-    Beside,
+/// Where steps go: beside what is printed for a pipe, or as the output itself.
+///
+/// Whoever reads, what was begun is ended: half of what a verb makes is worse than none.
+#[derive(Clone, Debug)]
+pub struct Told {
+    out: Out,
+    is_beside: bool,
 }
 
-impl Tell for Told {
-    /// Whoever reads, what was begun is ended: half of what a verb makes is worse than none.
-    fn line(&self, text: &str) {
-        output::outlive_readers();
-        match self {
-            Self::Output => say!("{text}"),
-            Self::Beside => complain!("{text}"),
+impl Told {
+    /// The steps are the output.
+    pub fn output(out: &Out) -> Self {
+        Self {
+            out: out.outliving_readers(),
+            is_beside: false,
         }
     }
 
+    /// Something else is the output: steps go to standard error.
+    pub fn beside(out: &Out) -> Self {
+        Self {
+            out: out.outliving_readers(),
+            is_beside: true,
+        }
+    }
+}
+
+impl Tell for Told {
+    fn line(&self, text: &str) -> anyhow::Result<()> {
+        if self.is_beside {
+            self.warn(text);
+            return Ok(());
+        }
+        Ok(self.out.line(text)?)
+    }
+
     fn text(&self, text: &str) -> anyhow::Result<()> {
-        output::text(text)
+        Ok(self.out.text(text)?)
     }
 
     fn warn(&self, text: &str) {
-        complain!("{text}");
+        self.out.complaint(text);
     }
 }
 

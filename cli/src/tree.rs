@@ -2,22 +2,20 @@
 
 use std::ops::ControlFlow;
 
-use anyhow::Context as _;
 use clap::Args;
-use kube::Client;
 use muster_controllers::runtime::Clock;
-use muster_dashboard::{Branch, Fleet, Tree};
+use muster_dashboard::{Branch, Tree};
 use muster_fleet as fleet;
 use muster_fleet::{
     connect::{self, Target},
-    missing, missing_cluster,
     name::Top,
+    top,
 };
 
 use crate::{
     exit::DONE,
     flags::View,
-    output::{self, Terminal, When},
+    output::{self, Out, When},
     show,
 };
 
@@ -41,7 +39,13 @@ const MESSAGE: &str = "MESSAGE";
 /// A message that has lines of its own takes no more than these.
 const LINES_OF_A_MESSAGE: usize = 3;
 
+/// Show the fleet, a module or a cluster as a tree: problems in full, equal clusters grouped
+///
+/// With -o json: `schema` (`tree/v1`) and `root`; each branch has kind, names, shape, version, reason, since, message and branches.
+///
+/// Exit codes: 0 printed, 2 could not find out.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct TreeFlags {
     /// Where it begins: fleet, a module (module/NAME or NAME), bootstrapmodule/NAME, nodemodule/NAME or cluster/NAME
     #[arg(default_value_t = Top::Fleet)]
@@ -58,22 +62,22 @@ pub struct TreeFlags {
 }
 
 /// Prints a tree once, or at each change.
-pub async fn run(cluster: &Target, flags: &TreeFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let now = || Clock::system().now();
     if flags.watch {
-        let mut live = output::Live::default();
+        let mut live = out.live();
         if is_of_nodes(&flags.top) {
-            return fleet::nodes::watch(&client, &Terminal, |_, fleet| {
-                let tree = below(fleet, &flags.top, &namespace)?;
-                live.show(lines(&tree.root, output::width(), When::live(now())));
+            return fleet::nodes::watch(&client, out, |_, fleet| {
+                let tree = top::tree(fleet, &flags.top, &namespace)?;
+                live.show(lines(&tree.root, out.width(), out.when(now())))?;
                 Ok(ControlFlow::Continue(()))
             })
             .await;
         }
-        return show::watch(&client, &namespace, |snapshot| {
-            let tree = below(snapshot.fleet(), &flags.top, &namespace)?;
-            live.show(lines(&tree.root, output::width(), When::live(now())));
+        return show::watch(&client, &namespace, out, |snapshot| {
+            let tree = top::tree(snapshot.fleet(), &flags.top, &namespace)?;
+            live.show(lines(&tree.root, out.width(), out.when(now())))?;
             Ok(ControlFlow::Continue(()))
         })
         .await;
@@ -81,48 +85,24 @@ pub async fn run(cluster: &Target, flags: &TreeFlags) -> anyhow::Result<u8> {
     if flags.all_namespaces {
         for namespace in fleet::namespaces(&client).await? {
             let tree = Tree::fleet(&fleet::read(&client, &namespace).await?, &namespace);
-            output::print(&lines(&tree.root, output::width(), When::Ago(now())));
+            out.lines(&lines(&tree.root, out.width(), When::Ago(now())))?;
         }
         return Ok(DONE);
     }
-    let tree = below(
-        &read(&client, &namespace, &flags.top).await?,
+    let tree = top::tree(
+        &top::read(&client, &namespace, &flags.top).await?,
         &flags.top,
         &namespace,
     )?;
     match flags.output {
-        View::Json => output::text(&(serde_json::to_string_pretty(&tree)? + "\n"))?,
-        View::Table => output::print(&lines(&tree.root, output::width(), When::Ago(now()))),
+        View::Json => out.json(&tree)?,
+        View::Table => out.lines(&lines(&tree.root, out.width(), When::Ago(now())))?,
     }
     Ok(DONE)
 }
 
-/// The fleet in which a tree begins.
-pub async fn read(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<Fleet> {
-    match top {
-        Top::Module(module) => fleet::of(client, namespace, module).await,
-        Top::Fleet | Top::Cluster(_) => fleet::read(client, namespace).await,
-    }
-}
-
 fn is_of_nodes(top: &Top) -> bool {
     matches!(top, Top::Module(module) if module.is_of_nodes())
-}
-
-/// The tree that begins there.
-pub fn below(fleet: &Fleet, top: &Top, namespace: &str) -> anyhow::Result<Tree> {
-    match top {
-        Top::Fleet => Ok(Tree::fleet(fleet, namespace)),
-        Top::Module(module) => {
-            let view = fleet.module(module.kind, &module.name);
-            Ok(Tree::module(
-                view.with_context(|| missing(fleet, module, namespace))?,
-            ))
-        }
-        Top::Cluster(name) => {
-            Tree::cluster(fleet, name).with_context(|| missing_cluster(fleet, name, namespace))
-        }
-    }
 }
 
 /// A branch as it is drawn.

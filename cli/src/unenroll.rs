@@ -11,7 +11,8 @@ use muster_operate::{
 
 use crate::{
     exit::{INTERRUPTED, code},
-    flags::{DryRunFlag, duration},
+    flags::{ClusterName, ContextName, DryRunFlag, duration},
+    output::Out,
     steps::{Told, consent, refuse},
 };
 
@@ -22,10 +23,17 @@ Examples:
   muster unenroll eu-2 --prune --yes                            what modules brought is removed first
   muster unenroll eu-2 --dry-run                                what would happen";
 
+/// Remove an enrolled cluster from the fleet
+///
+/// Says first what will happen. What modules brought stays, unless --prune; Cluster and Secret are deleted, and where your way into the
+/// cluster is named, the account of the management cluster there. What is left is named, with the command that removes it.
+///
+/// Exit codes: 0 not in the fleet, 1 a step failed or something is left, 2 usage, or a cluster does not answer, 130 interrupted.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct UnenrollFlags {
     /// The cluster's name in the fleet
-    pub name: String,
+    pub name: ClusterName,
     /// What modules brought stays, and an agent goes on with it: the default
     #[arg(long)]
     pub keep_resources: bool,
@@ -43,7 +51,7 @@ pub struct UnenrollFlags {
     pub downstream_kubeconfig: Option<PathBuf>,
     /// The context of it; of your own kubeconfig if no file is named
     #[arg(long, value_name = "CONTEXT")]
-    pub downstream_context: Option<String>,
+    pub downstream_context: Option<ContextName>,
     /// How long --prune waits
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub timeout: Duration,
@@ -52,8 +60,9 @@ pub struct UnenrollFlags {
 }
 
 /// Takes a cluster out, or says at which step it could not.
-pub async fn run(target: &Target, flags: UnenrollFlags) -> anyhow::Result<u8> {
-    let steps = Steps(&Told::Output);
+pub async fn run(target: &Target, flags: UnenrollFlags, out: &Out) -> anyhow::Result<u8> {
+    let told = Told::output(out);
+    let steps = Steps(&told);
     let yes = flags.yes;
     let options = flags.options();
     let client = connect::client(target).await?;
@@ -73,12 +82,12 @@ pub async fn run(target: &Target, flags: UnenrollFlags) -> anyhow::Result<u8> {
 impl UnenrollFlags {
     fn options(self) -> Options {
         Options {
-            name: self.name,
+            name: self.name.into(),
             keep_resources: self.keep_resources,
             prune: self.prune,
             force: self.force,
             downstream_kubeconfig: self.downstream_kubeconfig,
-            downstream_context: self.downstream_context,
+            downstream_context: self.downstream_context.map(Into::into),
             timeout: self.timeout,
             dry_run: self.dry_run.by,
         }

@@ -10,6 +10,7 @@ use muster_operate::{
 use crate::{
     exit::{DONE, INTERRUPTED},
     flags::DryRunFlag,
+    output::Out,
     steps::{Told, consent, refuse},
 };
 
@@ -20,7 +21,13 @@ Examples:
   muster uninstall --management --crds --force --yes   all of it; what runs in clusters goes on
   muster uninstall --downstream --context eu-1         the agent of a cluster";
 
+/// Remove an installation; nothing in the downstream clusters is touched
+///
+/// Says first what would be removed, in which order; refuses while modules or enrolled clusters need it.
+///
+/// Exit codes: 0 removed, or nothing is there, 1 refused, or a step failed, 2 usage, or the cluster does not answer, 130 interrupted.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct UninstallFlags {
     /// muster controller, from the management cluster
     #[arg(long, required_unless_present = "downstream", conflicts_with = "downstream")]
@@ -45,8 +52,9 @@ pub struct UninstallFlags {
 }
 
 /// Removes an installation, or says why not.
-pub async fn run(target: &Target, flags: UninstallFlags) -> anyhow::Result<u8> {
-    let steps = Steps(&Told::Output);
+pub async fn run(target: &Target, flags: UninstallFlags, out: &Out) -> anyhow::Result<u8> {
+    let told = Told::output(out);
+    let steps = Steps(&told);
     let yes = flags.yes;
     let options = flags.options();
     let client = connect::client(target).await?;

@@ -4,9 +4,15 @@ use anyhow::Context as _;
 use clap::Args;
 use muster_fleet::connect::{self, Target};
 
-use crate::{exit::DONE, flags::View, output};
+use crate::{exit::DONE, flags::View, output::Out};
 
+/// Print the version of this command and of the management cluster's API server
+///
+/// With -o json: `schema` (`version/v1`), muster, and server (null with --client).
+///
+/// Exit codes: 0 printed, 2 the API server does not answer.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct VersionFlags {
     /// Only of this command
     #[arg(long)]
@@ -23,10 +29,10 @@ Examples:
   muster version -o json";
 
 /// Prints the version of this command, and that of the management cluster's API server.
-pub async fn run(cluster: &Target, flags: &VersionFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &VersionFlags, out: &Out) -> anyhow::Result<u8> {
     let own = env!("CARGO_PKG_VERSION");
     if flags.output == View::Table {
-        say!("muster {own}");
+        say!(out, "muster {own}")?;
     }
     let server = if flags.client {
         None
@@ -34,11 +40,11 @@ pub async fn run(cluster: &Target, flags: &VersionFlags) -> anyhow::Result<u8> {
         Some(server(cluster).await?)
     };
     match (flags.output, server) {
-        (View::Table, Some(server)) => say!("API server {server}"),
+        (View::Table, Some(server)) => say!(out, "API server {server}")?,
         (View::Table, None) => {}
         (View::Json, server) => {
             let json = serde_json::json!({"schema": "version/v1", "muster": own, "server": server});
-            output::text(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+            out.json(&json)?;
         }
     }
     Ok(DONE)

@@ -2,16 +2,26 @@
 
 use std::ops::ControlFlow;
 
-use anyhow::Context as _;
-use muster_dashboard::{Fleet, Objects, Why};
+use anyhow::bail;
+use clap::Args;
+use kube::Client;
+use muster_dashboard::{Fleet, NodeObjects, Objects, why_zones};
 use muster_fleet as fleet;
 use muster_fleet::{
     connect::{self, Target},
-    missing, missing_cluster,
+    machines,
     name::{ModuleName, RolloutName},
+    nodes::{self, NodeError},
+    why, zones,
 };
 
-use crate::{explain, flags::WhyFlags, machines, nodes, output, show, zonerollout};
+use crate::{
+    exit::DONE,
+    explain,
+    flags::{ClusterName, NodeName, View},
+    output::Out,
+    show,
+};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -24,51 +34,146 @@ Examples:
   muster why podinfo -o json | jq -r .command
   muster why zonerollout/ingester -n mimir            zones of a cluster: the one to look at is that of --context";
 
-/// Explains a module, one cluster of it, or a ZoneRollout; once, or at each change.
-pub async fn run(cluster: &Target, flags: &WhyFlags) -> anyhow::Result<u8> {
+/// Explain why a module, a NodeModule or a ZoneRollout is where it is, down to the failing object, node or pod, and what to do next
+///
+/// Of a NodeModule its nodes stand where a module has clusters.
+///
+/// With -o json: `schema` (`why/v1`), headline, checks (of one cluster or node; each with holds, shape, what and found), steps (each with
+/// shape, who, cluster, reason, message and since), plan (of a cluster where it has one: line, run and class), next and command.
+///
+/// Exit codes: 0 printed, 2 no such module, NodeModule or ZoneRollout, or could not find out.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct WhyFlags {
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME, zonerollout/NAME or machine/NAME
+    pub rollout: RolloutName,
+    /// Only this cluster
+    #[arg(short, long)]
+    pub cluster: Option<ClusterName>,
+    /// Only this node of the NodeModule
+    #[arg(long, conflicts_with = "cluster")]
+    pub node: Option<NodeName>,
+    /// Show each change until interrupted
+    #[arg(short, long, conflicts_with = "output")]
+    pub watch: bool,
+    /// How it is printed: table or json
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    pub output: View,
+}
+
+/// Explains a module, one cluster of it, a ZoneRollout, or a Machine; once, or at each change.
+pub async fn run(cluster: &Target, flags: &WhyFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
-    let module = match &flags.rollout {
+    match &flags.rollout {
         RolloutName::Module(module) if module.is_of_nodes() => {
-            return nodes::why(&client, module, flags).await;
+            node_module(&client, module, flags, out).await?;
         }
-        RolloutName::Module(module) => module,
-        RolloutName::Zones(name) => return zonerollout::why(&client, &namespace, name, flags).await,
-        RolloutName::Machine(name) => return machines::why(&client, &namespace, name, flags).await,
-    };
+        RolloutName::Module(name) => module(&client, &namespace, name, flags, out).await?,
+        RolloutName::Zones(name) => zones(&client, &namespace, name, flags, out).await?,
+        RolloutName::Machine(name) => machine(&client, &namespace, name, flags, out).await?,
+    }
+    Ok(DONE)
+}
+
+async fn module(
+    client: &Client,
+    namespace: &str,
+    module: &ModuleName,
+    flags: &WhyFlags,
+    out: &Out,
+) -> anyhow::Result<()> {
     if flags.node.is_some() {
         let what = module.to_string();
-        anyhow::bail!(fleet::nodes::NodeError::NotNodes { what });
+        bail!(NodeError::NotNodes { what });
     }
     let answer = |objects: &Objects, fleet: &Fleet| {
-        answer(objects, fleet, module, flags.cluster.as_deref(), &namespace)
+        let what = (module, flags.cluster.as_deref());
+        why::module(objects, fleet, what, namespace)
     };
     if flags.watch {
-        let mut live = output::Live::default();
-        return show::watch(&client, &namespace, |snapshot| {
+        let mut live = out.live();
+        return show::watch(client, namespace, out, |snapshot| {
             let why = answer(&snapshot.objects, snapshot.fleet())?;
-            live.show_blocks(&explain::blocks(&why, output::width()));
+            live.show_blocks(&explain::blocks(&why, out.width()))?;
             Ok(ControlFlow::Continue(()))
         })
         .await;
     }
-    let objects = fleet::objects(&client, &namespace).await?;
-    let why = answer(&objects, &Fleet::of(&objects))?;
-    explain::print(&why, flags.output)
+    let objects = fleet::objects(client, namespace).await?;
+    explain::print(&answer(&objects, &Fleet::of(&objects))?, flags.output, out)
 }
 
-fn answer(
-    objects: &Objects,
-    fleet: &Fleet,
+async fn node_module(
+    client: &Client,
     module: &ModuleName,
-    cluster: Option<&str>,
-    namespace: &str,
-) -> anyhow::Result<Why> {
-    let view = fleet
-        .module(module.kind, &module.name)
-        .with_context(|| missing(fleet, module, namespace))?;
-    let Some(name) = cluster else {
-        return Ok(muster_dashboard::why(view));
+    flags: &WhyFlags,
+    out: &Out,
+) -> anyhow::Result<()> {
+    if flags.cluster.is_some() {
+        let module = module.clone();
+        bail!(NodeError::NotClusters { module });
+    }
+    let leases = nodes::leases(client).await;
+    let answer = |nodes: &NodeObjects, fleet: &Fleet| {
+        let nodes = NodeObjects {
+            leases: leases.clone(),
+            ..nodes.clone()
+        };
+        why::node_module(nodes, fleet, module, flags.node.as_deref())
     };
-    muster_dashboard::why_on(objects, fleet, &module.reference(), name)
-        .with_context(|| missing_cluster(fleet, name, namespace))
+    if flags.watch {
+        let mut live = out.live();
+        return nodes::watch(client, out, |objects, fleet| {
+            live.show_blocks(&explain::blocks(&answer(objects, fleet)?, out.width()))?;
+            Ok(ControlFlow::Continue(()))
+        })
+        .await;
+    }
+    let objects = nodes::objects(client).await?;
+    let why = answer(&objects, &Fleet::of_nodes(&objects))?;
+    explain::print(&why, flags.output, out)
+}
+
+async fn zones(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    flags: &WhyFlags,
+    out: &Out,
+) -> anyhow::Result<()> {
+    if flags.cluster.is_some() || flags.node.is_some() {
+        bail!("--cluster is for modules, and --node for NodeModules; of another cluster: --context");
+    }
+    if !flags.watch {
+        let rollout = zones::read(client, namespace, name).await?;
+        return explain::print(&why_zones(&rollout), flags.output, out);
+    }
+    let mut live = out.live();
+    zones::watch(client, namespace, name, |rollout| {
+        Ok(live.show_blocks(&explain::blocks(&why_zones(rollout), out.width()))?)
+    })
+    .await
+}
+
+async fn machine(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    flags: &WhyFlags,
+    out: &Out,
+) -> anyhow::Result<()> {
+    if flags.cluster.is_some() || flags.node.is_some() {
+        bail!(
+            "--cluster is for modules, and --node for NodeModules: a Machine is named by its name and namespace alone"
+        );
+    }
+    if !flags.watch {
+        let why = machines::why(client, namespace, name).await?;
+        return explain::print(&why, flags.output, out);
+    }
+    let mut live = out.live();
+    machines::watch(client, namespace, name, |why| {
+        Ok(live.show_blocks(&explain::blocks(why, out.width()))?)
+    })
+    .await
 }

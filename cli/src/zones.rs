@@ -1,6 +1,6 @@
 //! `muster zones`: the flags of rollout-operator into the setup of a process.
 
-use std::{fmt::Write as _, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -16,13 +16,14 @@ use muster_controllers::{
     zones::{metrics::ZoneMetrics, pods::Network},
 };
 use muster_fleet::connect::{self, Target};
-use muster_zones::flags::{self, Effect, FLAGS, Settings};
+use muster_zones::flags::{self, Settings};
 use tokio::net::TcpListener;
 use tracing::warn;
 
 use crate::{
     exit::{DONE, UNKNOWN},
     logs::{self, LogFormat},
+    output::Out,
     process::ended,
 };
 
@@ -31,7 +32,9 @@ Examples:
   muster zones -kubernetes.namespace=mimir -server-tls.enabled=true
   muster zones -h                                                  every flag";
 
+/// Roll and scale StatefulSets of several zones one zone at a time, in place of rollout-operator
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES, disable_help_flag = true)]
 pub struct ZonesFlags {
     /// Log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
@@ -42,24 +45,24 @@ pub struct ZonesFlags {
 }
 
 /// Runs the process until SIGTERM or Ctrl-C.
-pub async fn run(cluster: &Target, flags: &ZonesFlags) -> anyhow::Result<u8> {
+pub async fn run(cluster: &Target, flags: &ZonesFlags, out: &Out) -> anyhow::Result<u8> {
     let read = flags::parse(&flags.arguments).and_then(|given| Ok((Settings::new(&given)?, given)));
     let (settings, given) = match read {
         Ok(read) => read,
         Err(flags::Error::Help) => {
-            say!("{}", help());
+            say!(out, "{}", flags::help())?;
             return Ok(DONE);
         }
         Err(error) => {
-            complain!("error: {error}\nmuster zones -h prints all flags");
+            complain!(out, "error: {error}\nmuster zones -h prints all flags");
             return Ok(UNKNOWN);
         }
     };
-    logs::start(flags.log_format);
+    logs::start(flags.log_format, out);
     for flag in given.without_effect() {
         warn!("{flag}");
     }
-    Ok(ended(process::zones(setup(cluster, settings).await?).await))
+    Ok(ended(process::zones(setup(cluster, settings).await?).await, out))
 }
 
 async fn setup(cluster: &Target, settings: Settings) -> anyhow::Result<ZonesSetup> {
@@ -123,27 +126,4 @@ async fn listen(port: u16, flag: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(("0.0.0.0", port))
         .await
         .with_context(|| format!("{flag} {port}: cannot listen there"))
-}
-
-/// All flags, as Go's programs print them.
-fn help() -> String {
-    let mut text = "Usage of muster zones:\n".to_owned();
-    for flag in FLAGS {
-        let default = match flag.default {
-            "" => String::new(),
-            default => format!(" (default {default})"),
-        };
-        let effect = match flag.effect {
-            Effect::Works => String::new(),
-            Effect::None(why) => format!("; without effect: {why}"),
-        };
-        let kind = flag.kind.as_str();
-        // A String takes all that is written.
-        let _ = writeln!(
-            text,
-            "  -{} {kind}\n    \t{}{default}{effect}",
-            flag.name, flag.help
-        );
-    }
-    text.trim_end().to_owned()
 }

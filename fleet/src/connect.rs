@@ -162,3 +162,13 @@ fn unfound(said: &str) -> String {
         "KUBECONFIG={said}: no kubeconfig that can be used; next: fix it, or name another with --kubeconfig"
     )
 }
+
+/// The contexts of the kubeconfig of a target.
+pub fn contexts(target: &Target) -> Result<Vec<String>, KubeconfigError> {
+    let kubeconfig = match &target.kubeconfig {
+        Some(file) => Kubeconfig::read_from(file)?,
+        None => Kubeconfig::read()?,
+    };
+    let contexts = kubeconfig.contexts.into_iter();
+    Ok(contexts.map(|context| context.name).collect())
+}

@@ -11,7 +11,8 @@ use muster_api::{
     node::NodeRevision,
 };
 use muster_controllers::runtime::Api;
-use muster_dashboard::{Fleet, History, Kind, Objects};
+use muster_dashboard::{Fleet, History, Kind, ModuleView, Objects};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{Address, name::ModuleName, nodes};
@@ -72,4 +73,42 @@ pub async fn of(client: &Client, namespace: &str, module: &ModuleName) -> anyhow
     };
     let history = History::of_module(&objects, &module.reference());
     history.with_context(|| format!("reading {module}"))
+}
+
+/// The modules of a namespace: `modules/v1`.
+#[derive(Debug, Serialize)]
+pub struct Standings {
+    /// The schema.
+    pub schema: &'static str,
+    /// The modules.
+    pub modules: Vec<Standing>,
+}
+
+/// Where a module stands.
+#[derive(Debug, Serialize)]
+pub struct Standing {
+    /// The module: `module/podinfo`.
+    pub module: String,
+    /// The version that it asks for.
+    pub version: String,
+    /// The reason of its condition Ready.
+    pub reason: String,
+    /// How many clusters have that version, of how many.
+    pub clusters: String,
+}
+
+impl Standings {
+    /// Those of a fleet.
+    pub fn of(fleet: &Fleet) -> Self {
+        let standing = |view: &ModuleView| Standing {
+            module: format!("{}/{}", view.kind.as_str().to_lowercase(), view.name),
+            version: view.version.clone(),
+            reason: view.reason.clone(),
+            clusters: view.summary.clusters.clone(),
+        };
+        Self {
+            schema: "modules/v1",
+            modules: fleet.modules.iter().map(standing).collect(),
+        }
+    }
 }

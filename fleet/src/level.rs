@@ -145,11 +145,11 @@ pub async fn hold(
                     format!("held{}", control.told())
                 }
             };
-            tell.line(&control::done(&address, &verb, dry_run));
+            tell.line(&control::done(&address, &verb, dry_run))?;
             let (module, kind) = unit.words();
             tell.line(&format!(
                 "No {module} will change this {kind}. To release it: muster release {unit}"
-            ));
+            ))?;
         }
     }
     Ok(())
@@ -176,13 +176,12 @@ async fn hold_of(
             format!("holds {}{}", control.what, control.told())
         }
     };
-    tell.line(&control::done(&address, &verb, dry_run));
+    tell.line(&control::done(&address, &verb, dry_run))?;
     tell.line(&format!(
         "To release: muster release {module} {} {}",
         flag(module),
         units.join(",")
-    ));
-    Ok(())
+    ))
 }
 
 /// An error if one of these is not there; a node must be one of the NodeModule.
@@ -227,8 +226,8 @@ pub async fn release(
             let address = address.or_module("release", "");
             let object = address.get().await?;
             let verb = taken_away(&address, &object, HOLD, dry_run, ("released", "is not held")).await?;
-            tell.line(&control::done(&address, verb, dry_run));
-            Ok(!is_still_held((client, namespace), unit, name, tell).await)
+            tell.line(&control::done(&address, verb, dry_run))?;
+            Ok(!is_still_held((client, namespace), unit, name, tell).await?)
         }
     }
 }
@@ -268,15 +267,15 @@ async fn release_of(
                 .to_owned()
         }
     };
-    tell.line(&control::done(&address, &verb, dry_run));
+    tell.line(&control::done(&address, &verb, dry_run))?;
     Ok(())
 }
 
 /// The one that a pin is about.
-pub fn pinned(cluster: Option<&String>, node: Option<&String>) -> anyhow::Result<Held> {
+pub fn pinned(cluster: Option<&str>, node: Option<&str>) -> anyhow::Result<Held> {
     match (cluster, node) {
-        (_, Some(node)) => Ok(Held::Node(node.clone())),
-        (Some(cluster), None) => Ok(Held::Cluster(cluster.clone())),
+        (_, Some(node)) => Ok(Held::Node(node.to_owned())),
+        (Some(cluster), None) => Ok(Held::Cluster(cluster.to_owned())),
         (None, None) => bail!("name a cluster, or a node with --node"),
     }
 }
@@ -343,17 +342,16 @@ pub async fn pin(
             )
         }
     };
-    tell.line(&control::done(&address, &verb, dry_run));
+    tell.line(&control::done(&address, &verb, dry_run))?;
     if in_force(&object, HOLD).is_some() {
         tell.line(&format!(
             "It is held as well, and a hold comes first: muster release {unit}"
-        ));
+        ))?;
     }
     tell.line(&format!(
         "It is applied when the rollout reaches the {}, and stays until it is unpinned: muster unpin {unit} --module {module}",
         unit.words().1
-    ));
-    Ok(())
+    ))
 }
 
 /// Takes a pin back; of the only module that pins where none is named. False where a module still pins the cluster or node.
@@ -379,8 +377,8 @@ pub async fn unpin(
         Some(key) => taken_away(&address, &object, &key, dry_run, words).await?,
         None => words.1,
     };
-    tell.line(&control::done(&address, verb, dry_run));
-    Ok(!is_still_pinned((client, namespace), module, unit, name, tell).await)
+    tell.line(&control::done(&address, verb, dry_run))?;
+    Ok(!is_still_pinned((client, namespace), module, unit, name, tell).await?)
 }
 
 /// The annotation of a Cluster or Node that pins it, if it has one; an error if it has several.
@@ -426,7 +424,7 @@ async fn is_still_pinned(
     unit: &Held,
     cluster: &str,
     tell: &dyn Tell,
-) -> bool {
+) -> anyhow::Result<bool> {
     let found = match module {
         // A module that is gone pins nothing.
         Some(module) => {
@@ -454,11 +452,11 @@ async fn is_still_pinned(
             let module = ModuleName { kind, name };
             tell.line(&format!(
                 "It stays pinned by the annotation {PIN} of {module}: take it out of that, too."
-            ));
+            ))?;
             is_still = true;
         }
     }
-    is_still
+    Ok(is_still)
 }
 
 fn annotated<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
@@ -562,7 +560,7 @@ async fn is_still_held(
     unit: &Held,
     cluster: &str,
     tell: &dyn Tell,
-) -> bool {
+) -> anyhow::Result<bool> {
     let mut is_still = false;
     // It is released, whatever is found out now.
     let modules = rolling(client, namespace, unit).await.unwrap_or_else(|error| {
@@ -580,11 +578,11 @@ async fn is_still_held(
             let flag = flag(&module);
             tell.line(&format!(
                 "{module} still holds it: muster release {module} {flag} {cluster}"
-            ));
+            ))?;
             is_still = true;
         }
     }
-    is_still
+    Ok(is_still)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! A fleet, read from its management cluster, and what people say to it: for commands and other views.
 //!
 //! ```text
-//!   Target ─► connect ─► Client ─┬─► read, nodes, lists, history, events (once)  ─┐
+//!   Target ─► connect ─► Client ─┬─► read, nodes, lists, listing, history, events ─┐
 //!                                ├─► follow (as it changes) ─► Snapshot            ├─► values of muster-dashboard, to be shown
 //!                                ├─► there (a client of one of its clusters)      ─┘
-//!                                ├─► level, pause, once ─► control ─► an annotation that git does not own
+//!                                ├─► level, pause, once, write_off, machines, plan_run, reconcile ─► control ─► an annotation that git does not own
+//!                                ├─► bypass, zones (a field of a RolloutWindow, of a ZoneRollout)
 //!                                └─► apply (objects of ours, by server-side apply)
 //!   text as people write it ─► name, near                    values ─► text (counts, ages, tables)
 //! ```
@@ -21,6 +22,7 @@
 
 mod address;
 pub mod apply;
+pub mod bypass;
 pub mod connect;
 pub mod control;
 pub mod definitions;
@@ -30,20 +32,29 @@ mod happened;
 mod held;
 pub mod history;
 pub mod level;
+pub mod listing;
 pub mod lists;
 mod live;
 mod live_nodes;
+pub mod machines;
 pub mod name;
 pub mod near;
 pub mod nodes;
 pub mod once;
 pub mod pause;
+pub mod plan_run;
 mod read;
+pub mod reconcile;
+pub mod status;
 mod tell;
 pub mod text;
 mod there;
+pub mod top;
 pub mod trouble;
 mod watched;
+pub mod why;
+pub mod write_off;
+pub mod zones;
 
 pub use self::{
     address::Address,

@@ -59,7 +59,7 @@ pub async fn approve(
     };
     say(client, &address, key, &format!("{stage}@{revision}"), word).await?;
     let verb = format!("stage {stage} of revision {revision} {verb}");
-    tell.line(&control::done(&address, &verb, word.dry_run));
+    tell.line(&control::done(&address, &verb, word.dry_run))?;
     Ok(true)
 }
 
@@ -201,7 +201,7 @@ async fn about_revision(
         return Ok(false);
     }
     say(client, &address, key, &revision, word).await?;
-    tell.line(&control::done(&address, &said, word.dry_run));
+    tell.line(&control::done(&address, &said, word.dry_run))?;
     Ok(true)
 }
 

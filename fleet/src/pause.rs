@@ -32,12 +32,12 @@ pub async fn pause(
             format!("paused{}", control.told())
         }
     };
-    tell.line(&control::done(&address, &verb, dry_run));
+    tell.line(&control::done(&address, &verb, dry_run))?;
     // It is paused, whatever is found out now.
     match read::of(client, namespace, module).await {
         Ok(fleet) => {
             if let Some(view) = fleet.module(module.kind, &module.name) {
-                tell.line(&goes_on(view));
+                tell.line(&goes_on(view))?;
             }
         }
         Err(error) => tell.warn(&format!(
@@ -49,10 +49,9 @@ pub async fn pause(
         tell.line(&format!(
             "spec.rollout.paused is true besides ({}).",
             owner(&object)
-        ));
+        ))?;
     }
-    tell.line(&format!("To resume: muster rollout resume {module}"));
-    Ok(())
+    tell.line(&format!("To resume: muster rollout resume {module}"))
 }
 
 /// Takes a pause away; false where the spec still pauses the module.
@@ -75,12 +74,12 @@ pub async fn resume(
         (false, true) => "is not paused by a person",
         (false, false) => "is not paused",
     };
-    tell.line(&control::done(&address, verb, dry_run));
+    tell.line(&control::done(&address, verb, dry_run))?;
     if set_in_spec(&object) {
         tell.line(&format!(
             "It stays paused: spec.rollout.paused is true ({}), and that is changed where it is written: in git, as a rule.",
             owner(&object)
-        ));
+        ))?;
         return Ok(false);
     }
     Ok(true)

@@ -17,6 +17,7 @@ pub mod dashboard;
 pub mod demo;
 pub mod enroll;
 pub mod install;
+pub mod reviews;
 pub mod steps;
 pub mod undo;
 pub mod unenroll;

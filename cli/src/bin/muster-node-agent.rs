@@ -35,9 +35,10 @@ enum Verb {
 struct Standard;
 
 impl Program for Standard {
-    fn print(&self, text: &str) {
+    fn print(&self, text: &str) -> io::Result<()> {
         // A closed standard output needs no text.
         let _ = writeln!(io::stdout(), "{}", safe(text));
+        Ok(())
     }
 
     fn complain(&self, text: &str) {

@@ -4,7 +4,7 @@ use anstream::ColorChoice;
 use clap::{ArgAction, Args};
 use tracing_subscriber::EnvFilter;
 
-use crate::{logs, output};
+use crate::output::Out;
 
 /// How it is printed.
 #[derive(Args, Clone, Copy, Debug)]
@@ -22,28 +22,26 @@ pub struct Manner {
 }
 
 impl Manner {
-    /// From now on everything in this process is printed so.
-    pub fn take(self) {
-        match self.color {
+    /// Where verbs print, and how. With -v the log begins.
+    pub fn begin(self) -> Out {
+        let colour = match self.color {
             clap::ColorChoice::Auto => ColorChoice::Auto,
             clap::ColorChoice::Always => ColorChoice::Always,
             clap::ColorChoice::Never => ColorChoice::Never,
-        }
-        .write_global();
-        if self.quiet {
-            output::be_quiet();
-        }
-        let told = match self.verbose {
-            0 => return,
+        };
+        let out = Out::new(colour, self.quiet);
+        let logged = match self.verbose {
+            0 => return out,
             1 => "kube_client=debug",
             _ => "debug",
         };
         // A verb that logs by itself has its own flags, and begins later: the first to begin stays.
         let _ = tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new(told))
+            .with_env_filter(EnvFilter::new(logged))
             .with_writer(std::io::stderr)
-            .with_ansi(logs::in_colour())
+            .with_ansi(out.has_coloured_log())
             .with_target(false)
             .try_init();
+        out
     }
 }

@@ -2,24 +2,23 @@
 
 mod control;
 mod door;
-pub mod folder;
-mod get;
 mod manner;
-pub mod shell;
+mod name;
 mod values;
+mod variable;
 
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use muster_fleet::{connect::Target, name::RolloutName};
+use muster_fleet::connect::Target;
 
 pub use self::{
     control::{DryRunFlag, TermFlags, WordFlags},
     door::{DoorAddress, door_address},
-    folder::{BuildFlags, DiffFlags, FolderFlags, Format, Variable},
-    get::{GetFlags, Listed, What},
     manner::Manner,
+    name::{ClusterName, ContextName, ListedName, NodeName, WindowName, strings},
     values::{auth, sync},
+    variable::Variable,
 };
 
 /// Which management cluster, and which namespace of it: kubectl's own flags.
@@ -31,7 +30,7 @@ pub struct ClusterFlags {
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig
     #[arg(long, global = true)]
-    pub context: Option<String>,
+    pub context: Option<ContextName>,
     /// Namespace of modules and clusters [default: the context's]
     #[arg(short, long, global = true, env = "MUSTER_NAMESPACE")]
     pub namespace: Option<String>,
@@ -49,25 +48,6 @@ pub struct ClusterFlags {
     /// Time limit of a single request to the API server, such as 10s [default: 30s]
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     pub request_timeout: Option<Duration>,
-}
-
-/// Flags of `muster why`, and of verbs that explain what they did.
-#[derive(Args, Debug)]
-pub struct WhyFlags {
-    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME, zonerollout/NAME or machine/NAME
-    pub rollout: RolloutName,
-    /// Only this cluster
-    #[arg(short, long)]
-    pub cluster: Option<String>,
-    /// Only this node of the NodeModule
-    #[arg(long, conflicts_with = "cluster")]
-    pub node: Option<String>,
-    /// Show each change until interrupted
-    #[arg(short, long, conflicts_with = "output")]
-    pub watch: bool,
-    /// How it is printed: table or json
-    #[arg(short, long, value_enum, default_value_t = View::Table)]
-    pub output: View,
 }
 
 /// How a view is printed.
@@ -105,21 +85,13 @@ pub enum Output {
 impl ClusterFlags {
     /// The same, without flags.
     pub fn target(self) -> Target {
-        let Self {
-            kubeconfig,
-            context,
-            namespace,
-            impersonate,
-            impersonate_groups,
-            request_timeout,
-        } = self;
         Target {
-            kubeconfig,
-            context,
-            namespace,
-            impersonate,
-            impersonate_groups,
-            request_timeout,
+            kubeconfig: self.kubeconfig,
+            context: self.context.map(Into::into),
+            namespace: self.namespace,
+            impersonate: self.impersonate,
+            impersonate_groups: self.impersonate_groups,
+            request_timeout: self.request_timeout,
         }
     }
 }

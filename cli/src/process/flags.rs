@@ -1,49 +1,16 @@
-//! Flags of the two processes of an installation.
+//! Flags that both processes of an installation have.
 
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use muster_controllers::{hosts::Host, lease::LeaseDuration, node::configured::StartupTaint};
+use muster_controllers::{hosts::Host, lease::LeaseDuration};
 use muster_operate::install::Sync;
 use muster_sync::source::Limits;
 
 use crate::{
-    dashboard::BesideFlags,
     flags::{DoorAddress, door_address, duration, sync},
     logs::LogFormat,
 };
-
-/// Flags of `muster controller`.
-#[derive(Args, Clone, Debug)]
-pub struct ControllerFlags {
-    #[command(flatten)]
-    pub process: ProcessFlags,
-    /// Also roll the versions of ClusterUpgrades over Clusters that ask for it (docs/upgrades.md)
-    #[arg(long, env = "MUSTER_UPGRADES")]
-    pub upgrades: bool,
-    #[command(flatten)]
-    pub dashboard: BesideFlags,
-}
-
-/// Flags of `muster agent`.
-#[derive(Args, Clone, Debug)]
-pub struct AgentFlags {
-    #[command(flatten)]
-    pub process: ProcessFlags,
-    /// Also roll NodeModules over the nodes of this cluster, node by node
-    #[arg(long, env = "MUSTER_NODES")]
-    pub nodes: bool,
-    /// A taint that is removed from a node once every NodeModule that selects it is confirmed there; can be repeated
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "KEY[=VALUE:EFFECT]",
-        value_parser = super::startup_taint,
-        requires = "nodes",
-        env = "MUSTER_STARTUP_TAINTS"
-    )]
-    pub startup_taints: Vec<StartupTaint>,
-}
 
 #[derive(Args, Clone, Debug)]
 pub struct ProcessFlags {

@@ -1,4 +1,4 @@
-//! `muster controller` and `muster agent`: flags into the setup of a process.
+//! What `muster controller` and `muster agent` share: flags into the setup of a process.
 
 mod flags;
 
@@ -11,9 +11,8 @@ use muster_controllers::{
     gates,
     lease::{Election, LeaseDuration},
     metrics::Metrics,
-    node::configured::StartupTaint,
     notify,
-    process::{self, ProcessError, Setup, until_signalled},
+    process::{ProcessError, Setup, until_signalled},
     registry,
     runtime::{BindingKind, Clock, Jitter, Options, SyncMode, call::explain, sendable},
 };
@@ -21,77 +20,27 @@ use muster_fleet::connect::{self, Target};
 use muster_operate::install::Sync;
 use muster_sync::source::{self, GitOptions, GitSource};
 use tokio::net::TcpListener;
-use tokio_util::task::AbortOnDropHandle;
 
-pub use self::flags::{AgentFlags, ControllerFlags, ProcessFlags};
+pub use self::flags::ProcessFlags;
 use crate::{
-    dashboard,
     exit::{DONE, FAILED},
     flags::{DoorAddress, duration},
-    logs,
+    output::Out,
 };
 
-pub const CONTROLLER_EXAMPLES: &str = "\
-Examples:
-  muster controller --kubeconfig management.kubeconfig -n fleet --leader-elect=false
-  muster controller --dashboard-addr 0.0.0.0:8080 --metrics-addr 0.0.0.0:9090 --log-format json";
-
-pub const AGENT_EXAMPLES: &str = "\
-Examples:
-  muster agent --kubeconfig eu-1.kubeconfig
-  muster agent --data-dir /var/lib/muster --log-format json
-  muster agent --nodes                         also NodeModules, over the nodes of the cluster (docs/nodes.md)";
-
-/// Runs the process of the management cluster until SIGTERM or Ctrl-C.
-pub async fn controller(cluster: &Target, flags: ControllerFlags) -> anyhow::Result<u8> {
-    let ControllerFlags {
-        process,
-        upgrades,
-        dashboard,
-    } = flags;
-    logs::start(process.log_format);
-    let mut setup = setup(cluster, process).await?;
-    setup.options.upgrades = upgrades;
-    // Beside the controllers, and not one of them: it needs no lease, and its end would not be theirs.
-    let _beside = dashboard::beside(cluster, dashboard)
-        .await?
-        .map(|dashboard| AbortOnDropHandle::new(tokio::spawn(dashboard.serve())));
-    Ok(ended(process::controller(setup).await))
-}
-
-/// Runs the process of a downstream cluster until SIGTERM or Ctrl-C.
-pub async fn agent(cluster: &Target, flags: AgentFlags) -> anyhow::Result<u8> {
-    let AgentFlags {
-        process,
-        nodes,
-        startup_taints,
-    } = flags;
-    logs::start(process.log_format);
-    let namespace = cluster
-        .namespace
-        .clone()
-        .unwrap_or_else(|| muster_api::labels::SYSTEM_NAMESPACE.to_owned());
-    let cluster = Target {
-        namespace: Some(namespace),
-        ..cluster.clone()
-    };
-    let mut setup = setup(&cluster, process).await?;
-    setup.options.nodes = nodes.then_some(startup_taints);
-    Ok(ended(process::agent(setup).await))
-}
-
 /// The exit code of a process that has ended, told if it was not told to.
-pub fn ended(result: Result<(), ProcessError>) -> u8 {
+pub fn ended(result: Result<(), ProcessError>, out: &Out) -> u8 {
     match result {
         Ok(()) => DONE,
         Err(error) => {
-            complain!("error: {}", explain(&error));
+            complain!(out, "error: {}", explain(&error));
             FAILED
         }
     }
 }
 
-async fn setup(cluster: &Target, flags: ProcessFlags) -> anyhow::Result<Setup> {
+/// The setup of a process, by the flags that both have.
+pub async fn setup(cluster: &Target, flags: ProcessFlags) -> anyhow::Result<Setup> {
     let ProcessFlags {
         sync,
         proxy_poll_interval,
@@ -203,12 +152,6 @@ fn binding_kind(text: &str) -> anyhow::Result<BindingKind> {
         }),
         _ => bail!("--binding-kinds {text}: write APIVERSION/KIND, such as apps/v1/Deployment"),
     }
-}
-
-/// Reads `--startup-taints`.
-pub fn startup_taint(text: &str) -> Result<StartupTaint, String> {
-    let taint = StartupTaint::parse(text);
-    taint.ok_or_else(|| "write KEY or KEY=VALUE:EFFECT, such as node.example.com/unconfigured".to_owned())
 }
 
 /// Reads `--lease-duration`.

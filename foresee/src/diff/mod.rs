@@ -2,6 +2,7 @@
 
 mod drift;
 mod how;
+mod nodes;
 mod print;
 
 use std::{collections::BTreeMap, path::Path};
@@ -12,8 +13,11 @@ use muster_api::{flux::Kustomization, labels::annotation};
 use muster_controllers::runtime::Api;
 use muster_sync::apply::{Cluster, preview::Preview};
 
-pub use self::drift::{Options, module};
 use self::how::{CALL, How};
+pub use self::{
+    drift::{Options, module},
+    nodes::{NodesCompared, nodes},
+};
 use crate::folder;
 
 /// Whether there is a difference, the worst last.

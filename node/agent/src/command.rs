@@ -222,7 +222,7 @@ pub enum CommandError {
 /// What the program around a verb does for it.
 pub trait Program {
     /// Prints to standard output. Control characters in it come from files: a terminal must not obey them.
-    fn print(&self, text: &str);
+    fn print(&self, text: &str) -> io::Result<()>;
     /// Prints to standard error.
     fn complain(&self, text: &str);
     /// Starts logging with this filter.
@@ -247,12 +247,12 @@ pub async fn run(flags: NodeAgentFlags, program: &dyn Program) -> Result<u8, Com
         NodeAgentVerb::Restore(flags) => restore(node, &flags, program).await,
         NodeAgentVerb::Hold(flags) => {
             let hold = node.hold(flags.time, &flags.reason)?;
-            program.print(&format!("held until {}: {}", hold.until, hold.reason));
+            program.print(&format!("held until {}: {}", hold.until, hold.reason))?;
             Ok(DONE)
         }
         NodeAgentVerb::Release => {
             node.release()?;
-            program.print("released");
+            program.print("released")?;
             Ok(DONE)
         }
         NodeAgentVerb::Install(flags) => install(&flags, program),
@@ -291,7 +291,7 @@ async fn restore(node: Node, flags: &RestoreFlags, program: &dyn Program) -> Res
     // It blocks, and its checks may ask the API server.
     let restored = tokio::task::spawn_blocking(move || node.restore(services)).await??;
     if restored {
-        program.print("nothing is left to bring back");
+        program.print("nothing is left to bring back")?;
         return Ok(DONE);
     }
     program.complain("error: not all could be brought back: see muster node-agent status");
@@ -310,7 +310,7 @@ fn install(flags: &InstallFlags, program: &dyn Program) -> Result<u8, CommandErr
     program.print(match install.install(&binary)? {
         Installed::Unchanged => "the agent of this node is as it was",
         Installed::Restarted => "the agent of this node is installed, and was started",
-    });
+    })?;
     Ok(DONE)
 }
 
@@ -322,7 +322,7 @@ fn status(node: &Node, flags: &StatusFlags, program: &dyn Program) -> Result<u8,
             serde_json::json!({"schema": "node-agent-status/v1", "status": status})
         ),
         View::Table => lines(&status).join("\n"),
-    });
+    })?;
     let settled = status.journal.as_ref().is_none_or(|last| last.step.is_settled());
     let good = settled && status.journal_problem.is_none() && status.rows.iter().all(is_confirmed);
     Ok(if good { DONE } else { FAILED })

@@ -147,7 +147,7 @@ impl Cluster {
             nodes::start(&api, &folder, ground).await?;
             setup.options.nodes = Some(Vec::new());
         }
-        let tell = Arc::clone(&ground.tell);
+        let tell = ground.tell.clone();
         api.attach(async move {
             if let Err(error) = process::agent(setup).await {
                 tell.warn(&format!("error: an agent ended: {error}"));

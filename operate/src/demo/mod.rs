@@ -14,6 +14,7 @@
 
 mod cluster;
 mod folder;
+mod narrator;
 mod nodes;
 mod plane;
 mod repository;
@@ -33,6 +34,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::dashboard::Local;
 use cluster::{Cluster, Name};
 use folder::Folder;
+use narrator::Narrator;
 use plane::Plane;
 
 /// What is played.
@@ -59,6 +61,7 @@ pub struct Options {
 /// Runs the demo until `shutdown`, or until its tour is over; false where a tour was not played to its end, or something was not as it
 /// should be.
 pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> anyhow::Result<bool> {
+    let tell = Narrator(tell);
     let Options {
         clusters,
         dir,
@@ -76,7 +79,7 @@ pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> a
         jitter,
         shutdown: shutdown.clone(),
         data: folder.data(),
-        tell: Arc::clone(&tell),
+        tell: tell.clone(),
     };
     if zones {
         zones::run(folder, &ground).await?;
@@ -125,7 +128,7 @@ pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> a
         tell.line(&format!("dashboard: {url}"));
     }
     if !is_tour {
-        tell::how_to_look(&folder, &names, &*tell);
+        tell::how_to_look(&folder, &names, &tell);
     }
     plane
         .sync(&repository, pace)
@@ -134,9 +137,9 @@ pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> a
     let client = plane.client();
     let playing = async {
         if is_tour {
-            tour::play(&folder, &plane, &fleet, &spare, Arc::clone(&tell)).await
+            tour::play(&folder, &plane, &fleet, &spare, tell.clone()).await
         } else {
-            tell::what_moves(&client, &folder, &names, nodes, &*tell)
+            tell::what_moves(&client, &folder, &names, nodes, &tell)
                 .await
                 .map(|()| true)
         }
@@ -215,5 +218,5 @@ struct Ground {
     jitter: Jitter,
     shutdown: Shutdown,
     data: Arc<std::path::Path>,
-    tell: Arc<dyn Tell>,
+    tell: Narrator,
 }

@@ -121,7 +121,7 @@ async fn agent(
         clock: ground.clock.clone(),
         shutdown: ground.shutdown.clone(),
     };
-    let (name, tell) = (name.to_owned(), Arc::clone(&ground.tell));
+    let (name, tell) = (name.to_owned(), ground.tell.clone());
     Ok(async move {
         if let Err(error) = service::run(service).await {
             tell.warn(&format!("error: the agent of {name} ended: {error}"));

@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use kube::Client;
 use muster_dashboard::{Fleet, Shape};
 use muster_fleet as fleet;
-use muster_fleet::{Extent, Tell};
+use muster_fleet::Extent;
 
-use super::{cluster::Name, folder::Folder, plane::NAMESPACE};
+use super::{cluster::Name, folder::Folder, narrator::Narrator, plane::NAMESPACE};
 
 /// Printed at once.
-pub fn how_to_look(folder: &Folder, clusters: &[Name], tell: &dyn Tell) {
+pub fn how_to_look(folder: &Folder, clusters: &[Name], tell: &Narrator) {
     let path = folder.path().display();
     let names: Vec<String> = clusters.iter().map(Name::to_string).collect();
     tell.line(&format!(
@@ -41,7 +41,7 @@ pub fn how_to_look(folder: &Folder, clusters: &[Name], tell: &dyn Tell) {
 }
 
 /// Printed once everything is there and the first rollout is done.
-fn what_next(folder: &Folder, clusters: &[Name], nodes: bool, tell: &dyn Tell) {
+fn what_next(folder: &Folder, clusters: &[Name], nodes: bool, tell: &Narrator) {
     tell.line("\nAll is up to date. Now roll a new version: commit and tag, nothing else.");
     tell.line(&format!("  cd {}", folder.fleet().display()));
     let next = if nodes { NEXT_OF_NODES } else { NEXT };
@@ -107,7 +107,7 @@ pub async fn what_moves(
     folder: &Folder,
     clusters: &[Name],
     nodes: bool,
-    tell: &dyn Tell,
+    tell: &Narrator,
 ) -> anyhow::Result<()> {
     let mut told = BTreeMap::new();
     let (mut is_ready, mut invited) = (false, false);
@@ -140,7 +140,7 @@ pub async fn what_moves(
 /// What was told of a module in a cluster: its word and version.
 type Told = BTreeMap<(String, String), (String, Option<String>)>;
 
-fn changes(fleet: &Fleet, told: &mut Told, tell: &dyn Tell) {
+fn changes(fleet: &Fleet, told: &mut Told, tell: &Narrator) {
     for module in &fleet.modules {
         // What is said of several clusters at once stands once.
         let mut said: Option<&str> = None;

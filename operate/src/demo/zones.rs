@@ -23,7 +23,6 @@ use muster_controllers::{
     zones::{metrics::ZoneMetrics, pods::AskPods},
 };
 use muster_dashboard::{Shape, ZonesView};
-use muster_fleet::Tell;
 use muster_zones::{
     flags::{Settings, parse},
     scale::pods::{Answer, Answered, Ask},
@@ -31,7 +30,7 @@ use muster_zones::{
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{Ground, cluster::install, folder::Folder, log_limit};
+use super::{Ground, cluster::install, folder::Folder, log_limit, narrator::Narrator};
 use crate::install::zones;
 
 /// Where everything is: what kubectl takes without `-n`.
@@ -75,11 +74,11 @@ pub async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
     let kubeconfig = api.kubeconfig().context("the HTTPS door is not open")?;
     folder.write_kubeconfig("zones.kubeconfig", &kubeconfig)?;
     let process = start(&api, ground).await?;
-    how_to_look(&folder, &*ground.tell);
+    how_to_look(&folder, &ground.tell);
     let looking = api.client();
     let ended = tokio::select! {
         ended = process => ended.context("muster zones"),
-        told = what_moves(&looking, &*ground.tell) => told,
+        told = what_moves(&looking, &ground.tell) => told,
         () = ground.shutdown.cancelled() => Ok(()),
     };
     drop(api);
@@ -167,7 +166,7 @@ impl AskPods for Prepared {
     }
 }
 
-fn how_to_look(folder: &Folder, tell: &dyn Tell) {
+fn how_to_look(folder: &Folder, tell: &Narrator) {
     let path = folder.path().display();
     tell.line("muster demo: a simulated cluster with a store of three zones, three ingesters in each");
     tell.line(
@@ -204,7 +203,7 @@ Fewer ingesters: one zone after the other, a minute apart, each pod asked before
 Ctrl-C ends all.";
 
 /// One line for each StatefulSet and pod whose word changes.
-async fn what_moves(client: &Client, tell: &dyn Tell) -> anyhow::Result<()> {
+async fn what_moves(client: &Client, tell: &Narrator) -> anyhow::Result<()> {
     let api: Api<ZoneRollout> = Api::namespaced(client.clone(), NAMESPACE);
     let changes = watcher(api.for_watching()?, watcher::Config::default())
         .default_backoff()

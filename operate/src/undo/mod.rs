@@ -6,6 +6,7 @@
 
 mod commit;
 mod find;
+mod nodes;
 
 use std::{
     borrow::Cow,
@@ -22,7 +23,7 @@ use similar::TextDiff;
 use thiserror::Error;
 
 use self::find::{Found, VersionField, Wanted};
-pub use self::{commit::CommitError, find::NotFound};
+pub use self::{commit::CommitError, find::NotFound, nodes::nodes};
 use crate::steps::Cause;
 
 /// Lines around a change.
@@ -106,13 +107,8 @@ pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell)
     let here = Path::new(".");
     let is_here = *commit || repo.is_none() && found(namespace, module, here).is_ok();
     let Some(folder) = repo.as_deref().or_else(|| is_here.then_some(here)) else {
-        tell_fragment(
-            namespace,
-            options,
-            past,
-            tell,
-            VersionField::of(&read.spec.sync.source),
-        );
+        let field = VersionField::of(&read.spec.sync.source);
+        tell_fragment(namespace, options, past, tell, field)?;
         return Ok(());
     };
     let (repository, found) = found(namespace, module, folder)?;
@@ -133,7 +129,7 @@ pub fn go_back(namespace: &str, options: &Options, read: &Read, tell: &dyn Tell)
         };
         let id = commit::commit(&repository, path, &edited, &message)?;
         let id: String = id.to_string().chars().take(8).collect();
-        tell.line(&format!("{id} {}", message.subject()));
+        tell.line(&format!("{id} {}", message.subject()))?;
         tell.warn(&format!(
             "Only the version is set back: what {now} changed in its folder stays in the branch (git revert takes that back, too)."
         ));
@@ -195,7 +191,13 @@ fn said(version: &GitVersion) -> String {
 }
 
 /// The fields as YAML, and what to do with them.
-fn tell_fragment(namespace: &str, options: &Options, past: &Past, tell: &dyn Tell, field: VersionField) {
+fn tell_fragment(
+    namespace: &str,
+    options: &Options,
+    past: &Past,
+    tell: &dyn Tell,
+    field: VersionField,
+) -> anyhow::Result<()> {
     let (key, value) = pair(&past.wanted, field);
     let value = serde_json::Value::from(&*value);
     let mut fragment = String::new();
@@ -208,9 +210,10 @@ fn tell_fragment(namespace: &str, options: &Options, past: &Past, tell: &dyn Tel
     tell.line(&format!(
         "# In the file of {} in git:\nspec:\n  sync:\n    source:{fragment}\n{:indent$}{key}: {value}",
         options.module, ""
-    ));
+    ))?;
     tell.warn("Change that and push it; or in the work tree of the repository that has it:");
     tell.warn(&format!("  {}", committing(namespace, options)));
+    Ok(())
 }
 
 fn found(
@@ -284,7 +287,9 @@ mod tests {
     struct Nobody;
 
     impl Tell for Nobody {
-        fn line(&self, _: &str) {}
+        fn line(&self, _: &str) -> anyhow::Result<()> {
+            Ok(())
+        }
 
         fn text(&self, _: &str) -> anyhow::Result<()> {
             Ok(())

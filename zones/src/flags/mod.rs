@@ -2,11 +2,13 @@
 //! with `=`, and alone they mean true. What is refused is refused in the words of Go and of rollout-operator.
 
 mod catalogue;
+mod help;
 mod parse;
 mod settings;
 
 pub use self::{
     catalogue::{Effect, FLAGS, Flag, Kind, find},
+    help::help,
     parse::{Given, Value, parse},
     settings::{Certificate, Settings},
 };

@@ -4,16 +4,15 @@ use std::{
     ffi::OsString,
     path::PathBuf,
     process::{Output, Stdio},
-    sync::Arc,
     time::Duration,
 };
 
 use anyhow::Context as _;
-use muster_fleet::{Tell, text};
+use muster_fleet::text;
 use thiserror::Error;
 use tokio::{process::Command, time::Instant};
 
-use crate::demo::folder::Folder;
+use crate::demo::{folder::Folder, narrator::Narrator};
 
 /// How long a command, or what a check waits for, may take. A step takes some seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -52,7 +51,7 @@ pub type Seen = Result<String, String>;
 
 /// Tells, types and checks.
 pub struct Guide {
-    tell: Arc<dyn Tell>,
+    tell: Narrator,
     fleet: PathBuf,
     environment: Vec<(&'static str, OsString)>,
     began: Instant,
@@ -63,7 +62,7 @@ pub struct Guide {
 
 impl Guide {
     /// A guide in a demo's folder.
-    pub fn new(folder: &Folder, tell: Arc<dyn Tell>) -> anyhow::Result<Self> {
+    pub fn new(folder: &Folder, tell: Narrator) -> anyhow::Result<Self> {
         let command = std::env::current_exe().context("this command does not find itself")?;
         let bin = command.parent().map(PathBuf::from).unwrap_or_default(); // a file has a folder
         let path = std::env::var_os("PATH").unwrap_or_default(); // without, nothing is found but muster
@@ -140,7 +139,7 @@ impl Guide {
             }
         };
         let printed = both(&output);
-        show(&printed, &*self.tell);
+        show(&printed, &self.tell);
         if output.status.code() == Some(expected) {
             Ok(printed)
         } else {
@@ -245,7 +244,7 @@ fn both(output: &Output) -> String {
     String::from_utf8_lossy(&all).trim_end().to_owned()
 }
 
-fn show(printed: &str, tell: &dyn Tell) {
+fn show(printed: &str, tell: &Narrator) {
     let lines: Vec<&str> = printed.lines().collect();
     for line in lines.iter().take(SHOWN) {
         tell.line(&format!("     {}", text::cut(line, WIDTH)));

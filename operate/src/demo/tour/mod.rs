@@ -17,11 +17,9 @@ mod rights;
 mod rolling;
 mod world;
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
-use muster_fleet::Tell;
-
-use super::{cluster::Cluster, folder::Folder, plane::Plane};
+use super::{cluster::Cluster, folder::Folder, narrator::Narrator, plane::Plane};
 use guide::{Failed, Guide};
 use observer::Observer;
 use world::World;
@@ -39,15 +37,15 @@ pub async fn play(
     plane: &Plane,
     fleet: &[Cluster],
     spare: &Cluster,
-    tell: Arc<dyn Tell>,
+    tell: Narrator,
 ) -> anyhow::Result<bool> {
     let clusters: Vec<&Cluster> = fleet.iter().chain([spare]).collect();
     let mut tour = Tour {
-        guide: Guide::new(folder, Arc::clone(&tell))?,
+        guide: Guide::new(folder, tell.clone())?,
         world: World::new(plane, &clusters),
         observer: Observer::new(plane, &clusters),
     };
-    begin(folder.path(), fleet.len(), &*tell);
+    begin(folder.path(), fleet.len(), &tell);
     match tour.steps().await {
         Ok(()) => {
             tour.guide.end();
@@ -77,7 +75,7 @@ impl Tour<'_> {
     }
 }
 
-fn begin(folder: &Path, clusters: usize, tell: &dyn Tell) {
+fn begin(folder: &Path, clusters: usize, tell: &Narrator) {
     tell.line(&format!(
         "A tour of muster: {clusters} clusters and a management plane, on this machine, in {}",
         folder.display()

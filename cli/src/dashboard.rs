@@ -1,7 +1,5 @@
 //! The fleet in a browser: `muster dashboard` with the rights of whoever starts it, and beside a controller with those of its account.
 
-mod auth;
-
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
@@ -13,14 +11,13 @@ use muster_fleet::{
     Extent,
     connect::{self, Target},
 };
-use muster_operate::{dashboard::Local, install::Auth};
+use muster_operate::{dashboard::Local, install::Auth, reviews::Reviews};
 
 use crate::{
     exit::DONE,
     flags::{DoorAddress, auth, door_address},
-    output,
+    output::Out,
 };
-use auth::Reviews;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +26,14 @@ Examples:
   muster dashboard --context eu-1                   NodeModules and nodes of that cluster
   muster dashboard --host-allowed fleet.test        behind a proxy on this machine that has this name";
 
+/// Serve a read-only dashboard of the fleet, live, with your own rights
+///
+/// Answers at a loopback address to whoever is on this machine, until Ctrl-C. Nothing is written, and no page has a button that does
+/// something: commands to copy stand instead. docs/dashboard.md has more.
+///
+/// Exit codes: 0 ended by Ctrl-C, 2 could not begin.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct DashboardFlags {
     /// Where it is answered; port 0: one that is free
     #[arg(
@@ -46,8 +50,8 @@ pub struct DashboardFlags {
 }
 
 /// Answers until Ctrl-C or SIGTERM.
-pub async fn run(cluster: &Target, flags: DashboardFlags) -> anyhow::Result<u8> {
-    output::outlive_readers();
+pub async fn run(cluster: &Target, flags: DashboardFlags, out: &Out) -> anyhow::Result<u8> {
+    let out = out.outliving_readers();
     let (client, namespace) = connect::client(cluster).await?;
     let DashboardFlags { addr, host_allowed } = flags;
     // Whatever is wrong for good is said now, and not on a page.
@@ -56,10 +60,10 @@ pub async fn run(cluster: &Target, flags: DashboardFlags) -> anyhow::Result<u8> 
     let hosts = Hosts::Loopback(host_allowed);
     let local = Local::open(addr, &client, &namespace, hosts, extent).await?;
     match extent {
-        Extent::Nodes => say!("The nodes of the cluster: {}", local.url),
-        _ => say!("The fleet of namespace {namespace}: {}", local.url),
+        Extent::Nodes => say!(out, "The nodes of the cluster: {}", local.url)?,
+        _ => say!(out, "The fleet of namespace {namespace}: {}", local.url)?,
     }
-    say!("Ctrl-C ends it.");
+    say!(out, "Ctrl-C ends it.")?;
     // Whoever ended it has what was asked for.
     let _ = shutdown.run_until_cancelled(local.serve()).await;
     Ok(DONE)

@@ -1,86 +1,95 @@
-//! What verbs for modules do about a ZoneRollout: `muster why`, `muster rollout pause`, `resume` and `retry`.
+//! What people say about a ZoneRollout: pause, resume and retry are fields of its spec.
+
+use std::pin::pin;
 
 use anyhow::{Context as _, bail};
 use futures::{StreamExt as _, future};
 use kube::{
-    Client, ResourceExt,
+    Client, ResourceExt as _,
     core::DynamicObject,
     runtime::{WatchStreamExt as _, watcher},
 };
 use muster_api::ZoneRollout;
 use muster_controllers::runtime::Api;
-use muster_dashboard::why_zones;
-use muster_fleet::{
-    Address,
-    control::{self, DryRun},
-};
 use serde_json::{Value, json};
 
 use crate::{
-    exit::{DONE, FAILED},
-    explain,
-    flags::{TermFlags, WhyFlags, WordFlags},
-    output,
+    Address, Tell,
+    control::{self, DryRun, Term},
+    once::Word,
 };
 
 /// A revision that is named has at least so many digits, as one of a module has.
 const DIGITS: usize = 8;
 
-/// Explains a group of zones; once, or at each change.
-pub async fn why(client: &Client, namespace: &str, name: &str, flags: &WhyFlags) -> anyhow::Result<u8> {
-    if flags.cluster.is_some() || flags.node.is_some() {
-        bail!("--cluster is for modules, and --node for NodeModules; of another cluster: --context");
-    }
+/// Reads a ZoneRollout, by its name or by its group.
+pub async fn read(client: &Client, namespace: &str, name: &str) -> anyhow::Result<ZoneRollout> {
+    typed(&Address::of_zones(client, namespace, name).await?.get().await?)
+}
+
+/// Calls `show` with the ZoneRollout at each change, until `show` fails. One that is not there is an error.
+pub async fn watch(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    mut show: impl FnMut(&ZoneRollout) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let address = Address::of_zones(client, namespace, name).await?;
-    let rollout: ZoneRollout = typed(&address.get().await?)?;
-    if !flags.watch {
-        return explain::print(&why_zones(&rollout), flags.output);
-    }
+    address.get().await?;
     let api: Api<ZoneRollout> = Api::namespaced(client.clone(), namespace);
     let config = watcher::Config::default().fields(&format!("metadata.name={}", address.name));
-    let mut live = output::Live::default();
     // A watch that fails begins anew; what it showed stays.
     let changes = watcher(api.for_watching()?, config)
         .default_backoff()
-        .applied_objects();
-    changes
-        .filter_map(|change| future::ready(change.ok()))
-        .for_each(|rollout| {
-            live.show_blocks(&explain::blocks(&why_zones(&rollout), output::width()));
-            future::ready(())
-        })
-        .await;
-    Ok(DONE)
+        .applied_objects()
+        .filter_map(|change| future::ready(change.ok()));
+    let mut changes = pin!(changes);
+    while let Some(rollout) = changes.next().await {
+        show(&rollout)?;
+    }
+    Ok(())
 }
 
 /// Pauses a group: no further pod is replaced.
-pub async fn pause(client: &Client, namespace: &str, name: &str, term: &TermFlags) -> anyhow::Result<u8> {
+pub async fn pause(
+    client: &Client,
+    (namespace, name): (&str, &str),
+    term: &Term,
+    dry_run: DryRun,
+    tell: &dyn Tell,
+) -> anyhow::Result<()> {
     if term.reason.is_some() || term.until.is_some() || term.time.is_some() {
         bail!("spec.paused of a ZoneRollout has no reason and no end: leave --reason, --until and --for out");
     }
     let address = Address::of_zones(client, namespace, name).await?;
-    let verb = set_paused(&address, true, term.dry_run.by).await?;
-    say!("{}", control::done(&address, verb, term.dry_run.by));
-    say!("To resume: muster rollout resume zonerollout/{}", address.name);
-    Ok(DONE)
+    let verb = set_paused(&address, true, dry_run).await?;
+    tell.line(&control::done(&address, verb, dry_run))?;
+    tell.line(&format!(
+        "To resume: muster rollout resume zonerollout/{}",
+        address.name
+    ))
 }
 
 /// Takes the pause away.
-pub async fn resume(client: &Client, namespace: &str, name: &str, dry_run: DryRun) -> anyhow::Result<u8> {
+pub async fn resume(
+    client: &Client,
+    (namespace, name): (&str, &str),
+    dry_run: DryRun,
+    tell: &dyn Tell,
+) -> anyhow::Result<()> {
     let address = Address::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, false, dry_run).await?;
-    say!("{}", control::done(&address, verb, dry_run));
-    Ok(DONE)
+    tell.line(&control::done(&address, verb, dry_run))
 }
 
-/// Tries a condemned revision again.
+/// Tries a condemned revision again; false where it would have no effect.
 pub async fn retry(
     client: &Client,
-    namespace: &str,
-    name: &str,
+    (namespace, name): (&str, &str),
     asked: Option<&str>,
-    word: &WordFlags,
-) -> anyhow::Result<u8> {
+    word: &Word,
+    tell: &dyn Tell,
+) -> anyhow::Result<bool> {
     if word.reason.is_some() {
         bail!("spec.retry of a ZoneRollout has no reason: leave --reason out");
     }
@@ -101,24 +110,18 @@ pub async fn retry(
         _ => None,
     };
     if let Some(refused) = refused {
-        complain!("error: {refused}: nothing was written");
-        return Ok(FAILED);
+        tell.warn(&format!("error: {refused}: nothing was written"));
+        return Ok(false);
     }
     control::write(
         &address,
         json!({"spec": {"retry": next_retry(rollout.spec.retry.as_deref(), revision)}}),
-        word.dry_run.by,
+        word.dry_run,
     )
     .await?;
-    say!(
-        "{}",
-        control::done(
-            &address,
-            &format!("revision {revision} is tried again"),
-            word.dry_run.by
-        )
-    );
-    Ok(DONE)
+    let verb = format!("revision {revision} is tried again");
+    tell.line(&control::done(&address, &verb, word.dry_run))?;
+    Ok(true)
 }
 
 /// What asks for a revision once more: another text each time.

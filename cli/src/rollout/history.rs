@@ -11,11 +11,11 @@ use muster_dashboard::{First, Past};
 use muster_fleet::{history::of, name::ModuleName};
 use muster_sync::build::print;
 
+use super::histories;
 use crate::{
     exit::DONE,
     flags::Output,
-    histories,
-    output::{self, Age},
+    output::{self, Age, Out},
 };
 
 pub const EXAMPLES: &str = "\
@@ -35,7 +35,18 @@ const BLANKS: usize = 2;
 /// Evidence below its revision takes no more lines than these; it is whole with --revision.
 const LINES: usize = 3;
 
+/// List the revisions of a module: verdict, clusters, times, and what failed
+///
+/// CLUSTERS NOW counts the clusters that have the present revision, AT END those that had a revision when its rollout ended. Of a
+/// revision that was rolled out several times the first and the last rollout are on record, a line each.
+///
+/// With -o json: `schema` (`history/v1`), `module`, and `revisions`, newest first; each has revision, name, version, wanted, commit,
+/// verdict (Good, Bad, Aborted, Superseded, Running, Pending), isTarget, first, started, finished, counts, countsNow, evidence and
+/// differsByVersionOnly.
+///
+/// Exit codes: 0 printed, 2 could not find out.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct HistoryFlags {
     /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME; without it: the modules that there are
     pub module: Option<ModuleName>,
@@ -48,14 +59,14 @@ pub struct HistoryFlags {
 }
 
 /// Prints them.
-pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> anyhow::Result<u8> {
+pub async fn run(client: &Client, namespace: &str, flags: &HistoryFlags, out: &Out) -> anyhow::Result<u8> {
     let HistoryFlags {
         module,
         revision,
         output,
     } = flags;
     let Some(module) = module else {
-        return histories::list(client, namespace, *output).await;
+        return histories::list(client, namespace, *output, out).await;
     };
     let mut history = of(client, namespace, module).await?;
     let only = match revision {
@@ -67,8 +78,8 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
     }
     let now = Clock::system().now();
     match output {
-        Output::Json => output::text(&(serde_json::to_string_pretty(&history)? + "\n"))?,
-        Output::Yaml => output::text(&print::yaml(&serde_json::to_value(&history)?))?,
+        Output::Json => out.json(&history)?,
+        Output::Yaml => out.text(&print::yaml(&serde_json::to_value(&history)?))?,
         Output::Name => {
             let kind = if module.is_of_nodes() {
                 "noderevision"
@@ -76,15 +87,15 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
                 "modulerevision"
             };
             let name = |past: &Past| format!("{kind}.{}/{}", muster_api::kind::GROUP, past.name);
-            output::print(&history.revisions.iter().map(name).collect::<Vec<_>>());
+            out.lines(&history.revisions.iter().map(name).collect::<Vec<_>>())?;
         }
         Output::Table | Output::Wide if only.is_none() => {
             if history.revisions.is_empty() {
-                complain!("{module} has no revision yet: nothing was rolled out.");
+                complain!(out, "{module} has no revision yet: nothing was rolled out.");
             }
             let is_wide = *output == Output::Wide;
             let units = module.kind.unit();
-            output::print(&table(units, &history.revisions, is_wide, output::width(), now));
+            out.lines(&table(units, &history.revisions, is_wide, out.width(), now))?;
         }
         Output::Table | Output::Wide => {
             let whole: Vec<String> = history
@@ -92,7 +103,7 @@ pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> 
                 .iter()
                 .flat_map(|past| whole(past, now))
                 .collect();
-            output::print(&whole);
+            out.lines(&whole)?;
         }
     }
     Ok(DONE)
@@ -336,7 +347,7 @@ mod tests {
     /// A good version, a bad one, one on its way, and one that has not begun. The module asks for the third.
     fn sample() -> History {
         let all: Value =
-            serde_json::from_str(include_str!("../../fleet/tests/fixtures/revisions.json")).unwrap();
+            serde_json::from_str(include_str!("../../../fleet/tests/fixtures/revisions.json")).unwrap();
         let revisions: Vec<ModuleRevision> = serde_json::from_value(all["revisions"].clone()).unwrap();
         let spec: ModuleSpec = serde_json::from_value(all["spec"].clone()).unwrap();
         let status = serde_json::from_value(all["status"].clone()).unwrap();

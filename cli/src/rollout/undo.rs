@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use clap::Args;
 use kube::Client;
 use muster_fleet::{
@@ -10,13 +11,12 @@ use muster_fleet::{
 };
 use muster_operate::{
     steps::Cause,
-    undo::{Options, go_back},
+    undo::{self, Options, Refusal, go_back},
 };
 
 use crate::{
-    exit::{DONE, FAILED, UNKNOWN},
-    nodes,
-    output::Terminal,
+    exit::{DONE, FAILED, UNKNOWN, code},
+    output::Out,
 };
 
 pub const EXAMPLES: &str = "\
@@ -25,7 +25,14 @@ Examples:
   muster rollout undo module/podinfo | git apply                 in the work tree of the repository that has the Module
   muster rollout undo module/podinfo --commit                    as a commit in this checkout; then push it";
 
+/// Go back to the last good version, in git
+///
+/// Never touches a cluster: prints the patch to the file that has the module, or commits it.
+///
+/// Exit codes: 0 printed, committed, or nothing to do, 1 refused: there is nothing good to go back to, it is known to be bad, or the
+/// file has changes of yours, 2 could not find out.
 #[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
 pub struct UndoFlags {
     /// module/NAME or bootstrapmodule/NAME; of nodemodule/NAME the manifest is printed with the content of that revision
     #[arg(value_parser = with_content)]
@@ -45,21 +52,30 @@ pub struct UndoFlags {
 }
 
 /// Prints the way back, or commits it.
-pub async fn undo(client: &Client, namespace: &str, flags: &UndoFlags) -> anyhow::Result<u8> {
-    if flags.module.is_of_nodes() {
-        let into_git = flags.repo.is_some() || flags.commit;
-        return nodes::undo(client, &flags.module, flags.to_revision.as_deref(), into_git).await;
+pub async fn run(client: &Client, namespace: &str, flags: &UndoFlags, out: &Out) -> anyhow::Result<u8> {
+    let module = &flags.module;
+    if module.is_of_nodes() {
+        if flags.repo.is_some() || flags.commit {
+            bail!(
+                "--repo and --commit are for modules: the content of {module} is printed; next: muster rollout undo {module}, and write it where it comes from"
+            );
+        }
+        let to_revision = flags.to_revision.as_deref();
+        return undo::nodes(client, module, to_revision, out).await.map(code);
     }
-    let read = history::read(client, namespace, &flags.module).await?;
-    let Err(refusal) = go_back(namespace, &flags.options(), &read, &Terminal) else {
+    let read = history::read(client, namespace, module).await?;
+    let Err(refusal) = go_back(namespace, &flags.options(), &read, out) else {
         return Ok(DONE);
     };
+    if let Refusal::Output(error) = refusal {
+        return Err(error);
+    }
     let (code, word) = match refusal.cause() {
         None => (DONE, ""),
         Some(Cause::Failed) => (FAILED, "error: "),
         Some(Cause::Unknown) => (UNKNOWN, "error: "),
     };
-    complain!("{word}{refusal}");
+    complain!(out, "{word}{refusal}");
     Ok(code)
 }
 

@@ -1,0 +1,48 @@
+//! `muster controller`: the process of the management cluster, with the dashboard beside it.
+
+use clap::Args;
+use muster_controllers::process;
+use muster_fleet::connect::Target;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::{
+    dashboard::{self, BesideFlags},
+    logs,
+    output::Out,
+    process::{ProcessFlags, ended, setup},
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster controller --kubeconfig management.kubeconfig -n fleet --leader-elect=false
+  muster controller --dashboard-addr 0.0.0.0:8080 --metrics-addr 0.0.0.0:9090 --log-format json";
+
+/// Run the controller of the management cluster
+#[derive(Args, Clone, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct ControllerFlags {
+    #[command(flatten)]
+    pub process: ProcessFlags,
+    /// Also roll the versions of ClusterUpgrades over Clusters that ask for it (docs/upgrades.md)
+    #[arg(long, env = "MUSTER_UPGRADES")]
+    pub upgrades: bool,
+    #[command(flatten)]
+    pub dashboard: BesideFlags,
+}
+
+/// Runs the process of the management cluster until SIGTERM or Ctrl-C.
+pub async fn run(cluster: &Target, flags: ControllerFlags, out: &Out) -> anyhow::Result<u8> {
+    let ControllerFlags {
+        process,
+        upgrades,
+        dashboard,
+    } = flags;
+    logs::start(process.log_format, out);
+    let mut setup = setup(cluster, process).await?;
+    setup.options.upgrades = upgrades;
+    // Beside the controllers, and not one of them: it needs no lease, and its end would not be theirs.
+    let _beside = dashboard::beside(cluster, dashboard)
+        .await?
+        .map(|dashboard| AbortOnDropHandle::new(tokio::spawn(dashboard.serve())));
+    Ok(ended(process::controller(setup).await, out))
+}

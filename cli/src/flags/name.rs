@@ -1,0 +1,58 @@
+//! Names as arguments: what a name is of decides which names a shell is offered (`names`).
+
+use std::{fmt, ops::Deref, str::FromStr};
+
+/// Makes the type of an argument that is a name.
+macro_rules! names {
+    ($($(#[$doc:meta])* $name:ident;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name(String);
+
+        impl FromStr for $name {
+            type Err = std::convert::Infallible;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Ok(Self(text.to_owned()))
+            }
+        }
+
+        impl Deref for $name {
+            type Target = str;
+
+            fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+    )* };
+}
+
+names! {
+    /// The name of a Cluster.
+    ClusterName;
+    /// The name of a Node.
+    NodeName;
+    /// The name of a RolloutWindow.
+    WindowName;
+    /// A context of the kubeconfig.
+    ContextName;
+    /// The name of an object of the kind that is listed.
+    ListedName;
+}
+
+/// Names as the libraries take them.
+pub fn strings<N: Into<String> + Clone>(names: &[N]) -> Vec<String> {
+    names.iter().cloned().map(Into::into).collect()
+}

@@ -1,0 +1,60 @@
+//! `muster hold`: clusters or nodes stay as they are until someone releases them.
+
+use clap::Args;
+use muster_fleet::{
+    connect::{self, Target},
+    level::{self, Held},
+};
+
+use crate::{
+    exit::DONE,
+    flags::{ClusterName, NodeName, TermFlags, strings},
+    output::Out,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster hold eu-1 --reason 'migration' --for 2h                 for all modules
+  muster hold module/podinfo --clusters eu-1,eu-2 --reason '…'   for one module
+  muster hold --node n1 --reason 'memory test' --context eu-1    a node of that cluster, for all NodeModules
+  muster hold nodemodule/fabric --node n1,n2 --context eu-1      for one NodeModule";
+
+/// Hold clusters or nodes at what they have: one for all modules, or some for one module
+///
+/// Writes the annotation fleet.muster.dev/hold, which git does not own, with your name, reason and time. Doing it twice changes
+/// nothing.
+///
+/// Exit codes: 0 held, 2 could not be done.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct HoldFlags {
+    /// CLUSTER, for all modules; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME, for those named by --clusters or --node
+    #[arg(required_unless_present = "nodes")]
+    pub top: Option<Held>,
+    /// The clusters that the module leaves alone
+    #[arg(long, value_delimiter = ',', value_name = "CLUSTERS")]
+    pub clusters: Vec<ClusterName>,
+    /// The nodes that the NodeModule leaves alone; without one: a Node, for all NodeModules
+    #[arg(
+        long = "node",
+        value_delimiter = ',',
+        value_name = "NODES",
+        conflicts_with = "clusters"
+    )]
+    pub nodes: Vec<NodeName>,
+    #[command(flatten)]
+    pub term: TermFlags,
+}
+
+/// Keeps clusters or nodes as they are.
+pub async fn run(target: &Target, flags: &HoldFlags, out: &Out) -> anyhow::Result<u8> {
+    let (client, namespace) = connect::client(target).await?;
+    let (top, units) = Held::meant(
+        flags.top.as_ref(),
+        &strings(&flags.clusters),
+        &strings(&flags.nodes),
+    )?;
+    let (term, dry_run) = (flags.term.term(), flags.term.dry_run.by);
+    level::hold((&client, &namespace), (&top, &units), &term, dry_run, out).await?;
+    Ok(DONE)
+}

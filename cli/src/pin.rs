@@ -1,0 +1,56 @@
+//! `muster pin`: a cluster or node gets a revision, and stays there until it is unpinned.
+
+use clap::Args;
+use muster_fleet::{
+    connect::{self, Target},
+    level::{self, pinned},
+    name::{ModuleName, with_content},
+};
+
+use crate::{
+    exit::DONE,
+    flags::{ClusterName, NodeName, TermFlags},
+    output::Out,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster rollout history module/podinfo                          which revisions there are
+  muster pin eu-1 --module podinfo --revision v1.4.0 --reason 'crashes there' --for 24h
+  muster pin eu-1 --module podinfo --revision 1a2b3c4d           where several revisions have the version
+  muster pin --node n1 --module nodemodule/fabric --revision 1a2b3c4d --context eu-1";
+
+/// Pin a cluster or a node to another revision of a module
+///
+/// Writes the annotation fleet.muster.dev/pin.MODULE on the Cluster or Node, which git does not own, with your name, reason and time. The
+/// cluster gets the revision in its turn, like any change, and keeps it until it is unpinned.
+///
+/// Exit codes: 0 pinned, 2 could not be done.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct PinFlags {
+    /// The cluster
+    #[arg(required_unless_present = "node")]
+    pub cluster: Option<ClusterName>,
+    /// The node, for a NodeModule
+    #[arg(long, conflicts_with = "cluster")]
+    pub node: Option<NodeName>,
+    /// The module: NAME, module/NAME, bootstrapmodule/NAME or nodemodule/NAME
+    #[arg(long, short, value_parser = with_content)]
+    pub module: ModuleName,
+    /// What the cluster gets and keeps: a version that was rolled out, or a revision by at least 8 digits of its hash
+    #[arg(long)]
+    pub revision: String,
+    #[command(flatten)]
+    pub term: TermFlags,
+}
+
+/// Gives a cluster or node a revision, and keeps it there.
+pub async fn run(target: &Target, flags: &PinFlags, out: &Out) -> anyhow::Result<u8> {
+    let (client, namespace) = connect::client(target).await?;
+    let unit = pinned(flags.cluster.as_deref(), flags.node.as_deref())?;
+    let what = (&flags.module, flags.revision.as_str());
+    let (term, dry_run) = (flags.term.term(), flags.term.dry_run.by);
+    level::pin((&client, &namespace), &unit, what, &term, dry_run, out).await?;
+    Ok(DONE)
+}

@@ -1,0 +1,58 @@
+//! `muster release`: takes a hold back.
+
+use clap::Args;
+use muster_fleet::{
+    connect::{self, Target},
+    level::{self, Held},
+};
+
+use crate::{
+    exit::code,
+    flags::{ClusterName, DryRunFlag, NodeName, strings},
+    output::Out,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster release eu-1
+  muster release module/podinfo --clusters eu-1
+  muster release module/podinfo                                  all that it holds
+  muster release --node n1 --context eu-1";
+
+/// Release a hold
+///
+/// Exit codes: 0 not held any more, 1 a module still holds the cluster, 2 could not be done.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct ReleaseFlags {
+    /// CLUSTER; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME
+    #[arg(required_unless_present = "nodes")]
+    pub top: Option<Held>,
+    /// Only these clusters of the module
+    #[arg(long, value_delimiter = ',', value_name = "CLUSTERS")]
+    pub clusters: Vec<ClusterName>,
+    /// Only these nodes of the NodeModule; without one: a Node, for all NodeModules
+    #[arg(
+        long = "node",
+        value_delimiter = ',',
+        value_name = "NODES",
+        conflicts_with = "clusters"
+    )]
+    pub nodes: Vec<NodeName>,
+    #[command(flatten)]
+    pub dry_run: DryRunFlag,
+}
+
+/// Takes a hold back.
+pub async fn run(target: &Target, flags: &ReleaseFlags, out: &Out) -> anyhow::Result<u8> {
+    let (client, namespace) = connect::client(target).await?;
+    let (top, units) = Held::meant(
+        flags.top.as_ref(),
+        &strings(&flags.clusters),
+        &strings(&flags.nodes),
+    )?;
+    let dry_run = flags.dry_run.by;
+    level::release((&client, &namespace), (&top, &units), dry_run, out)
+        .await
+        .map(code)
+}

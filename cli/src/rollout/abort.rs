@@ -1,0 +1,36 @@
+//! `muster rollout abort`: what is being rolled out goes no further.
+
+use clap::Args;
+use kube::Client;
+use muster_fleet::{name::ModuleName, once};
+
+use crate::{exit::code, flags::WordFlags, output::Out};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster rollout abort module/podinfo --reason 'wrong branch'";
+
+/// Abort the rollout; the revision is marked Aborted, not Bad
+///
+/// No further cluster gets it; with onFailure.action Revert clusters go back to the last good revision.
+///
+/// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct AbortFlags {
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
+    pub module: ModuleName,
+    /// The revision, or at least 8 digits of it; otherwise what the module asks for now
+    #[arg(long)]
+    pub revision: Option<String>,
+    #[command(flatten)]
+    pub word: WordFlags,
+}
+
+/// What is being rolled out goes no further.
+pub async fn run(client: &Client, namespace: &str, flags: &AbortFlags, out: &Out) -> anyhow::Result<u8> {
+    let what = (&flags.module, flags.revision.as_deref());
+    once::abort((client, namespace), what, &flags.word.word(), out)
+        .await
+        .map(code)
+}

@@ -1,0 +1,37 @@
+//! `muster rollout approve`: a stage may be passed.
+
+use clap::Args;
+use kube::Client;
+use muster_fleet::{name::ModuleName, once};
+
+use crate::{exit::code, flags::WordFlags, output::Out};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster rollout approve module/podinfo                       the only stage that asks for it
+  muster rollout approve module/podinfo --stage canary --reason 'dashboards are green'";
+
+/// Approve a stage: it is passed once its clusters are ready, its soak is over and its gates hold
+///
+/// Writes the annotation fleet.muster.dev/approve for this stage of this revision, with your name, reason and time. It counts once.
+///
+/// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct ApproveFlags {
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
+    pub module: ModuleName,
+    /// The stage; may be left out where only one asks for approval
+    #[arg(long)]
+    pub stage: Option<String>,
+    #[command(flatten)]
+    pub word: WordFlags,
+}
+
+/// A stage may be passed, or is.
+pub async fn run(client: &Client, namespace: &str, flags: &ApproveFlags, out: &Out) -> anyhow::Result<u8> {
+    let what = (&flags.module, flags.stage.as_deref());
+    once::approve((client, namespace), what, &flags.word.word(), false, out)
+        .await
+        .map(code)
+}

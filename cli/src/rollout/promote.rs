@@ -1,0 +1,34 @@
+//! `muster rollout promote`: a stage is passed without its soak and gates.
+
+use clap::Args;
+use kube::Client;
+use muster_fleet::{name::ModuleName, once};
+
+use crate::{exit::code, flags::WordFlags, output::Out};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster rollout promote module/podinfo --stage canary --reason 'the fix is urgent'";
+
+/// Promote a stage: it is passed once its clusters are ready, without its soak and gates
+///
+/// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct PromoteFlags {
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
+    pub module: ModuleName,
+    /// The stage; may be left out where only one asks for approval
+    #[arg(long)]
+    pub stage: Option<String>,
+    #[command(flatten)]
+    pub word: WordFlags,
+}
+
+/// A stage may be passed, or is.
+pub async fn run(client: &Client, namespace: &str, flags: &PromoteFlags, out: &Out) -> anyhow::Result<u8> {
+    let what = (&flags.module, flags.stage.as_deref());
+    once::approve((client, namespace), what, &flags.word.word(), true, out)
+        .await
+        .map(code)
+}

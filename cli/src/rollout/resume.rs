@@ -1,0 +1,48 @@
+//! `muster rollout resume`: takes a pause away.
+
+use anyhow::bail;
+use clap::Args;
+use kube::Client;
+use muster_fleet::{machines::MachineError, name::RolloutName, pause, zones};
+
+use crate::{
+    exit::{DONE, code},
+    flags::DryRunFlag,
+    output::Out,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster rollout resume module/podinfo
+  muster rollout resume zonerollout/ingester -n mimir";
+
+/// Resume a paused rollout
+///
+/// Exit codes: 0 not paused any more, 1 still paused by spec.rollout.paused, which only its owner (git, as a rule) can change,
+/// 2 could not be done.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct ResumeFlags {
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
+    pub rollout: RolloutName,
+    #[command(flatten)]
+    pub dry_run: DryRunFlag,
+}
+
+/// Takes a pause away.
+pub async fn run(client: &Client, namespace: &str, flags: &ResumeFlags, out: &Out) -> anyhow::Result<u8> {
+    let dry_run = flags.dry_run.by;
+    match &flags.rollout {
+        RolloutName::Module(module) => pause::resume(client, namespace, module, dry_run, out)
+            .await
+            .map(code),
+        RolloutName::Zones(name) => {
+            zones::resume(client, (namespace, name), dry_run, out).await?;
+            Ok(DONE)
+        }
+        RolloutName::Machine(name) => bail!(MachineError::NotARollout {
+            machine: name.clone(),
+            verb: "retry"
+        }),
+    }
+}

@@ -1,0 +1,44 @@
+//! `muster rollout retry`: what was condemned, or aborted, is tried again.
+
+use anyhow::bail;
+use clap::Args;
+use kube::Client;
+use muster_fleet::{machines::MachineError, name::RolloutName, once, zones};
+
+use crate::{exit::code, flags::WordFlags, output::Out};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster rollout retry module/podinfo --reason 'the registry was down'
+  muster rollout retry zonerollout/ingester -n mimir";
+
+/// Retry a revision that is bad or was aborted, or of a ZoneRollout one that was condemned
+///
+/// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct RetryFlags {
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
+    pub rollout: RolloutName,
+    /// The revision, or at least 8 digits of it; otherwise what is asked for now
+    #[arg(long)]
+    pub revision: Option<String>,
+    #[command(flatten)]
+    pub word: WordFlags,
+}
+
+/// What was condemned, or aborted, is tried again.
+pub async fn run(client: &Client, namespace: &str, flags: &RetryFlags, out: &Out) -> anyhow::Result<u8> {
+    let (revision, word) = (flags.revision.as_deref(), flags.word.word());
+    let is_written = match &flags.rollout {
+        RolloutName::Module(module) => {
+            once::retry((client, namespace), (module, revision), &word, out).await?
+        }
+        RolloutName::Zones(name) => zones::retry(client, (namespace, name), revision, &word, out).await?,
+        RolloutName::Machine(name) => bail!(MachineError::NotARollout {
+            machine: name.clone(),
+            verb: "retry"
+        }),
+    };
+    Ok(code(is_written))
+}

@@ -1,0 +1,159 @@
+//! `muster rollout status`: follows a rollout until it is done or has failed.
+
+use std::{ops::ControlFlow, time::Duration};
+
+use anyhow::bail;
+use clap::Args;
+use kube::Client;
+use muster_controllers::runtime::Clock;
+use muster_dashboard::{Fleet, Tree};
+use muster_fleet as fleet;
+use muster_fleet::{
+    name::ModuleName,
+    status::{Followed, Follower, News},
+};
+
+use crate::{
+    exit::{FAILED, INTERRUPTED, code},
+    flags::{View, duration},
+    output::{Live, Out, Unwritten, When},
+    show, tree,
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster rollout status module/podinfo
+  muster rollout status module/podinfo --tag v1.2.0 --timeout 20m     in a pipeline, after the push
+  muster rollout status module/podinfo --no-watch
+  muster rollout status module/podinfo -o json | jq -r .result";
+
+/// Follow a rollout until it is done or has failed
+///
+/// With -o json one object at the end: `schema` (`status/v1`), module, result (Complete, Failed, Aborted, Paused, TimedOut, or
+/// Progressing with --no-watch), version, message and summary (clusters by state).
+///
+/// Exit codes: 0 done, 1 failed or not done in time, 2 could not find out, 130 interrupted.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct StatusFlags {
+    /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
+    pub module: ModuleName,
+    /// Say where it stands now, and do not follow it
+    #[arg(long)]
+    pub no_watch: bool,
+    /// Follow only once the module asks for this tag: after a commit that is on its way, also one that adds the module
+    #[arg(long)]
+    pub tag: Option<String>,
+    /// Give up after this time; exit code 1
+    #[arg(long, value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// How it is printed: table as it changes, or json at the end
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    pub output: View,
+}
+
+/// Prints each change until nothing moves by itself any more, or says where it stands.
+pub async fn run(client: &Client, namespace: &str, flags: &StatusFlags, out: &Out) -> anyhow::Result<u8> {
+    let mut shown = Shown {
+        out,
+        live: out.live(),
+        follower: Follower::new(Followed {
+            module: &flags.module,
+            namespace,
+            tag: flags.tag.as_deref(),
+            is_once: flags.no_watch,
+        }),
+        is_silent: flags.output == View::Json,
+    };
+    let timeout = flags.timeout.unwrap_or(Duration::MAX);
+    let ended = tokio::select! {
+        ended = tokio::time::timeout(timeout, follow(client, namespace, flags, &mut shown)) => ended,
+        // A signal that cannot be listened to ends the process by itself.
+        Ok(()) = tokio::signal::ctrl_c() => {
+            complain!(out, "the rollout goes on in the cluster");
+            return Ok(INTERRUPTED);
+        }
+    };
+    // Not done in time.
+    let is_done = ended.ok().transpose()?;
+    match flags.output {
+        View::Json => {
+            out.json(&shown.follower.end(is_done))?;
+        }
+        View::Table if is_done.is_none() && !shown.follower.is_found() => say!(
+            out,
+            "{} did not appear in namespace {namespace} within {}s: is its commit pushed, and does its Kustomization apply it? See kubectl get \
+             gitrepositories,kustomizations -A",
+            flags.module,
+            timeout.as_secs()
+        )?,
+        View::Table if is_done.is_none() => say!(
+            out,
+            "{} is not done after {}s; the rollout goes on in the cluster",
+            flags.module,
+            timeout.as_secs()
+        )?,
+        View::Table => {}
+    }
+    Ok(is_done.map_or(FAILED, code))
+}
+
+/// Until the module is ready or stalled. On a terminal its tree is drawn again at each change; into a pipe goes a line for each change.
+async fn follow(
+    client: &Client,
+    namespace: &str,
+    flags: &StatusFlags,
+    shown: &mut Shown<'_>,
+) -> anyhow::Result<bool> {
+    let out = shown.out;
+    if flags.module.is_of_nodes() && flags.tag.is_some() {
+        bail!(
+            "--tag is for modules: a NodeModule is rolled out as soon as it is applied; next: muster rollout status {}",
+            flags.module
+        );
+    }
+    if flags.no_watch {
+        let fleet = fleet::of(client, namespace, &flags.module).await?;
+        return Ok(shown.read(&fleet)?.break_value() == Some(true));
+    }
+    if flags.module.is_of_nodes() {
+        return fleet::nodes::watch(client, out, |_, fleet| shown.read(fleet)).await;
+    }
+    show::watch(client, namespace, out, |snapshot| shown.read(snapshot.fleet())).await
+}
+
+/// Shows what is new.
+struct Shown<'a> {
+    out: &'a Out,
+    live: Live,
+    follower: Follower<'a>,
+    /// Nothing is shown before the end.
+    is_silent: bool,
+}
+
+impl Shown<'_> {
+    /// Shows what is new; ends once nothing moves by itself any more, with whether it is done.
+    fn read(&mut self, fleet: &Fleet) -> anyhow::Result<ControlFlow<bool>> {
+        let news = self.follower.read(fleet, self.out.is_terminal())?;
+        let next = news.ended.map_or(ControlFlow::Continue(()), ControlFlow::Break);
+        if !self.is_silent {
+            self.show(news)?;
+        }
+        Ok(next)
+    }
+
+    fn show(&mut self, news: News<'_>) -> Result<(), Unwritten> {
+        if let Some(view) = news.drawn {
+            let now = When::Ago(Clock::system().now());
+            let lines = tree::lines(&Tree::module(view).root, self.out.width(), now);
+            self.live.show(lines)?;
+        }
+        self.out.lines(&news.lines)?;
+        if let Some(text) = news.says {
+            say!(self.out, "{text}")?;
+            // What is above stays.
+            self.live = self.out.live();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,81 @@
+//! `muster rollout withdraw`: what the brake holds is shown, or is withdrawn.
+
+use clap::Args;
+use kube::Client;
+use muster_dashboard::{Choice, HeldWithdrawal};
+use muster_fleet::{
+    name::{ModuleName, with_content},
+    once::{self, Withdrawal},
+};
+
+use crate::{
+    exit::{DONE, FAILED},
+    explain,
+    flags::WordFlags,
+    output::{self, Out},
+};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  muster rollout withdraw module/podinfo                      which clusters would lose it
+  muster rollout withdraw module/podinfo --acknowledge --reason 'it moved to another team'";
+
+/// Show the withdrawal that the brake holds, and acknowledge it
+///
+/// A module that is deleted, or no longer selects many clusters at once, is withdrawn only after an acknowledgement. Without
+/// --acknowledge this prints which clusters would lose it, and changes nothing. With it, it writes the annotation
+/// fleet.muster.dev/acknowledge-withdrawal for exactly these clusters, with your name, reason and time.
+///
+/// Exit codes: 0 shown or acknowledged, 1 nothing is held, so there is nothing to acknowledge, 2 could not be done.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+pub struct WithdrawFlags {
+    /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME
+    #[arg(value_parser = with_content)]
+    pub module: ModuleName,
+    /// Remove the module from these clusters; otherwise they are only shown
+    #[arg(long)]
+    pub acknowledge: bool,
+    #[command(flatten)]
+    pub word: WordFlags,
+}
+
+/// What the brake holds is shown, or is withdrawn.
+pub async fn run(client: &Client, namespace: &str, flags: &WithdrawFlags, out: &Out) -> anyhow::Result<u8> {
+    let WithdrawFlags {
+        module,
+        acknowledge,
+        word,
+    } = flags;
+    match once::withdraw(client, namespace, module, *acknowledge, &word.word()).await? {
+        Withdrawal::None { words, within } if *acknowledge => {
+            complain!(out, "error: {words}; next: muster why {module}{within}");
+            return Ok(FAILED);
+        }
+        Withdrawal::None { words, .. } => say!(out, "{words}")?,
+        Withdrawal::Held(held) => out.lines(&shown(&held, out.width()))?,
+        Withdrawal::Acknowledged(text) => say!(out, "{text}")?,
+    }
+    Ok(DONE)
+}
+
+/// What would be lost, and both ways on.
+fn shown(held: &HeldWithdrawal, width: usize) -> Vec<String> {
+    let HeldWithdrawal {
+        clusters: _,
+        sentence,
+        remove,
+        keep: Choice { what, command },
+    } = held;
+    let mut lines = output::wrapped(
+        &format!("{sentence}; nothing is withdrawn until you say so"),
+        width,
+    );
+    lines.extend(explain::advice(
+        "Next: to remove it from these clusters",
+        Some(remove),
+        width,
+    ));
+    lines.extend(explain::advice(&format!("Or: {what}"), command.as_deref(), width));
+    lines
+}

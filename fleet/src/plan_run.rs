@@ -1,0 +1,308 @@
+//! The run of a plan in a cluster: starts one by hand, ends it, and retries or skips a step. The control goes with the row of the module into
+//! the cluster, which answers in the row's state.
+
+use std::{pin::pin, time::Duration};
+
+use anyhow::{Context as _, bail};
+use futures::TryStreamExt as _;
+use kube::{Client, runtime::watcher};
+use muster_api::{
+    ProxyAssemblage,
+    assemblage::SyncState,
+    control::Control,
+    labels::annotation::PLAN_RUN,
+    plan::{ControlTaken, PlanControl},
+};
+use muster_controllers::runtime::Api;
+use muster_dashboard::Kind;
+use serde_json::json;
+use thiserror::Error;
+
+use crate::{
+    Address, Tell,
+    control::{self, DryRun},
+    name::ModuleName,
+    once::Word,
+};
+
+/// What is done to the run of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// A plan is started that no version runs by itself.
+    Start {
+        /// The plan, as the plan file names it.
+        plan: String,
+    },
+    /// The run that is under way has failed.
+    Abort,
+    /// A step that failed begins anew.
+    Retry {
+        /// The step, as PHASE/STEP.
+        step: String,
+    },
+    /// A step counts as complete.
+    Skip {
+        /// The step, as PHASE/STEP.
+        step: String,
+    },
+}
+
+impl Deed {
+    fn told(&self) -> String {
+        match self {
+            Self::Start { plan } => format!("start of plan {plan}"),
+            Self::Abort => "abort".to_owned(),
+            Self::Retry { step } => format!("retry of step {step}"),
+            Self::Skip { step } => format!("skip of step {step}"),
+        }
+    }
+}
+
+/// Which run.
+#[derive(Clone, Debug)]
+pub struct OnRun {
+    /// The module.
+    pub module: ModuleName,
+    /// The cluster.
+    pub cluster: String,
+    /// Why, and whether it is only tried.
+    pub word: Word,
+    /// How long the cluster is waited for.
+    pub timeout: Duration,
+}
+
+/// Why there is no run to be changed.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum PlanRunError {
+    /// Plans are of Modules alone.
+    #[error("{0} has no plans: they are carried out for Modules")]
+    NotModule(ModuleName),
+    /// It is applied without one.
+    #[error("{0} has no plan: spec.sync.package.plan names none; next: muster why {0}")]
+    NoPlan(ModuleName),
+    /// The cluster has no row of it.
+    #[error("cluster {cluster} has no row of {module}; next: muster why {module} --cluster {cluster}")]
+    NoRow {
+        /// The cluster.
+        cluster: String,
+        /// The module.
+        module: ModuleName,
+    },
+    /// No run is reported.
+    #[error(
+        "cluster {cluster} reports no run of a plan of {module}; next: muster why {module} --cluster {cluster}"
+    )]
+    NoRun {
+        /// The cluster.
+        cluster: String,
+        /// The module.
+        module: ModuleName,
+    },
+    /// A name that no plan or step can have.
+    #[error("{0:?} is not of the form PHASE/STEP")]
+    NotStep(String),
+    /// A name that no plan can have.
+    #[error("{0:?} cannot be the name of a plan")]
+    NotPlan(String),
+}
+
+/// Writes it to the module, and waits until the cluster answers; false where the cluster refuses, or does not answer in time.
+pub async fn write(
+    (client, namespace): (&Client, &str),
+    deed: &Deed,
+    on: &OnRun,
+    tell: &dyn Tell,
+) -> anyhow::Result<bool> {
+    if on.module.kind != Kind::Module {
+        bail!(PlanRunError::NotModule(on.module.clone()));
+    }
+    let (done, dry_run) = (deed.told(), on.word.dry_run);
+    let address = Address::of(client, namespace, &on.module);
+    let object = address.get().await?;
+    if object.data.pointer("/spec/sync/package/plan").is_none() {
+        bail!(PlanRunError::NoPlan(on.module.clone()));
+    }
+    let assemblages: Api<ProxyAssemblage> = Api::namespaced(client.clone(), namespace);
+    let state = state(&assemblages, on).await?;
+    let what = words(deed, &state, on)?;
+    let control = on.word.control(client, &format!("{}@{what}", on.cluster)).await;
+    control::annotate(&address, PLAN_RUN, &json!(control.to_text()), dry_run).await?;
+    if dry_run != DryRun::None {
+        let verb = format!("{}: {done}", on.cluster);
+        tell.line(&control::done(&address, &verb, dry_run))?;
+        return Ok(true);
+    }
+    let id = id(&what, &control);
+    let answer = tokio::time::timeout(on.timeout, answered(&assemblages, on, &id)).await;
+    told(on, &done, answer.ok().transpose()?, tell)
+}
+
+/// Says what came of it; whether it was taken.
+fn told(
+    on: &OnRun,
+    done: &str,
+    answer: Option<(ControlTaken, Option<String>)>,
+    tell: &dyn Tell,
+) -> anyhow::Result<bool> {
+    let OnRun { module, cluster, .. } = on;
+    let next = format!("next: muster why {module} --cluster {cluster}");
+    match answer {
+        Some((ControlTaken { refused: None, .. }, line)) => {
+            let stands = line.map(|line| format!(": {line}")).unwrap_or_default();
+            tell.line(&format!("{module}: {cluster}: {done} taken{stands}"))?;
+            tell.line(&next)?;
+            Ok(true)
+        }
+        Some((
+            ControlTaken {
+                refused: Some(why), ..
+            },
+            _,
+        )) => {
+            tell.line(&format!("{module}: {cluster}: {done} refused: {why}"))?;
+            Ok(false)
+        }
+        None => {
+            tell.line(&format!(
+                "{module}: {cluster}: {done} is written, and the cluster has not taken it within {}s; it is taken when the cluster is reached",
+                on.timeout.as_secs()
+            ))?;
+            tell.line(&next)?;
+            Ok(false)
+        }
+    }
+}
+
+/// What tells the control from others, as its reader makes it.
+fn id(what: &str, control: &Control) -> String {
+    let said = control.at.map(|at| at.to_string()).unwrap_or_default();
+    PlanControl::parse(what, &said, None).map_or_else(String::new, |control| control.id)
+}
+
+/// What follows `CLUSTER@` in the annotation.
+fn words(deed: &Deed, state: &SyncState, on: &OnRun) -> Result<String, PlanRunError> {
+    let run = || {
+        let run = state.plan_run.as_ref().map(|run| run.uid.as_str());
+        run.ok_or_else(|| PlanRunError::NoRun {
+            cluster: on.cluster.clone(),
+            module: on.module.clone(),
+        })
+    };
+    let words = match deed {
+        Deed::Start { plan } => format!("start/{plan}"),
+        Deed::Abort => format!("abort/{}", run()?),
+        Deed::Retry { step } => format!("retry/{}/{step}", run()?),
+        Deed::Skip { step } => format!("skip/{}/{step}", run()?),
+    };
+    match (PlanControl::parse(&words, "", None), deed) {
+        (Some(_), _) => Ok(words),
+        (None, Deed::Start { plan }) => Err(PlanRunError::NotPlan(plan.clone())),
+        (None, Deed::Retry { step } | Deed::Skip { step }) => Err(PlanRunError::NotStep(step.clone())),
+        (None, Deed::Abort) => Err(PlanRunError::NoRun {
+            cluster: on.cluster.clone(),
+            module: on.module.clone(),
+        }),
+    }
+}
+
+/// What the cluster reports of the module.
+async fn state(assemblages: &Api<ProxyAssemblage>, on: &OnRun) -> anyhow::Result<SyncState> {
+    let read = assemblages.get_opt(&on.cluster).await;
+    let read = read.with_context(|| format!("reading proxyassemblage/{}", on.cluster))?;
+    let state = read.as_ref().and_then(|read| of(read, &on.module.name));
+    Ok(state.cloned().ok_or_else(|| PlanRunError::NoRow {
+        cluster: on.cluster.clone(),
+        module: on.module.clone(),
+    })?)
+}
+
+fn of<'a>(assemblage: &'a ProxyAssemblage, module: &str) -> Option<&'a SyncState> {
+    let status = assemblage.status.as_ref()?;
+    let state = status.syncs.iter().find(|state| state.name == module)?;
+    Some(state)
+}
+
+/// Waits until the cluster says what came of the control; with where the plan stands then.
+async fn answered(
+    assemblages: &Api<ProxyAssemblage>,
+    on: &OnRun,
+    id: &str,
+) -> anyhow::Result<(ControlTaken, Option<String>)> {
+    let watched = watcher::watch_object(assemblages.clone().for_watching()?, &on.cluster);
+    let mut objects = pin!(watched);
+    while let Some(object) = objects.try_next().await? {
+        let object = object.with_context(|| format!("proxyassemblage/{} is gone", on.cluster))?;
+        let state = of(&object, &on.module.name);
+        let run = state.and_then(|state| state.plan_run.as_ref());
+        let taken = run
+            .and_then(|run| run.control.clone())
+            .filter(|taken| taken.id == id);
+        if let Some(taken) = taken {
+            return Ok((taken, state.and_then(|state| state.plan.clone())));
+        }
+    }
+    bail!("the watch on proxyassemblage/{} ended", on.cluster)
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_api::plan::PlanRunReport;
+
+    use super::*;
+
+    fn check(deed: &Deed, run: Option<&str>, expect: Result<&str, &str>) {
+        let on = OnRun {
+            module: "module/db".parse().unwrap(),
+            cluster: "eu-1".to_owned(),
+            word: Word::default(),
+            timeout: Duration::ZERO,
+        };
+        let state = SyncState {
+            plan_run: run.map(|uid| PlanRunReport {
+                uid: uid.to_owned(),
+                control: None,
+            }),
+            ..SyncState::default()
+        };
+        let found = words(deed, &state, &on).map_err(|error| error.to_string());
+        assert_eq!(found.as_deref().map_err(String::as_str), expect, "{deed:?}");
+    }
+
+    fn start(plan: &str) -> Deed {
+        let plan = plan.to_owned();
+        Deed::Start { plan }
+    }
+
+    fn skip(step: &str) -> Deed {
+        let step = step.to_owned();
+        Deed::Skip { step }
+    }
+
+    #[test]
+    fn a_control_names_the_run_that_the_cluster_reports() {
+        check(&start("backup"), None, Ok("start/backup"));
+        check(&Deed::Abort, Some("1a2b"), Ok("abort/1a2b"));
+        let step = "schema/migrate".to_owned();
+        check(
+            &Deed::Retry { step },
+            Some("1a2b"),
+            Ok("retry/1a2b/schema/migrate"),
+        );
+        check(
+            &skip("schema/migrate"),
+            Some("1a2b"),
+            Ok("skip/1a2b/schema/migrate"),
+        );
+    }
+
+    #[test]
+    fn bad_input_writes_nothing() {
+        let not_plan = "\"Back/up\" cannot be the name of a plan";
+        check(&start("Back/up"), None, Err(not_plan));
+        let not_step = "\"migrate\" is not of the form PHASE/STEP";
+        check(&skip("migrate"), Some("1a2b"), Err(not_step));
+        let none =
+            "cluster eu-1 reports no run of a plan of module/db; next: muster why module/db --cluster eu-1";
+        check(&Deed::Abort, None, Err(none));
+    }
+}

@@ -1,0 +1,121 @@
+//! Nodes that the rollout of a NodeModule waits for no more: `release` those that vanished in their change, `abandon` those that it leaves.
+
+use kube::{Client, ResourceExt as _};
+use muster_api::{
+    labels::annotation::{ABANDON, RELEASE},
+    reasons::Reason,
+};
+use muster_dashboard::{Cell, Fleet, shell_word};
+use serde_json::json;
+
+use crate::{
+    Address, Tell,
+    control::{self, Wish},
+    level,
+    name::ModuleName,
+    nodes::{self, NodeError},
+    once::Word,
+};
+
+/// Nodes that vanished in their change are waited for no more; false where one of them is not lost.
+pub async fn release(
+    client: &Client,
+    (module, named): (&ModuleName, &[String]),
+    word: &Word,
+    tell: &dyn Tell,
+) -> anyhow::Result<bool> {
+    check_kind(module)?;
+    let fleet = nodes::read(client).await?;
+    let lost = |cell: &Cell| cell.reason == Reason::LostInChange.as_str();
+    if !all_stand(&fleet, (module, named), lost, "is not lost in its change", tell)? {
+        return Ok(false);
+    }
+    write(client, (module, named), (RELEASE, "released"), word, tell).await?;
+    let Address { name, resource, .. } = Address::of(client, "", module);
+    tell.line(&format!(
+        "The rollout goes on without waiting for them. To take it back: kubectl annotate --field-manager=muster-cli {resource}/{name} {RELEASE}-"
+    ))?;
+    Ok(true)
+}
+
+/// Nodes from which a NodeModule is being withdrawn are given up; false where it is not withdrawn from one of them.
+pub async fn abandon(
+    client: &Client,
+    (module, named): (&ModuleName, &[String]),
+    word: &Word,
+    tell: &dyn Tell,
+) -> anyhow::Result<bool> {
+    let fleet = nodes::read(client).await?;
+    check_kind(module)?;
+    let is_deleting = nodes::module(&fleet, &module.name).is_ok_and(|view| view.deleting);
+    let leaves = |cell: &Cell| {
+        let withdrawn = [Reason::Withdrawing, Reason::WithdrawalHeld, Reason::LostInChange];
+        is_deleting || withdrawn.iter().any(|reason| reason.as_str() == cell.reason)
+    };
+    if !all_stand(
+        &fleet,
+        (module, named),
+        leaves,
+        "is not being withdrawn from",
+        tell,
+    )? {
+        return Ok(false);
+    }
+    write(client, (module, named), (ABANDON, "abandoned"), word, tell).await?;
+    Ok(true)
+}
+
+/// Whether all these nodes stand as they must; the first that does not is named. A node that cannot be meant is an error.
+fn all_stand(
+    fleet: &Fleet,
+    (module, named): (&ModuleName, &[String]),
+    stands: impl Fn(&Cell) -> bool,
+    refused: &str,
+    tell: &dyn Tell,
+) -> anyhow::Result<bool> {
+    for node in named {
+        nodes::check_selected(fleet, &module.name, node)?;
+        let view = nodes::module(fleet, &module.name)?;
+        let cell = view.cells.iter().find(|cell| cell.cluster == *node);
+        if let Some(cell) = cell.filter(|cell| !stands(cell)) {
+            tell.warn(&format!(
+                "error: {node} {refused} ({}): nothing was written, it would have no effect; next: muster why {module} --node {}",
+                cell.reason,
+                shell_word(node)
+            ));
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn check_kind(module: &ModuleName) -> Result<(), NodeError> {
+    if module.is_of_nodes() {
+        return Ok(());
+    }
+    let module = module.clone();
+    Err(NodeError::NotANodeModule { module })
+}
+
+/// Names these nodes in an annotation, with those that it names already.
+async fn write(
+    client: &Client,
+    (module, named): (&ModuleName, &[String]),
+    (key, verb): (&str, &str),
+    word: &Word,
+    tell: &dyn Tell,
+) -> anyhow::Result<()> {
+    let address = Address::of(client, "", module);
+    let object = address.get().await?;
+    let wanted = word.control(client, &named.join(",")).await;
+    let before = object.annotations().get(key).map(String::as_str);
+    let verb = match level::joined(before, wanted, module)? {
+        Wish::Stands(control) => format!("has {} {verb} already{}", control.what, control.told()),
+        Wish::Write(control) => {
+            let text = json!(control.to_text());
+            control::replace(&address, &object, key, &text, word.dry_run).await?;
+            format!("{} {verb}{}", named.join(","), control.told())
+        }
+    };
+    tell.line(&control::done(&address, &verb, word.dry_run))
+}

@@ -1,0 +1,71 @@
+//! The way back of a NodeModule: its manifest with the content of an earlier revision. It is written where the NodeModule comes from.
+
+use anyhow::Context as _;
+use kube::{Client, ResourceExt as _};
+use muster_api::node::{NodeModule, NodeRevision, content::NodeContent, module::NodeModuleSpec};
+use muster_controllers::runtime::Api;
+use muster_dashboard::Outcome;
+use muster_fleet::{Tell, history, name::ModuleName};
+use muster_sync::build::print;
+use serde_json::{Value, json};
+
+/// Prints the NodeModule with the content of a revision, or of the last one that was good. False where that is known to be bad.
+pub async fn nodes(
+    client: &Client,
+    module: &ModuleName,
+    to_revision: Option<&str>,
+    tell: &dyn Tell,
+) -> anyhow::Result<bool> {
+    let history = history::of(client, "", module).await?;
+    let mut good = history.revisions.iter();
+    let past = match to_revision {
+        Some(said) => history.find(said)?,
+        None => good
+            .find(|past| past.verdict == Outcome::Good && !past.is_target)
+            .with_context(|| {
+                format!(
+                    "no other revision of {module} is on record as good; next: muster rollout history {module}, and choose one with --to-revision"
+                )
+            })?,
+    };
+    if past.is_target || past.verdict == Outcome::Bad {
+        let is = if past.is_target {
+            "is what it asks for already"
+        } else {
+            "is known to be bad"
+        };
+        tell.warn(&format!(
+            "error: revision {} of {module} {is}; next: choose another (muster rollout history {module})",
+            past.short()
+        ));
+        return Ok(past.is_target);
+    }
+    let revisions: Api<NodeRevision> = Api::all(client.clone());
+    let what = || format!("reading NodeRevision {}", past.name);
+    let revision = revisions.get(&past.name).await.with_context(what)?;
+    let live: NodeModule = Api::<NodeModule>::all(client.clone())
+        .get(&module.name)
+        .await
+        .with_context(|| format!("reading {module}"))?;
+    tell.text(&print::yaml(&with_content(&live, &revision.spec.content)?))?;
+    tell.warn(&format!(
+        "This is {module} with the content of revision {} ({}); next: write it where the NodeModule comes from: in git, as a rule.",
+        past.short(),
+        past.verdict.as_str()
+    ));
+    Ok(true)
+}
+
+/// A NodeModule as a manifest, with another content.
+fn with_content(live: &NodeModule, content: &NodeContent) -> anyhow::Result<Value> {
+    let spec = NodeModuleSpec {
+        content: content.clone(),
+        ..live.spec.clone()
+    };
+    Ok(json!({
+        "apiVersion": "fleet.muster.dev/v1alpha1",
+        "kind": "NodeModule",
+        "metadata": {"name": live.name_any()},
+        "spec": serde_json::to_value(spec)?,
+    }))
+}
