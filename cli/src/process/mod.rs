@@ -8,14 +8,16 @@ use anyhow::{Context as _, bail};
 use kube::{Client, Config};
 use muster_api::validate::InsecureSources;
 use muster_controllers::{
+    bindings::BindingKind,
     gates,
     lease::{Election, LeaseDuration},
     metrics::Metrics,
-    node::configured::StartupTaint,
     notify,
     process::{self, ProcessError, Setup, until_signalled},
+    reconcile::StartupTaint,
+    reconcile::{Options, SyncMode},
     registry,
-    runtime::{BindingKind, Clock, Jitter, Options, SyncMode, call::explain, sendable},
+    runtime::{Clock, Jitter, call::explain, sendable},
 };
 use muster_fleet::connect::{self, Target};
 use muster_operate::install::Sync;

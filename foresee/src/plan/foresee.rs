@@ -15,10 +15,10 @@ use muster_api::{
     validate::InsecureSources,
 };
 use muster_controllers::{
+    bindings::BindingKind,
     bindings::{Kinds, Known, ObjectId, Objects},
     module::{Carrier, Dependencies, Lists, Name, Prospect, Rolled, Standing, Successors},
     registry::ClusterRow,
-    runtime::BindingKind,
 };
 use muster_fleet::lists::Live;
 use muster_rollout::{Content, Millis, Unit};

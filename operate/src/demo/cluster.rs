@@ -27,8 +27,8 @@ use muster_apiserver::{
 use muster_controllers::runtime::Api;
 use muster_controllers::{
     process::{self, Setup},
+    reconcile::Options,
     registry,
-    runtime::Options,
 };
 use muster_sync::source::{self, GitOptions, GitSource, Limits};
 
