@@ -25,13 +25,13 @@ use muster_rollout::{Content, Millis, Unit};
 use serde_json::Value;
 
 use super::{
-    applier::{self, Appliers, Location, Missing, Planned},
+    applier::{self, Appliers, Missing, Planned},
     assemble::{self, Findings},
     change::{self, Any, Sides, Subject},
-    model::{Change, ModulePlan, Move, Plan, SCHEMA},
+    model::{self, Change, ModulePlan, Move, Plan, SCHEMA},
     objects::{Builder, Difference},
     order::{self, Course, OrderError},
-    read::{self, Folder},
+    read::{self, Folder, Location},
     shared::{self, Rows},
     versions::Versions,
 };
@@ -562,7 +562,7 @@ fn difference(
     prospect: &Prospect,
     course: &Course,
 ) -> Difference {
-    let touched = order::touched(&course.steps);
+    let touched = model::touched(&course.steps);
     let changed = prospect
         .rows
         .iter()

@@ -14,6 +14,7 @@
 
 mod cluster;
 mod folder;
+mod name;
 mod nodes;
 mod plane;
 mod repository;
@@ -31,8 +32,9 @@ use muster_fleet::{Extent, Tell};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::dashboard::Local;
-use cluster::{Cluster, Name};
+use cluster::Cluster;
 use folder::Folder;
+use name::Name;
 use plane::Plane;
 
 /// What is played.
@@ -82,7 +84,7 @@ pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> a
         zones::run(folder, &ground).await?;
         return Ok(true);
     }
-    let names = cluster::names(clusters);
+    let names = name::names(clusters);
     let pace = if is_tour { Pace::TOUR } else { Pace::PERSON };
     let spare = Name::spare();
     let everyone: Vec<Name> = names.iter().cloned().chain([spare.clone()]).collect();
