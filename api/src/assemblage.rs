@@ -16,19 +16,21 @@ use crate::{
     unread,
 };
 
+pub use crate::failure::FailureClass;
+
 kind! {
     /// The syncs of one cluster, mirrored into an Assemblage there. Written by Modules, or by any other rollout automation.
-    ProxyAssemblage, "proxyassemblages", "pasm", crate::crds::columns::targeted_assemblage, TargetedAssemblageSpec, AssemblageStatus
+    ProxyAssemblage, "proxyassemblages", "pasm", crate::definition::columns::targeted_assemblage, TargetedAssemblageSpec, AssemblageStatus
 }
 
 kind! {
     /// The syncs of one cluster, applied from the management cluster. Written by BootstrapModules, or by any other automation.
-    RemoteAssemblage, "remoteassemblages", "rasm", crate::crds::columns::targeted_assemblage, TargetedAssemblageSpec, AssemblageStatus
+    RemoteAssemblage, "remoteassemblages", "rasm", crate::definition::columns::targeted_assemblage, TargetedAssemblageSpec, AssemblageStatus
 }
 
 kind! {
     /// The syncs of this cluster. Written by muster's ProxyAssemblage controller from the management cluster.
-    Assemblage, "assemblages", "asm", crate::crds::columns::assemblage, AssemblageSpec, AssemblageStatus
+    Assemblage, "assemblages", "asm", crate::definition::columns::assemblage, AssemblageSpec, AssemblageStatus
 }
 
 /// The syncs of one cluster, and which cluster it is.
@@ -336,17 +338,6 @@ pub enum SyncPhase {
     Withdrawing,
     /// It is gone.
     Withdrawn,
-}
-
-/// Whose fault a failure is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum FailureClass {
-    /// The revision's: build, refused objects, health.
-    Revision,
-    /// This cluster's: quota, rights, a missing namespace or value.
-    Unit,
-    /// The infrastructure's: an API, a source or a dependency that is away.
-    Infra,
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::{
 
 kind! {
     /// A Kubernetes version for Clusters of this namespace: cluster by cluster, each confirmed by its conditions and by what its own API server reports. Only Clusters with the annotation fleet.muster.dev/upgrades=muster are changed.
-    ClusterUpgrade, "clusterupgrades", "cup", crate::crds::columns::cluster_upgrade, ClusterUpgradeSpec, ClusterUpgradeStatus
+    ClusterUpgrade, "clusterupgrades", "cup", crate::definition::columns::cluster_upgrade, ClusterUpgradeSpec, ClusterUpgradeStatus
 }
 
 /// Which Clusters get which version, and how it rolls over them.

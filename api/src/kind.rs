@@ -91,7 +91,7 @@ macro_rules! kind {
 
         impl kube::CustomResourceExt for $root {
             fn crd() -> k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition {
-                $crate::crds::definition::<Self>($short, $crate::kind::scope!(name $($scope)?), $columns())
+                $crate::definition::definition::<Self>($short, $crate::kind::scope!(name $($scope)?), $columns())
             }
 
             fn crd_name() -> &'static str {

@@ -19,13 +19,13 @@ use crate::{
 kind! {
     /// One exactly versioned piece of configuration, the clusters that it is for, and how it rolls over them. It is carried to clusters by their own agent.
     #[schemars(transform = schema::dns_label_name)]
-    Module, "modules", "mmod", crate::crds::columns::module, ModuleSpec, ModuleStatus
+    Module, "modules", "mmod", crate::definition::columns::module, ModuleSpec, ModuleStatus
 }
 
 kind! {
     /// A module for what must exist in a cluster before an agent does, such as Flux, muster itself, or CRDs. It is applied from the management cluster.
     #[schemars(transform = schema::dns_label_name)]
-    BootstrapModule, "bootstrapmodules", "bmod", crate::crds::columns::module, ModuleSpec, ModuleStatus
+    BootstrapModule, "bootstrapmodules", "bmod", crate::definition::columns::module, ModuleSpec, ModuleStatus
 }
 
 /// What `Module` and `BootstrapModule` have in common, so that one controller serves both.

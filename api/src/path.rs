@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use crate::validate::{NameError, names};
+use crate::name_syntax::{self as names, NameError};
 
 /// What stands for itself in a segment. Go's `url.URL`, by which kubectl and every controller in Go write paths, leaves the same.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC

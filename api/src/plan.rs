@@ -7,13 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{
-    assemblage::FailureClass, digest, duration::Duration, kind::kind, schema, validate::names::dns_label,
-};
+use crate::{digest, duration::Duration, failure::FailureClass, kind::kind, name_syntax::dns_label, schema};
 
 kind! {
     /// The runs of a module's plan in this cluster. Has the name of the Kustomization whose folder it is about, and goes with it. Written by muster's agent.
-    PlanRun, "planruns", "prun", crate::crds::columns::plan_run, PlanRunSpec, PlanRunStatus
+    PlanRun, "planruns", "prun", crate::definition::columns::plan_run, PlanRunSpec, PlanRunStatus
 }
 
 /// By which plan file the Kustomization of the same name is carried out.

@@ -13,7 +13,7 @@ use crate::{
 
 kind! {
     /// What a revision of a module was, whole and immutable, and its story: when it started and finished, the verdict and its evidence. Written by muster.
-    ModuleRevision, "modulerevisions", "mrev", crate::crds::columns::module_revision, ModuleRevisionSpec, ModuleRevisionStatus
+    ModuleRevision, "modulerevisions", "mrev", crate::definition::columns::module_revision, ModuleRevisionSpec, ModuleRevisionStatus
 }
 
 /// What a revision was. Immutable.

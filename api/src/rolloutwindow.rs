@@ -24,7 +24,7 @@ pub const TIME_ZONE: &str = "^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$";
 
 kind! {
     /// When changes of modules may begin in the clusters that it selects: either allow or deny. A cluster that no window selects is always open.
-    RolloutWindow, "rolloutwindows", "rwin", crate::crds::columns::rollout_window, RolloutWindowSpec, RolloutWindowStatus
+    RolloutWindow, "rolloutwindows", "rwin", crate::definition::columns::rollout_window, RolloutWindowSpec, RolloutWindowStatus
 }
 
 /// Which clusters and modules a window is about, when it is open, and what waits while it is closed.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-use crate::validate::names::{self, NameError};
+use crate::name_syntax::{self as names, NameError};
 
 /// Why a selector selects nothing that anyone could have meant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

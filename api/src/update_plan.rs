@@ -21,7 +21,7 @@ pub const MAX_MACHINES: usize = 500;
 
 kind! {
     /// How machines get in place what Cluster API desires of them: the updaters in their order, and how far each machine is. Made by `muster machines` before it answers that a change can be made in place; it never changes.
-    UpdatePlan, "updateplans", "uplan", crate::crds::columns::update_plan, UpdatePlanSpec, UpdatePlanStatus
+    UpdatePlan, "updateplans", "uplan", crate::definition::columns::update_plan, UpdatePlanSpec, UpdatePlanStatus
 }
 
 /// The change, as it was asked about.

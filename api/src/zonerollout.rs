@@ -21,7 +21,7 @@ pub const PROGRESS_DEADLINE: Duration = Duration::from_mins(10);
 
 kind! {
     /// How the StatefulSets with one value of the label rollout-group are rolled and scaled, zone by zone. Made by muster zones; its spec is for people.
-    ZoneRollout, "zonerollouts", "zr", crate::crds::columns::zone_rollout, ZoneRolloutSpec, ZoneRolloutStatus
+    ZoneRollout, "zonerollouts", "zr", crate::definition::columns::zone_rollout, ZoneRolloutSpec, ZoneRolloutStatus
 }
 
 /// What people may say of a group.

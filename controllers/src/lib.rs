@@ -5,7 +5,7 @@
 //!     rolloutwindow ──► module ─► remoteassemblage ─► expand                                              │
 //!                                                       └─► gitrepository, kustomization ◄────────────────┘
 //!   a cluster with zones: StatefulSets, pods ─► zones ◄─ admission ◄══ API server (reviews)
-//!   under all of them: runtime (clock, watches, rows, scheduling, status, events), bindings; on top: process (the wiring), lease (who acts), metrics, health,
+//!   under all of them: runtime (clock, watches, rows, status, events), bindings, reconcile (flags, context, scheduling); on top: process (the wiring), lease (who acts), metrics, health,
 //!   record (decisions in files), notify (who is told of rollouts)
 //! ```
 //!
@@ -31,6 +31,7 @@ pub mod node;
 pub mod notify;
 pub mod process;
 pub mod proxyassemblage;
+pub mod reconcile;
 pub mod record;
 pub mod registry;
 pub mod remoteassemblage;

@@ -23,10 +23,11 @@ use thiserror::Error;
 use tokio::{net::TcpListener, task::JoinError};
 use tokio_util::task::AbortOnDropHandle;
 
-pub use self::machines::{MachinesSetup, NAME as MACHINES, machines};
+pub use self::machines::{MachinesSetup, machines};
 pub use self::signals::until_signalled;
 pub use self::zones::{ZonesSetup, zones};
 use self::{outgoing::Outgoing, tasks::Tasks};
+pub use crate::machines::NAME as MACHINES;
 use crate::{
     assemblage,
     bindings::{Kinds, Objects},
@@ -37,11 +38,12 @@ use crate::{
     lease::{Candidate, Election, Lost, Term},
     metrics::{Metrics, Target},
     module, node, notify, proxyassemblage,
+    reconcile::{Base, Context, Options, SyncMode},
     record::{self, Decisions},
     registry::{self, Connect, Registry},
     remoteassemblage,
     rolloutwindow::{self, WatchedWindows},
-    runtime::{Base, Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
+    runtime::{Clock, Events, Jitter, Shutdown},
     upgrade,
     zones::PreflightError,
 };

@@ -1,87 +1,44 @@
-//! The value of an expression. Each step of a loop asks whether to go on, and what is made is counted.
+//! The value of an expression. Each step of a loop asks whether to go on, and what is made is counted ([`Budget`]).
 
 use std::{cmp::Ordering, collections::BTreeMap, mem, rc::Rc};
 
 use cel::{
     IdedExpr,
     common::ast::{
-        CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, MapExpr, SelectExpr,
-        operators as op,
+        CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, MapExpr, SelectExpr, operators as op,
     },
 };
 
 use crate::{
-    Stop, functions,
-    parse::NAMESPACES,
+    Stop,
+    budget::Budget,
+    fault::{Evaluated, Fault, no, no_overload, optional, overflow},
+    functions::{self, NAMESPACES},
     time,
     value::{self, Key, Map, Order, TYPES, Value},
 };
-
-/// The most that the texts, lists and maps of one evaluation may come to, in bytes and elements: ten times an object of the greatest size.
-pub(crate) const MAX_MADE: usize = 16 * 1024 * 1024;
-
-/// Why there is no value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// As CEL defines it; `false && …` and `true || …` make up for it.
-    NoValue(String),
-    /// It makes too much.
-    TooLarge,
-    /// It was stopped.
-    Stopped,
-}
-
-pub(crate) type Evaluated<T = Value> = Result<T, Fault>;
-
-pub(crate) fn no<T>(message: impl Into<String>) -> Evaluated<T> {
-    Err(Fault::NoValue(message.into()))
-}
-
-/// What a function is of no use for.
-pub(crate) fn no_overload<T>(name: &str) -> Evaluated<T> {
-    no(format!("{name} is not defined for values of these types"))
-}
 
 /// The value of an expression over variables.
 pub(crate) fn evaluate(expression: &IdedExpr, variables: &BTreeMap<String, Value>, stop: &Stop) -> Evaluated {
     Machine {
         variables,
-        stop,
-        made: 0,
+        budget: Budget::new(stop),
         scope: Vec::new(),
     }
     .eval(expression)
 }
 
-pub(crate) struct Machine<'a> {
+struct Machine<'a> {
     variables: &'a BTreeMap<String, Value>,
-    stop: &'a Stop,
-    made: usize,
+    budget: Budget<'a>,
     /// The variables of comprehensions, the innermost last.
     scope: Vec<(&'a str, Evaluated)>,
 }
 
 impl<'a> Machine<'a> {
-    /// Goes on, unless it is stopped.
-    pub(crate) fn go_on(&self) -> Evaluated<()> {
-        if self.stop.is_stopped() {
-            return Err(Fault::Stopped);
-        }
-        Ok(())
-    }
-
-    /// Counts what is about to be made.
-    pub(crate) fn make(&mut self, size: usize) -> Evaluated<()> {
-        self.made = self.made.saturating_add(size);
-        if self.made > MAX_MADE {
-            return Err(Fault::TooLarge);
-        }
-        self.go_on()
-    }
-
-    pub(crate) fn eval(&mut self, expression: &'a IdedExpr) -> Evaluated {
+    fn eval(&mut self, expression: &'a IdedExpr) -> Evaluated {
         match &expression.expr {
-            Expr::Literal(literal) => Ok(constant(literal)),
+            Expr::Literal(literal) => Ok(value::constant(literal)),
             Expr::Ident(name) => self.variable(name),
             Expr::Select(select) => self.select(select),
             Expr::Call(call) => self.call(call),
@@ -150,7 +107,7 @@ impl<'a> Machine<'a> {
                 values.push(value);
             }
         }
-        self.make(values.len())?;
+        self.budget.make(values.len())?;
         Ok(Value::list(values))
     }
 
@@ -171,7 +128,7 @@ impl<'a> Machine<'a> {
                 values.insert(key, value);
             }
         }
-        self.make(values.len())?;
+        self.budget.make(values.len())?;
         Ok(Value::Map(Rc::new(values)))
     }
 
@@ -185,7 +142,7 @@ impl<'a> Machine<'a> {
         let at = self.scope.len();
         self.scope.push((&comprehension.accu_var, start));
         for item in items.iter() {
-            self.go_on()?;
+            self.budget.go_on()?;
             if !self.bool(&comprehension.loop_cond, "a comprehension")? {
                 break;
             }
@@ -324,41 +281,24 @@ impl<'a> Machine<'a> {
                 Value::Optional(inner) => present(inner.as_deref(), b),
                 _ => present(Some(a), b),
             },
-            op::IN => self.contains(a, b),
+            op::IN => self.budget.contains(a, b),
             _ => self.arithmetic(name, a, b),
         }
-    }
-
-    /// Whether `container` has `value`.
-    pub(crate) fn contains(&mut self, value: &Value, container: &Value) -> Evaluated {
-        Ok(Value::Bool(match container {
-            Value::Map(map) => value.key().is_some_and(|key| map.contains_key(&key)),
-            Value::List(list) => {
-                for item in list.iter() {
-                    self.go_on()?;
-                    if value::equal(item, value) {
-                        return Ok(Value::Bool(true));
-                    }
-                }
-                false
-            }
-            _ => return no_overload("in"),
-        }))
     }
 
     fn arithmetic(&mut self, name: &str, a: &Value, b: &Value) -> Evaluated {
         use Value::{Bytes, Double, Int, List, Text, Uint};
         match (name, a, b) {
             (op::ADD, Text(a), Text(b)) => {
-                self.make(a.len() + b.len())?;
+                self.budget.make(a.len() + b.len())?;
                 Ok(Value::text([&**a, &**b].concat()))
             }
             (op::ADD, Bytes(a), Bytes(b)) => {
-                self.make(a.len() + b.len())?;
+                self.budget.make(a.len() + b.len())?;
                 Ok(Bytes([&**a, &**b].concat().into()))
             }
             (op::ADD, List(a), List(b)) => {
-                self.make(a.len() + b.len())?;
+                self.budget.make(a.len() + b.len())?;
                 Ok(Value::list([a.as_slice(), b.as_slice()].concat()))
             }
             (op::DIVIDE | op::MODULO, Int(_), Int(0)) | (op::DIVIDE | op::MODULO, Uint(_), Uint(0)) => {
@@ -398,13 +338,13 @@ impl<'a> Machine<'a> {
         let name = call.func_name.as_str();
         let Some(target) = call.target.as_deref() else {
             let args = self.each(&call.args)?;
-            return functions::function(self, name, &args);
+            return functions::function(&mut self.budget, name, &args);
         };
         if let Expr::Ident(namespace) = &target.expr
             && NAMESPACES.contains(&namespace.as_str())
         {
             let args = self.each(&call.args)?;
-            return functions::function(self, &format!("{namespace}.{name}"), &args);
+            return functions::function(&mut self.budget, &format!("{namespace}.{name}"), &args);
         }
         let this = self.eval(target)?;
         match (name, call.args.as_slice()) {
@@ -433,37 +373,13 @@ impl<'a> Machine<'a> {
             },
             (_, args) => {
                 let args = self.each(args)?;
-                functions::method(self, name, &this, &args)
+                functions::method(&mut self.budget, name, &this, &args)
             }
         }
     }
 
     fn each(&mut self, args: &'a [IdedExpr]) -> Evaluated<Vec<Value>> {
         args.iter().map(|arg| self.eval(arg)).collect()
-    }
-}
-
-pub(crate) fn overflow<T>() -> Evaluated<T> {
-    no("the number is out of range")
-}
-
-/// What an optional holds.
-pub(crate) fn optional<'v>(value: &'v Value, name: &str) -> Evaluated<Option<&'v Value>> {
-    match value {
-        Value::Optional(inner) => Ok(inner.as_deref()),
-        _ => no_overload(name),
-    }
-}
-
-pub(crate) fn constant(literal: &LiteralValue) -> Value {
-    match literal {
-        LiteralValue::Null => Value::Null,
-        LiteralValue::Boolean(value) => Value::Bool(*value.inner()),
-        LiteralValue::Bytes(value) => Value::Bytes(value.inner().into()),
-        LiteralValue::Double(value) => Value::Double(*value.inner()),
-        LiteralValue::Int(value) => Value::Int(*value.inner()),
-        LiteralValue::String(value) => Value::text(value.inner()),
-        LiteralValue::UInt(value) => Value::Uint(*value.inner()),
     }
 }
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::{
-    eval::{Evaluated, Fault, no},
+    budget::MAX_MADE,
+    fault::{Evaluated, Fault, no},
     time,
     value::Value,
 };
@@ -67,7 +68,7 @@ pub(crate) fn format(text: &str, values: &[Value]) -> Evaluated<String> {
             return no("format has more clauses than values");
         };
         clause_of(&mut out, clause, precision, value)?;
-        if out.len() > crate::eval::MAX_MADE {
+        if out.len() > MAX_MADE {
             return Err(Fault::TooLarge);
         }
     }

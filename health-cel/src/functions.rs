@@ -8,7 +8,8 @@ use base64::{
 use regex::{Regex, RegexBuilder};
 
 use crate::{
-    eval::{Evaluated, Fault, Machine, no, no_overload, optional, overflow},
+    budget::Budget,
+    fault::{Evaluated, Fault, no, no_overload, optional, overflow},
     format, time,
     value::Value,
 };
@@ -21,6 +22,9 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// The largest program that a pattern may become, in bytes.
 const PATTERN: usize = 1024 * 1024;
+
+/// Namespaces of functions: `sets.contains`.
+pub(crate) const NAMESPACES: [&str; 4] = ["base64", "optional", "sets", "strings"];
 
 /// From one type to another.
 pub(crate) const CONVERSIONS: [&str; 8] = [
@@ -112,7 +116,7 @@ pub(crate) fn is_method(name: &str) -> bool {
     METHODS.contains(&name)
 }
 
-pub(crate) fn function(machine: &mut Machine<'_>, name: &str, args: &[Value]) -> Evaluated {
+pub(crate) fn function(budget: &mut Budget<'_>, name: &str, args: &[Value]) -> Evaluated {
     match (name, args) {
         ("size", [value]) => size(value),
         ("matches", [Value::Text(text), pattern]) => matches(text, pattern),
@@ -129,13 +133,13 @@ pub(crate) fn function(machine: &mut Machine<'_>, name: &str, args: &[Value]) ->
         ("optional.ofNonZeroValue", [value]) if value.is_zero() => Ok(Value::Optional(None)),
         ("optional.of" | "optional.ofNonZeroValue", [value]) => Ok(value.clone().some()),
         ("optional.unwrap", [Value::List(list)]) => unwrap(name, list),
-        ("sets.contains", [Value::List(_), Value::List(b)]) => Ok(Value::Bool(within(machine, b, &args[0])?)),
+        ("sets.contains", [Value::List(_), Value::List(b)]) => Ok(Value::Bool(within(budget, b, &args[0])?)),
         ("sets.equivalent", [Value::List(a), Value::List(b)]) => Ok(Value::Bool(
-            within(machine, b, &args[0])? && within(machine, a, &args[1])?,
+            within(budget, b, &args[0])? && within(budget, a, &args[1])?,
         )),
         ("sets.intersects", [Value::List(_), Value::List(b)]) => {
             for value in b.iter() {
-                if let Value::Bool(true) = machine.contains(value, &args[0])? {
+                if let Value::Bool(true) = budget.contains(value, &args[0])? {
                     return Ok(Value::Bool(true));
                 }
             }
@@ -146,24 +150,24 @@ pub(crate) fn function(machine: &mut Machine<'_>, name: &str, args: &[Value]) ->
 }
 
 /// Whether a list has all values of another one.
-fn within(machine: &mut Machine<'_>, values: &[Value], list: &Value) -> Evaluated<bool> {
+fn within(budget: &mut Budget<'_>, values: &[Value], list: &Value) -> Evaluated<bool> {
     for value in values {
-        if let Value::Bool(false) = machine.contains(value, list)? {
+        if let Value::Bool(false) = budget.contains(value, list)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-pub(crate) fn method(machine: &mut Machine<'_>, name: &str, this: &Value, args: &[Value]) -> Evaluated {
+pub(crate) fn method(budget: &mut Budget<'_>, name: &str, this: &Value, args: &[Value]) -> Evaluated {
     if name.starts_with("get") {
         return time::part(name, this, args);
     }
     match (this, name, args) {
         (_, "size", []) => size(this),
-        (Value::Text(text), _, _) => of_text(machine, name, text, args),
-        (Value::List(list), "join", []) => join(machine, list, ""),
-        (Value::List(list), "join", [Value::Text(separator)]) => join(machine, list, separator),
+        (Value::Text(text), _, _) => of_text(budget, name, text, args),
+        (Value::List(list), "join", []) => join(budget, list, ""),
+        (Value::List(list), "join", [Value::Text(separator)]) => join(budget, list, separator),
         (Value::List(list), "first", []) => Ok(Value::Optional(list.first().cloned().map(Into::into))),
         (Value::List(list), "last", []) => Ok(Value::Optional(list.last().cloned().map(Into::into))),
         (Value::List(list), "unwrapOpt", []) => unwrap(name, list),
@@ -176,7 +180,7 @@ pub(crate) fn method(machine: &mut Machine<'_>, name: &str, this: &Value, args: 
     }
 }
 
-fn of_text(machine: &mut Machine<'_>, name: &str, text: &str, args: &[Value]) -> Evaluated {
+fn of_text(budget: &mut Budget<'_>, name: &str, text: &str, args: &[Value]) -> Evaluated {
     use Value::{Int, Text};
     let made = match (name, args) {
         ("contains", [Text(part)]) => return Ok(Value::Bool(text.contains(&**part))),
@@ -187,8 +191,8 @@ fn of_text(machine: &mut Machine<'_>, name: &str, text: &str, args: &[Value]) ->
         ("indexOf", [Text(part), Int(from)]) => return Ok(Int(index(text, part, *from)?)),
         ("lastIndexOf", [Text(part)]) => return Ok(Int(last_index(text, part, None)?)),
         ("lastIndexOf", [Text(part), Int(from)]) => return Ok(Int(last_index(text, part, Some(*from))?)),
-        ("split", [Text(separator)]) => return split(machine, text, separator, -1),
-        ("split", [Text(separator), Int(limit)]) => return split(machine, text, separator, *limit),
+        ("split", [Text(separator)]) => return split(budget, text, separator, -1),
+        ("split", [Text(separator), Int(limit)]) => return split(budget, text, separator, *limit),
         ("charAt", [Int(at)]) => {
             let end = if *at == count(text) {
                 *at
@@ -203,12 +207,12 @@ fn of_text(machine: &mut Machine<'_>, name: &str, text: &str, args: &[Value]) ->
         ("upperAscii", []) => text.to_ascii_uppercase(),
         ("trim", []) => text.trim().to_owned(),
         ("reverse", []) => text.chars().rev().collect(),
-        ("replace", [Text(old), Text(new)]) => replace(machine, text, old, new, -1)?,
-        ("replace", [Text(old), Text(new), Int(limit)]) => replace(machine, text, old, new, *limit)?,
+        ("replace", [Text(old), Text(new)]) => replace(budget, text, old, new, -1)?,
+        ("replace", [Text(old), Text(new), Int(limit)]) => replace(budget, text, old, new, *limit)?,
         ("format", [Value::List(values)]) => format::format(text, values)?,
         _ => return no_overload(name),
     };
-    machine.make(made.len())?;
+    budget.make(made.len())?;
     Ok(Value::text(made))
 }
 
@@ -290,7 +294,7 @@ fn last_index(text: &str, part: &str, from: Option<i64>) -> Evaluated<i64> {
     Ok(text[..end].rfind(part).map_or(-1, |at| count(&text[..at])))
 }
 
-fn split(machine: &mut Machine<'_>, text: &str, separator: &str, limit: i64) -> Evaluated {
+fn split(budget: &mut Budget<'_>, text: &str, separator: &str, limit: i64) -> Evaluated {
     if limit == 0 {
         return Ok(Value::list(Vec::new()));
     }
@@ -308,32 +312,32 @@ fn split(machine: &mut Machine<'_>, text: &str, separator: &str, limit: i64) -> 
     } else {
         parts.extend(text.splitn(limit, separator).map(Value::text));
     }
-    machine.make(text.len() + parts.len())?;
+    budget.make(text.len() + parts.len())?;
     Ok(Value::list(parts))
 }
 
-fn replace(machine: &mut Machine<'_>, text: &str, old: &str, new: &str, limit: i64) -> Evaluated<String> {
+fn replace(budget: &mut Budget<'_>, text: &str, old: &str, new: &str, limit: i64) -> Evaluated<String> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let times = if old.is_empty() {
         text.chars().count() + 1
     } else {
         text.matches(old).count()
     };
-    machine.make(
+    budget.make(
         text.len()
             .saturating_add(new.len().saturating_mul(times.min(limit))),
     )?;
     Ok(text.replacen(old, new, limit))
 }
 
-fn join(machine: &mut Machine<'_>, list: &[Value], separator: &str) -> Evaluated {
+fn join(budget: &mut Budget<'_>, list: &[Value], separator: &str) -> Evaluated {
     let mut out = String::new();
     for (index, value) in list.iter().enumerate() {
         let Value::Text(text) = value else {
             return no("join is for lists of strings");
         };
         let between = if index == 0 { "" } else { separator };
-        machine.make(between.len() + text.len())?;
+        budget.make(between.len() + text.len())?;
         out.push_str(between);
         out.push_str(text);
     }

@@ -15,7 +15,9 @@
 //!
 //! Invariant: no value of an object is in an error: it may be a Secret.
 
+mod budget;
 mod eval;
+mod fault;
 mod format;
 mod functions;
 mod parse;
@@ -35,7 +37,7 @@ use std::{
 use cel::IdedExpr;
 use serde_json::Value as Json;
 
-use eval::Fault;
+use fault::Fault;
 
 /// The longest expression, in bytes.
 pub const MAX_LENGTH: usize = 1024;
@@ -149,7 +151,7 @@ pub enum EvaluationError {
         message: String,
     },
     /// It makes texts or lists without end.
-    #[error("{field} {expression:?} makes more than {} MiB", eval::MAX_MADE / 1024 / 1024)]
+    #[error("{field} {expression:?} makes more than {} MiB", budget::MAX_MADE / 1024 / 1024)]
     TooLarge {
         /// Which one.
         field: Field,

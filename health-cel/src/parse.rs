@@ -14,17 +14,14 @@ use cel::{
 
 use crate::{
     MAX_COMPREHENSIONS, MAX_DEPTH, MAX_LENGTH, Problem,
-    eval::{self, Fault},
-    functions::{self, CONVERSIONS, is_function, is_method},
-    value::Value,
+    fault::Fault,
+    functions::{self, CONVERSIONS, NAMESPACES, is_function, is_method},
+    value::{self, Value},
 };
 
 /// The parser recurses some ten calls for each level of a text, and a text of the greatest length has at most a quarter of its bytes as
 /// levels that [`prepare`] does not count (`a?b:a?b:…`).
 const STACK: usize = 32 * 1024 * 1024;
-
-/// Namespaces of functions: `sets.contains`.
-pub(crate) const NAMESPACES: [&str; 4] = ["base64", "optional", "sets", "strings"];
 
 /// Words that are no names.
 const RESERVED: [&str; 17] = [
@@ -205,7 +202,7 @@ fn constant(call: &CallExpr, name: &str) -> Result<(), Problem> {
 
 fn literal(expression: &IdedExpr) -> Option<Value> {
     match &expression.expr {
-        Expr::Literal(literal) => Some(eval::constant(literal)),
+        Expr::Literal(literal) => Some(value::constant(literal)),
         Expr::List(list) => {
             let elements = list.elements.iter();
             elements.map(literal).collect::<Option<_>>().map(Value::list)

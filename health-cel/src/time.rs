@@ -3,7 +3,7 @@
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 
 use crate::{
-    eval::{Evaluated, no, no_overload, overflow},
+    fault::{Evaluated, no, no_overload, overflow},
     value::Value,
 };
 

@@ -2,6 +2,7 @@
 
 use std::{cmp::Ordering, collections::BTreeMap, rc::Rc};
 
+use cel::common::ast::LiteralValue;
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
@@ -243,4 +244,17 @@ pub(crate) fn compare(a: &Value, b: &Value) -> Option<Order> {
         (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(b),
         _ => return None,
     }))
+}
+
+/// The value of a literal.
+pub(crate) fn constant(literal: &LiteralValue) -> Value {
+    match literal {
+        LiteralValue::Null => Value::Null,
+        LiteralValue::Boolean(value) => Value::Bool(*value.inner()),
+        LiteralValue::Bytes(value) => Value::Bytes(value.inner().into()),
+        LiteralValue::Double(value) => Value::Double(*value.inner()),
+        LiteralValue::Int(value) => Value::Int(*value.inner()),
+        LiteralValue::String(value) => Value::text(value.inner()),
+        LiteralValue::UInt(value) => Value::Uint(*value.inner()),
+    }
 }

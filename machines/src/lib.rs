@@ -18,6 +18,7 @@ mod patch;
 mod pinned;
 mod progress;
 mod registration;
+mod response;
 mod verdict;
 mod wire;
 
@@ -30,8 +31,6 @@ pub use registration::{
     ClientConfig, DISCOVERY, GROUP_VERSION, Handler, HandlerError, Hook, Service, UrlError, handlers,
     in_order, path, url,
 };
+pub use response::{failure, reply, verdict_response};
 pub use verdict::{Fallback, Unanswered, Verdict, verdict};
-pub use wire::{
-    CanAnswer, DIGEST_SETTING, MAX_BODY, Polled, Received, Refused, can_answer, failure, polled, reply,
-    verdict_response,
-};
+pub use wire::{CanAnswer, DIGEST_SETTING, MAX_BODY, Polled, Received, Refused, can_answer, polled};

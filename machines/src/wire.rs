@@ -1,16 +1,13 @@
-//! Bodies of requests and responses.
+//! What updaters answer, as it is read.
 
 use std::fmt;
 
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     objects::{Level, Part},
     patch::Patch,
-    progress::Reply,
-    registration::{GROUP_VERSION, Hook},
-    verdict::Verdict,
 };
 
 /// Bytes of a body that are read: three objects of at most 1.5 MiB each, which is etcd's limit for one, rarely come near it.
@@ -164,49 +161,4 @@ fn object<T: DeserializeOwned>(value: &Value) -> Result<T, Refused> {
 #[allow(clippy::needless_pass_by_value, reason = "it is given to map_err")]
 fn unreadable(error: impl fmt::Display) -> Refused {
     Refused::Unreadable(error.to_string())
-}
-
-/// The response to a question whether a change can be made in place.
-pub fn verdict_response(level: Level, verdict: &Verdict) -> Value {
-    let hook = match level {
-        Level::Machine => Hook::CanUpdateMachine,
-        Level::MachineSet => Hook::CanUpdateMachineSet,
-    };
-    match verdict {
-        Verdict::InPlace { patches, .. } => {
-            let mut response = response(hook, "Success", "");
-            for (part, patch) in patches {
-                response[level.patch_key(*part)] = json!(patch);
-            }
-            response
-        }
-        Verdict::Replace(message) => response(hook, "Success", message),
-        Verdict::Hold(message) | Verdict::Again(message) => response(hook, "Failure", message),
-    }
-}
-
-/// The response to `UpdateMachine`. Cluster API takes a success without `retryAfterSeconds` for the end, so that it is always there.
-pub fn reply(reply: &Reply) -> Value {
-    let hook = Hook::UpdateMachine;
-    let (mut response, after) = match reply {
-        Reply::InProgress { after, message } => (response(hook, "Success", message), (*after).max(1)),
-        Reply::Done => (response(hook, "Success", ""), 0),
-        Reply::Failed(failed) => (failure(hook, &failed.message), 0),
-    };
-    response["retryAfterSeconds"] = json!(after);
-    response
-}
-
-/// A response that no one takes for a success.
-pub fn failure(hook: Hook, message: &str) -> Value {
-    response(hook, "Failure", message)
-}
-
-fn response(hook: Hook, status: &str, message: &str) -> Value {
-    json!({
-        "apiVersion": GROUP_VERSION,
-        "kind": format!("{}Response", hook.as_str()),
-        "status": status,
-        "message": message,
-    })
 }

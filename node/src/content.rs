@@ -11,6 +11,7 @@ use crate::{
     host::{Account, Host},
     outcome::{Refusal, RefusalProblem},
     paths,
+    piece::Piece,
     sealed::hash,
     secrets::Secrets,
 };
@@ -81,25 +82,6 @@ pub struct File {
     pub state: FileState,
     /// Its content; empty where the state is Absent.
     pub content: Vec<Piece>,
-}
-
-/// A piece of a content. What is text stays text, whatever it looks like: a value that comes from elsewhere names no secret.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Piece {
-    /// Written as it is.
-    Text(String),
-    /// The secret of this name, filled in on this node.
-    Secret(String),
-}
-
-impl Piece {
-    /// Its bytes, without those of a secret.
-    fn len(&self) -> usize {
-        match self {
-            Self::Text(text) | Self::Secret(text) => text.len(),
-        }
-    }
 }
 
 /// Whether a file is there.

@@ -35,6 +35,7 @@ mod originals;
 mod outcome;
 mod own;
 pub mod paths;
+mod piece;
 mod plan;
 pub mod process;
 mod report;
@@ -52,7 +53,7 @@ pub use config::{
     CheckTarget, Config, ConfigError, ConfigProblem, DIAL_TRIES, Dial, MAX_TIMEOUT, Program, Server,
 };
 pub use content::{
-    Assignment, Attributes, Checks, Content, File, FileState, Key, MAX_CONTENT, MAX_ENTRIES, OnDelete, Piece,
+    Assignment, Attributes, Checks, Content, File, FileState, Key, MAX_CONTENT, MAX_ENTRIES, OnDelete,
 };
 pub use hold::Hold;
 pub use host::{Account, Dialed, Host};
@@ -62,6 +63,7 @@ pub use machine::{ApiServer, Machine, PlainHttp, identity};
 pub use memory::{MAX_TRIES, PAUSE};
 pub use originals::MAX_ORIGINAL;
 pub use outcome::{Class, MAX_FAILING, MAX_MESSAGE, Outcome, Refusal, RefusalProblem, Verdict};
+pub use piece::Piece;
 pub use report::{Report, State, Waiting};
 pub use secrets::MAX_SECRET;
 pub use start::Services;

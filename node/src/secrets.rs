@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{config::Config, content::Piece, host::Host, outcome::Refusal, sealed::hash};
+use crate::{config::Config, host::Host, outcome::Refusal, piece::Piece, sealed::hash};
 
 /// Bytes of a secret's file.
 pub const MAX_SECRET: u64 = 64 * 1024;

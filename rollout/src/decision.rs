@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Class, Digest, Evidence, GateId, How, Ineligible, Memory, Millis, Outcome, Revision, Token, UnitId,
+    Verdict,
 };
 
 /// The outcome of one [`plan`](crate::plan).
@@ -82,15 +83,6 @@ pub enum Step {
         /// Of a bad one: who failed, how, when.
         evidence: Option<Evidence>,
     },
-}
-
-/// What the evidence says about a revision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Verdict {
-    /// Every eligible selected unit was confirmed at it.
-    Good,
-    /// More units failed on it than may.
-    Bad,
 }
 
 /// Why a unit is where it is.

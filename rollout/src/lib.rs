@@ -35,8 +35,9 @@ pub mod record;
 mod spec;
 mod time;
 mod unit;
+mod verdict;
 
-pub use decision::{Decision, Phase, Step, Summary, Verdict, Why};
+pub use decision::{Decision, Phase, Step, Summary, Why};
 pub use id::{Digest, Incarnation, Revision, StageId, Token, UnitId};
 pub use memory::{
     Acknowledged, Charge, Clock, Course, Evidence, GateCount, Kind, MAX_BAD, MAX_BYTES, MAX_CHARGES,
@@ -51,3 +52,4 @@ pub use time::Millis;
 pub use unit::{
     Absence, Class, Content, Desired, Domain, Echo, Eligible, Ineligible, Place, Progress, Row, State, Unit,
 };
+pub use verdict::Verdict;

@@ -7,11 +7,11 @@
 //! what the other applied.
 //! Invariant: an object goes into an inventory only if its id reads back as itself ([`ObjectId::misread`]).
 
+pub mod stage;
+
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use muster_api::flux;
-
-use crate::apply::stage;
 
 /// The separator of the parts of an id. Of the parts only the name can hold it, and the others are read around it.
 const SEPARATOR: char = '_';

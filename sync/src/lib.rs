@@ -15,9 +15,12 @@
 
 pub mod apply;
 pub mod build;
+pub mod cluster;
 pub mod health;
 pub mod inventory;
+pub mod jobs;
 pub mod plan;
+pub mod prepared;
 pub mod proxy;
 pub mod source;
 pub mod substitute;

@@ -1,39 +1,19 @@
 //! What all windows of a namespace say of one cluster and one module at an instant.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use muster_api::{
-    module::ModuleKind,
     reasons::Reason,
     rolloutwindow::{ClosedClusters, WhileClosed},
 };
 
 use crate::{
-    LONG, Window, WindowError,
+    Cluster, LONG, Module, Window, WindowError,
+    entry::{Entry, Zone},
     search::{self, Active},
     window::Rule,
 };
-
-/// What windows ask of a Cluster.
-#[derive(Clone, Copy, Debug)]
-pub struct Cluster<'a> {
-    /// Its labels.
-    pub labels: &'a BTreeMap<String, String>,
-    /// Its annotations.
-    pub annotations: &'a BTreeMap<String, String>,
-}
-
-/// What windows ask of a Module or BootstrapModule.
-#[derive(Clone, Copy, Debug)]
-pub struct Module<'a> {
-    /// Which of the two.
-    pub kind: ModuleKind,
-    /// Its name.
-    pub name: &'a str,
-    /// Its labels.
-    pub labels: &'a BTreeMap<String, String>,
-}
 
 /// Whether changes of the module may begin in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +95,36 @@ impl fmt::Display for Closed {
             write!(f, ": {}", self.message)?;
         }
         Ok(())
+    }
+}
+
+/// What a window says by itself, for its status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Whether changes may begin as far as this window decides. `None`: that depends on the time zone of each cluster.
+    pub open: Option<bool>,
+    /// When that changes. `None`: never, not within [`HORIZON`](crate::HORIZON), or it depends on the cluster.
+    pub next_change: Option<Timestamp>,
+}
+
+impl Window {
+    /// What it says by itself at this instant, without bypasses. One that cannot be read is closed.
+    pub fn summary(&self, now: Timestamp) -> Summary {
+        let local = |entry: &Entry| matches!(entry.zone, Zone::Annotation(_));
+        let rule = self.rule.as_ref().filter(|_| self.errors.is_empty());
+        if rule.is_some_and(|(_, entries)| entries.iter().any(local)) {
+            return Summary::default();
+        }
+        let active = [Active {
+            window: self,
+            state: self.entries_for(None),
+            bypass_end: None,
+        }];
+        let (open, until) = search::until(&active, now);
+        Summary {
+            open: Some(open),
+            next_change: until,
+        }
     }
 }
 

@@ -20,14 +20,16 @@ mod error;
 mod evaluate;
 mod search;
 mod skipped;
+mod subject;
 mod window;
 mod zone;
 
 pub use error::{Problem, WindowError};
-pub use evaluate::{Answer, Closed, Cluster, Module, State, evaluate};
+pub use evaluate::{Answer, Closed, State, Summary, evaluate};
 pub use search::{HORIZON, MAX_STEPS};
 pub use skipped::Skipped;
-pub use window::{Summary, Window};
+pub use subject::{Cluster, Module};
+pub use window::Window;
 
 use jiff::SignedDuration;
 

@@ -13,7 +13,6 @@ use serde_json::Value;
 use crate::{
     Cluster, Module, Problem, WindowError,
     entry::{Entry, Zone},
-    search::{Active, until},
     zone::zone,
 };
 
@@ -26,8 +25,8 @@ pub struct Window {
     /// `None`: every module of the namespace.
     modules: Option<Matcher>,
     /// `None`: it cannot be read, or has neither or both.
-    rule: Option<(Rule, Vec<Entry>)>,
-    errors: Vec<WindowError>,
+    pub(crate) rule: Option<(Rule, Vec<Entry>)>,
+    pub(crate) errors: Vec<WindowError>,
     pub(crate) reverts: WhileClosed,
     pub(crate) withdrawals: WhileClosed,
     pub(crate) while_closed: ClosedClusters,
@@ -48,15 +47,6 @@ struct Bypass {
     kind: ModuleKind,
     name: String,
     until: Timestamp,
-}
-
-/// What a window says by itself, for its status.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Whether changes may begin as far as this window decides. `None`: that depends on the time zone of each cluster.
-    pub open: Option<bool>,
-    /// When that changes. `None`: never, not within [`HORIZON`](crate::HORIZON), or it depends on the cluster.
-    pub next_change: Option<Timestamp>,
 }
 
 impl Window {
@@ -135,25 +125,6 @@ impl Window {
         self.modules
             .as_ref()
             .is_none_or(|matcher| matcher.matches(module.labels))
-    }
-
-    /// What it says by itself at this instant, without bypasses. One that cannot be read is closed.
-    pub fn summary(&self, now: Timestamp) -> Summary {
-        let local = |entry: &Entry| matches!(entry.zone, Zone::Annotation(_));
-        let rule = self.rule.as_ref().filter(|_| self.errors.is_empty());
-        if rule.is_some_and(|(_, entries)| entries.iter().any(local)) {
-            return Summary::default();
-        }
-        let active = [Active {
-            window: self,
-            state: self.entries_for(None),
-            bypass_end: None,
-        }];
-        let (open, until) = until(&active, now);
-        Summary {
-            open: Some(open),
-            next_change: until,
-        }
     }
 
     /// Why it is closed in this cluster: it cannot be read, or the cluster's time zone cannot.

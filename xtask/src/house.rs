@@ -47,7 +47,7 @@ const RULES: &[Rule] = &[
         // The embedded API server stands alone, and its names are its own.
         except: &[
             "controllers/src/runtime/api.rs",
-            "sync/src/apply/cluster.rs",
+            "sync/src/cluster.rs",
             "apiserver/",
             "xtask/src/house.rs",
         ],

@@ -10,16 +10,7 @@ use k8s_openapi::{
 };
 use serde_json::json;
 
-use crate::labels;
-
-/// The definition, labelled as ours.
-pub fn ours(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
-    let labels = definition.metadata.labels.get_or_insert_default();
-    for key in [labels::label::APP_MANAGED_BY, labels::label::APP_PART_OF] {
-        labels.insert(key.to_owned(), labels::MUSTER.to_owned());
-    }
-    definition
-}
+use crate::definition::ours;
 
 /// A minimal `Cluster` of Cluster API (v1beta2) for management clusters without it: what muster reads, and room for the rest.
 pub fn cluster_api() -> CustomResourceDefinition {

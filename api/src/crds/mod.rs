@@ -2,28 +2,22 @@
 //!
 //! `api/crds/*.yaml` are these, committed; a test proves them equal.
 
-pub mod columns;
 mod foreign;
-mod structural;
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-        CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionNames,
-        CustomResourceDefinitionSpec, CustomResourceDefinitionVersion, CustomResourceSubresourceStatus,
-        CustomResourceSubresources, CustomResourceValidation,
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceSubresourceStatus, CustomResourceValidation,
 };
-use kube::{CustomResourceExt, Resource};
+use kube::CustomResourceExt;
 use schemars::JsonSchema;
 
 use crate::{
     assemblage::{Assemblage, ProxyAssemblage, RemoteAssemblage},
     cluster_upgrade::ClusterUpgrade,
+    definition::{ours, structural},
     flux::{GitRepository, Kustomization},
-    kind::{GROUP, VERSION},
+    kind::GROUP,
     labels,
     module::{BootstrapModule, Module},
     node::{NodeAssemblage, NodeBudget, NodeModule, NodeRevision},
@@ -35,6 +29,7 @@ use crate::{
     zonerollout::ZoneRollout,
 };
 
+pub use crate::definition::columns;
 pub use foreign::cluster_api;
 
 /// What generated files begin with.
@@ -100,7 +95,7 @@ pub fn flux() -> Vec<CustomResourceDefinition> {
     static MADE: Made = LazyLock::new(|| {
         [GitRepository::crd(), Kustomization::crd()]
             .into_iter()
-            .map(foreign::ours)
+            .map(ours)
             .collect()
     });
     MADE.clone()
@@ -119,7 +114,7 @@ pub fn rollout_operator() -> Vec<CustomResourceDefinition> {
 
 /// kube's schemas let each optional field be null; rollout-operator's do not, and take null for an error.
 fn of_rollout_operator<K: CustomResourceExt + JsonSchema>() -> CustomResourceDefinition {
-    let mut definition = foreign::ours(K::crd());
+    let mut definition = ours(K::crd());
     for version in &mut definition.spec.versions {
         version.schema = Some(CustomResourceValidation {
             open_api_v3_schema: structural::schema::<K>(),
@@ -165,54 +160,6 @@ pub fn yaml(definition: &CustomResourceDefinition) -> String {
     // Definitions have string keys only; what could not be printed would differ from its committed file.
     let text = serde_yaml::to_string(definition).unwrap_or_default();
     format!("{HEADER}{text}")
-}
-
-/// The definition of one of our kinds. Called by the `kind!` macro.
-pub(crate) fn definition<K>(
-    short_name: &str,
-    scope: &str,
-    columns: Vec<CustomResourceColumnDefinition>,
-) -> CustomResourceDefinition
-where
-    K: Resource<DynamicType = ()> + JsonSchema,
-{
-    let kind = K::kind(&()).into_owned();
-    let plural = K::plural(&()).into_owned();
-    let version = CustomResourceDefinitionVersion {
-        name: VERSION.to_owned(),
-        served: true,
-        storage: true,
-        additional_printer_columns: Some(columns),
-        schema: Some(CustomResourceValidation {
-            open_api_v3_schema: structural::schema::<K>(),
-        }),
-        subresources: Some(CustomResourceSubresources {
-            scale: None,
-            status: Some(CustomResourceSubresourceStatus(serde_json::json!({}))),
-        }),
-        ..Default::default()
-    };
-    foreign::ours(CustomResourceDefinition {
-        metadata: ObjectMeta {
-            name: Some(format!("{plural}.{GROUP}")),
-            ..Default::default()
-        },
-        spec: CustomResourceDefinitionSpec {
-            group: GROUP.to_owned(),
-            names: CustomResourceDefinitionNames {
-                categories: Some(vec![labels::CATEGORY.to_owned()]),
-                list_kind: Some(format!("{kind}List")),
-                singular: Some(kind.to_lowercase()),
-                short_names: Some(vec![short_name.to_owned()]),
-                kind,
-                plural,
-            },
-            scope: scope.to_owned(),
-            versions: vec![version],
-            ..Default::default()
-        },
-        status: None,
-    })
 }
 
 fn file_name(definition: &CustomResourceDefinition) -> String {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{content::MAX_PARTS, module::NodeOnDelete};
-use crate::{assemblage::FailureClass, kind::kind, schema, unread};
+use crate::{failure::FailureClass, kind::kind, schema, unread};
 
 /// How many NodeModules may be on one node.
 pub const MAX_ROWS: usize = 64;
@@ -16,7 +16,7 @@ pub const MAX_DRIFT: usize = 20;
 
 kind! {
     /// What the node of this name gets, a row for each NodeModule, and what its agent reports. Written by muster; the Node owns it.
-    NodeAssemblage, "nodeassemblages", "nasm", crate::crds::columns::node_assemblage, NodeAssemblageSpec, NodeAssemblageStatus, cluster
+    NodeAssemblage, "nodeassemblages", "nasm", crate::definition::columns::node_assemblage, NodeAssemblageSpec, NodeAssemblageStatus, cluster
 }
 
 /// What one node gets.

@@ -12,7 +12,7 @@ pub const MAX_CLAIMS: usize = 1_024;
 
 kind! {
     /// How many nodes of this cluster may be changing or not ready at once, over all NodeModules, and which are being changed. There is one, named nodes.
-    NodeBudget, "nodebudgets", "nbud", crate::crds::columns::node_budget, NodeBudgetSpec, NodeBudgetStatus, cluster
+    NodeBudget, "nodebudgets", "nbud", crate::definition::columns::node_budget, NodeBudgetSpec, NodeBudgetStatus, cluster
 }
 
 /// How many nodes.

@@ -16,7 +16,7 @@ use crate::{
 kind! {
     /// Files of the nodes of this cluster, what is reloaded and must hold after a change, and how a change rolls over the nodes.
     #[schemars(transform = schema::dns_label_name)]
-    NodeModule, "nodemodules", "nmod", crate::crds::columns::node_module, NodeModuleSpec, NodeModuleStatus, cluster
+    NodeModule, "nodemodules", "nmod", crate::definition::columns::node_module, NodeModuleSpec, NodeModuleStatus, cluster
 }
 
 /// What nodes get, which nodes, and how it rolls over them.

@@ -10,7 +10,7 @@ use crate::{digest, kind::kind, revision::Verdict, schema};
 
 kind! {
     /// What a revision of a NodeModule was, whole and immutable, and what became of it. Written by muster; the agents of nodes read it.
-    NodeRevision, "noderevisions", "nrev", crate::crds::columns::node_revision, NodeRevisionSpec, NodeRevisionStatus, cluster
+    NodeRevision, "noderevisions", "nrev", crate::definition::columns::node_revision, NodeRevisionSpec, NodeRevisionStatus, cluster
 }
 
 /// What a revision was. Immutable.

@@ -16,9 +16,9 @@ use super::{
 };
 use crate::{
     duration::Duration,
+    name_syntax::{self as names, NameError},
     selector::{Matcher, SelectorError},
     template::{self, Part},
-    validate::{NameError, names},
 };
 
 /// The shortest and the longest `confirmWithin`.

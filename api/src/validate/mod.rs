@@ -7,7 +7,6 @@ pub mod flux;
 pub mod gates;
 pub mod git;
 pub mod json_path;
-pub mod names;
 
 use std::{collections::BTreeSet, fmt};
 
@@ -21,12 +20,13 @@ use crate::{
     sync::{GitSource, HealthExpression, MAX_EXPRESSIONS, Package, SETTLE_MAX, Source, VerifyMode},
 };
 
+pub use crate::name_syntax as names;
+pub use crate::name_syntax::NameError;
 pub use bindings::BindingError;
 pub use flux::FluxError;
 pub use gates::GateError;
 pub use git::{InsecureSources, PathError, UrlError, Version, VersionError};
 pub use json_path::JsonPathError;
-pub use names::NameError;
 
 /// Something in a spec that cannot be done, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

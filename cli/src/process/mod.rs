@@ -8,13 +8,15 @@ use anyhow::{Context as _, bail};
 use kube::{Client, Config};
 use muster_api::validate::InsecureSources;
 use muster_controllers::{
+    bindings::BindingKind,
     gates,
     lease::{Election, LeaseDuration},
     metrics::Metrics,
     notify,
     process::{ProcessError, Setup, until_signalled},
+    reconcile::{Options, StartupTaint, SyncMode},
     registry,
-    runtime::{BindingKind, Clock, Jitter, Options, SyncMode, call::explain, sendable},
+    runtime::{Clock, Jitter, call::explain, sendable},
 };
 use muster_fleet::connect::{self, Target};
 use muster_operate::install::Sync;

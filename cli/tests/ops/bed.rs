@@ -19,8 +19,9 @@ use muster_apiserver::ApiServer;
 use muster_controllers::{
     metrics::Metrics,
     process::{self, Setup},
+    reconcile::Options,
     registry,
-    runtime::{Clock, Jitter, Options, Shutdown},
+    runtime::{Clock, Jitter, Shutdown},
 };
 use muster_sync::source::{self, GitOptions, GitSource, Limits};
 use serde_json::Value;

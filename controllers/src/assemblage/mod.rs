@@ -18,7 +18,8 @@ use crate::{
         Assembled, ExpandError, Expander, Setting,
         values::{RowValues, again, bind, carried},
     },
-    runtime::{Action, Context, Key, Runner},
+    reconcile::{Context, Runner},
+    runtime::{Action, Key},
 };
 
 impl Assembled for Assemblage {

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::evaluate::ObjectId;
+use super::object_id::ObjectId;
 use crate::runtime::CallError;
 
 /// Why a binding has no value, in words for people: the message of `BindingFailed`.

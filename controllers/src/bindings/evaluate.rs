@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     sync::Arc,
 };
 
@@ -14,29 +13,7 @@ use muster_api::{
 };
 use serde_json::Value;
 
-use super::{BindingError, Kinds, Values, error::Place};
-
-/// An object, by what a binding says of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectId {
-    /// `v1`, `cluster.x-k8s.io/v1beta2`, ...
-    pub api_version: String,
-    /// The kind.
-    pub kind: String,
-    /// The namespace; none: that of the module.
-    pub namespace: Option<String>,
-    /// The name.
-    pub name: String,
-}
-
-impl fmt::Display for ObjectId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.namespace {
-            Some(namespace) => write!(f, "{} {namespace}/{}", self.kind, self.name),
-            None => write!(f, "{} {}", self.kind, self.name),
-        }
-    }
-}
+use super::{BindingError, Kinds, ObjectId, Values, error::Place};
 
 /// Objects that were read; `None`: read, and not there.
 pub type Known = BTreeMap<ObjectId, Option<Arc<Value>>>;

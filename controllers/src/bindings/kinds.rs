@@ -4,7 +4,14 @@ use std::collections::BTreeSet;
 
 use muster_api::cluster;
 
-use crate::runtime::BindingKind;
+/// A kind that bindings may read, beyond ConfigMap and Cluster (`--binding-kinds`).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BindingKind {
+    /// `v1`, `apps/v1`, ...
+    pub api_version: String,
+    /// The kind's name in the singular, as in `kind`.
+    pub kind: String,
+}
 
 /// ConfigMap, Cluster, and those that the process was started with. Secret never.
 #[derive(Clone, Debug, Default)]

@@ -12,6 +12,7 @@
 mod error;
 mod evaluate;
 mod kinds;
+mod object_id;
 mod objects;
 mod package;
 
@@ -19,8 +20,9 @@ use std::collections::BTreeMap;
 
 pub use self::{
     error::{BindingError, Place},
-    evaluate::{Evaluation, Known, ObjectId, evaluate},
-    kinds::Kinds,
+    evaluate::{Evaluation, Known, evaluate},
+    kinds::{BindingKind, Kinds},
+    object_id::ObjectId,
     objects::Objects,
     package::{substitute_package, used_by},
 };

@@ -19,9 +19,9 @@ use serde_json::json;
 use tracing::info;
 
 use super::{
-    decide::{Plan, Write},
     expander::Expander,
     flux_object::{FluxObject, SourceKind},
+    plan::{Plan, Write},
     seen::{KustomizationRow, SourceRow},
 };
 use crate::runtime::{Api, CallError, Index, call, call::explain, strict};

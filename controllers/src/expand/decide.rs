@@ -5,189 +5,27 @@
 //! Invariant: a Kustomization is changed only when the new source holds the row's commit, and in one write.
 //! Invariant: an object that is not ours is never written; one that another suspended neither.
 
-use std::{collections::BTreeMap, time::Duration};
-
-use jiff::Timestamp;
 use kube::ResourceExt;
 use muster_api::{
-    assemblage::{FailureClass, SyncPhase, SyncRow, SyncState, Withdraw},
-    digest,
+    assemblage::{SyncPhase, SyncRow, SyncState},
     flux::Kustomization,
     labels::{self, annotation::RECONCILE_REQUESTED_AT},
-    plan::{PlanControl, PlanRun},
     reasons::{ObjectReason, Reason},
 };
 
 use super::{
     derive::{Derived, derived_annotations},
-    drift::{self, Claim},
+    drift::{self, untouchable},
     echo,
-    flux_object::FluxObject,
-    seen::{KustomizationRow, SourceRow},
+    plan::{Plan, Write, request},
+    seen::KustomizationRow,
     settle,
     source::{self, SourceStep},
     verdict::{Evidence, verdict},
+    view::{Away, Live, Refusal, Scope, View, Wish},
     wish, withdraw,
 };
-use crate::kustomization::plan::NOT_READY;
-
-/// What the rows of one assemblage have in common.
-#[derive(Clone, Debug)]
-pub struct Scope {
-    /// The kind of the assemblage.
-    pub kind: String,
-    /// Its name.
-    pub assemblage: String,
-    /// Our field manager.
-    pub manager: String,
-    /// Why nothing may be written for its cluster now, if so.
-    pub away: Option<Away>,
-    /// The time, where Flux applies: then a success may have to stand for a while before it counts.
-    pub flux_at: Option<Timestamp>,
-}
-
-/// The cluster cannot be worked on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Away {
-    /// The word.
-    pub reason: String,
-    /// In words.
-    pub message: String,
-}
-
-/// What a row comes to.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Wish {
-    /// These objects.
-    Carry(Box<Derived>),
-    /// Their removal.
-    Withdraw(Withdraw),
-    /// Nothing: the row holds the place of its token.
-    Bare,
-    /// It cannot be known: what is there stays.
-    Refused(Refusal),
-}
-
-/// Why it cannot be known what a row comes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The word.
-    pub reason: String,
-    /// In words.
-    pub message: String,
-    /// Whose fault it is.
-    pub class: FailureClass,
-    /// Whether it is a failure of what the row says, which only another row can mend.
-    pub terminal: bool,
-}
-
-/// A live object, read as far as needed.
-#[derive(Clone, Debug)]
-pub enum Live<R, K> {
-    /// Not there.
-    Absent,
-    /// As derived, by its fingerprint.
-    AsDerived(R),
-    /// Something is different: the whole object.
-    Differs(R, Box<K>),
-}
-
-impl<R, K> Live<R, K> {
-    /// The row of an object that is there.
-    pub const fn row(&self) -> Option<&R> {
-        match self {
-            Self::Absent => None,
-            Self::AsDerived(row) | Self::Differs(row, _) => Some(row),
-        }
-    }
-}
-
-/// Everything about one row.
-#[derive(Clone, Debug)]
-pub struct View<'a> {
-    /// The row.
-    pub row: &'a SyncRow,
-    /// What it comes to.
-    pub wish: &'a Wish,
-    /// Its status as last written.
-    pub said: Option<&'a SyncState>,
-    /// Its Kustomization.
-    pub kustomization: Live<KustomizationRow, Kustomization>,
-    /// Its source, for rows that are carried out.
-    pub source: Live<SourceRow, FluxObject>,
-    /// Whether the cluster was away since the Kustomization was written.
-    pub was_away: bool,
-}
-
-/// A write, with what it was decided on.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Write {
-    /// Create a source that is not there.
-    CreateSource(FluxObject),
-    /// Put a source right; carries the resourceVersion.
-    ReplaceSource(FluxObject),
-    /// Create a Kustomization that is not there.
-    Create(Box<Kustomization>),
-    /// Put a Kustomization right; carries the resourceVersion.
-    Replace(Box<Kustomization>),
-    /// Put the PlanRun of a Kustomization, before it is carried out by it.
-    PutPlanRun(Box<PlanRun>),
-    /// Put what is done by hand into the PlanRun of a Kustomization that is being deleted: what else its spec says stays.
-    ControlPlanRun {
-        /// The name of both.
-        name: String,
-        /// What is done.
-        control: Box<PlanControl>,
-    },
-    /// Ask for exactly this Kustomization to be carried out at once.
-    Ask {
-        /// Its name.
-        name: String,
-        /// Its uid.
-        uid: String,
-        /// What its controller answers.
-        request: String,
-    },
-    /// Delete exactly this Kustomization.
-    Delete {
-        /// Its name.
-        name: String,
-        /// Its uid.
-        uid: String,
-        /// Its resourceVersion.
-        resource_version: String,
-    },
-}
-
-/// What is to be done for a row, and what its status says.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// The writes.
-    pub writes: Vec<Write>,
-    /// The row's status.
-    pub state: SyncState,
-    /// Something could not be read: it is to be looked at again soon.
-    pub again: bool,
-    /// After what time something changes that nothing tells of.
-    pub after: Option<Duration>,
-}
-
-impl Plan {
-    /// Nothing to write.
-    pub const fn rest(state: SyncState) -> Self {
-        Self::new(state, Vec::new())
-    }
-
-    /// These writes.
-    pub const fn new(state: SyncState, writes: Vec<Write>) -> Self {
-        Self {
-            writes,
-            state,
-            again: false,
-            after: None,
-        }
-    }
-}
+use crate::kustomization::outcome::NOT_READY;
 
 /// Decides about one row.
 pub fn row(scope: &Scope, view: &View<'_>) -> Plan {
@@ -364,22 +202,6 @@ fn asked(row: &SyncRow, live: &Kustomization, mut next: Kustomization) -> Kustom
     next
 }
 
-/// What a Kustomization is asked by, for a row: its token, or without one what its annotations say.
-pub fn request(row: &SyncRow, annotations: BTreeMap<&String, &String>) -> String {
-    if let Some(token) = row.token {
-        let asked = format!("{}-{token}", labels::MUSTER);
-        return match &row.plan_control {
-            Some(control) => format!("{asked}-{}", control.id),
-            None => asked,
-        };
-    }
-    let parts: Vec<&str> = annotations
-        .into_iter()
-        .flat_map(|(key, value)| [key.as_str(), value])
-        .collect();
-    format!("{}-{}", labels::MUSTER, digest::short(&parts))
-}
-
 /// Whether what was handled is an answer to the row's token: what is done by hand to its plan meanwhile does not change that.
 fn answers(handled: &str, request: &str, row: &SyncRow) -> bool {
     let of_token = |token| format!("{}-{token}", labels::MUSTER);
@@ -400,20 +222,6 @@ fn settled<'a>(view: &View<'_>, row: &'a KustomizationRow, derived: &Derived) ->
         return Step::Blocked(Box::new(echo::updating(view.row, &message)));
     }
     Step::Settled(row)
-}
-
-/// The state of a row whose Kustomization may not be written: it is another's, or another suspended it.
-pub fn untouchable(scope: &Scope, row: &SyncRow, live: &Kustomization) -> Option<SyncState> {
-    let name = live.metadata.name.as_deref().unwrap_or_default();
-    if let Claim::Foreign(why) = drift::claim(live, &scope.kind, &scope.assemblage, &scope.manager) {
-        let message =
-            format!("Kustomization {name} exists and is not this assemblage's: {why}; rename or delete it");
-        return Some(echo::blocked(row, Reason::NameConflict, &message));
-    }
-    drift::held_by(live, &scope.manager).map(|manager| {
-        let message = format!("Kustomization {name} was suspended by {manager}; nothing is changed until spec.suspend is taken away");
-        echo::blocked(row, Reason::Held, &message)
-    })
 }
 
 fn judge(scope: &Scope, view: &View<'_>, derived: &Derived, current: &KustomizationRow) -> SyncState {

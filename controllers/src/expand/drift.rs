@@ -10,17 +10,21 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::ResourceExt;
 use muster_api::{
+    assemblage::{SyncRow, SyncState},
     flux::Kustomization,
     kind::GROUP,
+    reasons::Reason,
     sync::{PACKAGE_FIELDS, SOURCE_FIELDS},
 };
 use serde_json::{Value, json};
 
 use super::{
     derive::ANNOTATIONS,
+    echo,
     flux_object::{FluxObject, SourceKind},
     print::{kustomization_print, source_print},
     seen::Owner,
+    view::Scope,
 };
 
 /// Whose an object is.
@@ -167,4 +171,18 @@ fn made_by(entries: &[ManagedFieldsEntry]) -> String {
         Some(manager) => format!("{manager} made it"),
         None => "it was made by another".to_owned(),
     }
+}
+
+/// The state of a row whose Kustomization may not be written: it is another's, or another suspended it.
+pub fn untouchable(scope: &Scope, row: &SyncRow, live: &Kustomization) -> Option<SyncState> {
+    let name = live.metadata.name.as_deref().unwrap_or_default();
+    if let Claim::Foreign(why) = claim(live, &scope.kind, &scope.assemblage, &scope.manager) {
+        let message =
+            format!("Kustomization {name} exists and is not this assemblage's: {why}; rename or delete it");
+        return Some(echo::blocked(row, Reason::NameConflict, &message));
+    }
+    held_by(live, &scope.manager).map(|manager| {
+        let message = format!("Kustomization {name} was suspended by {manager}; nothing is changed until spec.suspend is taken away");
+        echo::blocked(row, Reason::Held, &message)
+    })
 }

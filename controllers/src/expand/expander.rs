@@ -17,21 +17,26 @@ use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
 use super::{
-    decide::{self, Away, Live, Plan, Refusal, Scope, View, Wish},
+    decide,
     derive::Place,
     echo,
     flux_object::FluxObject,
     memory::Memory,
     needs::{Need, Needs},
+    plan::Plan,
     rows::{Entry, entries},
     seen::{KustomizationRow, SourceRow},
     status,
+    view::{Away, Live, Refusal, Scope, View, Wish},
     wish::{Values, wish},
 };
-use crate::runtime::{
-    Action, Api, CallError, Context, Event, Index, Key, Pace, Retry, Retryable, Runner, SyncMode, call,
-    call::explain,
-    status::{Reports, StatusError},
+use crate::{
+    reconcile::{Context, Runner, SyncMode},
+    runtime::{
+        Action, Api, CallError, Event, Index, Key, Pace, Retry, Retryable, call,
+        call::explain,
+        status::{Reports, StatusError},
+    },
 };
 
 /// Reads at once, while looking at what is there.

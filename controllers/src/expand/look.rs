@@ -4,11 +4,11 @@ use kube::ResourceExt;
 use muster_api::flux::Kustomization;
 
 use super::{
-    decide::Live,
     expander::{ExpandError, Expander},
     flux_object::{FluxObject, SourceKind},
     print::{Print, kustomization_print, source_print},
     seen::{KustomizationRow, SourceRow},
+    view::Live,
 };
 use crate::runtime::{Api, Index, Key, call};
 

@@ -24,6 +24,7 @@ mod look;
 mod memory;
 mod needs;
 mod pending;
+pub mod plan;
 pub mod print;
 pub mod rows;
 pub mod seen;
@@ -33,6 +34,7 @@ pub mod status;
 mod suspend;
 pub mod values;
 pub mod verdict;
+pub mod view;
 pub mod wish;
 pub mod withdraw;
 

@@ -3,11 +3,12 @@
 //! Pure. A source is shared by all assemblages of a namespace; whoever finds it missing makes it.
 
 use super::{
-    decide::{Live, Write},
     derive::Derived,
     drift::{Claim, claim_source, repaired_source},
     flux_object::FluxObject,
+    plan::Write,
     seen::SourceRow,
+    view::Live,
 };
 
 /// Where a source stands.

@@ -7,11 +7,11 @@ use muster_api::flux::Kustomization;
 use tracing::warn;
 
 use super::{
-    decide::Wish,
     drift::{self, Claim},
     expander::{Assembled, ExpandError, Expander},
     rows::Entry,
     seen::KustomizationRow,
+    view::Wish,
 };
 use crate::runtime::{Api, Key, call};
 

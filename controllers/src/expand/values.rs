@@ -9,7 +9,7 @@ use muster_api::{
 };
 
 use super::{
-    decide::Refusal,
+    view::Refusal,
     wish::{Values, unbound},
 };
 use crate::{

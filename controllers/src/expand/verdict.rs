@@ -13,7 +13,7 @@ use muster_api::{
 };
 
 use super::seen::{Ready, Report};
-use crate::kustomization::plan::PLAN_FAILED;
+use crate::kustomization::outcome::PLAN_FAILED;
 
 /// What a verdict is drawn from.
 #[derive(Clone, Copy, Debug)]

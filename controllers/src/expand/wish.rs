@@ -10,8 +10,8 @@ use muster_api::{
 };
 
 use super::{
-    decide::{Refusal, Wish},
     derive::{Place, commit, derive},
+    view::{Refusal, Wish},
 };
 pub use crate::bindings::Values;
 use crate::{bindings::substitute_package, runtime::call::explain};

@@ -19,9 +19,11 @@ use muster_api::{
 };
 
 use super::{
-    decide::{Live, Plan, Scope, View, Write, request, untouchable},
+    drift::untouchable,
     echo,
+    plan::{Plan, Write, request},
     seen::KustomizationRow,
+    view::{Live, Scope, View},
 };
 
 /// Decides about a row that is to be withdrawn. Its Kustomization, if there is one, must have been read whole.

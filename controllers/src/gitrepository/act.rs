@@ -10,7 +10,7 @@ use super::{
     decide::{Decision, Fetch, Refusal},
     remote::{Address, Failure, enter, keys},
 };
-use crate::{kustomization::finalizers, runtime::Context};
+use crate::{reconcile::Context, runtime::finalizers};
 
 /// A source ends at the deadline by itself, and says better what it was doing; if it does not, it is left.
 const GRACE: Duration = Duration::from_secs(2);

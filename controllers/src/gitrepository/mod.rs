@@ -25,8 +25,8 @@ use muster_api::flux::GitRepository;
 use self::attempts::Attempts;
 pub use self::error::Error;
 use crate::{
-    kustomization::{keys, presence::Presence},
-    runtime::{Action, Context, Runner},
+    reconcile::{Context, Runner, flux_presence::Presence},
+    runtime::{Action, keys},
 };
 
 /// Repositories in the works at once. Each is one waiting future; what git does at once is bounded by the source, four per

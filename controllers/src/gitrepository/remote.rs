@@ -15,7 +15,10 @@ use muster_sync::{
 };
 
 use crate::hosts::NotAllowed;
-use crate::runtime::{Api, CallError, Context, call, call::explain};
+use crate::{
+    reconcile::Context,
+    runtime::{Api, CallError, call, call::explain},
+};
 
 /// What a GitRepository says about where its content is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,10 @@ use muster_api::flux::GitRepository;
 use muster_sync::source::CommitId;
 use tracing::warn;
 
-use crate::runtime::{Api, CallError, Context, call, call::explain};
+use crate::{
+    reconcile::Context,
+    runtime::{Api, CallError, call, call::explain},
+};
 
 /// How often. What nobody names does no harm but to the disk.
 const PERIOD: Duration = Duration::from_hours(1);

@@ -20,7 +20,10 @@ use super::{
     decide::{Decision, Fetch, Refusal},
     remote::Failure,
 };
-use crate::runtime::{Action, Api, Context, Key, status::patch_if_changed};
+use crate::{
+    reconcile::Context,
+    runtime::{Action, Api, Key, status::patch_if_changed},
+};
 
 /// Flux's condition for signatures; present only where they are asked for and are known to be good or bad.
 const SOURCE_VERIFIED: &str = "SourceVerified";

@@ -1,6 +1,5 @@
 //! One application: files, cluster, manifests, plan, ids on record, apply in stages, prune; then health.
 
-use async_trait::async_trait;
 use kube::ResourceExt;
 use muster_api::{
     conditions::{HEALTHY, READY, find},
@@ -8,55 +7,29 @@ use muster_api::{
     flux::Kustomization,
 };
 use muster_sync::{
-    apply::{
-        self, ApplyError, Cluster, Ledger, LedgerError, Options, Outcome as Of, Owner, Plan, Pruned,
-        error::summary,
-    },
+    apply::{self, ApplyError, Cluster, Options, Outcome as Of, Owner, Plan, Pruned},
     health::{
         check::while_observing,
         evidence::{Need, Target, Watch},
     },
-    inventory::{Inventory, ObjectId},
+    inventory::Inventory,
     source::Files,
 };
-use tokio::sync::Mutex;
 
 use super::{
     Error, Kustomizations,
-    act::{Applied, Failure, Outcome},
-    confirm,
-    decide::Work,
     declarers::Others,
-    finalize,
     health::{self, Leaving},
     manifests,
+    outcome::{Applied, Failure, Outcome, Trouble},
     plan::{self, Applying, Settled},
-    runs::Aim,
+    prune::{self, Pruning},
+    recorder::{Recorder, admit},
     settings::Settings,
-    status::{self, Writer},
-    targets::Identity,
+    status::Writer,
+    work::{Aim, Work},
 };
 use crate::runtime::Key;
-
-/// The longest inventory that is written, in bytes of JSON: etcd takes 1.5 MiB in one write, and the rest of the object, which
-/// is its spec, conditions and managedFields, is left a sixth of it. About 12,000 objects with names of usual length.
-const INVENTORY_MAX: usize = 1_310_720;
-
-/// How an application ended other than well.
-pub(super) enum Trouble {
-    /// With something to say in the status.
-    Failure(Failure),
-    /// Its plan is not over: this is what came of it so far.
-    Plan(Box<Outcome>),
-    /// Our own API server did not take a write; nothing can be said.
-    Error(Error),
-}
-
-impl From<Failure> for Trouble {
-    fn from(failure: Failure) -> Self {
-        Self::Failure(failure)
-    }
-}
 
 /// Applies; then begins to look at health.
 pub(super) async fn apply(
@@ -151,7 +124,7 @@ pub(super) async fn check_again(
 
 /// What is left of pruning, if something is.
 fn leaving(pruned: &Pruned, wanted: &Inventory) -> Option<Leaving> {
-    finalize::waiting(pruned, true).map(|awaited| Leaving {
+    prune::waiting(pruned, true).map(|awaited| Leaving {
         wanted: wanted.clone(),
         awaited,
     })
@@ -341,26 +314,6 @@ async fn cluster(
     cluster.map_err(|error| Failure::reconciliation(format!("failed to build kube client: {error}")).soon())
 }
 
-/// Whether what would be on record then fits into the status.
-pub(super) fn admit(before: &Inventory, wanted: &Inventory) -> Result<(), Failure> {
-    let recorded = before.clone().merged(wanted);
-    let bytes = size(&recorded);
-    if bytes > INVENTORY_MAX {
-        return Err(Failure::too_large(recorded.len(), bytes, INVENTORY_MAX));
-    }
-    Ok(())
-}
-
-/// The bytes that an inventory takes in a status.
-fn size(inventory: &Inventory) -> usize {
-    const AROUND: usize = r#"{"id":"","v":""},"#.len();
-    let entries = inventory.to_status().entries;
-    entries
-        .iter()
-        .map(|entry| entry.id.len() + entry.version.len() + AROUND)
-        .sum()
-}
-
 async fn carry_out(
     cluster: &Cluster,
     plan: &Plan,
@@ -379,83 +332,6 @@ async fn carry_out(
             );
             Err(Failure::reconciliation(message).soon().into())
         }
-    }
-}
-
-/// What pruning needs beside what is to be pruned.
-pub(super) struct Pruning<'a> {
-    pub cluster: &'a Cluster,
-    pub owner: &'a Owner,
-    pub others: &'a Others<'a>,
-    pub kustomizations: &'a Kustomizations,
-}
-
-impl Pruning<'_> {
-    /// Deletes what is no longer wanted. Returns the inventory that is left, and what became of what left it.
-    async fn prune(
-        &self,
-        writer: &Writer,
-        settings: &Settings,
-        (before, wanted): (&Inventory, &Inventory),
-    ) -> Result<(Inventory, Pruned), Trouble> {
-        let unwanted = before.pruned_by(wanted);
-        let inventory = before.clone().merged(wanted);
-        if settings.prune && !unwanted.is_empty() {
-            return self.delete(writer, settings, unwanted, inventory).await;
-        }
-        // As with Flux, what is not to be pruned is let go.
-        let pruned = Pruned {
-            released: unwanted.into_iter().map(|(id, _)| id).collect(),
-            ..Pruned::default()
-        };
-        self.settle(writer, inventory, pruned)
-    }
-
-    /// Deletes objects of the inventory, and takes those out of it that are gone.
-    pub(super) async fn delete(
-        &self,
-        writer: &Writer,
-        settings: &Settings,
-        unwanted: Vec<(ObjectId, String)>,
-        inventory: Inventory,
-    ) -> Result<(Inventory, Pruned), Trouble> {
-        let lock = self.kustomizations.targets.lock(self.others.identity());
-        // Until the inventory without them is known to all that delete.
-        let _alone = lock.write_owned().await;
-        confirm::unchanged(writer.object(), writer.context())
-            .await
-            .map_err(Trouble::Error)?;
-        let pruned = apply::prune(self.cluster, self.owner, &unwanted, self.others);
-        let pruned = tokio::time::timeout(settings.timeout, pruned).await;
-        let pruned = pruned.map_err(|_elapsed| {
-            let message = format!(
-                "pruning took longer than {:?}: context deadline exceeded",
-                settings.timeout
-            );
-            Failure::prune(message, inventory.to_status()).soon()
-        })?;
-        self.settle(writer, inventory, pruned)
-    }
-
-    /// The inventory without what is gone.
-    fn settle(
-        &self,
-        writer: &Writer,
-        mut inventory: Inventory,
-        pruned: Pruned,
-    ) -> Result<(Inventory, Pruned), Trouble> {
-        for id in pruned.settled() {
-            inventory.remove(id);
-        }
-        self.kustomizations
-            .inventories
-            .settle(writer.object(), &inventory);
-        self.kustomizations.wake(&pruned.heirs);
-        if pruned.failures.is_empty() {
-            return Ok((inventory, pruned));
-        }
-        let message = summary(&pruned.failures, pruned.blocked.len());
-        Err(Failure::prune(message, inventory.to_status()).into())
     }
 }
 
@@ -487,48 +363,4 @@ fn changes(applied: &apply::Applied, pruned: &Pruned, anew: bool) -> String {
     .map(|(count, word)| format!("{count} {word}"))
     .collect::<Vec<_>>()
     .join(", ")
-}
-
-/// Writes ids to the status before their objects are created.
-pub(super) struct Recorder<'a> {
-    writer: Mutex<&'a mut Writer>,
-    work: &'a Work,
-    kustomizations: &'a Kustomizations,
-    cluster: &'a Identity,
-}
-
-impl<'a> Recorder<'a> {
-    pub(super) fn new(
-        writer: &'a mut Writer,
-        work: &'a Work,
-        kustomizations: &'a Kustomizations,
-        cluster: &'a Identity,
-    ) -> Self {
-        Self {
-            writer: Mutex::new(writer),
-            work,
-            kustomizations,
-            cluster,
-        }
-    }
-}
-
-#[async_trait]
-impl Ledger for Recorder<'_> {
-    async fn record(&self, planned: &Inventory) -> Result<(), LedgerError> {
-        let mut writer = self.writer.lock().await;
-        // What is on record already tells nothing new to whatever deletes objects.
-        let known = self.kustomizations.inventories.of(writer.object());
-        let _lock = if planned.iter().all(|(id, _)| known.contains(id)) {
-            None
-        } else {
-            Some(self.kustomizations.targets.lock(self.cluster).read_owned().await)
-        };
-        let recorded = writer.inventory().merged(planned).to_status();
-        let status = status::begun(&writer, self.work, recorded);
-        writer
-            .write(status)
-            .await
-            .map_err(|error| LedgerError(Box::new(error)))
-    }
 }

@@ -7,7 +7,10 @@ use kube::{Resource, ResourceExt};
 use muster_api::flux::Kustomization;
 
 use super::Error;
-use crate::runtime::{Api, Context, Key, call};
+use crate::{
+    reconcile::Context,
+    runtime::{Api, Key, call},
+};
 
 /// Reads the object once more. An error unless it is the same object, with the same spec, and still or still not being deleted.
 pub(super) async fn unchanged(object: &Kustomization, context: &Context) -> Result<(), Error> {

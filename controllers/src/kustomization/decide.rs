@@ -5,9 +5,8 @@ use muster_sync::{health::evidence::Watch, inventory::Inventory};
 
 use super::{
     observe::Observed,
-    runs::{Aim, Phase},
     settings::{Refusal, Settings},
-    source::SourceRow,
+    work::{Aim, Phase, Work},
 };
 
 /// The next step.
@@ -41,16 +40,6 @@ pub(super) enum Decision {
     },
     /// Nothing is due before then.
     Rest { until: Timestamp },
-}
-
-/// An application that is due.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Work {
-    pub aim: Aim,
-    pub settings: Settings,
-    pub source: SourceRow,
-    /// Whether the status does not speak of it yet: then it is announced.
-    pub anew: bool,
 }
 
 pub(super) fn decide(observed: &Observed) -> Decision {
@@ -138,7 +127,7 @@ mod tests {
     use super::*;
     use crate::{
         gitrepository::remote::Address,
-        kustomization::{runs::Run, settings},
+        kustomization::{settings, source::SourceRow, work::Run},
         runtime::Key,
     };
 

@@ -12,16 +12,19 @@ use muster_api::{
     labels::finalizer,
 };
 use muster_sync::{
-    apply::{self, Owner, Pruned, error::summary},
+    apply::{self, Owner, error::summary},
     inventory::Inventory,
 };
 use serde::de::DeserializeOwned;
 
 use super::{
-    Error, Kustomizations, act::Outcome, confirm, declarers::Others, finalizers, plan, settings,
+    Error, Kustomizations, confirm, declarers::Others, outcome::Outcome, plan, prune::waiting, settings,
     status::Writer,
 };
-use crate::runtime::{Api, CallError, Context, Key, call};
+use crate::{
+    reconcile::Context,
+    runtime::{Api, CallError, Key, call, finalizers},
+};
 
 /// How soon objects that are going are looked for again, at first.
 const POLL_MIN: Duration = Duration::from_secs(1);
@@ -151,19 +154,4 @@ fn poll(object: &Kustomization, now: Timestamp) -> Duration {
     // A span that is negative, as with a clock that is behind the server's, is no time at all.
     let elapsed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
     (elapsed / 8).clamp(POLL_MIN, POLL_MAX)
-}
-
-/// What the Kustomization waits for, if it does: objects not tried yet, and by the policy that waits also objects that are not
-/// gone yet.
-pub(super) fn waiting(pruned: &Pruned, waits: bool) -> Option<String> {
-    let (Some(first), true) = (pruned.waiting.first(), waits || !pruned.blocked.is_empty()) else {
-        return None;
-    };
-    let more = pruned.waiting.len() + pruned.blocked.len() - 1;
-    let others = if more > 0 {
-        format!(", and {more} more")
-    } else {
-        String::new()
-    };
-    Some(format!("waiting for the termination of {first}{others}"))
 }

@@ -31,7 +31,10 @@ use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use super::{Error, WORKERS, settings, targets::Targets};
-use crate::runtime::{Action, Api, Context, Event, Key, Runner, call};
+use crate::{
+    reconcile::{Context, Runner},
+    runtime::{Action, Api, Event, Key, call},
+};
 
 /// How soon what failed is tried again, at first.
 const RETRY_MIN: Duration = Duration::from_mins(1);

@@ -13,11 +13,11 @@ use muster_sync::{
 
 use super::{
     Kustomizations,
-    act::{Applied, Awaited, Failure, Outcome},
-    runs::Aim,
+    outcome::{Applied, Awaited, Failure, Outcome},
     settings::{self, Settings},
+    work::Aim,
 };
-use crate::runtime::Context;
+use crate::reconcile::Context;
 
 /// The first wait between two looks.
 const POLL_MIN: Duration = Duration::from_millis(250);

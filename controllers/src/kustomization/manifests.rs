@@ -7,8 +7,8 @@ use muster_sync::{
 };
 use serde_json::Value;
 
-use super::{act::Failure, decide::Work, variables};
-use crate::{gitrepository::remote::enter, runtime::Context};
+use super::{outcome::Failure, variables, work::Work};
+use crate::{gitrepository::remote::enter, reconcile::Context};
 
 /// The manifests that the files make with the variables of the spec, in order.
 pub(super) async fn manifests(

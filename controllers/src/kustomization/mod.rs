@@ -27,19 +27,21 @@ mod declarers;
 mod dependencies;
 mod error;
 mod finalize;
-pub(crate) mod finalizers;
 mod handover;
 mod health;
 mod manifests;
 mod observe;
-pub(crate) mod plan;
-pub(crate) mod presence;
+pub(crate) mod outcome;
+mod plan;
+mod prune;
+mod recorder;
 mod runs;
 mod settings;
 mod source;
 mod status;
 mod targets;
 mod variables;
+mod work;
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,9 +50,12 @@ use kube::runtime::{reflector::Store, watcher};
 use muster_api::flux::{GitRepository, Kustomization};
 use muster_sync::apply::Owner;
 
-use self::{declarers::Inventories, presence::Presence, runs::Runs, source::Sources, targets::Targets};
+use self::{declarers::Inventories, runs::Runs, source::Sources, targets::Targets};
 pub use self::{error::Error, handover::hand_over};
-use crate::runtime::{Action, Context, Key, Runner, watch};
+use crate::{
+    reconcile::{Context, Runner, flux_presence::Presence},
+    runtime::{Action, Key, keys, watch},
+};
 
 /// Kustomizations in the works at once: all. Each is one waiting future; calls and turns are bounded per cluster, so that a cluster
 /// that hangs holds up none of another.
@@ -105,14 +110,6 @@ pub async fn run(context: Context) {
         flux,
     });
     runner.run(kustomizations, reconcile).await;
-}
-
-/// The keys of all objects of a store.
-pub(crate) fn keys<K>(store: &Store<K>) -> Vec<Key>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + 'static,
-{
-    store.state().iter().map(|object| Key::of(&**object)).collect()
 }
 
 impl Kustomizations {

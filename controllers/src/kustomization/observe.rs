@@ -10,9 +10,9 @@ use muster_api::{
 
 use super::{
     Kustomizations, dependencies,
-    runs::Run,
     settings::{self, Refusal, Settings},
     source::{self, SourceRow},
+    work::Run,
 };
 use crate::runtime::Key;
 

@@ -2,59 +2,20 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use jiff::Timestamp;
 use kube::{ResourceExt, runtime::reflector::Store};
 use muster_api::flux::Kustomization;
-use muster_sync::{apply::Jobs, health::evidence::Watch, inventory::Inventory};
+use muster_sync::apply::Jobs;
 use parking_lot::Mutex;
 
 use super::{
     plan::Held,
     settings::{self, RemoteTarget},
+    work::Run,
 };
 use crate::runtime::Key;
 
 /// More entries than objects by this many and the ones of objects that are gone are dropped.
 const SLACK: usize = 64;
-
-/// What a run is an attempt at. Another one of these begins another run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Aim {
-    pub uid: String,
-    pub generation: i64,
-    pub revision: String,
-    /// The value of the annotation that asks for a reconciliation now.
-    pub requested: Option<String>,
-    /// The annotation that says that an empty path is meant.
-    pub allow_empty: bool,
-    /// For how long an object must be healthy where its controller gives no evidence.
-    pub settle: Duration,
-    /// Whether that may be taken for evidence.
-    pub assumes: bool,
-    /// The digest of the PlanRun by which it is carried out.
-    pub plan: Option<String>,
-}
-
-/// An attempt, and how far it got.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    pub aim: Aim,
-    pub phase: Phase,
-}
-
-/// How far a run got.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// Applied; the health of the targets is waited for, and the end of what was pruned.
-    Checking {
-        since: Timestamp,
-        watch: Watch,
-        /// The inventory of the revision, where objects that are not in it are not gone yet.
-        wanted: Option<Inventory>,
-    },
-    /// Done or failed; to be applied again then.
-    Resting { until: Timestamp },
-}
 
 /// The last runs by Kustomization.
 pub(super) struct Runs {

@@ -14,14 +14,15 @@ use muster_sync::inventory::Inventory;
 
 use super::{
     Error, Kustomizations,
-    act::{Applied, Awaited, Failure, Outcome},
-    decide::Work,
     declarers::Inventories,
-    plan::Line,
-    runs::{Aim, Phase, Run},
+    outcome::{Applied, Awaited, Failure, Line, Outcome},
     settings::{Refusal, Settings},
+    work::{Aim, Phase, Run, Work},
 };
-use crate::runtime::{Action, Api, Context, Event, Key, status::patch_if_changed};
+use crate::{
+    reconcile::Context,
+    runtime::{Action, Api, Event, Key, status::patch_if_changed},
+};
 
 /// How far intervals are spread, so that a fleet does not reconcile in step.
 const SPREAD: f64 = 0.05;

@@ -13,8 +13,9 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, RwLock, Semaphore};
 
 use super::settings::{self, RemoteTarget};
 use crate::{
+    reconcile::Context,
     registry::{RemoteClients, RemoteError},
-    runtime::{Context, call::CALL_DEADLINE},
+    runtime::call::CALL_DEADLINE,
 };
 
 /// Clusters whose discovery is kept. What is dropped beyond that is read again.

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use muster_api::flux::{SubstituteReference, SubstituteSourceKind};
 
-use super::{act::Failure, settings::Settings};
-use crate::runtime::{Api, CallError, Context, call, call::explain};
+use super::{outcome::Failure, settings::Settings};
+use crate::{
+    reconcile::Context,
+    runtime::{Api, CallError, call, call::explain},
+};
 
 /// All variables by name: later references win over earlier ones, inline ones over all.
 pub(super) async fn gather(

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use thiserror::Error;
 use tokio::time::{Duration, Instant};
+
+use crate::runtime::refused::NotLeading;
 
 /// The right to act, until an instant of the monotonic clock that renewals move. Clones are the same right.
 ///
@@ -13,11 +14,6 @@ use tokio::time::{Duration, Instant};
 /// growing tokens are what holds then.
 #[derive(Clone, Debug)]
 pub struct Leadership(Arc<Mutex<Option<Instant>>>);
-
-/// A write that was not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("not sent: the lease of this process was not renewed in time, another process may act")]
-pub struct NotLeading;
 
 impl Leadership {
     /// The right to act until `until`.

@@ -18,13 +18,14 @@
 
 mod candidate;
 mod leadership;
+mod post;
 mod settings;
 mod term;
 mod watched;
 
 pub use self::{
     candidate::Candidate,
-    leadership::{Leadership, NotLeading},
+    leadership::Leadership,
     settings::{LONGEST, LeaseDuration, LeaseDurationError, SHORTEST},
     term::{Lost, Term},
     watched::LONGEST_GAP,

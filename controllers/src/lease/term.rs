@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use super::{
     Leadership,
-    candidate::{Post, is_same_term},
+    post::{Post, is_same_term},
     watched::{holder, released, renewed},
 };
 use crate::runtime::{CallError, call::explain};

@@ -5,14 +5,14 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use jiff::SignedDuration;
 use muster_api::{update_plan::MAX_UPDATERS, validate::names::dns_label};
 use muster_machines::{Acknowledgement, ClientConfig, UrlError, in_order};
 use muster_sync::yaml::{self, YamlError};
+use reqwest::Certificate;
 use serde::Deserialize;
 use thiserror::Error;
-
-use super::updaters::authorities;
 
 /// How long an updater may take with one machine if the file does not say it.
 const DEADLINE: SignedDuration = SignedDuration::from_mins(30);
@@ -172,4 +172,15 @@ pub fn read(text: &[u8]) -> Result<Vec<Updater>, ConfigError> {
     }
     in_order(&mut updaters, |updater| (updater.order, &updater.name));
     Ok(updaters)
+}
+
+/// The certificates of a `caBundle`.
+pub fn authorities(bundle: &str) -> Result<Vec<Certificate>, String> {
+    let pem = BASE64_STANDARD
+        .decode(bundle)
+        .map_err(|error| format!("clientConfig.caBundle is not base64: {error}"))?;
+    match Certificate::from_pem_bundle(&pem) {
+        Ok(authorities) if !authorities.is_empty() => Ok(authorities),
+        _ => Err("clientConfig.caBundle holds no PEM certificate".to_owned()),
+    }
 }

@@ -22,3 +22,6 @@ pub mod plans;
 pub mod run;
 pub mod updaters;
 pub mod work;
+
+/// The name of the Lease, and of the ExtensionConfig.
+pub const NAME: &str = "muster-machines";

@@ -8,6 +8,7 @@ use muster_api::update_plan::UpdateLevel;
 use tracing::warn;
 
 use super::{
+    NAME,
     config::Updater,
     events,
     hooks::Hooks,
@@ -19,7 +20,6 @@ use super::{
 };
 use crate::{
     hosts::Hosts,
-    process::MACHINES as NAME,
     registry::{self, Connect, Registry},
     runtime::{Clock, Events, Jitter, Key, Shutdown},
 };

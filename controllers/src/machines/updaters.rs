@@ -3,14 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
-use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::{Bytes, BytesMut};
 use muster_machines::{DISCOVERY, GROUP_VERSION, Handler, Hook, MAX_BODY, Received, handlers, url};
 use parking_lot::Mutex;
-use reqwest::{Certificate, Client, redirect};
+use reqwest::{Client, redirect};
 use serde_json::{Value, json};
 
-use super::config::Updater;
+use super::config::{Updater, authorities};
 
 /// What came back: the code and the body, or why there is neither.
 pub type Called = Result<(u16, Bytes), String>;
@@ -110,17 +109,6 @@ impl Web {
         let client = builder.build().map_err(words)?;
         self.clients.lock().insert(updater.name.clone(), client.clone());
         Ok(client)
-    }
-}
-
-/// The certificates of a `caBundle`.
-pub fn authorities(bundle: &str) -> Result<Vec<Certificate>, String> {
-    let pem = BASE64_STANDARD
-        .decode(bundle)
-        .map_err(|error| format!("clientConfig.caBundle is not base64: {error}"))?;
-    match Certificate::from_pem_bundle(&pem) {
-        Ok(authorities) if !authorities.is_empty() => Ok(authorities),
-        _ => Err("clientConfig.caBundle holds no PEM certificate".to_owned()),
     }
 }
 

@@ -10,9 +10,12 @@ use super::{
     kind::Carrier,
     rows::{self, AssemblageRow},
 };
-use crate::runtime::{
-    Base, Changes, Index, Key,
-    watch::{self, Watched},
+use crate::{
+    reconcile::Base,
+    runtime::{
+        Changes, Index, Key,
+        watch::{self, Watched},
+    },
 };
 
 /// The assemblages of one kind, in rows, and the modules that a change of them concerns.

@@ -31,7 +31,10 @@ use super::{
     facts::{Invalid, Standing},
     succession::{Content, Successor, Successors},
 };
-use crate::runtime::{Api, CallError, Changes, Context, Index, Key, call, watch};
+use crate::{
+    reconcile::Context,
+    runtime::{Api, CallError, Changes, Index, Key, call, watch},
+};
 
 /// A module of either kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

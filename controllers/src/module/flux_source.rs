@@ -40,7 +40,8 @@ use crate::{
         print::{Print, content_print, source_print},
         seen::{Ready, SourceRow},
     },
-    runtime::{Api, CallError, Context, Index, Key, Runner, SyncMode, call, call::explain},
+    reconcile::{Context, Runner, SyncMode},
+    runtime::{Api, CallError, Index, Key, call, call::explain},
 };
 
 /// What is known of the objects by which Flux reads the sources of one kind of module.

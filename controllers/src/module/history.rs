@@ -36,7 +36,10 @@ use super::{
     controls::Controls,
     facts::{Definition, RevisionRow},
 };
-use crate::runtime::{Api, Context, Index, Key, call, status::patch_if_changed};
+use crate::{
+    reconcile::Context,
+    runtime::{Api, Index, Key, call, status::patch_if_changed},
+};
 
 /// Condemned revisions of one module that are kept, whatever `historyLimit` says: as many as that may be at most.
 const MOST_BAD: usize = 100;

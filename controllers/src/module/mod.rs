@@ -92,9 +92,10 @@ use self::{
 use crate::{
     bindings::Objects,
     gates::{Evaluator, Readings},
+    reconcile::{Context, Runner},
     record::Decisions,
     rolloutwindow::WatchedWindows,
-    runtime::{Action, CallError, Context, Index, Key, Retry, Retryable, Runner, status::StatusError},
+    runtime::{Action, CallError, Index, Key, Retry, Retryable, status::StatusError},
 };
 
 /// How soon it is looked again at what no event tells of.

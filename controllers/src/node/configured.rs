@@ -1,8 +1,6 @@
 //! What the Node itself says of its NodeModules: the condition `fleet.muster.dev/NodeConfigured`, and startup taints that go once it is
 //! configured. Pure.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Taint, apimachinery::pkg::apis::meta::v1::Time};
 use muster_api::{
@@ -12,43 +10,13 @@ use muster_api::{
 };
 use serde_json::{Value, json};
 
+pub use crate::reconcile::StartupTaint;
+
+pub use super::facts::{Configured, Standing};
 use super::{
     agents::Missing,
     facts::{AssemblageFacts, NodeFacts, RowFacts},
 };
-
-/// What the condition says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Configured {
-    /// True, False or Unknown.
-    pub status: Standing,
-    /// Why, as one word.
-    pub reason: String,
-    /// Why, for people.
-    pub message: String,
-}
-
-/// The status of the condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// All that the node is to have is confirmed.
-    True,
-    /// Some of it failed.
-    False,
-    /// It is changing, or cannot be said.
-    Unknown,
-}
-
-impl Standing {
-    /// As Kubernetes writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
-    }
-}
 
 /// What the condition of a node is to say. `selecting`: the NodeModules that select it. None: it is none of a NodeModule's business, and
 /// never was.
@@ -116,50 +84,6 @@ pub fn wanted(
 fn failed(row: &RowFacts) -> bool {
     row.report()
         .is_some_and(|report| report.state == NodePhase::Failed)
-}
-
-/// A taint that keeps pods from a node until it is configured: `key` or `key=value:effect`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartupTaint {
-    key: String,
-    rest: Option<(String, String)>,
-}
-
-impl StartupTaint {
-    /// As it is written in settings; none: it names no key.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (key, rest) = match text.split_once('=') {
-            Some((key, rest)) => {
-                let (value, effect) = rest.split_once(':').filter(|(_, effect)| !effect.is_empty())?;
-                (key, Some((value.to_owned(), effect.to_owned())))
-            }
-            None => (text, None),
-        };
-        (!key.is_empty()).then(|| Self {
-            key: key.to_owned(),
-            rest,
-        })
-    }
-
-    /// The key.
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// Whether a taint is this one.
-    pub fn is(&self, key: &str, value: &str, effect: &str) -> bool {
-        let rest = self.rest.as_ref();
-        self.key == key && rest.is_none_or(|(of, what)| of == value && what == effect)
-    }
-}
-
-impl fmt::Display for StartupTaint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.rest {
-            Some((value, effect)) => write!(f, "{}={value}:{effect}", self.key),
-            None => f.write_str(&self.key),
-        }
-    }
 }
 
 /// The condition as it is written over what the Node says already: the time is that of the last change of the status.

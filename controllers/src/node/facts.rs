@@ -23,8 +23,6 @@ use muster_api::{
 };
 use muster_rollout as engine;
 
-use super::configured::{Configured, Standing};
-
 /// The label of nodes of the control plane.
 pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 /// The label of the operating system.
@@ -34,6 +32,39 @@ pub const RESTORE_FAILED: &str = "RestoreFailed";
 /// The greatest token of a report that is believed without a row that has it: one that left no room for greater ones would stop the
 /// NodeModule for good.
 const BELIEVED: u64 = MAX_TOKEN / 2;
+
+/// What the condition `fleet.muster.dev/NodeConfigured` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configured {
+    /// True, False or Unknown.
+    pub status: Standing,
+    /// Why, as one word.
+    pub reason: String,
+    /// Why, for people.
+    pub message: String,
+}
+
+/// The status of the condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// All that the node is to have is confirmed.
+    True,
+    /// Some of it failed.
+    False,
+    /// It is changing, or cannot be said.
+    Unknown,
+}
+
+impl Standing {
+    /// As Kubernetes writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
 
 /// A Node, as far as a rollout needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]

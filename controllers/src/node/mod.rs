@@ -25,5 +25,6 @@ pub mod run;
 pub mod said;
 pub mod settings;
 pub mod status;
+pub mod verdicts;
 
 pub use run::NAMESPACE;

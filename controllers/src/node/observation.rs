@@ -12,7 +12,7 @@ use muster_rollout::{self as engine, Memory, Millis};
 
 use super::{
     facts::{AssemblageFacts, Definition, NodeFacts, RevisionFacts, RowFacts},
-    said::Pinned,
+    verdicts::verdicts,
 };
 use crate::module::{controls::Controls, facts::Invalid, memory::Recalled};
 
@@ -73,6 +73,15 @@ impl NodeSeen {
     }
 }
 
+/// What a node is pinned to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pinned {
+    /// The revision in full.
+    pub definition: Definition,
+    /// Who, why, until when, and what ends it.
+    pub message: String,
+}
+
 /// The rows that nodes may get, without tokens, by node and digest.
 #[derive(Clone, Debug, Default)]
 pub struct Contents(BTreeMap<String, Vec<(engine::Digest, Arc<NodeRow>)>>);
@@ -115,7 +124,7 @@ impl Observation {
     /// The memory; a lost one is rebuilt from the rows and from the verdicts of NodeRevisions (W7).
     pub fn remembered(&self, now: Millis) -> Memory {
         let recalled = if self.memory.lost {
-            muster_driver::Recalled::Lost(super::revisions::verdicts(&self.revisions))
+            muster_driver::Recalled::Lost(verdicts(&self.revisions))
         } else {
             muster_driver::Recalled::Kept {
                 memory: &self.memory.memory,

@@ -19,9 +19,9 @@ use super::{
     agents::Missing,
     budget::Room,
     facts::{self, Definition, NodeFacts, Obstacle},
-    observation::{NodeSeen, Observation},
+    observation::{NodeSeen, Observation, Pinned},
     rendering::{ByRevision, Made, Rendered, Rendering, Renderings},
-    said::{Pinned, Said},
+    said::Said,
     settings,
 };
 use crate::{

@@ -1,9 +1,6 @@
-//! NodeRevisions: which are on record, which are forgotten, and what they say of verdicts. Pure.
+//! NodeRevisions: which are on record, and which are forgotten. Pure.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -14,14 +11,12 @@ use muster_api::{
         NodeModule,
         revision::{NodeEvidence, NodeRevisionStatus},
     },
-    revision::Verdict,
     schema::MAX_MESSAGE,
 };
-use muster_driver::Verdicts;
-use muster_rollout::{Evidence, Memory, Millis, Revision, RunState};
+use muster_rollout::{Memory, Revision, RunState};
 
 use super::{facts::RevisionFacts, observation::Observation};
-use crate::module::{history, instants::millis};
+use crate::module::history;
 
 /// Condemned revisions that are kept, whatever `historyLimit` says.
 const MOST_BAD: usize = 100;
@@ -29,37 +24,6 @@ const MOST_BAD: usize = 100;
 /// The name of the NodeRevision of a revision.
 pub fn name(module: &str, uid: &str, revision: &str) -> String {
     names::node_revision(module, uid, revision)
-}
-
-/// What stands on record of verdicts, for a memory that is lost.
-pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
-    let of = |verdict: Verdict| {
-        revisions
-            .iter()
-            .filter(move |revision| revision.status.verdict == Some(verdict))
-            .filter_map(|revision| Some((Revision::parse(&revision.definition.revision)?, revision)))
-    };
-    // One that was gone back to ended later than what was made after it.
-    let ended = |revision: &RevisionFacts| {
-        let finished = revision.status.finished.as_ref().map(|time| time.0);
-        (finished, revision.created)
-    };
-    let last_good = of(Verdict::Good).max_by_key(|(_, revision)| ended(revision));
-    let evidence = |revision: &RevisionFacts| {
-        let Some(NodeEvidence { node, at, message }) = revision.status.evidence.first() else {
-            let at = revision.created.map_or(Millis(0), millis);
-            return Evidence::new("".into(), "on record of the NodeRevision", at);
-        };
-        let at = at.as_ref().map_or(Millis(0), |at| millis(at.0)); // an old version wrote none
-        Evidence::new(node.as_str().into(), message, at)
-    };
-    let bad: BTreeMap<Revision, Evidence> = of(Verdict::Bad)
-        .map(|(revision, on_record)| (revision, evidence(on_record)))
-        .collect();
-    Verdicts {
-        last_good: last_good.map(|(revision, _)| revision),
-        bad,
-    }
 }
 
 /// The stories that are to be written, each with the NodeRevision that it is of.

@@ -53,8 +53,9 @@ use super::{
 use crate::{
     bindings::{Known, Objects},
     module::memory::{self, Gaps},
+    reconcile::{Base, Runner},
     runtime::{
-        Action, Api, Base, CallError, Clock, Events, Index, Key, Retry, Retryable, Runner, call,
+        Action, Api, CallError, Clock, Events, Index, Key, Retry, Retryable, call,
         status::{StatusError, patch_if_changed},
         watch as watching,
     },

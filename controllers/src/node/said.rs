@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use muster_api::{control_status::ControlStatus, reasons::Reason};
 
 use super::{
-    facts::{Definition, Obstacle},
-    observation::{NodeSeen, Observation},
+    facts::Obstacle,
+    observation::{NodeSeen, Observation, Pinned},
 };
 use crate::module::{
     command::Address,
@@ -82,13 +82,4 @@ impl Said {
         let error = pin.hindrance(node.selected)?;
         Some((Reason::Pinned, pin.problem(&node.name, &error)))
     }
-}
-
-/// What a node is pinned to.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pinned {
-    /// The revision in full.
-    pub definition: Definition,
-    /// Who, why, until when, and what ends it.
-    pub message: String,
 }

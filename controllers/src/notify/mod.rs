@@ -48,7 +48,8 @@ pub use self::{
 };
 use crate::{
     metrics::{Delivery, Metrics},
-    runtime::{Action, CallError, Context, Index, Key, Retry, Retryable, Runner},
+    reconcile::{Context, Runner},
+    runtime::{Action, CallError, Index, Key, Retry, Retryable},
 };
 
 /// Rounds of tries of one message before it is given up: an hour.

@@ -21,6 +21,7 @@ use crate::{
     health::Health,
     lease::{Candidate, Election, Term},
     machines::{
+        NAME,
         config::Updater,
         extension,
         hooks::{ANSWERED_WITHIN, Hooks},
@@ -31,9 +32,6 @@ use crate::{
     registry::Connect,
     runtime::{Clock, Jitter, Shutdown},
 };
-
-/// The name of the Lease, and of the ExtensionConfig.
-pub const NAME: &str = "muster-machines";
 
 /// What the process is made of; the command and the tests differ in nothing else.
 pub struct MachinesSetup {

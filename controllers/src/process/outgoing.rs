@@ -7,8 +7,9 @@ use kube::{Client, client::Body};
 use tower::{BoxError, service_fn};
 
 use crate::{
-    lease::{Leadership, NotLeading},
+    lease::Leadership,
     metrics::{Metrics, Outcome, Target, Verb},
+    runtime::refused::NotLeading,
 };
 
 /// What stands before every write.

@@ -27,7 +27,8 @@ use crate::{
     health::Health,
     lease::{Candidate, Election, Term},
     metrics::{Metrics, Target},
-    runtime::{Base, Clock, Events, Jitter, Shutdown},
+    reconcile::Base,
+    runtime::{Clock, Events, Jitter, Shutdown},
     zones::{self, MANAGER, Zones, metrics::ZoneMetrics, pods::AskPods, reviews::Reviews},
 };
 

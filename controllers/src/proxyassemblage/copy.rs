@@ -14,7 +14,7 @@ use muster_api::{
     schema::{MAX_FEATURES, MAX_LABEL, MAX_MESSAGE, MAX_NAME, MAX_PLAN_LINE, MAX_TOKEN},
 };
 
-use crate::expand::decide::Refusal;
+use crate::expand::view::Refusal;
 
 /// How many states a status carries: twice the rows, for those that are going.
 const MAX_STATES: usize = 512;

@@ -24,25 +24,29 @@ use kube::{
 use muster_api::{
     Assemblage, ProxyAssemblage, Shared,
     assemblage::{FailureClass, SyncRow},
-    labels::{SYSTEM_NAMESPACE, annotation, label, manager},
+    labels::{SYSTEM_NAMESPACE, label, manager},
     names,
     reasons::ObjectReason,
     sync::GitSecretReference,
-    validate::names::dns_subdomain,
 };
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::{BringError, Mirroring, mirror::Mirror, observe::DOWNSTREAM_DEADLINE, values::Rows};
+pub use super::copies::PREFIX;
+use super::{
+    BringError, Mirroring,
+    copies::{Copies, recorded},
+    mirror::Mirror,
+    observe::DOWNSTREAM_DEADLINE,
+    values::Rows,
+};
 use crate::{
-    expand::decide::Refusal,
+    expand::view::Refusal,
     runtime::{Api, CallError, call, call::explain, call_within},
 };
 
-/// What names of copies begin with.
-pub const PREFIX: &str = "git-";
 /// What git needs.
 pub const KEYS: [&str; 8] = [
     "username",
@@ -68,9 +72,6 @@ const TYPES: [&str; 3] = ["Opaque", "kubernetes.io/basic-auth", "kubernetes.io/s
 pub const NOT_OURS: &str = "a Secret of this name is there that muster did not bring: rename or delete it";
 /// How soon a copy that no row names any more is deleted.
 pub(super) const SOON: Duration = Duration::from_secs(1);
-
-/// Copies by their names, with uid and version of the Secret that each was made of.
-pub(super) type Copies = BTreeMap<String, String>;
 
 /// What all proxies share.
 #[derive(Default)]
@@ -126,22 +127,6 @@ fn original(name: &str, secret: Option<&Secret>) -> Result<Original, String> {
     let version = secret.resource_version().unwrap_or_default();
     let version = format!("{}/{version}", secret.uid().unwrap_or_default());
     Ok(Original { version, data })
-}
-
-/// The copies that are in the cluster, as its mirror says.
-pub(super) fn recorded(live: Option<&Assemblage>) -> Copies {
-    let text = live.and_then(|live| live.annotations().get(annotation::DISTRIBUTED));
-    let mut copies: Copies = text
-        .and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_default();
-    // It is data of the cluster, and names what is deleted there.
-    copies.retain(|copy, _| copy.starts_with(PREFIX) && dns_subdomain(copy).is_ok());
-    copies
-}
-
-/// As the mirror says it.
-pub(super) fn record(copies: &Copies) -> Option<(String, String)> {
-    (!copies.is_empty()).then(|| (annotation::DISTRIBUTED.to_owned(), json!(copies).to_string()))
 }
 
 /// The copies of before that no row names: marked now, and deleted once that stands in the mirror. `next` are the rows as they will be, `live`

@@ -16,7 +16,7 @@ use muster_api::{
 
 use serde_json::json;
 
-use super::distribute;
+use super::copies;
 use crate::{expand::unclaimed, runtime::entries};
 
 /// The proxy, as far as its mirror goes.
@@ -174,7 +174,7 @@ fn annotations(proxy: &Proxy<'_>) -> BTreeMap<String, String> {
     request
         .into_iter()
         .chain([(annotation::ORIGIN.to_owned(), proxy.origin.to_owned())])
-        .chain(distribute::record(proxy.copies))
+        .chain(copies::record(proxy.copies))
         .collect()
 }
 

@@ -10,6 +10,7 @@
 //! origin.
 
 mod act;
+mod copies;
 pub mod copy;
 pub mod distribute;
 pub mod mirror;
@@ -33,7 +34,7 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use self::{
     act::Outcome,
-    distribute::Copies,
+    copies::Copies,
     mirror::{Mirror, Proxy},
     observe::Reach,
     sessions::Sessions,
@@ -41,10 +42,11 @@ use self::{
 };
 use crate::{
     bindings::Objects,
-    expand::decide::Away,
+    expand::view::Away,
     module::Carriers,
+    reconcile::{Base, Context, Runner},
     runtime::{
-        Action, Base, CallError, Context, Key, Pace, Retry, Retryable, Runner,
+        Action, CallError, Key, Pace, Retry, Retryable,
         call::explain,
         status::{Reports, StatusError},
     },

@@ -9,7 +9,7 @@ use muster_api::{Assemblage, ProxyAssemblage, cluster::NotReady, labels::SYSTEM_
 use super::{Mirroring, ProxyError};
 use crate::runtime::Api;
 use crate::{
-    expand::decide::Away,
+    expand::view::Away,
     registry::{RemoteError, owner},
     runtime::{CallError, Key, call, call::explain, call_within},
 };

@@ -12,7 +12,7 @@ use muster_api::{
 use super::{Mirroring, ProxyError, copy, mirror::Proxy, mirror::unclaimed_rows, values::Rows, versions};
 use crate::runtime::Api;
 use crate::{
-    expand::{decide::Away, status as expanded},
+    expand::{status as expanded, view::Away},
     runtime::{CallError, Event, call::explain},
 };
 

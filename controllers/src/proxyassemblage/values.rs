@@ -13,7 +13,7 @@ use muster_api::{
 use super::Mirroring;
 use crate::{
     bindings::{Values, given, used_by},
-    expand::{decide::Refusal, values::bind, wish::unsupported},
+    expand::{values::bind, view::Refusal, wish::unsupported},
 };
 
 /// The rows of a proxy.

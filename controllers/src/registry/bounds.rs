@@ -11,12 +11,13 @@ use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use kube::{Client, client::Body};
-use thiserror::Error;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
 };
 use tower::BoxError;
+
+use crate::runtime::refused::BoundError;
 
 const MIB: usize = 1024 * 1024;
 
@@ -33,20 +34,6 @@ const PROBE_MAX: usize = MIB;
 const LARGE: usize = MIB;
 /// The longest event of a watch: etcd takes objects of 1.5 MiB, and an event has the object once.
 const EVENT_MAX: usize = 4 * MIB;
-
-/// Why a call was cut off here.
-#[derive(Debug, Error)]
-pub enum BoundError {
-    /// Head and body took too long together.
-    #[error("no complete answer within {} s", CALL_TOTAL.as_secs())]
-    Deadline,
-    /// The body is too long.
-    #[error("the answer is longer than {} MiB", .0 / MIB)]
-    TooLong(usize),
-    /// One event of a watch is too long.
-    #[error("an event of a watch is longer than {} MiB", EVENT_MAX / MIB)]
-    EventTooLong,
-}
 
 /// The bounds of one kind of calls to one cluster. Clones share them.
 #[derive(Clone)]
@@ -89,7 +76,7 @@ impl Bounds {
         let ends = Instant::now() + CALL_TOTAL;
         let answer = timeout_at(ends, client.send(request))
             .await
-            .map_err(|_elapsed| BoundError::Deadline)??;
+            .map_err(|_elapsed| BoundError::Deadline(CALL_TOTAL))??;
         Ok(answer.map(|body| {
             let reading = Reading {
                 body,
@@ -150,7 +137,7 @@ impl Reading {
             Bound::Watch { .. } => self.body.frame().await,
             Bound::Call(call) => timeout_at(call.ends, self.body.frame())
                 .await
-                .map_err(|_elapsed| BoundError::Deadline)?,
+                .map_err(|_elapsed| BoundError::Deadline(CALL_TOTAL))?,
         };
         let Some(frame) = frame.transpose()? else {
             return Ok(None);
@@ -175,12 +162,15 @@ impl Bound {
                     None => *event + data.len(),
                 };
                 if *event > EVENT_MAX {
-                    return Err(BoundError::EventTooLong.into());
+                    return Err(BoundError::EventTooLong(EVENT_MAX).into());
                 }
             }
             Self::Call(call) if read > LARGE && call.turn.is_none() => {
                 let turn = timeout_at(call.ends, Arc::clone(&call.large).acquire_owned());
-                call.turn = Some(turn.await.map_err(|_elapsed| BoundError::Deadline)??);
+                call.turn = Some(
+                    turn.await
+                        .map_err(|_elapsed| BoundError::Deadline(CALL_TOTAL))??,
+                );
             }
             Self::Call(_) => {}
         }

@@ -46,7 +46,6 @@ use tokio::sync::{Notify, watch};
 
 use self::connection::Connection;
 pub use self::{
-    bounds::BoundError,
     connection::{Connect, ConnectError},
     kubeconfig::{Access, KubeconfigError},
     network::{configuration, connect_over_network},

@@ -22,7 +22,8 @@ use crate::{
     bindings::{Kinds, Objects},
     expand::{Assembled, ExpandError, Expander},
     module::Carriers,
-    runtime::{Action, Base, Context, Key, Runner},
+    reconcile::{Base, Context, Runner},
+    runtime::{Action, Key},
     targeted,
 };
 

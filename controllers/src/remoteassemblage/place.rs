@@ -17,8 +17,8 @@ use crate::{
     bindings::{Objects, given},
     expand::{
         Setting,
-        decide::{Away, Refusal},
         values::{RowValues, again, bind, carried},
+        view::{Away, Refusal},
         wish::{Values, unbound},
     },
     registry::owner,

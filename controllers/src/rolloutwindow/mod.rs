@@ -22,9 +22,12 @@ pub use self::{
     object::StoredWindow,
     windows::{WatchedWindows, Windows},
 };
-use crate::runtime::{
-    Action, Api, Context, Key, Retry, Retryable, Runner,
-    status::{StatusError, patch_if_changed},
+use crate::{
+    reconcile::{Context, Runner},
+    runtime::{
+        Action, Api, Key, Retry, Retryable,
+        status::{StatusError, patch_if_changed},
+    },
 };
 
 impl Retryable for StatusError {

@@ -9,7 +9,10 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::object::StoredWindow;
-use crate::runtime::{Context, Guard, watch as watching};
+use crate::{
+    reconcile::Context,
+    runtime::{Guard, watch as watching},
+};
 
 /// All windows at one time. Cloned by reference.
 #[derive(Clone, Debug, Default)]

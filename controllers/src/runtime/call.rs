@@ -8,8 +8,12 @@ use kube::{client::AuthError, core::request, runtime::watcher};
 use muster_api::conditions::bounded;
 use thiserror::Error;
 
-use super::{Retry, deadline::TooSlow, retry::SOON_MAX};
-use crate::{lease::NotLeading, registry::BoundError};
+use super::{
+    Retry,
+    deadline::TooSlow,
+    refused::{BoundError, NotLeading},
+    retry::SOON_MAX,
+};
 
 /// The deadline of a call to the API server that the process belongs to.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(30);

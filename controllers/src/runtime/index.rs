@@ -59,6 +59,14 @@ impl fmt::Display for Key {
     }
 }
 
+/// The keys of all objects of a store.
+pub(crate) fn keys<K>(store: &reflector::Store<K>) -> Vec<Key>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    store.state().iter().map(|object| Key::of(&**object)).collect()
+}
+
 /// Of an object, its row; `None`: not of interest.
 type Project<K, R> = Box<dyn Fn(&K) -> Option<R> + Send + Sync>;
 /// Of a row, whom it concerns.

@@ -1,13 +1,6 @@
-//! What every controller stands on: the clock, the context, watches that keep rows instead of objects, scheduling by kube-runtime,
-//! writes of status that are not sent when nothing changed, events, and a deadline on each call.
+//! What every controller stands on: the clock, watches that keep rows instead of objects, writes of status that are not sent when
+//! nothing changed, events, and a deadline on each call.
 //!
-//! ```text
-//!   watch ──► Store (main objects) ─┐
-//!   watch ──► Index (small rows) ───┼─► Runner ──► reconcile ──► call ──► API server
-//!   streams of keys (registry, …) ──┘                └─► status::patch_if_changed, Events
-//! ```
-//!
-//! Invariant: a reconcile starts only after every index of its [`Runner`] has been filled once.
 //! Invariant: a panic over one object is that object's alone ([`isolate`]).
 //! Invariant: no call to an API server is awaited without a total deadline ([`call()`]).
 
@@ -15,16 +8,16 @@ pub mod api;
 pub mod call;
 pub mod changes;
 pub mod clock;
-pub mod context;
-pub mod controller;
 pub mod deadline;
 pub mod entries;
 pub mod events;
+pub(crate) mod finalizers;
 pub mod guard;
 pub mod index;
 pub mod isolate;
 pub mod jitter;
 pub mod pace;
+pub mod refused;
 pub mod retry;
 pub mod sendable;
 pub mod status;
@@ -37,10 +30,9 @@ pub use api::Api;
 pub use call::{CallError, call, call_within};
 pub use changes::Changes;
 pub use clock::Clock;
-pub use context::{Base, BindingKind, Context, Options, SyncMode};
-pub use controller::Runner;
 pub use events::{Event, EventType, Events};
 pub use guard::Guard;
+pub(crate) use index::keys;
 pub use index::{Index, Key};
 pub use isolate::{Panicked, isolated, isolated_future};
 pub use jitter::Jitter;

@@ -30,11 +30,11 @@ pub trait Retryable: std::error::Error + Send + Sync + 'static {
 
 /// Failures in a row by object; bounded by the number of objects, emptied by success.
 #[derive(Debug, Default)]
-pub(super) struct Failures(Mutex<BTreeMap<Key, u32>>);
+pub(crate) struct Failures(Mutex<BTreeMap<Key, u32>>);
 
 impl Failures {
     /// How long to wait after one more failure of `key`. `None`: until a change.
-    pub(super) fn after_failure(&self, key: &Key, retry: Retry, jitter: &Jitter) -> Option<Duration> {
+    pub(crate) fn after_failure(&self, key: &Key, retry: Retry, jitter: &Jitter) -> Option<Duration> {
         match retry {
             Retry::AwaitChange => {
                 self.forget(key);
@@ -56,7 +56,7 @@ impl Failures {
     }
 
     /// `key` succeeded, or is no more.
-    pub(super) fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);
     }
 }

@@ -20,7 +20,7 @@ struct Known {
 
 impl Unreadable {
     /// Takes an event in.
-    pub(super) fn note<K: Resource<DynamicType = ()>>(&self, event: &Watched<K>) {
+    pub(crate) fn note<K: Resource<DynamicType = ()>>(&self, event: &Watched<K>) {
         let mut known = self.0.lock();
         match event {
             watcher::Event::Init => known.listed.clear(),

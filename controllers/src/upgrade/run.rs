@@ -43,10 +43,11 @@ use crate::{
         instants::timestamp,
         memory::{self, Gaps},
     },
+    reconcile::{Context, Runner},
     registry::Registry,
     rolloutwindow::{WatchedWindows, Windows},
     runtime::{
-        Action, Api, CallError, Clock, Context, Index, Key, Retry, Retryable, Runner, call,
+        Action, Api, CallError, Clock, Index, Key, Retry, Retryable, call,
         call::explain,
         status::{StatusError, patch_if_changed},
         watch as watching,

@@ -41,7 +41,10 @@ pub use self::{
     preflight::{PreflightError, check},
     report::reason,
 };
-use crate::runtime::{Base, CallError, Clock, Events, Retry, Retryable, Runner, status::StatusError};
+use crate::{
+    reconcile::{Base, Runner},
+    runtime::{CallError, Clock, Events, Retry, Retryable, status::StatusError},
+};
 
 /// The field manager of our writes, and the name of the lease.
 pub const MANAGER: &str = "muster-zones";

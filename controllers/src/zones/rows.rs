@@ -21,7 +21,10 @@ use parking_lot::RwLock;
 use tokio::sync;
 
 use super::{metrics::ZoneMetrics, read::value};
-use crate::runtime::{Api, Base, Index, Key, watch};
+use crate::{
+    reconcile::Base,
+    runtime::{Api, Index, Key, watch},
+};
 
 /// The rows of a namespace.
 pub(super) struct Rows {

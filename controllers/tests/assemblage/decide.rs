@@ -8,7 +8,10 @@ use muster_api::{
     labels::finalizer,
     plan::PlanControl,
 };
-use muster_controllers::expand::decide::{Away, Wish, Write};
+use muster_controllers::expand::{
+    plan::Write,
+    view::{Away, Wish},
+};
 use serde_json::json;
 
 use super::situation::*;

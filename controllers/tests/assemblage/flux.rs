@@ -7,7 +7,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use muster_api::{Assemblage, assemblage::SyncRow, flux::Kustomization, sync::Assume};
-use muster_controllers::runtime::SyncMode;
+use muster_controllers::reconcile::SyncMode;
 use serde_json::json;
 
 use super::support::*;

@@ -9,9 +9,9 @@ use muster_api::{
     sync::Package,
 };
 use muster_controllers::expand::{
-    decide::Wish,
     drift::repaired,
     flux_object::{FluxObject, is_named_by_content},
+    view::Wish,
     wish::{Values, wish},
 };
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use kube::ResourceExt;
 use muster_api::plan::{PlanControl, PlanRun, PlanRunSpec};
 use muster_apiserver::record::RequestRecord;
-use muster_controllers::runtime::SyncMode;
+use muster_controllers::reconcile::SyncMode;
 use serde_json::{Value, json};
 
 use crate::support::{Cluster, OLD, assemblage, row};

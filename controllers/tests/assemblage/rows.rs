@@ -9,7 +9,7 @@ use muster_api::{
     flux::{DeletionPolicy, GitRepository},
     sync::Source,
 };
-use muster_controllers::runtime::SyncMode;
+use muster_controllers::reconcile::SyncMode;
 use serde_json::json;
 
 use super::support::*;

@@ -12,10 +12,12 @@ use muster_api::{
     sync::{GitSource, GitVersion, Package, Source},
 };
 use muster_controllers::expand::{
-    decide::{self, Live, Plan, Scope, View, Wish, Write},
+    decide,
     derive::{Derived, Place, derive},
     flux_object::FluxObject,
+    plan::{Plan, Write},
     seen::{KustomizationRow, SourceRow},
+    view::{Live, Scope, View, Wish},
 };
 use serde_json::json;
 

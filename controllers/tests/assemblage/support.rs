@@ -25,9 +25,10 @@ use muster_controllers::{
     assemblage,
     bindings::{Kinds, Objects},
     proxyassemblage,
+    reconcile::{Context, Options, SyncMode},
     registry::{Access, Connect, ConnectError, Registry, Setup},
     remoteassemblage,
-    runtime::{Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
+    runtime::{Clock, Events, Jitter, Shutdown},
 };
 use muster_sync::source::MemorySource;
 use serde::de::DeserializeOwned;

@@ -11,8 +11,9 @@ use muster_api::{
 };
 use muster_controllers::{
     process::{self, Setup},
+    reconcile::Options,
     registry::Connect,
-    runtime::{Clock, Jitter, Options, Shutdown},
+    runtime::{Clock, Jitter, Shutdown},
 };
 use muster_sync::source::MemorySource;
 

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use muster_api::sync::{Binding, ObjectFieldRef, Package};
 use muster_controllers::{
+    bindings::BindingKind,
     bindings::{Evaluation, Kinds, Known, ObjectId, Values, evaluate, given, substitute_package, used_by},
-    runtime::BindingKind,
 };
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use muster_apiserver::{
     Verb,
     fault::{Fault as ApiFault, Match, Rule},
 };
-use muster_controllers::runtime::Options;
+use muster_controllers::reconcile::Options;
 use muster_sync::source::{
     CommitId, Fault, Fetched, Files, MemorySource, Remote, Resolved, Source, SourceError, Want,
 };

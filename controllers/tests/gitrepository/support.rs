@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use muster_apiserver::ApiServer;
 use muster_controllers::{
     gitrepository,
+    reconcile::{Context, Options},
     registry::{Registry, RemoteClients, RemoteError, Setup},
-    runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
+    runtime::{Clock, Events, Jitter, Shutdown},
 };
 use muster_sync::source::{self, MemorySource, Source};
 use serde_json::{Value, json};

@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use muster_api::crds;
 use muster_controllers::{
     process::{Setup, agent},
+    reconcile::Options,
     registry::ConnectError,
-    runtime::{Clock, Jitter, Options, Shutdown},
+    runtime::{Clock, Jitter, Shutdown},
 };
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;

@@ -6,8 +6,9 @@ use kube::Client;
 use muster_apiserver::ApiServer;
 use muster_controllers::{
     gitrepository, kustomization, process,
+    reconcile::{Context, Options, SyncMode},
     registry::{Access, Connect, ConnectError, Registry, Setup},
-    runtime::{Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
+    runtime::{Clock, Events, Jitter, Shutdown},
 };
 use muster_sync::source::{self, MemorySource};
 use parking_lot::Mutex;

@@ -14,7 +14,8 @@ use muster_controllers::{
     lease::{Election, LeaseDuration, Lost},
     metrics::Metrics,
     process::{ProcessError, Setup, agent, controller},
-    runtime::{Jitter, Options, Shutdown, call::explain},
+    reconcile::Options,
+    runtime::{Jitter, Shutdown, call::explain},
 };
 use muster_sync::source::MemorySource;
 use serde_json::json;

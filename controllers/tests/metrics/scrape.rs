@@ -21,8 +21,9 @@ use muster_controllers::{
     metrics::Metrics,
     notify::Config,
     process::{Setup, agent, controller},
+    reconcile::Options,
     registry::Connect,
-    runtime::{Clock, Jitter, Options, Shutdown},
+    runtime::{Clock, Jitter, Shutdown},
 };
 use muster_sync::source::MemorySource;
 use prometheus_parse::{Scrape, Value};

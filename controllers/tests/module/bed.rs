@@ -25,10 +25,11 @@ use muster_controllers::{
     metrics::Metrics,
     module,
     process::{ProcessError, Setup, agent, controller},
+    reconcile::{Base, Context, Options, SyncMode},
     record::Decisions,
     registry::{self, Access, Connect, ConnectError, Registry},
     rolloutwindow::WatchedWindows,
-    runtime::{Base, Clock, Context, Events, Jitter, Options, Shutdown, SyncMode},
+    runtime::{Clock, Events, Jitter, Shutdown},
 };
 use muster_sync::source::MemorySource;
 use serde::{Serialize, de::DeserializeOwned};

@@ -8,7 +8,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use muster_api::{Assemblage, Module, crds, flux::OciRepository, module::ModuleKind, names};
-use muster_controllers::runtime::SyncMode;
+use muster_controllers::reconcile::SyncMode;
 use serde_json::{Value, json};
 
 use crate::bed::*;

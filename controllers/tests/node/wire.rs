@@ -36,7 +36,8 @@ use muster_controllers::{
     bindings::{Kinds, Objects},
     metrics::Metrics,
     node::{configured::StartupTaint, facts::AssemblageFacts, run},
-    runtime::{Base, Clock, Events, Jitter, Shutdown},
+    reconcile::Base,
+    runtime::{Clock, Events, Jitter, Shutdown},
 };
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};

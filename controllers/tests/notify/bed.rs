@@ -15,8 +15,9 @@ use muster_apiserver::ApiServer;
 use muster_controllers::{
     metrics::Metrics,
     notify::{self, Config},
+    reconcile::{Context, Options},
     registry::{Registry, RemoteClients, RemoteError, Setup},
-    runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
+    runtime::{Clock, Events, Jitter, Shutdown},
 };
 use muster_sync::source::{self, MemorySource};
 use serde_json::{Value, json};

@@ -17,10 +17,9 @@ use kube::{
 };
 use muster_apiserver::ApiServer;
 use muster_controllers::{
+    reconcile::{Context, Options, Runner},
     registry::{Registry, Setup},
-    runtime::{
-        Action, Clock, Context, Events, Index, Jitter, Key, Options, Retry, Retryable, Runner, Shutdown,
-    },
+    runtime::{Action, Clock, Events, Index, Jitter, Key, Retry, Retryable, Shutdown},
 };
 use muster_sync::source::MemorySource;
 use parking_lot::Mutex;

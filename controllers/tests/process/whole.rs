@@ -17,8 +17,9 @@ use muster_api::{BootstrapModule, Module, cluster::Version, crds};
 use muster_apiserver::ApiServer;
 use muster_controllers::{
     process::{ProcessError, Setup, agent, controller},
+    reconcile::Options,
     registry::{Access, Connect, ConnectError},
-    runtime::{Clock, Jitter, Options, Shutdown},
+    runtime::{Clock, Jitter, Shutdown},
 };
 use muster_sync::source::MemorySource;
 use serde::{Serialize, de::DeserializeOwned};

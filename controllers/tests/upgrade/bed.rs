@@ -23,9 +23,10 @@ use muster_api::{ClusterUpgrade, cluster::Version, crds};
 use muster_apiserver::{ApiServer, ChangeKind, record::EventRecord};
 use muster_controllers::{
     metrics::Metrics,
+    reconcile::{Context, Options},
     registry::{self, Access, Connect, ConnectError, Registry},
     rolloutwindow::{self, WatchedWindows},
-    runtime::{Clock, Context, Events, Jitter, Options, Shutdown},
+    runtime::{Clock, Events, Jitter, Shutdown},
     upgrade,
 };
 use muster_sync::source::MemorySource;

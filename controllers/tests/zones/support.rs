@@ -10,7 +10,8 @@ use muster_controllers::{
     lease::Leadership,
     metrics::Metrics,
     process::{self, ZonesSetup},
-    runtime::{Base, Clock, Events, Jitter, Shutdown},
+    reconcile::Base,
+    runtime::{Clock, Events, Jitter, Shutdown},
     zones::{self, Zones, metrics::ZoneMetrics, pods::AskPods, reviews::Reviews},
 };
 use muster_zones::{

@@ -13,10 +13,11 @@ use muster_controllers::{
     gates::{self, Evaluator},
     metrics::Metrics,
     module,
+    reconcile::{Base, Context, Options},
     record::Decisions,
     registry::{self, Registry},
     rolloutwindow::WatchedWindows,
-    runtime::{Base, Clock, Context, Events, Jitter, Options, Shutdown},
+    runtime::{Clock, Events, Jitter, Shutdown},
 };
 use muster_sync::source::{self, MemorySource};
 use serde_json::json;

@@ -30,7 +30,8 @@ use muster_controllers::{
     bindings::{Kinds, Objects},
     metrics::Metrics,
     node::{NAMESPACE, run},
-    runtime::{Base, Clock, Events, Jitter, Shutdown},
+    reconcile::Base,
+    runtime::{Clock, Events, Jitter, Shutdown},
 };
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;

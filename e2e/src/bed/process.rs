@@ -16,8 +16,9 @@ use muster_controllers::{
     hosts::Host,
     lease::{Election, LeaseDuration},
     process::{self, ProcessError, Setup},
+    reconcile::Options,
     registry::{Access, ConnectError},
-    runtime::{Clock, Jitter, Options, Shutdown},
+    runtime::{Clock, Jitter, Shutdown},
 };
 use muster_sync::source::Source;
 use parking_lot::Mutex;

@@ -20,7 +20,7 @@ use muster_controllers::runtime::Api;
 use muster_fleet::lists::Live;
 
 use super::{
-    read::{self, Folder},
+    read::{self, Folder, Location},
     words,
 };
 
@@ -60,15 +60,6 @@ impl Id {
 /// The Kustomizations that the live modules name, each as it is or with the reason why it is not known.
 #[derive(Clone, Debug, Default)]
 pub struct Appliers(pub BTreeMap<Id, Result<Kustomization, String>>);
-
-/// Where a folder is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Location {
-    /// At this path of a repository.
-    Repository(PathBuf),
-    /// At this path of the disk, in no work tree.
-    Disk(PathBuf),
-}
 
 /// Which folder is planned, as far as that is known.
 #[derive(Clone, Debug)]

@@ -15,23 +15,23 @@ use muster_api::{
     validate::InsecureSources,
 };
 use muster_controllers::{
+    bindings::BindingKind,
     bindings::{Kinds, Known, ObjectId, Objects},
     module::{Carrier, Dependencies, Lists, Name, Prospect, Rolled, Standing, Successors},
     registry::ClusterRow,
-    runtime::BindingKind,
 };
 use muster_fleet::lists::Live;
 use muster_rollout::{Content, Millis, Unit};
 use serde_json::Value;
 
 use super::{
-    applier::{self, Appliers, Location, Missing, Planned},
+    applier::{self, Appliers, Missing, Planned},
     assemble::{self, Findings},
     change::{self, Any, Sides, Subject},
-    model::{Change, ModulePlan, Move, Plan, SCHEMA},
+    model::{self, Change, ModulePlan, Move, Plan, SCHEMA},
     objects::{Builder, Difference},
     order::{self, Course, OrderError},
-    read::{self, Folder},
+    read::{self, Folder, Location},
     shared::{self, Rows},
     versions::Versions,
 };
@@ -562,7 +562,7 @@ fn difference(
     prospect: &Prospect,
     course: &Course,
 ) -> Difference {
-    let touched = order::touched(&course.steps);
+    let touched = model::touched(&course.steps);
     let changed = prospect
         .rows
         .iter()

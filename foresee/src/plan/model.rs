@@ -225,7 +225,7 @@ pub struct Took {
 impl ModulePlan {
     /// The clusters that get something, or are left.
     pub fn touched(&self) -> std::collections::BTreeSet<&str> {
-        super::order::touched(&self.order)
+        touched(&self.order)
     }
 }
 
@@ -266,4 +266,13 @@ impl Plan {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn word<S: serde::Serializer>(reason: &Reason, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(reason.as_str())
+}
+
+/// The clusters that get something, or are left.
+pub fn touched(steps: &[Step]) -> std::collections::BTreeSet<&str> {
+    let clusters = steps.iter().flat_map(|step| match step {
+        Step::Change { clusters, .. } => &clusters[..],
+        Step::Pass { .. } | Step::Open { .. } | Step::Acknowledge { .. } => &[],
+    });
+    clusters.map(String::as_str).collect()
 }

@@ -62,15 +62,6 @@ impl Course {
     }
 }
 
-/// The clusters that get something, or are left.
-pub fn touched(steps: &[Step]) -> BTreeSet<&str> {
-    let clusters = steps.iter().flat_map(|step| match step {
-        Step::Change { clusters, .. } => &clusters[..],
-        Step::Pass { .. } | Step::Open { .. } | Step::Acknowledge { .. } => &[],
-    });
-    clusters.map(String::as_str).collect()
-}
-
 /// Plays it to the end: everything that is begun succeeds, approvals and acknowledgements come at once, gates hold, and change windows open
 /// in their turn.
 pub fn foretell(

@@ -24,10 +24,17 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::applier::Location;
-
 /// What a manifest's file may be called, as the sync has it.
 const EXTENSIONS: [&str; 2] = ["yaml", "yml"];
+
+/// Where a folder is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// At this path of a repository.
+    Repository(PathBuf),
+    /// At this path of the disk, in no work tree.
+    Disk(PathBuf),
+}
 
 /// What is wrong with what is to be planned, where, and what to do.
 #[derive(Debug, Error)]

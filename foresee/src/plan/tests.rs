@@ -17,13 +17,14 @@ use serde_json::{Value, json};
 
 use super::{
     Sides,
-    applier::{Appliers, Id, Location},
+    applier::{Appliers, Id},
     folders,
     foresee::Foresight,
     markdown,
     model::Plan,
     objects::Builder,
-    read, text,
+    read::{self, Location},
+    text,
     variables::Known,
     versions::Versions,
     words,

@@ -13,8 +13,8 @@ use muster_sync::{source::Files, yaml};
 use serde_json::Value;
 
 use super::{
-    applier::{Appliers, Id, Location},
-    read::{self, ReadError},
+    applier::{Appliers, Id},
+    read::{self, Location, ReadError},
 };
 
 /// The variables that need not be given on the command line.

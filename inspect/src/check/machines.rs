@@ -11,7 +11,7 @@ use muster_api::{UpdatePlan, cluster, kind, update_plan::MachineUpdateState};
 use muster_controllers::runtime::{Api, CallError, call::explain, call_within};
 use muster_fleet::apply::DEADLINE;
 
-use super::world::Read;
+use super::Read;
 
 /// The group of ExtensionConfigs.
 const RUNTIME: &str = "runtime.cluster.x-k8s.io";

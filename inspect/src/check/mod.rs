@@ -29,6 +29,9 @@ pub use self::{
     upgrade::version,
 };
 
+/// What was read, or why it was not.
+pub type Read<T> = Result<T, String>;
+
 /// Before an installation: whether it would be taken.
 pub async fn before_installation(client: &Client, namespace: &str) -> anyhow::Result<Report> {
     Ok(Report::new(namespace, pre::look(client, namespace).await?))

@@ -16,7 +16,7 @@ use muster_fleet::apply::{DEADLINE, ObjectRef};
 use muster_operate::install;
 use serde_json::Value;
 
-use super::world::Read;
+use super::Read;
 
 /// How many reviews are under way at once.
 const AT_ONCE: usize = 8;

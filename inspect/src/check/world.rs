@@ -30,13 +30,10 @@ use muster_fleet::{
 use muster_operate::install::{arguments, works_in};
 
 use super::{
-    expiry, flux,
+    Read, expiry, flux,
     machines::{self, Machines},
     rights::{self, Right},
 };
-
-/// What was read, or why it was not.
-pub type Read<T> = Result<T, String>;
 
 /// All that is judged.
 pub struct World {

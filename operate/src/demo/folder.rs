@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
 
-use super::cluster::Name;
+use super::name::Name;
 
 /// What `examples/enrol` has, and the rights of the file.
 const SCRIPTS: [(&str, u32, &str); 4] = [

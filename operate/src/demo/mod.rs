@@ -14,6 +14,7 @@
 
 mod cluster;
 mod folder;
+mod name;
 mod narrator;
 mod nodes;
 mod plane;
@@ -32,8 +33,9 @@ use muster_fleet::{Extent, Tell};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::dashboard::Local;
-use cluster::{Cluster, Name};
+use cluster::Cluster;
 use folder::Folder;
+use name::Name;
 use narrator::Narrator;
 use plane::Plane;
 
@@ -85,7 +87,7 @@ pub async fn run(options: Options, shutdown: Shutdown, tell: Arc<dyn Tell>) -> a
         zones::run(folder, &ground).await?;
         return Ok(true);
     }
-    let names = cluster::names(clusters);
+    let names = name::names(clusters);
     let pace = if is_tour { Pace::TOUR } else { Pace::PERSON };
     let spare = Name::spare();
     let everyone: Vec<Name> = names.iter().cloned().chain([spare.clone()]).collect();

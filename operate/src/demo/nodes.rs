@@ -35,25 +35,14 @@ use muster_node_agent::{
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::{Ground, repository};
+use super::Ground;
 
 /// How many nodes a cluster has.
 const COUNT: usize = 3;
-/// The NodeModule of the example, and the Module that brings it.
-const SYSCTL: &str = include_str!("../../../examples/nodes/sysctl.yaml");
-const MODULE: &str = include_str!("../../../examples/nodes/module.yaml");
 /// The configuration of the nodes.
 const CONFIG: &str = include_str!("../../../examples/nodes/node.yaml");
 /// Where a node's own folder is.
 const OWN: &str = "/var/lib/muster/node";
-
-/// Adds the NodeModule, and the Module that brings it, to the repository.
-pub fn add_to(fleet: &Path) -> anyhow::Result<()> {
-    // Nobody wants to wait for half a minute at each node.
-    let sysctl = SYSCTL.replace("settle: 10s", "settle: 1s\n  holdFor: 1s");
-    repository::add(fleet, "apps/nodes/sysctl.yaml", &sysctl)?;
-    repository::add(fleet, "modules/nodes.yaml", MODULE)
-}
 
 /// Makes the nodes of a cluster, with their files in `folder`, and starts their agents.
 pub(super) async fn start(api: &ApiServer, folder: &Path, ground: &Ground) -> anyhow::Result<()> {

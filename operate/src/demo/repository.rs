@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use git2::{IndexAddOption, Repository, RepositoryInitOptions, Signature};
 use include_dir::{Dir, include_dir};
 
-use super::{Pace, cluster::Name, nodes};
+use super::{Pace, name::Name};
 
 /// The example fleet, as it lies in `examples/fleet`.
 static FLEET: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/fleet");
@@ -14,6 +14,9 @@ static FLEET: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/fleet");
 /// The example of a plan, as it lies in `examples/plan`: the tour takes it into the fleet.
 static PLAN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/plan");
 
+/// The NodeModule of the example, and the Module that brings it.
+const SYSCTL: &str = include_str!("../../../examples/nodes/sysctl.yaml");
+const NODES: &str = include_str!("../../../examples/nodes/module.yaml");
 /// The deadline as the example has it.
 const DEADLINE: &str = "progressDeadlineSeconds: 30\n";
 
@@ -32,7 +35,7 @@ pub fn make(folder: &Path, clusters: &[Name], pace: Pace, nodes: bool) -> anyhow
         fs::remove_file(folder.join(format!("modules/clusters/{environment}.yaml")))?;
     }
     if nodes {
-        nodes::add_to(folder)?;
+        add_nodes(folder)?;
     }
     commit(folder).with_context(|| format!("git in {}", folder.display()))?;
     Ok(format!("file://{}", folder.display()))
@@ -97,4 +100,12 @@ fn facts(clusters: &[Name]) -> String {
     };
     let documents: String = clusters.iter().map(of).collect();
     format!("# Facts of each cluster: the modules' controlPlaneBindings read them.\n{documents}")
+}
+
+/// Adds the NodeModule, and the Module that brings it, to the repository.
+fn add_nodes(fleet: &Path) -> anyhow::Result<()> {
+    // Nobody wants to wait for half a minute at each node.
+    let sysctl = SYSCTL.replace("settle: 10s", "settle: 1s\n  holdFor: 1s");
+    add(fleet, "apps/nodes/sysctl.yaml", &sysctl)?;
+    add(fleet, "modules/nodes.yaml", NODES)
 }

@@ -7,7 +7,7 @@ use muster_dashboard::{Fleet, Shape};
 use muster_fleet as fleet;
 use muster_fleet::Extent;
 
-use super::{cluster::Name, folder::Folder, narrator::Narrator, plane::NAMESPACE};
+use super::{folder::Folder, name::Name, narrator::Narrator, plane::NAMESPACE};
 
 /// Printed at once.
 pub fn how_to_look(folder: &Folder, clusters: &[Name], tell: &Narrator) {
@@ -179,12 +179,12 @@ fn changes(fleet: &Fleet, told: &mut Told, tell: &Narrator) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::cluster;
+    use crate::demo::name;
 
     #[test]
     fn what_is_proposed_to_be_unplugged_is_there() {
         for count in [1, 2, 5, 20] {
-            let names = cluster::names(count);
+            let names = name::names(count);
             let said = join_and_leave(names.last().unwrap());
             let unplugged = said.lines().find_map(|line| {
                 line.trim()

@@ -11,8 +11,8 @@
 
 use muster_rollout::{Content, Token};
 
+use crate::flying::Flying;
 use crate::set::Set;
-use crate::state::Flying;
 
 /// Nothing is broken, or what, in words.
 pub type Verdict = Result<(), String>;

@@ -3,10 +3,11 @@
 use muster_rollout::{Class, Content, Echo, Millis, Row, State as Phase};
 
 use crate::eye::Eye;
+use crate::flying::Flying;
 use crate::normal::{BEAT, pass};
 use crate::scope::Feature;
 use crate::set::Set;
-use crate::state::{Cluster, Fit, Flying, Said, State, Told};
+use crate::state::{Cluster, Fit, Said, State, Told};
 use crate::world::{ABORT, APPROVE, RETRY, World, entries, number_of, sheets};
 use crate::wrong::Wrong;
 

@@ -11,6 +11,7 @@
 pub mod check;
 pub mod eye;
 pub mod fair;
+pub mod flying;
 pub mod happen;
 pub mod model;
 pub mod normal;

@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use muster_rollout::{Charge, Clock, Echo, Memory, Millis, Spec, Token, UnitId};
 
-use crate::state::{Flying, Sheet, State};
+use crate::flying::Flying;
+use crate::state::{Sheet, State};
 
 /// The time of every state.
 pub const NOW: Millis = Millis(1 << 42);

@@ -15,9 +15,10 @@ use muster_rollout::{
 use muster_simulator::laws::{self, Case, Law};
 
 use crate::eye::{Assigned, Judged};
+use crate::flying::Flying;
 use crate::normal::NOW;
 use crate::set::Set;
-use crate::state::{Entry, Flying, Leader, Sheet, State, Told};
+use crate::state::{Entry, Leader, Sheet, State, Told};
 use crate::world::{RETRY, World, entries, incarnation, life, number_of, revision, sheets};
 use crate::wrong::Wrong;
 

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use muster_driver::Then;
 use muster_rollout::{Content, Echo, Kind, Memory, Row, State as Phase};
 
+use crate::flying::Flying;
 use crate::happen::Happens;
-use crate::state::{Fit, Flying, State};
+use crate::state::{Fit, State};
 use crate::world::{ABORT, APPROVE, World, number_of};
 
 fn letter(number: u8) -> char {

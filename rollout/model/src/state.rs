@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use muster_driver::Tested;
 use muster_rollout::{Echo, Memory, Row, Token};
 
 use crate::eye::Eye;
+use crate::flying::Flying;
 use crate::set::Set;
 
 /// A state of the world. Its time is always [`NOW`](crate::normal::NOW): see [`crate::normal`].
@@ -137,19 +137,4 @@ pub struct Leader {
     pub returned: Set,
     /// Who was confirmed since the assemblages were seen.
     pub confirmed: Set,
-}
-
-/// A write of a row on its way.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Flying {
-    /// The cluster.
-    pub cluster: usize,
-    /// The life for which it was decided.
-    pub life: u8,
-    /// What is written, on the row that was seen.
-    pub write: Tested,
-    /// Who came back since the view that it was decided on.
-    pub returned: Set,
-    /// Its cluster was confirmed since.
-    pub confirmed: bool,
 }

@@ -5,18 +5,9 @@ use std::sync::Arc;
 use super::Pass;
 use super::order::is_ready;
 use super::stages::NAMED;
+use super::wanted::{Wanted, waits};
 use super::window::must_wait;
-use crate::{
-    Charge, Desired, Digest, Eligible, Kind, MAX_CHARGES, OnFailure, OnJoin, Place, Revision, Unit, UnitId,
-};
-
-/// What a unit gets next.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted {
-    pub(super) revision: Revision,
-    pub(super) digest: Digest,
-    pub(super) kind: Kind,
-}
+use crate::{Charge, Desired, Digest, Kind, MAX_CHARGES, OnFailure, OnJoin, Place, Revision, Unit, UnitId};
 
 impl Pass<'_> {
     /// What this unit gets next; None when that is not known, or known to be bad (rule 7).
@@ -207,16 +198,5 @@ impl Pass<'_> {
     pub(super) fn holders(&self, filling: impl Fn(&Charge) -> bool) -> Arc<[UnitId]> {
         let holders = self.memory.charges.iter().filter(|(_, charge)| filling(charge));
         holders.take(NAMED).map(|(id, _)| id.clone()).collect()
-    }
-}
-
-/// Its turn has not come yet, as the caller knows, or its window is closed. A unit that goes back to what was good waits for nothing but a
-/// window that says so.
-pub(super) fn waits(unit: &Unit, kind: Kind) -> bool {
-    let goes_back = kind == Kind::Revert && !unit.is_empty();
-    match unit.eligible {
-        Eligible::NotYet(_) => !goes_back,
-        Eligible::Closed { reverts, .. } => !(goes_back && reverts),
-        Eligible::Yes | Eligible::No(_) => false,
     }
 }

@@ -20,6 +20,7 @@ mod steps;
 mod summary;
 mod verdict;
 mod wake;
+mod wanted;
 mod window;
 mod withdraw;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::{
     Pass,
-    assign::Wanted,
     domain::{Key, key},
+    wanted::Wanted,
 };
 use crate::{Kind, Place, State, Unit};
 

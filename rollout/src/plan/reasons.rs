@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Pass, assign::waits, budget::Budget, domain::DomainWindows, withdraw};
+use super::{Pass, budget::Budget, domain::DomainWindows, wanted::waits, withdraw};
 use crate::{
     Charge, Class, Desired, Eligible, Kind, MAX_CHARGES, Millis, Place, Revision, RunState, State, Summary,
     Unit, UnitId, Why,

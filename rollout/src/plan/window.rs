@@ -1,6 +1,6 @@
 //! W5, of units whose change window is closed: nothing begins, and what was decided and is not written is fenced. What was written goes on.
 
-use super::{Pass, assign::waits};
+use super::{Pass, wanted::waits};
 use crate::{Charge, Desired, Eligible, Kind, Unit, Why};
 
 impl Pass<'_> {

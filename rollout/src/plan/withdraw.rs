@@ -1,8 +1,8 @@
 //! Rule 14: units that are no longer selected are withdrawn from, a few at a time, and not many at once unnoticed.
 
 use super::Pass;
-use super::assign::{Wanted, waits};
 use super::limit::count;
+use super::wanted::{Wanted, waits};
 use super::window::is_closed;
 use crate::id::fnv64;
 use crate::{Acknowledged, Charge, Eligible, Kind, Unit};

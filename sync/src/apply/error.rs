@@ -4,8 +4,8 @@ use std::fmt;
 
 use muster_api::conditions::SHARED_OBJECT;
 
-use super::{CallError, immutable};
-use crate::{build::NameProblem, inventory::ObjectId};
+use super::immutable;
+use crate::{build::NameProblem, cluster::CallError, inventory::ObjectId};
 
 /// One object that was refused, or could not be tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum PlanError {
 pub enum ApplyError {
     /// The inventory could not be written, so nothing was tried.
     #[error("the inventory cannot be written, so nothing is applied: {0}")]
-    Ledger(#[source] super::LedgerError),
+    Ledger(#[source] LedgerError),
     /// Some objects were refused; all others of their stage were tried, later stages were not.
     #[error("{}", summary(.failures, *.not_tried))]
     Objects {
@@ -43,6 +43,11 @@ pub enum ApplyError {
         not_tried: usize,
     },
 }
+
+/// Why the ledger could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct LedgerError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
 impl fmt::Display for ObjectFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

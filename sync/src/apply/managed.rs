@@ -4,6 +4,10 @@
 
 use serde_json::{Map, Value, json};
 
+/// What client-side `kubectl apply` compares with the next time: kept, it would bring back what git has dropped. It quotes
+/// the whole object, of a Secret too.
+pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// In `fieldsV1`: the field itself, beside the fields in it.
 const ITSELF: &str = ".";
 

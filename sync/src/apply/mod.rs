@@ -15,47 +15,43 @@
 //! Invariant: an object that is as it should be costs a read and a dry run, and no write.
 //! Invariant: a Job that completed and was deleted for it is not created again ([`jobs`]).
 
-mod call;
-pub mod cluster;
 pub mod drift;
 pub mod error;
 mod establish;
 pub mod handover;
 pub mod immutable;
-pub mod jobs;
-pub mod kinds;
 mod managed;
 mod masked;
 mod normalize;
 mod one;
+pub mod outcome;
 pub mod plan;
 pub mod prepare;
 pub mod preview;
 pub mod prune;
 pub mod run;
 pub mod shared;
-pub mod stage;
 mod takeover;
 
 pub use self::{
-    call::{CallError, RESPONSE_LIMIT, RETRY_AFTER_MAX},
-    cluster::Cluster,
-    error::{ApplyError, ObjectFailure, PlanError},
+    error::{ApplyError, LedgerError, ObjectFailure, PlanError},
     handover::{HandedOver, Heir, hand_over},
-    jobs::Jobs,
-    kinds::{Kind, Kinds},
+    outcome::{Applied, Outcome},
     plan::{Plan, plan},
-    prepare::{Options, Owner, Prepared},
+    prepare::{Options, Owner},
     prune::{Pruned, prune},
-    run::{Applied, Ledger, LedgerError, Outcome, run},
+    run::{Ledger, run},
     shared::{Alone, Declarers, Successor},
 };
-
-/// The field manager of everything that is applied. A constant for ever: another name would orphan every field.
-pub const FIELD_MANAGER: &str = muster_api::labels::manager::SYNC;
-
-/// How many objects are in the works at once in one cluster. An API server takes eight writers well; more only queue.
-pub const CONCURRENCY: usize = 8;
+pub use crate::{
+    cluster::{
+        self, CONCURRENCY, CallError, Cluster, FIELD_MANAGER, Kind, Kinds, RESPONSE_LIMIT, RETRY_AFTER_MAX,
+        kinds,
+    },
+    inventory::stage,
+    jobs::{self, Jobs},
+    prepared::Prepared,
+};
 
 /// How often an object that is to be deleted is read, because it was changed between the read and the deletion.
 const DELETE_TRIES: usize = 5;

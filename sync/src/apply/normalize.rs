@@ -7,7 +7,7 @@ use rustls::{
 };
 use serde_json::{Map, Value};
 
-use super::takeover::LAST_APPLIED;
+use super::managed::LAST_APPLIED;
 use crate::inventory::ObjectId;
 
 /// The fields of metadata that belong to the server. In a manifest they are left-overs of an export.

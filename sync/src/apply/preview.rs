@@ -14,11 +14,12 @@ use super::{
     drift::drifted,
     error::immutable_fields,
     handover, managed,
+    managed::LAST_APPLIED,
     masked::{self, Sides},
     normalize::SERVER_METADATA,
     prepare::Wishes,
     shared::{OWNERSHIP, applied_from},
-    takeover::{self, LAST_APPLIED},
+    takeover,
 };
 use crate::inventory::ObjectId;
 

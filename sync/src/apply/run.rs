@@ -1,12 +1,10 @@
 //! Carrying out a plan: ledger first, then stage by stage, eight objects at a time.
 
-use std::{collections::BTreeMap, error::Error};
-
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 
 use super::{
-    ApplyError, CONCURRENCY, Cluster, Declarers, ObjectFailure, Plan, Prepared,
+    Applied, ApplyError, CONCURRENCY, Cluster, Declarers, LedgerError, ObjectFailure, Plan, Prepared,
     establish::await_definitions,
     one::{Done, apply_one},
     prepare::{is_definition, text},
@@ -14,34 +12,8 @@ use super::{
 };
 use crate::{
     health::evidence::{Change, may_need_evidence},
-    inventory::{Inventory, ObjectId},
+    inventory::Inventory,
 };
-
-/// What became of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
-    /// It was not there.
-    Created,
-    /// It was different.
-    Configured,
-    /// It was deleted and created again, for a field that cannot be changed.
-    Recreated,
-    /// It was as it should be; nothing was written.
-    Unchanged,
-    /// Its annotations asked for it to be left alone.
-    Skipped,
-    /// Another Kustomization holds it, and it is as declared; nothing was written.
-    Shared,
-}
-
-/// What became of a plan: every object with its outcome, in the order of applying.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Applied {
-    /// Outcomes by object.
-    pub outcomes: Vec<(ObjectId, Outcome)>,
-    /// What the controllers of custom resources have to answer, by object.
-    pub changes: BTreeMap<ObjectId, Change>,
-}
 
 /// Where the ids of objects are written before they are created.
 #[async_trait]
@@ -49,44 +21,6 @@ pub trait Ledger: Send + Sync {
     /// Records that the objects of `planned` may exist from now on, beside those that were recorded before.
     /// Costs no write when they are recorded already.
     async fn record(&self, planned: &Inventory) -> Result<(), LedgerError>;
-}
-
-/// Why the ledger could not be written.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct LedgerError(#[source] pub Box<dyn Error + Send + Sync>);
-
-impl Outcome {
-    /// Whether the object was written.
-    pub fn is_change(self) -> bool {
-        match self {
-            Self::Created | Self::Configured | Self::Recreated => true,
-            Self::Unchanged | Self::Skipped | Self::Shared => false,
-        }
-    }
-
-    /// The outcome if the object was written already, or not, before it came to this.
-    pub(super) fn after(self, written: bool) -> Self {
-        match self {
-            Self::Unchanged if written => Self::Configured,
-            outcome => outcome,
-        }
-    }
-}
-
-impl Applied {
-    /// Whether anything was written.
-    pub fn changed(&self) -> bool {
-        self.outcomes.iter().any(|(_, outcome)| outcome.is_change())
-    }
-
-    /// How many objects came out like that.
-    pub fn count(&self, wanted: Outcome) -> usize {
-        self.outcomes
-            .iter()
-            .filter(|(_, outcome)| *outcome == wanted)
-            .count()
-    }
 }
 
 /// Carries out a plan. All objects of a stage are tried; a stage with a failure is the last one. An object that another one of `declarers`

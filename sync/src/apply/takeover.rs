@@ -15,14 +15,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     FIELD_MANAGER,
-    managed::{self, union},
+    managed::{self, LAST_APPLIED, union},
     prepare::text,
 };
 use crate::inventory::ObjectId;
-
-/// What client-side `kubectl apply` compares with the next time: kept, it would bring back what git has dropped. It quotes
-/// the whole object, of a Secret too.
-pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Where an entry of `managedFields` says that its manager wrote [`LAST_APPLIED`].
 const WROTE_LAST_APPLIED: &str =

@@ -1,74 +1,14 @@
 //! One object and where it is written.
 
-use std::fmt;
-use std::sync::Arc;
-
 use kube::core::GroupVersionKind;
 use serde_json::Value;
 
-use super::{BuildError, names};
+use super::{BuildError, Identity, Origin, is_plan, names};
 use crate::inventory::ObjectId;
-use crate::plan;
-use crate::yaml::{Document, Position};
+use crate::yaml::Document;
 
 /// The name of a whole document in errors.
 const DOCUMENT: &str = "the document";
-
-/// Where an object is written: `file:line:column`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Origin {
-    /// The file, as its source names it.
-    pub file: Arc<str>,
-    /// The place in it.
-    pub at: Position,
-}
-
-impl Origin {
-    /// The place of a field by its keys, or of what should hold it.
-    fn of(document: &Document, field: &[&str]) -> Self {
-        let mut node = &document.root;
-        for key in field {
-            let Some(value) = node.get(key) else { break };
-            node = value;
-        }
-        let file = Arc::clone(&document.file);
-        Self { file, at: node.at }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.at)
-    }
-}
-
-/// What makes an object the same as another one; the version does not.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Identity {
-    /// API group; empty for the core.
-    pub group: String,
-    /// Kind.
-    pub kind: String,
-    /// As written; empty without one.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-}
-
-impl fmt::Display for Identity {
-    /// As in `Deployment.apps default/web`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.kind)?;
-        if !self.group.is_empty() {
-            write!(f, ".{}", self.group)?;
-        }
-        f.write_str(" ")?;
-        if !self.namespace.is_empty() {
-            write!(f, "{}/", self.namespace)?;
-        }
-        f.write_str(&self.name)
-    }
-}
 
 /// An object that could be applied: it has apiVersion, kind and metadata.name.
 #[derive(Debug, Clone, PartialEq)]
@@ -199,7 +139,7 @@ fn check(object: &Value) -> Result<(), Wrong> {
     let wrong = |field: &str, why| Err((field.to_owned(), why));
     required(object.get("apiVersion"), "apiVersion")?;
     required(object.get("kind"), "kind")?;
-    if plan::is_plan(object) {
+    if is_plan(object) {
         return wrong(
             "kind",
             "is a plan that its Module does not name; set spec.sync.package.plan.file",

@@ -12,6 +12,8 @@ mod list;
 mod manifest;
 pub mod names;
 mod namespace;
+mod origin;
+pub mod plans;
 pub mod print;
 
 use std::collections::BTreeMap;
@@ -19,15 +21,17 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use self::list::Item;
-use crate::plan;
 use crate::source::{File, Files};
 use crate::substitute::{self, Variables};
 use crate::yaml;
 
 pub use self::error::{BuildError, BuildErrors, Duplicate};
-pub use self::manifest::{Identity, Manifest, Origin};
+pub use self::manifest::Manifest;
 pub use self::names::NameProblem;
 pub use self::namespace::set_namespace;
+pub use self::origin::{Identity, Origin};
+pub(crate) use self::plans::is_plan_document;
+pub use self::plans::{Plans, is_plan};
 
 /// How objects are made of files.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -36,16 +40,6 @@ pub struct BuildOptions {
     pub substitute: BTreeMap<String, String>,
     /// What becomes of documents of kind Plan.
     pub plans: Plans,
-}
-
-/// What becomes of documents of kind Plan, which are never applied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Plans {
-    /// They are refused: a Module has to name them.
-    #[default]
-    Refused,
-    /// They are left out, where no Module is known that could name them.
-    LeftOut,
 }
 
 impl std::fmt::Debug for BuildOptions {
@@ -70,8 +64,7 @@ pub fn build(files: &Files, options: &BuildOptions) -> Result<Vec<Manifest>, Bui
             Ok(items) => {
                 for item in items {
                     match manifest(&item, &variables) {
-                        Err(_)
-                            if options.plans == Plans::LeftOut && plan::is_plan_document(&item.document) => {}
+                        Err(_) if options.plans == Plans::LeftOut && is_plan_document(&item.document) => {}
                         Ok(manifest) => manifests.push(manifest),
                         Err(error) => errors.push(error),
                     }

@@ -13,15 +13,17 @@ use serde_json::Value;
 use super::{
     Health, State,
     evidence::{NO_EVIDENCE, Target, Watch},
-    expressions::{self, Judged},
-    fields::{list, text},
+    expressions,
+    fields::{list, selector, text},
+    judged::Judged,
     of, pods,
     report::{Report, Unhealthy},
     zones,
 };
 use crate::{
-    apply::{CONCURRENCY, CallError, Cluster, FIELD_MANAGER, Jobs, jobs::PACE_MIN},
+    cluster::{CONCURRENCY, CallError, Cluster, FIELD_MANAGER},
     inventory::ObjectId,
+    jobs::{Jobs, PACE_MIN},
 };
 
 /// How many pods of a workload are asked for the cause: the newest one with a cause is enough, but a server lists by name.
@@ -234,30 +236,6 @@ async fn cause(cluster: &Cluster, workload: &Value) -> Result<Option<String>, Ca
             text(pod, "/metadata/name").unwrap_or_default()
         ))
     }))
-}
-
-/// The label selector of a workload as text, if it has one that a list can take.
-pub(super) fn selector(workload: &Value) -> Option<String> {
-    let labels = workload
-        .pointer("/spec/selector/matchLabels")
-        .and_then(Value::as_object);
-    let mut terms: Vec<String> = labels
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
-        .collect();
-    for expression in list(workload, "/spec/selector/matchExpressions") {
-        let key = text(expression, "/key")?;
-        let values: Vec<&str> = list(expression, "/values").filter_map(Value::as_str).collect();
-        terms.push(match text(expression, "/operator")? {
-            "In" => format!("{key} in ({})", values.join(",")),
-            "NotIn" => format!("{key} notin ({})", values.join(",")),
-            "Exists" => key.to_owned(),
-            "DoesNotExist" => format!("!{key}"),
-            _ => return None,
-        });
-    }
-    (!terms.is_empty()).then(|| terms.join(","))
 }
 
 impl Unhealthy {

@@ -33,7 +33,7 @@ use serde_json::{Map, Value};
 use super::{
     Health, State,
     fields::{integer, list, text},
-    zones::Zone,
+    judged::Zone,
 };
 use crate::inventory::ObjectId;
 

@@ -5,32 +5,14 @@ use std::sync::Arc;
 use muster_health::{DEADLINE, EvaluationError, Expressions, Verdict};
 use serde_json::Value;
 
-use super::{Health, fields::list, generic, terminating, zones::Zone};
-use crate::apply::FIELD_MANAGER;
+use super::{Health, fields::list, generic, judged::Judged, terminating};
+use crate::cluster::FIELD_MANAGER;
 
 /// The reason of an object of which an expression says something else than true or false.
 pub const NOT_BOOLEAN: &str = "NotBoolean";
 
 /// The reason of an object of which an expression says nothing, as of a field that is not there.
 const NO_VALUE: &str = "NoValue";
-
-/// The health of an object, and whether it is an answer to its creation.
-pub(super) struct Judged {
-    pub health: Health,
-    pub answered: bool,
-    /// What is known of its zone, if it is a StatefulSet of a rollout group.
-    pub zone: Option<Zone>,
-}
-
-impl From<Health> for Judged {
-    fn from(health: Health) -> Self {
-        Self {
-            health,
-            answered: false,
-            zone: None,
-        }
-    }
-}
 
 /// What the expressions of its kind say of an object; with `needs_answer` also whether its controller wrote what they rest on.
 pub(super) async fn judge(live: &Value, expressions: &Arc<Expressions>, needs_answer: bool) -> Judged {

@@ -52,3 +52,27 @@ pub(super) fn conditions(object: &Value) -> impl Iterator<Item = Condition<'_>> 
 pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<Condition<'a>> {
     conditions(object).find(|condition| condition.kind == kind)
 }
+
+/// The label selector of a workload as text, if it has one that a list can take.
+pub(super) fn selector(workload: &Value) -> Option<String> {
+    let labels = workload
+        .pointer("/spec/selector/matchLabels")
+        .and_then(Value::as_object);
+    let mut terms: Vec<String> = labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
+        .collect();
+    for expression in list(workload, "/spec/selector/matchExpressions") {
+        let key = text(expression, "/key")?;
+        let values: Vec<&str> = list(expression, "/values").filter_map(Value::as_str).collect();
+        terms.push(match text(expression, "/operator")? {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "Exists" => key.to_owned(),
+            "DoesNotExist" => format!("!{key}"),
+            _ => return None,
+        });
+    }
+    (!terms.is_empty()).then(|| terms.join(","))
+}

@@ -18,6 +18,7 @@ mod dependencies;
 pub mod evidence;
 mod expressions;
 mod fields;
+mod judged;
 mod pods;
 pub mod report;
 mod workloads;

@@ -14,27 +14,18 @@ use muster_api::{
 use serde_json::Value;
 
 use super::{
-    Health, check, evidence,
-    expressions::Judged,
-    fields::{condition, conditions, integer, integer_or, text},
+    Health, evidence,
+    fields::{condition, conditions, integer, integer_or, selector, text},
     generic,
+    judged::{Judged, Zone},
 };
 use crate::{
-    apply::{CallError, Cluster},
+    cluster::{CallError, Cluster},
     inventory::ObjectId,
 };
 
 /// How many pods of a set are read at most; no set is rolled one pod after another that has more.
 const PODS: u16 = 5_000;
-
-/// What is known of a StatefulSet of a rollout group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Zone {
-    /// Whether there is a ZoneRollout of its group: without one nothing says that what is read is not about to change.
-    pub has_rollout: bool,
-    /// How many of its pods are as they are to be.
-    pub progress: Progress,
-}
 
 /// The rollout group of a live object, if it is a StatefulSet of one.
 pub(super) fn group(live: &Value) -> Option<&str> {
@@ -55,7 +46,7 @@ pub(super) fn is_about_a_set(object: &Value, reason: &str) -> bool {
 /// Reads the pods and the ZoneRollout of a set and judges it. What the server refuses to show is not there.
 pub(super) async fn judge(cluster: &Cluster, set: &Value, group: &str) -> Result<Judged, CallError> {
     let namespace = text(set, "/metadata/namespace").unwrap_or_default();
-    let pods = match check::selector(set) {
+    let pods = match selector(set) {
         Some(selector) => shown(cluster.pods(namespace, &selector, PODS.into()).await)?.unwrap_or_default(),
         None => Vec::new(),
     };

@@ -15,16 +15,15 @@ use serde_path_to_error::Segment;
 
 use super::{Deleted, OnFailure, Phase, Plan, Step, StepId, Strategy};
 use crate::{
-    build::Manifest,
+    build::{
+        Manifest,
+        plans::{API_VERSION, KIND},
+    },
     source::File,
     substitute::{self, SubstituteProblem, Variables},
     yaml::{self, Document, Kind, Node, Position, YamlError},
 };
 
-/// What a file of plans says that it is.
-pub const API_VERSION: &str = "fleet.muster.dev/v1alpha1";
-/// The kind of a file of plans.
-pub const KIND: &str = "Plan";
 /// The plan of the first time, which every file has.
 pub const DEPLOY: &str = "deploy";
 /// In `apply`: all files that no step of any plan names.

@@ -23,6 +23,9 @@ mod wait;
 
 use std::{fmt, time::Duration};
 
+pub use crate::build::is_plan;
+use crate::build::is_plan_document;
+
 pub use self::{
     control::{Control, ControlError, control},
     execute::{Ended, Observed, Outcome, Pass, Task, ended, execute},
@@ -32,21 +35,10 @@ pub use self::{
     wait::{Waited, waited},
 };
 
-/// Whether an object is a file of plans, which is never applied.
-pub fn is_plan(object: &serde_json::Value) -> bool {
-    (object["apiVersion"].as_str(), object["kind"].as_str()) == (Some(file::API_VERSION), Some(file::KIND))
-}
-
 /// Whether a file is one of plans.
 pub fn is_plan_file(file: &crate::source::File) -> bool {
     let documents = crate::yaml::documents(&file.path, &file.bytes).unwrap_or_default();
     documents.iter().any(is_plan_document)
-}
-
-/// Whether a document is a file of plans.
-pub(crate) fn is_plan_document(document: &crate::yaml::Document) -> bool {
-    let text = |field| document.root.get(field).and_then(|node| node.text());
-    (text("apiVersion"), text("kind")) == (Some(file::API_VERSION), Some(file::KIND))
 }
 
 /// Whether parts of a plan follow one another or are under way together.

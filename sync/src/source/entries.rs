@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::ignored::Ignored;
+pub(super) use super::ignored::join;
 use super::{File, Files, Limits, Refusal, SourceError};
 
 /// Longest path taken.
@@ -53,15 +54,6 @@ pub(super) fn entry_name<'a>(folder: &str, name: &'a [u8]) -> Result<&'a str, So
     match refusal(name) {
         Some(why) => Err(refuse(why)),
         None => Ok(name),
-    }
-}
-
-/// A path below a folder; the root is the empty folder.
-pub(super) fn join(folder: &str, name: &str) -> String {
-    if folder.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{folder}/{name}")
     }
 }
 

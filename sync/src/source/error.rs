@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::Unverified;
-use super::github::AppRefusal;
+use jiff::{SignedDuration, Timestamp};
 
 /// A failure of a source. URLs in it never carry credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -377,6 +376,141 @@ pub enum SourceErrorClass {
     Content,
     /// Stays so until the object is changed: wait for that.
     Invalid,
+}
+
+/// Why an App has no token for a repository.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AppRefusal {
+    /// 404.
+    #[error("it is not installed there; install it for this repository, or correct the Secret")]
+    NotInstalled,
+    /// 403, or said by the installation.
+    #[error("its installation is suspended; have its owner unsuspend it")]
+    Suspended,
+    /// 401. The clock may be the reason.
+    #[error("its key is refused{}; correct githubAppID and githubAppPrivateKey in the Secret", match .0 {
+        Some(ahead) if ahead.is_negative() => format!(", and this machine's clock is {} s behind: set it", ahead.unsigned_abs().as_secs()),
+        Some(ahead) => format!(", and this machine's clock is {} s ahead: set it", ahead.unsigned_abs().as_secs()),
+        None => String::new(),
+    })]
+    Unauthorized(Option<SignedDuration>),
+    /// 422.
+    #[error("its installation does not reach the repository with contents: read; grant it")]
+    NotGranted,
+    /// Another answer.
+    #[error("it answered {0}")]
+    Status(u16),
+    /// Not what the API answers.
+    #[error("it answered what is no answer of GitHub's API")]
+    Answer,
+}
+
+/// Why a tag or a commit is not taken for signed. A key stands in it by its kind and fingerprint.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unverified {
+    /// It has no signature.
+    #[error("it is not signed; next: sign it (git tag -s, git commit -S) and push it")]
+    Unsigned,
+    /// A tag that is only a name.
+    #[error(
+        "it is a lightweight tag, which holds no signature; next: make a signed one (git tag -s) and push it"
+    )]
+    Lightweight,
+    /// A branch or a commit where a tag is asked for.
+    #[error("mode Tag needs a tag, and none is named; next: name a tag, or use the mode for commits")]
+    NoTag,
+    /// The signed tag has another name.
+    #[error(
+        "the signed tag names itself {0:?}: it was renamed, which can bring an old release back; next: sign a tag of this name"
+    )]
+    Renamed(String),
+    /// The signed tag is of another commit.
+    #[error(
+        "the signed tag is of {signed}, not of commit {used}, which the server gives for it; next: find out who moved it"
+    )]
+    OtherCommit {
+        /// What the tag says.
+        signed: String,
+        /// The commit that would be used.
+        used: String,
+    },
+    /// The signed tag is of no commit, but of a tag, a folder or a file.
+    #[error("the signed tag is of a {0}, not of a commit; next: sign a tag of the commit itself")]
+    NotOfACommit(String),
+    /// The object is not one as git writes it.
+    #[error("it is {0}; next: make it anew with git, and sign it")]
+    Malformed(&'static str),
+    /// The signature cannot be read.
+    #[error("its signature cannot be read: {0}; next: sign it again")]
+    Broken(&'static str),
+    /// More than one signature.
+    #[error("it has several signatures, of which it is unclear which one counts; next: sign it once")]
+    Several,
+    /// A signature of a kind that is not supported.
+    #[error("it is signed with {0}, which is not supported; next: sign it with OpenPGP or ssh")]
+    Unsupported(&'static str),
+    /// No key of the Secret.
+    #[error(
+        "it is signed by {0}, which is not among the keys of the Secret; next: add the key there if you trust it"
+    )]
+    UnknownKey(String),
+    /// The signature is not of this content.
+    #[error(
+        "its signature by {0} is bad: it was changed after it was signed; next: find out by whom, and sign what is right"
+    )]
+    Bad(String),
+    /// A hash or a key that can be forged.
+    #[error(
+        "its signature uses {0}, which can be forged; next: sign it with SHA-256 or better and a strong key"
+    )]
+    Weak(String),
+    /// The signature has an end, which has passed.
+    #[error("its signature expired {0}; next: sign it again")]
+    ExpiredSignature(Timestamp),
+    /// The key has an end, which has passed.
+    #[error(
+        "{key}, which signed it, expired {at}; next: extend the key and put it into the Secret, or sign with another one"
+    )]
+    ExpiredKey {
+        /// The key.
+        key: String,
+        /// When it ended.
+        at: Timestamp,
+    },
+    /// The key must not be used yet.
+    #[error(
+        "{key}, which signed it, is not valid before {at}; next: correct valid-after in the Secret, or sign with another key"
+    )]
+    EarlyKey {
+        /// The key.
+        key: String,
+        /// When it begins.
+        at: Timestamp,
+    },
+    /// The key was revoked by its owner.
+    #[error("{0}, which signed it, is revoked; next: sign it with another key")]
+    Revoked(String),
+    /// The key says that it is not for signing, or does not say that it is.
+    #[error("{key}, which signed it, {why}; next: sign it with a key for signing")]
+    NotForSigning {
+        /// The key.
+        key: String,
+        /// What is missing.
+        why: &'static str,
+    },
+    /// It was signed later than now, or before the key existed.
+    #[error(
+        "it says that it was signed {at}, which is {why}; next: check the clock of its signer, and sign it again"
+    )]
+    WrongTime {
+        /// The time of the signature.
+        at: Timestamp,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// An ssh signature for another purpose.
+    #[error("its signature is for {0:?}, not for git; next: sign it with git")]
+    Namespace(String),
 }
 
 impl SourceError {

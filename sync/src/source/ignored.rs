@@ -49,7 +49,7 @@ impl Ignored {
 
     /// With the patterns of the file in `folder`.
     pub(super) fn with_file(&self, folder: &str, text: &[u8]) -> Result<Self, SourceError> {
-        let path = super::entries::join(folder, FILE_NAME);
+        let path = join(folder, FILE_NAME);
         let text = std::str::from_utf8(text).map_err(|_| SourceError::IgnorePattern {
             path: path.clone(),
             pattern: String::new(),
@@ -104,6 +104,15 @@ fn parse(path: &str, text: &str) -> Result<Gitignore, SourceError> {
             .map_err(|error| refuse(line, &error))?;
     }
     builder.build().map_err(|error| refuse("", &error))
+}
+
+/// A path below a folder; the root is the empty folder.
+pub(super) fn join(folder: &str, name: &str) -> String {
+    if folder.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{folder}/{name}")
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 /// Limits of one fetch and one read. Each has an option of the process, which its error names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -48,3 +50,6 @@ impl Default for Limits {
         }
     }
 }
+
+/// How long a commit stays after its last use though nobody names it: what was fetched is named a moment later.
+pub(super) const RECENT: SignedDuration = SignedDuration::from_hours(1);

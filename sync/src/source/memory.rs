@@ -10,10 +10,11 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
+use super::commit::hex;
 use super::entries::{self, Collector};
-use super::git::RECENT;
 use super::ignored::{FILE_NAME, Ignored};
-use super::types::hex;
+use super::limits::RECENT;
+use super::types::unsupported;
 use super::{
     Clock, CommitId, Fetched, Files, Limits, Remote, Resolved, Source, SourceError, Unverified, Want,
     verify_commit, verify_tag,
@@ -348,14 +349,6 @@ fn find(state: &State, remote: &Remote, want: &Want) -> Result<CommitId, SourceE
                 })
         }
         Want::Semver(_) => Err(unsupported(want)),
-    }
-}
-
-/// The error for what no source of ours supports.
-pub(super) fn unsupported(want: &Want) -> SourceError {
-    SourceError::Unsupported {
-        what: want.to_string(),
-        next: "name a tag, a branch or a commit, or run Flux in this cluster",
     }
 }
 

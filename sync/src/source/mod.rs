@@ -5,10 +5,12 @@
 //! the commit here), *read* (the manifests below a path of it).
 
 mod clock;
+mod commit;
 mod entries;
 mod error;
 mod git;
 mod github;
+mod github_app;
 mod ignored;
 mod limits;
 mod memory;
@@ -24,15 +26,16 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 
 pub use self::clock::Clock;
-pub use self::error::{HostKeyRefusal, Refusal, SourceError, SourceErrorClass};
+pub use self::commit::{CommitId, InvalidCommitId};
+pub use self::error::{AppRefusal, HostKeyRefusal, Refusal, SourceError, SourceErrorClass, Unverified};
 #[doc(hidden)]
 pub use self::git::Objects;
 pub use self::git::{GitOptions, GitSource};
-pub use self::github::{AppRefusal, GitHubApp};
+pub use self::github_app::GitHubApp;
 pub use self::limits::Limits;
 pub use self::memory::{Counts, Fault, MemorySource};
-pub use self::types::{CommitId, Credentials, Fetched, File, Files, InvalidCommitId, Remote, Resolved, Want};
-pub use self::verify::{KeyRing, Signer, Unverified, Verify, VerifyMode, verify_commit, verify_tag};
+pub use self::types::{Credentials, Fetched, File, Files, Remote, Resolved, Want};
+pub use self::verify::{KeyRing, Signer, Verify, VerifyMode, verify_commit, verify_tag};
 pub use self::worktree::{FolderError, FolderErrors, read_folder};
 
 /// Where configuration comes from.

@@ -2,56 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::github::GitHubApp;
+use super::commit::{CommitId, hex};
+use super::github_app::GitHubApp;
 use super::{SourceError, Verify};
 use crate::proxy::Proxy;
-
-/// The full name of a git commit: 40 or 64 lower-case hex digits.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CommitId(String);
-
-/// A text that is no full commit id.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a commit: 40 (or 64) hex digits are needed, an abbreviation is ambiguous")]
-pub struct InvalidCommitId(String);
-
-impl CommitId {
-    /// The first 40 digits of a longer hex text that we made ourselves.
-    pub(super) fn from_digest(hex: &str) -> Self {
-        Self(hex[..40].to_owned())
-    }
-
-    /// The hex digits.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for CommitId {
-    type Err = InvalidCommitId;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let hex = text.bytes().all(|b| b.is_ascii_hexdigit());
-        if hex && matches!(text.len(), 40 | 64) {
-            Ok(Self(text.to_ascii_lowercase()))
-        } else {
-            Err(InvalidCommitId(text.chars().take(80).collect()))
-        }
-    }
-}
-
-impl fmt::Display for CommitId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// What is wanted of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +44,14 @@ impl fmt::Display for Want {
             Self::Branch(name) => write!(f, "branch {name:?}"),
             Self::Semver(range) => write!(f, "semver range {range:?}"),
         }
+    }
+}
+
+/// The error for what no source of ours supports.
+pub(super) fn unsupported(want: &Want) -> SourceError {
+    SourceError::Unsupported {
+        what: want.to_string(),
+        next: "name a tag, a branch or a commit, or run Flux in this cluster",
     }
 }
 
@@ -385,16 +353,4 @@ impl<'a> IntoIterator for &'a Files {
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
-}
-
-/// Lower-case hex digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
 }

@@ -7,7 +7,7 @@ use muster_api::validate::{InsecureSources, UrlError, git};
 use sha2::{Digest, Sha256};
 
 use super::SourceError;
-use super::types::hex;
+use super::commit::hex;
 
 /// Longest URL taken.
 const MAX_URL: usize = 2048;

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use super::{Position, YamlError, value};
+use super::Position;
 
 /// One document of a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,11 +90,6 @@ impl Scalar {
 }
 
 impl Document {
-    /// As JSON: scalars resolved as kubectl does, merge keys merged. Duplicate keys are an error.
-    pub fn value(&self) -> Result<Value, YamlError> {
-        value::of(&self.file, &self.root)
-    }
-
     /// The same document with other texts in its scalars, keys included; `None` leaves one as it is.
     pub fn map_scalars<E>(
         &self,
@@ -106,11 +99,6 @@ impl Document {
             file: Arc::clone(&self.file),
             root: map_node(&self.root, map)?,
         })
-    }
-
-    /// Whether there is nothing in it.
-    pub(super) fn is_empty(&self) -> bool {
-        matches!(&self.root.kind, Kind::Scalar(scalar) if scalar.plain && scalar.tag.is_none() && value::is_null(&scalar.text))
     }
 }
 

@@ -5,7 +5,19 @@ use std::sync::Arc;
 use serde_json::{Map, Number, Value};
 
 use super::scalar::{self, Resolved};
-use super::{Kind, Node, YamlError, YamlProblem};
+use super::{Document, Kind, Node, YamlError, YamlProblem};
+
+impl Document {
+    /// As JSON: scalars resolved as kubectl does, merge keys merged. Duplicate keys are an error.
+    pub fn value(&self) -> Result<Value, YamlError> {
+        of(&self.file, &self.root)
+    }
+
+    /// Whether there is nothing in it.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(&self.root.kind, Kind::Scalar(scalar) if scalar.plain && scalar.tag.is_none() && is_null(&scalar.text))
+    }
+}
 
 /// The JSON of a node.
 pub(super) fn of(file: &Arc<str>, node: &Node) -> Result<Value, YamlError> {

@@ -11,8 +11,12 @@ use muster_sync::{apply::Cluster, apply::Owner, plan::CLEANUP};
 use super::{Applying, Held, Record, Trouble, Want, Writer, begin_with};
 use crate::{
     kustomization::{
-        Error, Kustomizations, act::Outcome, decide::Work, declarers::Others, manifests, runs::Aim, settings,
-        source,
+        Error, Kustomizations,
+        declarers::Others,
+        manifests,
+        outcome::Outcome,
+        settings, source,
+        work::{Aim, Work},
     },
     runtime::Key,
 };

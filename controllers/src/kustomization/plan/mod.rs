@@ -55,13 +55,11 @@ use self::{
 };
 use super::{
     Kustomizations,
-    act::{Failure, Outcome},
-    apply::Trouble,
-    decide::Work,
     declarers::Others,
-    runs::Aim,
+    outcome::{Failure, Line, NOT_READY, Outcome, Trouble},
     status::Writer,
     variables,
+    work::{Aim, Work},
 };
 use crate::runtime::{Event, Key};
 
@@ -100,15 +98,6 @@ pub(super) struct Held {
     absent: BTreeSet<ObjectId>,
     /// How soon a run that was started by hand is gone over again.
     pub(super) due: Option<Duration>,
-}
-
-/// Where the plan stands, for the status of the Kustomization.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    pub status: Status,
-    /// A state of a run; of one that failed, the class of the failure.
-    pub reason: String,
-    pub text: String,
 }
 
 /// Takes the run as far as it goes now. `Err` also where it is not over.
@@ -188,11 +177,6 @@ enum Want {
     /// The plan of this name, once.
     Plan(&'static str),
 }
-
-/// The reason of a Kustomization whose PlanRun is not there yet.
-pub(crate) const NOT_READY: &str = "PlanRunNotReady";
-/// The reason of a Kustomization whose run failed for good.
-pub(crate) const PLAN_FAILED: &str = "PlanFailed";
 
 fn unreadable(error: PlannedError) -> Failure {
     match error {

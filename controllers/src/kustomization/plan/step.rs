@@ -22,8 +22,8 @@ use serde_json::Value;
 use super::{Applying, Failure, Held, Trouble, Writer, current};
 use crate::kustomization::{
     Error,
-    apply::{Pruning, Recorder, admit},
-    finalize,
+    prune::{self, Pruning},
+    recorder::{Recorder, admit},
 };
 
 /// A try whose objects are applied, and that is judged.
@@ -246,7 +246,7 @@ impl Applying<'_> {
         let mut status = writer.status();
         status.inventory = Some(inventory.to_status());
         writer.write(status).await.map_err(Trouble::Error)?;
-        Ok(Ok(finalize::waiting(&pruned, true)))
+        Ok(Ok(prune::waiting(&pruned, true)))
     }
 
     /// What a new run waits for, in words: Jobs of runs before that have not ended. One of a run that failed, or that has had its

@@ -3,7 +3,6 @@
 use muster_rollout::{Absence, Class, Ineligible, Limit, Millis, Revision, Says, UnitId};
 use rand::{RngExt as _, rngs::StdRng};
 
-use super::scenario::absence;
 use crate::{Closure, Happening, Pace, Trouble, What, Wish, revision};
 
 /// The numbers of revisions that fail everywhere.
@@ -161,5 +160,14 @@ pub(super) fn limit(random: &mut StdRng, count: usize) -> Limit {
         0 => Limit::Count(0),
         1..12 if count <= 20 => Limit::Count(random.random_range(1..=4)),
         _ => Limit::Percent(random.random_range(10..=70)),
+    }
+}
+
+/// What an absence means, of those that there are.
+fn absence(random: &mut StdRng) -> Absence {
+    match random.random_range(0..6) {
+        0 => Absence::Wait,
+        1 => Absence::Fail,
+        _ => Absence::Skip,
     }
 }

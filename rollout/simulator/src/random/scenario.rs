@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use muster_rollout::{
-    Absence, Batch, Class, Deadlines, Domain, Domains, Gate, Incarnation, Limit, Millis, OnFailure, OnJoin,
-    Place, Revision, Spec, Stage, Strategy, UnitId, Withdraw,
+    Batch, Class, Deadlines, Domain, Domains, Gate, Incarnation, Limit, Millis, OnFailure, OnJoin, Place,
+    Revision, Spec, Stage, Strategy, UnitId, Withdraw,
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -268,14 +268,5 @@ fn surroundings(random: &mut StdRng) -> Surroundings {
             .random_bool(0.6)
             .then(|| Millis::seconds(random.random_range(0..300))),
         holds: random.random_range(40..=100),
-    }
-}
-
-/// What an absence means, of those that there are.
-pub(super) fn absence(random: &mut StdRng) -> Absence {
-    match random.random_range(0..6) {
-        0 => Absence::Wait,
-        1 => Absence::Fail,
-        _ => Absence::Skip,
     }
 }

@@ -5,53 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use git2::{AutotagOption, Direction, ErrorCode, FetchOptions, Oid, RemoteCallbacks, Repository};
-use jiff::Timestamp;
 
-use super::super::clock::{Clock, Deadline};
-use super::super::github::Tokens;
 use super::super::transport::Context;
-use super::super::url::GitUrl;
-use super::super::{CommitId, Credentials, SourceError, Verify, Want};
-use super::mirror::{self, Mirror, Part, Whole};
-use super::signed::{Remembered, Session};
+use super::super::{CommitId, SourceError, Want};
+use super::check_want;
+use super::job::{Found, Head, Job, Session};
+use super::mirror::{self, Part, Whole};
 use super::tree::Problem;
-use super::{GitOptions, check_want};
-use crate::proxy::Proxies;
-
-/// Everything that a fetch needs; it runs where it may block.
-pub(super) struct Job {
-    pub url: GitUrl,
-    pub credentials: Option<Credentials>,
-    pub proxies: Proxies,
-    pub tokens: Arc<Tokens>,
-    pub clock: Clock,
-    pub want: Want,
-    pub mirror: Mirror,
-    pub options: Arc<GitOptions>,
-    pub deadline: Deadline,
-    /// Whether these credentials have opened the repository before: only then may what is here be had without asking.
-    pub proven: bool,
-    /// What must be signed.
-    pub verify: Option<Verify>,
-    /// The time, for keys and signatures that expire.
-    pub now: Timestamp,
-    pub remembered: Arc<Remembered>,
-}
-
-/// What a server offers under a name.
-pub(super) struct Head {
-    name: String,
-    id: Oid,
-}
-
-/// What the wanted name leads to.
-pub(super) struct Found {
-    /// The reference; none for a commit.
-    pub name: Option<String>,
-    /// The object of an annotated tag.
-    pub tag: Option<Oid>,
-    pub commit: Oid,
-}
 
 /// A way to a commit; a server that refuses one may allow the next.
 pub(super) struct Plan {

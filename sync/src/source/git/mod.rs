@@ -16,6 +16,7 @@
 mod crash;
 mod fetch;
 mod gate;
+mod job;
 mod mirror;
 mod objects;
 mod prune;
@@ -34,18 +35,16 @@ use parking_lot::Mutex;
 
 use crate::proxy::Proxies;
 
-use self::fetch::Job;
 use self::gate::Gate;
+use self::job::{Job, Remembered};
 use self::mirror::{Mirror, Whole};
 #[doc(hidden)]
 pub use self::objects::Objects;
-pub(super) use self::retention::RECENT;
 use self::retention::Recent;
-use self::signed::Remembered;
 use super::clock::Deadline;
 use super::github::Tokens;
-use super::memory::unsupported;
 use super::transport;
+use super::types::unsupported;
 use super::url::GitUrl;
 use super::{
     Clock, CommitId, Credentials, Fetched, Files, Limits, Remote, Resolved, Source, SourceError, Want,

@@ -44,7 +44,7 @@ impl Objects {
             ..Remote::default()
         };
         // Stands for a commit in messages only.
-        let commit = CommitId::from_digest(&super::super::types::hex(&root));
+        let commit = CommitId::from_digest(&super::super::commit::hex(&root));
         let read = || {
             let root = self.0.find_tree(Oid::from_bytes(&root)?)?;
             tree::read(&self.0, &root, &remote, &commit, path, limits, &|| Ok(()))

@@ -3,17 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use git2::Oid;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::super::clock::Deadline;
+use super::super::limits::RECENT;
 use super::super::url::GitUrl;
 use super::super::{CommitId, SourceError};
 use super::GitSource;
 use super::mirror::{self, Mirror};
-
-/// How long a commit stays after its last use though nobody names it: what was fetched is named a moment later.
-pub(in super::super) const RECENT: SignedDuration = SignedDuration::from_hours(1);
 
 /// Digits of the name of a mirror's folder.
 const FOLDER_DIGITS: usize = 64;

@@ -1,30 +1,18 @@
 //! What is signed: tags and commits, as bytes, for their verification.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use git2::{ObjectType, Oid, Repository};
-use parking_lot::Mutex;
 
-use super::super::transport::Context;
 use super::super::{SourceError, Unverified, Want, verify_commit, verify_tag};
-use super::fetch::{Found, Head, Job, options, to_commit_id, workshop};
+use super::fetch::{options, to_commit_id, workshop};
+use super::job::{Job, Session};
 
 /// Most objects remembered; beyond it all are forgotten, which costs one download for each.
 const MAX_OBJECTS: usize = 1_000;
 
 /// The largest object that is remembered.
 const MAX_BYTES: usize = 64 << 10;
-
-/// Tags and commits by mirror and name, so that one whose signature is bad is not transferred at each try.
-pub(super) type Remembered = Mutex<BTreeMap<(String, Oid), Arc<[u8]>>>;
-
-/// What an operation has asked the server for.
-pub(super) struct Session {
-    pub context: Arc<Context>,
-    pub heads: Vec<Head>,
-    pub found: Found,
-}
 
 impl Job {
     /// Verifies what must be signed; returns by whose keys it is. `session` is none where the commit is here already.

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::Unverified;
+use super::super::Unverified;
 
 /// Longest armored signature. One of the largest RSA key has a tenth of it.
 const MAX_SIGNATURE: usize = 16 << 10;

@@ -458,7 +458,7 @@ fn issuer(signature: &Signature) -> String {
     let id = signature
         .issuer_key_id()
         .first()
-        .map(|id| super::super::types::hex(id.as_ref()));
+        .map(|id| super::super::commit::hex(id.as_ref()));
     id.map_or_else(
         || "an OpenPGP key that it does not name".to_owned(),
         |id| format!("OpenPGP key {}", id.to_ascii_uppercase()),

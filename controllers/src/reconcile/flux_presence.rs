@@ -11,7 +11,8 @@ use kube::{ResourceExt, runtime::watcher};
 use muster_api::labels::label;
 use tracing::warn;
 
-use crate::runtime::{Api, Context, Event, Guard, Index, Key, watch};
+use super::Context;
+use crate::runtime::{Api, Event, Guard, Index, Key, watch};
 
 /// The Deployment that is the sign of Flux.
 const SIGN: &str = "kustomize-controller";

@@ -11,7 +11,7 @@ use muster_api::labels::manager;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::runtime::{Api, CallError, call};
+use super::{Api, CallError, call};
 
 /// Puts a finalizer on.
 pub(crate) async fn add<K>(client: &Client, object: &K, finalizer: &str) -> Result<K, CallError>

@@ -15,8 +15,7 @@ use muster_api::digest::sha256_hex;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::Prepared;
-use crate::inventory::ObjectId;
+use crate::{inventory::ObjectId, prepared::Prepared};
 
 /// The shortest wait between two reads of a Job. One that is deleted at once is still there while its pods go.
 pub(crate) const PACE_MIN: Duration = Duration::from_millis(250);
@@ -54,7 +53,7 @@ enum Progress {
 impl Jobs {
     /// Forgets what is not among these objects. Where their Kustomization is `ready` at what they are of, those of which nothing is
     /// known are done.
-    pub(super) fn enter(&self, objects: &[Prepared], ready: bool) {
+    pub(crate) fn enter(&self, objects: &[Prepared], ready: bool) {
         let mut jobs = self.0.lock();
         let planned: BTreeSet<&ObjectId> = objects.iter().map(|object| &object.id).collect();
         jobs.planned = planned.iter().any(|id| id.is_job());
@@ -68,7 +67,7 @@ impl Jobs {
     }
 
     /// Whether this very object is done: if it is not there, it is not created again.
-    pub(super) fn is_done(&self, object: &Prepared) -> bool {
+    pub(crate) fn is_done(&self, object: &Prepared) -> bool {
         object.id.is_job()
             && self
                 .0
@@ -79,7 +78,7 @@ impl Jobs {
     }
 
     /// An object was applied; `live` as it was before, if it goes on as the same.
-    pub(super) fn applied(&self, object: &Prepared, live: Option<&Value>) {
+    pub(crate) fn applied(&self, object: &Prepared, live: Option<&Value>) {
         if !object.id.is_job() {
             return;
         }
@@ -178,7 +177,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::apply::prepare::Wishes;
+    use crate::prepared::Wishes;
 
     fn job(ttl: Option<u64>, image: &str) -> Prepared {
         Prepared {

@@ -1,6 +1,6 @@
 //! The order of applying: which kinds must be there before others can be. Pure.
 
-use crate::inventory::ObjectId;
+use super::ObjectId;
 
 /// The stages, in the order in which they are applied; pruning goes the other way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,81 +1,16 @@
 //! What a reconcile may use: one value, made by the wiring, shared by all controllers of a process.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kube::Client;
-use muster_sync::{proxy::Proxies, source::Source};
+use muster_sync::source::Source;
 
-use super::{Clock, Events, Jitter, Shutdown};
+use super::Options;
 use crate::{
-    hosts::Hosts,
     metrics::Metrics,
-    node::configured::StartupTaint,
     registry::{Registry, RemoteClients},
+    runtime::{Clock, Events, Jitter, Shutdown},
 };
-
-/// Who carries the Flux kinds out in the cluster of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SyncMode {
-    /// muster itself.
-    Builtin,
-    /// Flux: muster writes the Flux kinds and reads their status.
-    Flux,
-}
-
-impl SyncMode {
-    /// As `--sync` names it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Builtin => "builtin",
-            Self::Flux => muster_api::features::FLUX,
-        }
-    }
-}
-
-/// A kind that bindings may read, beyond ConfigMap and Cluster (`--binding-kinds`).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BindingKind {
-    /// `v1`, `apps/v1`, ...
-    pub api_version: String,
-    /// The kind's name in the singular, as in `kind`.
-    pub kind: String,
-}
-
-/// The flags of `controller` and `agent` that controllers read.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Who carries the Flux kinds out.
-    pub sync: SyncMode,
-    /// How often a mirrored assemblage is read when it cannot be watched.
-    pub proxy_poll_interval: Duration,
-    /// What bindings, and conditions of gates, may read.
-    pub binding_kinds: BTreeSet<BindingKind>,
-    /// Where decisions of modules are put on record, if anywhere.
-    pub record_decisions: Option<PathBuf>,
-    /// An agent rolls NodeModules over the nodes of its cluster; taints that go once a node is configured for the first time.
-    pub nodes: Option<Vec<StartupTaint>>,
-    /// A controller rolls the versions of ClusterUpgrades over Clusters.
-    pub upgrades: bool,
-    /// Proxies on the way to git, gates and receivers.
-    pub proxies: Proxies,
-    /// Proxies that Secrets and kubeconfigs may name.
-    pub proxy_hosts: Hosts,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            sync: SyncMode::Builtin,
-            proxy_poll_interval: Duration::from_secs(20),
-            binding_kinds: BTreeSet::new(),
-            record_decisions: None,
-            nodes: None,
-            upgrades: false,
-            proxies: Proxies::default(),
-            proxy_hosts: Hosts::default(),
-        }
-    }
-}
 
 /// What every reconcile may use. Cheap to clone.
 #[derive(Clone)]

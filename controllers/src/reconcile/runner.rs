@@ -19,13 +19,16 @@ use thiserror::Error;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, debug, error, warn};
 
-use super::{
-    Base, Guard, Index, Jitter, Key, Panicked, Shutdown, Unreadable,
-    call::explain,
-    retry::{Failures, Retry, Retryable},
-    watch::{self, Watched},
+use super::Base;
+use crate::{
+    metrics::{Controller, Metrics},
+    runtime::{
+        Guard, Index, Jitter, Key, Panicked, Shutdown, Unreadable,
+        call::explain,
+        retry::{Failures, Retry, Retryable},
+        watch::{self, Watched},
+    },
 };
-use crate::metrics::{Controller, Metrics};
 
 /// Reconciles of one controller at once: each is mostly waiting for an API server, which takes about eight writers well.
 pub const WORKERS: u16 = 8;

@@ -27,7 +27,7 @@ impl Kinds {
     }
 
     /// Takes over the server's list for an `apiVersion`, and returns it by kind.
-    pub(super) fn learn(&self, api_version: &str, list: &APIResourceList) -> BTreeMap<String, Kind> {
+    pub(crate) fn learn(&self, api_version: &str, list: &APIResourceList) -> BTreeMap<String, Kind> {
         let (group, version) = split(api_version);
         let kinds: BTreeMap<String, Kind> = list
             .resources
@@ -51,7 +51,7 @@ impl Kinds {
     }
 
     /// Forgets every version of a group.
-    pub(super) fn forget(&self, group: &str) {
+    pub(crate) fn forget(&self, group: &str) {
         self.0
             .write()
             .retain(|api_version, _| split(api_version).0 != group);
@@ -59,6 +59,6 @@ impl Kinds {
 }
 
 /// The group and the version of an `apiVersion`.
-pub(super) fn split(api_version: &str) -> (&str, &str) {
+pub(crate) fn split(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }

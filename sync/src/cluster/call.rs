@@ -96,7 +96,7 @@ fn does_not_fit(status: &Status) -> bool {
 }
 
 /// Sends a request; the answer is complete within `deadline`, waits that the server asked for included.
-pub(super) async fn exchange(
+pub(crate) async fn exchange(
     client: &Client,
     request: Request<Vec<u8>>,
     deadline: Duration,

@@ -1,5 +1,8 @@
 //! One cluster, as applying needs it: the few verbs, each under a total deadline, and discovery.
 
+mod call;
+pub mod kinds;
+
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use http::{HeaderValue, header::CONTENT_TYPE};
@@ -20,8 +23,17 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::{CONCURRENCY, CallError, FIELD_MANAGER, Kind, Kinds, call};
+pub use self::{
+    call::{CallError, RESPONSE_LIMIT, RETRY_AFTER_MAX},
+    kinds::{Kind, Kinds},
+};
 use crate::inventory::ObjectId;
+
+/// The field manager of everything that is applied. A constant for ever: another name would orphan every field.
+pub const FIELD_MANAGER: &str = muster_api::labels::manager::SYNC;
+
+/// How many objects are in the works at once in one cluster. An API server takes eight writers well; more only queue.
+pub const CONCURRENCY: usize = 8;
 
 /// A way into a cluster. Clones share what is known of it and the bound on calls at once.
 #[derive(Clone)]
@@ -149,7 +161,7 @@ impl Cluster {
     }
 
     /// What the server would make of an object if `body` were applied beside everything that is applied to it: no field leaves it.
-    pub(super) async fn compare(&self, kind: &Kind, id: &ObjectId, body: &Value) -> Result<Value, CallError> {
+    pub(crate) async fn compare(&self, kind: &Kind, id: &ObjectId, body: &Value) -> Result<Value, CallError> {
         let params = PatchParams {
             dry_run: true,
             ..PatchParams::apply(manager::SYNC_COMPARE).force()
@@ -160,7 +172,7 @@ impl Cluster {
     }
 
     /// What the server would make of an object if it were put in the place of the one that is there.
-    pub(super) async fn dry_replace(
+    pub(crate) async fn dry_replace(
         &self,
         kind: &Kind,
         id: &ObjectId,
@@ -176,7 +188,7 @@ impl Cluster {
     }
 
     /// What the server would make of an object by a strategic merge patch.
-    pub(super) async fn dry_merge(
+    pub(crate) async fn dry_merge(
         &self,
         kind: &Kind,
         id: &ObjectId,
@@ -194,7 +206,7 @@ impl Cluster {
 
     /// Carries out a JSON patch; returns the object as it is then. It must replace the resource version by the one that it was made for: then the server
     /// refuses it with a conflict if somebody was faster.
-    pub(super) async fn patch(&self, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<Value, CallError> {
+    pub(crate) async fn patch(&self, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<Value, CallError> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()

@@ -1,0 +1,41 @@
+//! What NodeRevisions say of verdicts: the memory of a rollout is rebuilt from it. Pure.
+
+use std::collections::BTreeMap;
+
+use muster_api::{node::revision::NodeEvidence, revision::Verdict};
+use muster_driver::Verdicts;
+use muster_rollout::{Evidence, Millis, Revision};
+
+use super::facts::RevisionFacts;
+use crate::module::instants::millis;
+
+/// What stands on record of verdicts, for a memory that is lost.
+pub fn verdicts(revisions: &[RevisionFacts]) -> Verdicts {
+    let of = |verdict: Verdict| {
+        revisions
+            .iter()
+            .filter(move |revision| revision.status.verdict == Some(verdict))
+            .filter_map(|revision| Some((Revision::parse(&revision.definition.revision)?, revision)))
+    };
+    // One that was gone back to ended later than what was made after it.
+    let ended = |revision: &RevisionFacts| {
+        let finished = revision.status.finished.as_ref().map(|time| time.0);
+        (finished, revision.created)
+    };
+    let last_good = of(Verdict::Good).max_by_key(|(_, revision)| ended(revision));
+    let evidence = |revision: &RevisionFacts| {
+        let Some(NodeEvidence { node, at, message }) = revision.status.evidence.first() else {
+            let at = revision.created.map_or(Millis(0), millis);
+            return Evidence::new("".into(), "on record of the NodeRevision", at);
+        };
+        let at = at.as_ref().map_or(Millis(0), |at| millis(at.0)); // an old version wrote none
+        Evidence::new(node.as_str().into(), message, at)
+    };
+    let bad: BTreeMap<Revision, Evidence> = of(Verdict::Bad)
+        .map(|(revision, on_record)| (revision, evidence(on_record)))
+        .collect();
+    Verdicts {
+        last_good: last_good.map(|(revision, _)| revision),
+        bad,
+    }
+}

@@ -1,0 +1,106 @@
+//! The flags of a process that its controllers read.
+
+use std::{collections::BTreeSet, fmt, path::PathBuf, time::Duration};
+
+use muster_sync::proxy::Proxies;
+
+use crate::{bindings::BindingKind, hosts::Hosts};
+
+/// Who carries the Flux kinds out in the cluster of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncMode {
+    /// muster itself.
+    Builtin,
+    /// Flux: muster writes the Flux kinds and reads their status.
+    Flux,
+}
+
+impl SyncMode {
+    /// As `--sync` names it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::Flux => muster_api::features::FLUX,
+        }
+    }
+}
+
+/// The flags of `controller` and `agent` that controllers read.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Who carries the Flux kinds out.
+    pub sync: SyncMode,
+    /// How often a mirrored assemblage is read when it cannot be watched.
+    pub proxy_poll_interval: Duration,
+    /// What bindings, and conditions of gates, may read.
+    pub binding_kinds: BTreeSet<BindingKind>,
+    /// Where decisions of modules are put on record, if anywhere.
+    pub record_decisions: Option<PathBuf>,
+    /// An agent rolls NodeModules over the nodes of its cluster; taints that go once a node is configured for the first time.
+    pub nodes: Option<Vec<StartupTaint>>,
+    /// A controller rolls the versions of ClusterUpgrades over Clusters.
+    pub upgrades: bool,
+    /// Proxies on the way to git, gates and receivers.
+    pub proxies: Proxies,
+    /// Proxies that Secrets and kubeconfigs may name.
+    pub proxy_hosts: Hosts,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            sync: SyncMode::Builtin,
+            proxy_poll_interval: Duration::from_secs(20),
+            binding_kinds: BTreeSet::new(),
+            record_decisions: None,
+            nodes: None,
+            upgrades: false,
+            proxies: Proxies::default(),
+            proxy_hosts: Hosts::default(),
+        }
+    }
+}
+
+/// A taint that keeps pods from a node until it is configured: `key` or `key=value:effect`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartupTaint {
+    key: String,
+    rest: Option<(String, String)>,
+}
+
+impl StartupTaint {
+    /// As it is written in settings; none: it names no key.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (key, rest) = match text.split_once('=') {
+            Some((key, rest)) => {
+                let (value, effect) = rest.split_once(':').filter(|(_, effect)| !effect.is_empty())?;
+                (key, Some((value.to_owned(), effect.to_owned())))
+            }
+            None => (text, None),
+        };
+        (!key.is_empty()).then(|| Self {
+            key: key.to_owned(),
+            rest,
+        })
+    }
+
+    /// The key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Whether a taint is this one.
+    pub fn is(&self, key: &str, value: &str, effect: &str) -> bool {
+        let rest = self.rest.as_ref();
+        self.key == key && rest.is_none_or(|(of, what)| of == value && what == effect)
+    }
+}
+
+impl fmt::Display for StartupTaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.rest {
+            Some((value, effect)) => write!(f, "{}={value}:{effect}", self.key),
+            None => f.write_str(&self.key),
+        }
+    }
+}

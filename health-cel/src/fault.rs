@@ -1,0 +1,37 @@
+//! Why an expression has no value.
+
+use crate::value::Value;
+
+/// Why there is no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// As CEL defines it; `false && …` and `true || …` make up for it.
+    NoValue(String),
+    /// It makes too much.
+    TooLarge,
+    /// It was stopped.
+    Stopped,
+}
+
+pub(crate) type Evaluated<T = Value> = Result<T, Fault>;
+
+pub(crate) fn no<T>(message: impl Into<String>) -> Evaluated<T> {
+    Err(Fault::NoValue(message.into()))
+}
+
+/// What a function is of no use for.
+pub(crate) fn no_overload<T>(name: &str) -> Evaluated<T> {
+    no(format!("{name} is not defined for values of these types"))
+}
+
+pub(crate) fn overflow<T>() -> Evaluated<T> {
+    no("the number is out of range")
+}
+
+/// What an optional holds.
+pub(crate) fn optional<'v>(value: &'v Value, name: &str) -> Evaluated<Option<&'v Value>> {
+    match value {
+        Value::Optional(inner) => Ok(inner.as_deref()),
+        _ => no_overload(name),
+    }
+}

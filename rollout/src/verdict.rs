@@ -1,0 +1,12 @@
+//! What comes of a revision.
+
+use serde::{Deserialize, Serialize};
+
+/// What the evidence says about a revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Verdict {
+    /// Every eligible selected unit was confirmed at it.
+    Good,
+    /// More units failed on it than may.
+    Bad,
+}
