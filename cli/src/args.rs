@@ -41,7 +41,7 @@ use crate::{
 /// Rolls git-pinned configuration over a fleet of Kubernetes clusters, cluster by cluster.
 #[derive(Debug, Parser)]
 #[command(name = "muster", version, propagate_version = true, before_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterFlags,
     #[command(flatten)]
@@ -66,7 +66,7 @@ Examples:
   muster replay LOG                   what a controller decided when, and whether it comes out the same here";
 
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// Run a management plane and a fleet of simulated clusters in one process, with a real git repository
     #[command(before_help = demo::EXAMPLES)]
     Demo(DemoFlags),

@@ -25,7 +25,7 @@ fn tell(wrong: &folder::Wrong, all_errors: bool) -> u8 {
 }
 
 /// Prints the objects as one List, or says what is wrong with the files.
-pub async fn run(flags: BuildFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(flags: BuildFlags) -> anyhow::Result<u8> {
     let BuildFlags {
         folder,
         output: format,

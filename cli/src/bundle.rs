@@ -8,21 +8,21 @@ use muster_inspect::bundle;
 
 use crate::{exit::DONE, output::counted};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster support-bundle                       muster-support-<time>.tar.gz, here
   muster support-bundle -o bundle.tar.gz
   tar -tzf bundle.tar.gz                      what is in it; read it before you give it away";
 
 #[derive(Args, Debug)]
-pub struct BundleFlags {
+pub(crate) struct BundleFlags {
     /// The file, which must not be there yet
     #[arg(short, long, value_name = "FILE.tar.gz")]
     pub output: Option<PathBuf>,
 }
 
 /// Writes the file, and says what is in it.
-pub async fn run(target: &Target, flags: &BundleFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: &BundleFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let written = bundle::write(&client, &namespace, flags.output.clone()).await?;
     say!(

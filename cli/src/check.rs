@@ -11,7 +11,7 @@ use crate::{
     output,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster check                        the installation, the clusters, the modules
   muster check --cluster eu-1         one cluster, from here
@@ -20,7 +20,7 @@ Examples:
   muster check -o json                schema check/v1";
 
 #[derive(Args, Debug)]
-pub struct CheckFlags {
+pub(crate) struct CheckFlags {
     /// Whether an installation would be taken; nothing is written
     #[arg(long, conflicts_with = "one_cluster")]
     pub pre: bool,
@@ -36,7 +36,7 @@ pub struct CheckFlags {
 }
 
 /// Prints what was found.
-pub async fn run(target: &Target, flags: &CheckFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: &CheckFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let report = if flags.pre {
         check::before_installation(&client, &namespace).await?

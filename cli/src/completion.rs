@@ -10,7 +10,7 @@ use crate::{exit::DONE, flags::shell::CompletionFlags, names, output};
 const ASKED_BY: &str = "_MUSTER_COMPLETE";
 
 /// Prints a script for a shell.
-pub fn run(flags: &CompletionFlags) -> anyhow::Result<u8> {
+pub(crate) fn run(flags: &CompletionFlags) -> anyhow::Result<u8> {
     let name = flags.shell.to_string();
     let shells = Shells::builtins();
     let shell = shells
@@ -23,7 +23,7 @@ pub fn run(flags: &CompletionFlags) -> anyhow::Result<u8> {
 }
 
 /// Answers a shell that asks what may be typed next, and ends the process; otherwise nothing happens.
-pub fn answer(words: &[OsString]) {
+pub(crate) fn answer(words: &[OsString]) {
     // The words that were typed stand behind `--`.
     let typed = words
         .iter()

@@ -7,7 +7,7 @@ use muster_api::crds;
 use crate::exit::DONE;
 
 #[derive(Args, Debug)]
-pub struct CrdsFlags {
+pub(crate) struct CrdsFlags {
     /// Those of the management cluster
     #[arg(long, required_unless_present_any = ["downstream", "nodes", "machines"], conflicts_with = "downstream")]
     pub management: bool,
@@ -28,7 +28,7 @@ pub struct CrdsFlags {
     pub cluster_api: bool,
 }
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster crds --management | kubectl apply --server-side -f -
   muster crds --management --cluster-api      also a minimal kind Cluster, where Cluster API is not
@@ -38,7 +38,7 @@ Examples:
   muster crds --machines                      of muster machines, which is beside the controller";
 
 /// Prints definitions as a stream of YAML documents, for `kubectl apply --server-side -f -`.
-pub fn run(flags: &CrdsFlags) -> u8 {
+pub(crate) fn run(flags: &CrdsFlags) -> u8 {
     for definition in &definitions(flags) {
         say!("---\n{}", crds::yaml(definition).trim_end());
     }

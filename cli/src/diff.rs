@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Shows what would be created, changed and deleted. Writes nothing.
-pub async fn run(target: &Target, flags: DiffFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: DiffFlags) -> anyhow::Result<u8> {
     if let Some(wrong) = flags.misplaced() {
         bail!(wrong);
     }

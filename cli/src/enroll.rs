@@ -16,7 +16,7 @@ use crate::{
     steps::{Told, refuse},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster enroll kind-eu-2 --name eu-2 -l env=prod,region=eu     a context of your kubeconfig
   muster enroll --downstream-kubeconfig eu-2.kubeconfig --name eu-2 -l env=prod --bootstrap
@@ -25,7 +25,7 @@ Examples:
   muster enroll kind-eu-2 --name eu-2 --export > eu-2.yaml      the Cluster for git; the cluster itself is prepared";
 
 #[derive(Args, Debug)]
-pub struct EnrollFlags {
+pub(crate) struct EnrollFlags {
     /// How you reach the new cluster: a context of your kubeconfig, or of --downstream-kubeconfig
     #[arg(required_unless_present = "downstream_kubeconfig")]
     pub new_context: Option<String>,
@@ -70,7 +70,7 @@ pub struct EnrollFlags {
 }
 
 /// Brings a cluster in, or says at which step it could not.
-pub async fn run(target: &Target, flags: EnrollFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: EnrollFlags) -> anyhow::Result<u8> {
     let told = if flags.export { Told::Beside } else { Told::Output };
     let (options, steps) = (flags.options(), Steps(&told));
     tokio::select! {

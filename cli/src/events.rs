@@ -28,7 +28,7 @@ use crate::{
     tree::{below, read},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster events                      all that happened, newest last
   muster events module/podinfo -w    of one module, as it happens
@@ -37,7 +37,7 @@ Examples:
   muster events -o json | jq '.events[] | select(.warning)'";
 
 #[derive(Args, Debug)]
-pub struct EventsFlags {
+pub(crate) struct EventsFlags {
     /// About what: fleet, module/NAME, bootstrapmodule/NAME or cluster/NAME
     #[arg(default_value_t = Top::Fleet)]
     pub top: Top,
@@ -53,7 +53,7 @@ pub struct EventsFlags {
 }
 
 /// Prints events.
-pub async fn run(cluster: &Target, flags: &EventsFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &EventsFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let api: Api<Event> = if flags.all_namespaces {
         Api::all(client.clone())

@@ -1,15 +1,15 @@
 //! Exit codes.
 
 /// Done, healthy, no difference.
-pub const DONE: u8 = 0;
+pub(crate) const DONE: u8 = 0;
 /// Failed, aborted, timed out.
-pub const FAILED: u8 = 1;
+pub(crate) const FAILED: u8 = 1;
 /// Usage, or could not find out.
-pub const UNKNOWN: u8 = 2;
+pub(crate) const UNKNOWN: u8 = 2;
 /// Interrupted by Ctrl-C.
-pub const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// The code of a verb that has done what it was asked for, or has not.
-pub const fn code(is_done: bool) -> u8 {
+pub(crate) const fn code(is_done: bool) -> u8 {
     if is_done { DONE } else { FAILED }
 }

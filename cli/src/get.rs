@@ -31,7 +31,7 @@ use crate::{
     output,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster get                                              what can be listed
   muster get modules
@@ -55,7 +55,7 @@ const TICK: Duration = Duration::from_secs(10);
 const PACE: Duration = Duration::from_secs(1);
 
 /// Prints a list once, or at each change.
-pub async fn run(cluster: &Target, flags: &GetFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &GetFlags) -> anyhow::Result<u8> {
     if flags.watch && !matches!(flags.output, Output::Table | Output::Wide) {
         bail!(
             "-w shows tables: leave -o out, or write -o wide (each change as JSON: kubectl get -w -o json)"
@@ -154,7 +154,7 @@ fn changes(
 }
 
 /// The kinds that are served of what is listed.
-pub async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResource>> {
+pub(crate) async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResource>> {
     let modules = [
         ApiResource::erase::<Module>(&()),
         ApiResource::erase::<BootstrapModule>(&()),

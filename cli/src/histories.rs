@@ -45,7 +45,7 @@ impl Modules {
 }
 
 /// Prints them, with the command that shows the history of one.
-pub async fn list(client: &Client, namespace: &str, how: Output) -> anyhow::Result<u8> {
+pub(crate) async fn list(client: &Client, namespace: &str, how: Output) -> anyhow::Result<u8> {
     let fleet = fleet::read(client, namespace).await?;
     let modules = Modules::of(&fleet);
     match how {

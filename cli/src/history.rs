@@ -18,7 +18,7 @@ use crate::{
     output::{self, Age},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout history                                         the modules that there are
   muster rollout history module/podinfo
@@ -36,7 +36,7 @@ const BLANKS: usize = 2;
 const LINES: usize = 3;
 
 #[derive(Args, Debug)]
-pub struct HistoryFlags {
+pub(crate) struct HistoryFlags {
     /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME; without it: the modules that there are
     pub module: Option<ModuleName>,
     /// Only this one, in full, by at least 8 digits of its hash
@@ -48,7 +48,7 @@ pub struct HistoryFlags {
 }
 
 /// Prints them.
-pub async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> anyhow::Result<u8> {
+pub(crate) async fn history(client: &Client, namespace: &str, flags: &HistoryFlags) -> anyhow::Result<u8> {
     let HistoryFlags {
         module,
         revision,

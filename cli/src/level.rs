@@ -13,35 +13,35 @@ use crate::{
     output::Terminal,
 };
 
-pub const HOLD_EXAMPLES: &str = "\
+pub(crate) const HOLD_EXAMPLES: &str = "\
 Examples:
   muster hold eu-1 --reason 'migration' --for 2h                 for all modules
   muster hold module/podinfo --clusters eu-1,eu-2 --reason '…'   for one module
   muster hold --node n1 --reason 'memory test' --context eu-1    a node of that cluster, for all NodeModules
   muster hold nodemodule/fabric --node n1,n2 --context eu-1      for one NodeModule";
 
-pub const RELEASE_EXAMPLES: &str = "\
+pub(crate) const RELEASE_EXAMPLES: &str = "\
 Examples:
   muster release eu-1
   muster release module/podinfo --clusters eu-1
   muster release module/podinfo                                  all that it holds
   muster release --node n1 --context eu-1";
 
-pub const PIN_EXAMPLES: &str = "\
+pub(crate) const PIN_EXAMPLES: &str = "\
 Examples:
   muster rollout history module/podinfo                          which revisions there are
   muster pin eu-1 --module podinfo --revision v1.4.0 --reason 'crashes there' --for 24h
   muster pin eu-1 --module podinfo --revision 1a2b3c4d           where several revisions have the version
   muster pin --node n1 --module nodemodule/fabric --revision 1a2b3c4d --context eu-1";
 
-pub const UNPIN_EXAMPLES: &str = "\
+pub(crate) const UNPIN_EXAMPLES: &str = "\
 Examples:
   muster unpin eu-1                                              where one module pins it
   muster unpin eu-1 --module podinfo
   muster unpin --node n1 --context eu-1";
 
 #[derive(Args, Debug)]
-pub struct HoldFlags {
+pub(crate) struct HoldFlags {
     /// CLUSTER, for all modules; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME, for those named by --clusters or --node
     #[arg(required_unless_present = "nodes")]
     pub top: Option<Held>,
@@ -61,7 +61,7 @@ pub struct HoldFlags {
 }
 
 #[derive(Args, Debug)]
-pub struct ReleaseFlags {
+pub(crate) struct ReleaseFlags {
     /// CLUSTER; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME
     #[arg(required_unless_present = "nodes")]
     pub top: Option<Held>,
@@ -81,7 +81,7 @@ pub struct ReleaseFlags {
 }
 
 #[derive(Args, Debug)]
-pub struct PinFlags {
+pub(crate) struct PinFlags {
     /// The cluster
     #[arg(required_unless_present = "node")]
     pub cluster: Option<String>,
@@ -99,7 +99,7 @@ pub struct PinFlags {
 }
 
 #[derive(Args, Debug)]
-pub struct UnpinFlags {
+pub(crate) struct UnpinFlags {
     /// The cluster
     #[arg(required_unless_present = "node")]
     pub cluster: Option<String>,
@@ -114,7 +114,7 @@ pub struct UnpinFlags {
 }
 
 /// Keeps clusters or nodes as they are.
-pub async fn hold(target: &Target, flags: &HoldFlags) -> anyhow::Result<u8> {
+pub(crate) async fn hold(target: &Target, flags: &HoldFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let (top, units) = Held::meant(flags.top.as_ref(), &flags.clusters, &flags.nodes)?;
     let (term, dry_run) = (flags.term.term(), flags.term.dry_run.by);
@@ -123,7 +123,7 @@ pub async fn hold(target: &Target, flags: &HoldFlags) -> anyhow::Result<u8> {
 }
 
 /// Takes a hold back.
-pub async fn release(target: &Target, flags: &ReleaseFlags) -> anyhow::Result<u8> {
+pub(crate) async fn release(target: &Target, flags: &ReleaseFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let (top, units) = Held::meant(flags.top.as_ref(), &flags.clusters, &flags.nodes)?;
     let dry_run = flags.dry_run.by;
@@ -133,7 +133,7 @@ pub async fn release(target: &Target, flags: &ReleaseFlags) -> anyhow::Result<u8
 }
 
 /// Gives a cluster or node a revision, and keeps it there.
-pub async fn pin(target: &Target, flags: &PinFlags) -> anyhow::Result<u8> {
+pub(crate) async fn pin(target: &Target, flags: &PinFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let unit = pinned(flags.cluster.as_ref(), flags.node.as_ref())?;
     let what = (&flags.module, flags.revision.as_str());
@@ -143,7 +143,7 @@ pub async fn pin(target: &Target, flags: &PinFlags) -> anyhow::Result<u8> {
 }
 
 /// Takes a pin back.
-pub async fn unpin(target: &Target, flags: &UnpinFlags) -> anyhow::Result<u8> {
+pub(crate) async fn unpin(target: &Target, flags: &UnpinFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let unit = pinned(flags.cluster.as_ref(), flags.node.as_ref())?;
     let (module, dry_run) = (flags.module.as_ref(), flags.dry_run.by);

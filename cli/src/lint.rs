@@ -12,7 +12,7 @@ use crate::{
     output,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster lint                              all manifests below this folder
   muster lint modules/podinfo.yaml         one file
@@ -20,7 +20,7 @@ Examples:
   muster lint -o json | jq '.findings[].code'";
 
 #[derive(Args, Debug)]
-pub struct LintFlags {
+pub(crate) struct LintFlags {
     /// Files, or folders with manifests
     #[arg(value_name = "FILE|FOLDER", default_value = ".")]
     pub paths: Vec<PathBuf>,
@@ -37,7 +37,7 @@ pub struct LintFlags {
 
 /// How findings are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Shown {
+pub(crate) enum Shown {
     /// For people, each with the line that it is about
     Text,
     /// For programs; schema lint/v1
@@ -45,7 +45,7 @@ pub enum Shown {
 }
 
 /// Looks at files.
-pub fn run(flags: &LintFlags) -> anyhow::Result<u8> {
+pub(crate) fn run(flags: &LintFlags) -> anyhow::Result<u8> {
     let files = lint::read(&flags.paths)?;
     let variables = flags.substitute.iter().cloned();
     let variables = variables

@@ -8,7 +8,7 @@ use tracing_subscriber::EnvFilter;
 
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// For people
     Text,
     /// One JSON object a line
@@ -16,17 +16,17 @@ pub enum LogFormat {
 }
 
 /// Whether lines on standard error are in colour: as --color says, and otherwise where a terminal shows them.
-pub fn in_colour() -> bool {
+pub(crate) fn in_colour() -> bool {
     AutoStream::choice(&io::stderr()) != ColorChoice::Never
 }
 
 /// Starts logging; `RUST_LOG` changes what is logged.
-pub fn start(format: LogFormat) {
+pub(crate) fn start(format: LogFormat) {
     start_with(format, "info,kube_client=warn");
 }
 
 /// Starts logging with this filter, unless `RUST_LOG` gives another.
-pub fn start_with(format: LogFormat, filter: &str) {
+pub(crate) fn start_with(format: LogFormat, filter: &str) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new(filter));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)

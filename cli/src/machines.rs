@@ -40,19 +40,19 @@ use crate::{
     process::{ended, open},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster machines serve --updaters updaters.yaml
   muster machines retry web-md-0-x7k2p -n fleet --reason 'the registry is back'
   muster machines abort web-md-0-x7k2p -n fleet --reason 'wrong image'";
-pub const SERVE_EXAMPLES: &str = "\
+pub(crate) const SERVE_EXAMPLES: &str = "\
 Examples:
   muster machines serve --updaters updaters.yaml
   muster machines serve --updaters updaters.yaml --tls-cert-file tls.crt --tls-key-file tls.key";
-pub const RETRY_EXAMPLES: &str = "\
+pub(crate) const RETRY_EXAMPLES: &str = "\
 Examples:
   muster machines retry web-md-0-x7k2p -n fleet --reason 'the registry is back'";
-pub const ABORT_EXAMPLES: &str = "\
+pub(crate) const ABORT_EXAMPLES: &str = "\
 Examples:
   muster machines abort web-md-0-x7k2p -n fleet --reason 'wrong image'";
 
@@ -62,13 +62,13 @@ const AGAIN: Duration = Duration::from_secs(2);
 const CERTIFICATE: Duration = Duration::from_hours(365 * 24);
 
 #[derive(Args, Debug)]
-pub struct MachinesFlags {
+pub(crate) struct MachinesFlags {
     #[command(subcommand)]
     pub verb: MachinesVerb,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum MachinesVerb {
+pub(crate) enum MachinesVerb {
     /// Answer the hooks of Cluster API for updates in place, and call the updaters (docs/machines.md)
     ///
     /// Exit codes: 0 ended by SIGTERM or Ctrl-C, 1 it ended by itself, 2 usage, or it could not begin.
@@ -89,7 +89,7 @@ pub enum MachinesVerb {
 }
 
 #[derive(Args, Debug)]
-pub struct ServeFlags {
+pub(crate) struct ServeFlags {
     /// The updaters, and in which order they are called (docs/machines.md)
     #[arg(long, value_name = "FILE", env = "MUSTER_UPDATERS")]
     pub updaters: PathBuf,
@@ -120,7 +120,7 @@ pub struct ServeFlags {
 }
 
 #[derive(Args, Debug)]
-pub struct MachineFlags {
+pub(crate) struct MachineFlags {
     /// The Machine
     pub machine: String,
     /// Reason, recorded in the UpdatePlan and in the message of the Machine
@@ -132,7 +132,7 @@ pub struct MachineFlags {
 
 /// Why there is no update to be changed.
 #[derive(Debug, PartialEq, Eq, Error)]
-pub enum MachineError {
+pub(crate) enum MachineError {
     /// The definition is not there.
     #[error(
         "this cluster has no UpdatePlans: muster machines is not installed here (docs/machines.md); next: muster install --export --machines --updaters FILE --crds"
@@ -181,7 +181,7 @@ pub enum MachineError {
 }
 
 /// Runs a verb.
-pub async fn run(cluster: &Target, flags: &MachinesFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &MachinesFlags) -> anyhow::Result<u8> {
     match &flags.verb {
         MachinesVerb::Serve(flags) => serve(cluster, flags).await,
         MachinesVerb::Retry(flags) => said(cluster, flags, annotation::RETRY).await,
@@ -286,7 +286,12 @@ async fn said(cluster: &Target, flags: &MachineFlags, key: &'static str) -> anyh
 }
 
 /// Explains the update of a Machine; once, or at each change.
-pub async fn why(client: &Client, namespace: &str, machine: &str, flags: &WhyFlags) -> anyhow::Result<u8> {
+pub(crate) async fn why(
+    client: &Client,
+    namespace: &str,
+    machine: &str,
+    flags: &WhyFlags,
+) -> anyhow::Result<u8> {
     if flags.cluster.is_some() || flags.node.is_some() {
         bail!(
             "--cluster is for modules, and --node for NodeModules: a Machine is named by its name and namespace alone"

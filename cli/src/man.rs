@@ -11,7 +11,7 @@ use crate::{args::Arguments, exit::DONE, flags::shell::ManFlags, output};
 const WIDTH: usize = 120;
 
 /// Prints the manual, or writes it.
-pub fn run(flags: &ManFlags) -> anyhow::Result<u8> {
+pub(crate) fn run(flags: &ManFlags) -> anyhow::Result<u8> {
     let command = without_surroundings(Arguments::command());
     if flags.markdown {
         output::text(&reference(command))?;

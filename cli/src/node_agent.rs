@@ -25,6 +25,6 @@ impl Program for Muster {
 }
 
 /// Runs a verb.
-pub async fn run(flags: NodeAgentFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(flags: NodeAgentFlags) -> anyhow::Result<u8> {
     Ok(command::run(flags, &Muster).await?)
 }

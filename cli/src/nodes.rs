@@ -40,12 +40,12 @@ use crate::{
     output::{self, Terminal},
 };
 
-pub const RELEASE_EXAMPLES: &str = "\
+pub(crate) const RELEASE_EXAMPLES: &str = "\
 Examples:
   muster rollout release nodemodule/fabric --node n3 --reason 'its hardware is broken'
   muster rollout release nodemodule/fabric --node n3,n4 --context eu-1";
 
-pub const ABANDON_EXAMPLES: &str = "\
+pub(crate) const ABANDON_EXAMPLES: &str = "\
 Examples:
   muster rollout abandon nodemodule/fabric --node n3 --reason 'it was scrapped'";
 
@@ -53,7 +53,7 @@ Examples:
 const CONTEXT: usize = 3;
 
 #[derive(Args, Debug)]
-pub struct NodesFlags {
+pub(crate) struct NodesFlags {
     /// nodemodule/NAME
     pub module: ModuleName,
     /// The nodes
@@ -64,7 +64,7 @@ pub struct NodesFlags {
 }
 
 /// Nodes that vanished in their change are waited for no more.
-pub async fn release(client: &Client, flags: &NodesFlags) -> anyhow::Result<u8> {
+pub(crate) async fn release(client: &Client, flags: &NodesFlags) -> anyhow::Result<u8> {
     let lost = |cell: &Cell| cell.reason == Reason::LostInChange.as_str();
     let refused = "is not lost in its change";
     if let Some(code) = refused_for(client, flags, lost, refused).await? {
@@ -79,7 +79,7 @@ pub async fn release(client: &Client, flags: &NodesFlags) -> anyhow::Result<u8> 
 }
 
 /// Nodes of what is withdrawn are given up.
-pub async fn abandon(client: &Client, flags: &NodesFlags) -> anyhow::Result<u8> {
+pub(crate) async fn abandon(client: &Client, flags: &NodesFlags) -> anyhow::Result<u8> {
     let fleet = nodes::read(client).await?;
     let is_deleting = nodes::module(&fleet, &flags.module.name).is_ok_and(|view| view.deleting);
     let leaves = |cell: &Cell| {
@@ -155,7 +155,7 @@ async fn say(client: &Client, flags: &NodesFlags, key: &str, verb: &str) -> anyh
 }
 
 /// Explains a NodeModule, or one node of it; once, or at each change.
-pub async fn why(client: &Client, module: &ModuleName, flags: &WhyFlags) -> anyhow::Result<u8> {
+pub(crate) async fn why(client: &Client, module: &ModuleName, flags: &WhyFlags) -> anyhow::Result<u8> {
     if flags.cluster.is_some() {
         let module = module.clone();
         bail!(NodeError::NotClusters { module });
@@ -203,7 +203,7 @@ fn answer(
 }
 
 /// Prints the NodeModule with the content of a revision: it is written where it comes from, and `into_git` is refused.
-pub async fn undo(
+pub(crate) async fn undo(
     client: &Client,
     module: &ModuleName,
     to_revision: Option<&str>,
@@ -270,7 +270,7 @@ fn with_content(live: &NodeModule, content: &NodeContent) -> anyhow::Result<Valu
 
 /// What drifted on the nodes of a NodeModule, and what its revision changes on those that do not have it yet. Contents are shown as they are
 /// written: variables, and with them secrets, are not filled in.
-pub async fn diff(client: &Client, module: &ModuleName, flags: &DiffFlags) -> anyhow::Result<u8> {
+pub(crate) async fn diff(client: &Client, module: &ModuleName, flags: &DiffFlags) -> anyhow::Result<u8> {
     let objects = nodes::objects(client).await?;
     let fleet = Fleet::of_nodes(&objects);
     nodes::module(&fleet, &module.name)?;

@@ -18,31 +18,31 @@ use crate::{
     zonerollout,
 };
 
-pub const APPROVE_EXAMPLES: &str = "\
+pub(crate) const APPROVE_EXAMPLES: &str = "\
 Examples:
   muster rollout approve module/podinfo                       the only stage that asks for it
   muster rollout approve module/podinfo --stage canary --reason 'dashboards are green'";
 
-pub const PROMOTE_EXAMPLES: &str = "\
+pub(crate) const PROMOTE_EXAMPLES: &str = "\
 Examples:
   muster rollout promote module/podinfo --stage canary --reason 'the fix is urgent'";
 
-pub const ABORT_EXAMPLES: &str = "\
+pub(crate) const ABORT_EXAMPLES: &str = "\
 Examples:
   muster rollout abort module/podinfo --reason 'wrong branch'";
 
-pub const RETRY_EXAMPLES: &str = "\
+pub(crate) const RETRY_EXAMPLES: &str = "\
 Examples:
   muster rollout retry module/podinfo --reason 'the registry was down'
   muster rollout retry zonerollout/ingester -n mimir";
 
-pub const WITHDRAW_EXAMPLES: &str = "\
+pub(crate) const WITHDRAW_EXAMPLES: &str = "\
 Examples:
   muster rollout withdraw module/podinfo                      which clusters would lose it
   muster rollout withdraw module/podinfo --acknowledge --reason 'it moved to another team'";
 
 #[derive(Args, Debug)]
-pub struct StageFlags {
+pub(crate) struct StageFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
     /// The stage; may be left out where only one asks for approval
@@ -53,7 +53,7 @@ pub struct StageFlags {
 }
 
 #[derive(Args, Debug)]
-pub struct RevisionFlags {
+pub(crate) struct RevisionFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
     /// The revision, or at least 8 digits of it; otherwise what the module asks for now
@@ -64,7 +64,7 @@ pub struct RevisionFlags {
 }
 
 #[derive(Args, Debug)]
-pub struct RetryFlags {
+pub(crate) struct RetryFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     /// The revision, or at least 8 digits of it; otherwise what is asked for now
@@ -75,7 +75,7 @@ pub struct RetryFlags {
 }
 
 #[derive(Args, Debug)]
-pub struct WithdrawFlags {
+pub(crate) struct WithdrawFlags {
     /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME
     #[arg(value_parser = with_content)]
     pub module: ModuleName,
@@ -87,7 +87,7 @@ pub struct WithdrawFlags {
 }
 
 /// A stage may be passed, or is.
-pub async fn approve(
+pub(crate) async fn approve(
     client: &Client,
     namespace: &str,
     flags: &StageFlags,
@@ -100,7 +100,7 @@ pub async fn approve(
 }
 
 /// What is being rolled out goes no further.
-pub async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags) -> anyhow::Result<u8> {
+pub(crate) async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags) -> anyhow::Result<u8> {
     let what = (&flags.module, flags.revision.as_deref());
     once::abort((client, namespace), what, &flags.word.word(), &Terminal)
         .await
@@ -108,7 +108,7 @@ pub async fn abort(client: &Client, namespace: &str, flags: &RevisionFlags) -> a
 }
 
 /// What was condemned, or aborted, is tried again.
-pub async fn retry(client: &Client, namespace: &str, flags: &RetryFlags) -> anyhow::Result<u8> {
+pub(crate) async fn retry(client: &Client, namespace: &str, flags: &RetryFlags) -> anyhow::Result<u8> {
     let module = match &flags.rollout {
         RolloutName::Module(module) => module,
         RolloutName::Zones(name) => {
@@ -126,7 +126,7 @@ pub async fn retry(client: &Client, namespace: &str, flags: &RetryFlags) -> anyh
 }
 
 /// What the brake holds is shown, or is withdrawn.
-pub async fn withdraw(client: &Client, namespace: &str, flags: &WithdrawFlags) -> anyhow::Result<u8> {
+pub(crate) async fn withdraw(client: &Client, namespace: &str, flags: &WithdrawFlags) -> anyhow::Result<u8> {
     let WithdrawFlags {
         module,
         acknowledge,

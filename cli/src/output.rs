@@ -18,7 +18,7 @@ use crossterm::{
 use jiff::Timestamp;
 use muster_dashboard::Shape;
 use muster_fleet::Tell;
-pub use muster_fleet::text::{Age, GAP, counted, cut, lines, safe, table, wrapped};
+pub(crate) use muster_fleet::text::{Age, GAP, counted, cut, lines, safe, table, wrapped};
 
 /// The exit code of a command whose reader went away, as a shell gives it for SIGPIPE (128 and 13): what was to be told or followed is not
 /// at its end, and 0 would say so.
@@ -41,7 +41,7 @@ macro_rules! complain {
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// From now on nothing is printed but complaints: the exit code says all.
-pub fn be_quiet() {
+pub(crate) fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
@@ -49,7 +49,7 @@ pub fn be_quiet() {
 static SERVES: AtomicBool = AtomicBool::new(false);
 
 /// From now on a reader that goes away ends nothing: the process is there for others, too.
-pub fn outlive_readers() {
+pub(crate) fn outlive_readers() {
     SERVES.store(true, Ordering::Relaxed);
 }
 
@@ -67,7 +67,7 @@ fn heard(written: io::Result<()>) -> io::Result<()> {
 }
 
 /// Prints a line, shapes in colour.
-pub fn line(text: &str) {
+pub(crate) fn line(text: &str) {
     if QUIET.load(Ordering::Relaxed) {
         return;
     }
@@ -83,13 +83,13 @@ pub fn line(text: &str) {
 }
 
 /// Prints a line to standard error; if that is closed, there is nobody to tell.
-pub fn complaint(text: &str) {
+pub(crate) fn complaint(text: &str) {
     let _ = writeln!(anstream::stderr(), "{}", safe(text));
 }
 
 /// Standard output and standard error, for libraries that tell how far they are.
 #[derive(Clone, Copy, Debug)]
-pub struct Terminal;
+pub(crate) struct Terminal;
 
 impl Tell for Terminal {
     fn line(&self, text: &str) {
@@ -134,12 +134,12 @@ fn colour(character: char) -> Option<AnsiColor> {
 }
 
 /// Whether somebody looks at a terminal, and no pipe.
-pub fn is_terminal() -> bool {
+pub(crate) fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
 /// How many characters fit on a line: the terminal's width, or `$COLUMNS`; in a pipe nothing is cut.
-pub fn width() -> usize {
+pub(crate) fn width() -> usize {
     let said = || std::env::var("COLUMNS").ok()?.parse().ok(); // what is no number says nothing
     let shown = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
     shown.or_else(said).unwrap_or(usize::MAX)
@@ -147,7 +147,7 @@ pub fn width() -> usize {
 
 /// How a moment is told.
 #[derive(Clone, Copy)]
-pub enum When {
+pub(crate) enum When {
     /// By its age, seen from this moment.
     Ago(Timestamp),
     /// By the clock: what is read later, or line by line, stays true.
@@ -156,7 +156,7 @@ pub enum When {
 
 impl When {
     /// For a view that is shown again and again: ages tick on a terminal, and in a pipe no line changes but for what it says.
-    pub fn live(now: Timestamp) -> Self {
+    pub(crate) fn live(now: Timestamp) -> Self {
         if is_terminal() {
             Self::Ago(now)
         } else {
@@ -165,7 +165,7 @@ impl When {
     }
 
     /// The moment in words.
-    pub fn tell(self, moment: Timestamp) -> String {
+    pub(crate) fn tell(self, moment: Timestamp) -> String {
         match self {
             Self::Ago(now) => Age(moment, now).to_string(),
             Self::OnClock => moment.strftime("%H:%M:%S UTC").to_string(),
@@ -174,12 +174,12 @@ impl When {
 }
 
 /// Prints lines.
-pub fn print<'a>(lines: impl IntoIterator<Item = &'a String>) {
+pub(crate) fn print<'a>(lines: impl IntoIterator<Item = &'a String>) {
     lines.into_iter().for_each(|text| line(text));
 }
 
 /// Prints a text as it is: what programs read.
-pub fn text(text: &str) -> anyhow::Result<()> {
+pub(crate) fn text(text: &str) -> anyhow::Result<()> {
     if QUIET.load(Ordering::Relaxed) {
         return Ok(());
     }
@@ -190,7 +190,7 @@ pub fn text(text: &str) -> anyhow::Result<()> {
 
 /// Shows text again and again: in place on a terminal, and into a pipe only the blocks of lines that were not there before.
 #[derive(Default)]
-pub struct Live {
+pub(crate) struct Live {
     /// What was shown, whatever room was between its words: a column that got wider is no news.
     shown: Vec<String>,
     /// Lines on the terminal.
@@ -199,13 +199,13 @@ pub struct Live {
 
 impl Live {
     /// Shows the lines as they are now; each stands for itself.
-    pub fn show(&mut self, lines: Vec<String>) {
+    pub(crate) fn show(&mut self, lines: Vec<String>) {
         let blocks: Vec<Vec<String>> = lines.into_iter().map(|line| vec![line]).collect();
         self.show_blocks(&blocks);
     }
 
     /// Shows blocks of lines as they are now; the lines of one belong together.
-    pub fn show_blocks(&mut self, blocks: &[Vec<String>]) {
+    pub(crate) fn show_blocks(&mut self, blocks: &[Vec<String>]) {
         let words = |block: &Vec<String>| {
             let words: Vec<&str> = block.iter().flat_map(|line| line.split_whitespace()).collect();
             words.join(" ")

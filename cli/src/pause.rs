@@ -13,19 +13,19 @@ use crate::{
     zonerollout,
 };
 
-pub const PAUSE_EXAMPLES: &str = "\
+pub(crate) const PAUSE_EXAMPLES: &str = "\
 Examples:
   muster rollout pause module/podinfo --reason 'release freeze'
   muster rollout pause module/podinfo --for 2h        it goes on by itself after two hours
   muster rollout pause zonerollout/ingester -n mimir";
 
-pub const RESUME_EXAMPLES: &str = "\
+pub(crate) const RESUME_EXAMPLES: &str = "\
 Examples:
   muster rollout resume module/podinfo
   muster rollout resume zonerollout/ingester -n mimir";
 
 #[derive(Args, Debug)]
-pub struct PauseFlags {
+pub(crate) struct PauseFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub struct PauseFlags {
 }
 
 #[derive(Args, Debug)]
-pub struct ResumeFlags {
+pub(crate) struct ResumeFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub struct ResumeFlags {
 }
 
 /// Pauses a module: no further cluster begins; or a ZoneRollout: no further pod is replaced.
-pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyhow::Result<u8> {
+pub(crate) async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyhow::Result<u8> {
     let PauseFlags { rollout, term } = flags;
     let dry_run = term.dry_run.by;
     match rollout {
@@ -58,7 +58,7 @@ pub async fn pause(client: &Client, namespace: &str, flags: &PauseFlags) -> anyh
 }
 
 /// Takes a pause away.
-pub async fn resume(client: &Client, namespace: &str, flags: &ResumeFlags) -> anyhow::Result<u8> {
+pub(crate) async fn resume(client: &Client, namespace: &str, flags: &ResumeFlags) -> anyhow::Result<u8> {
     let ResumeFlags { rollout, dry_run } = flags;
     match rollout {
         RolloutName::Module(module) => pause::resume(client, namespace, module, dry_run.by, &Terminal)

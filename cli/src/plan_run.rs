@@ -30,31 +30,31 @@ use crate::{
     flags::{DryRunFlag, duration},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster plan-run start backup module/db --cluster eu-1 --reason 'before the audit'
   muster plan-run retry module/db --cluster eu-1 --step schema/migrate --reason 'the disk was full'";
-pub const START_EXAMPLES: &str = "\
+pub(crate) const START_EXAMPLES: &str = "\
 Examples:
   muster plan-run start backup module/db --cluster eu-1 --reason 'before the audit'";
-pub const ABORT_EXAMPLES: &str = "\
+pub(crate) const ABORT_EXAMPLES: &str = "\
 Examples:
   muster plan-run abort module/db --cluster eu-1 --reason 'it locks the table'";
-pub const RETRY_EXAMPLES: &str = "\
+pub(crate) const RETRY_EXAMPLES: &str = "\
 Examples:
   muster plan-run retry module/db --cluster eu-1 --step schema/migrate --reason 'the disk was full'";
-pub const SKIP_EXAMPLES: &str = "\
+pub(crate) const SKIP_EXAMPLES: &str = "\
 Examples:
   muster plan-run skip module/db --cluster eu-1 --step schema/migrate --reason 'done by hand'";
 
 #[derive(Args, Debug)]
-pub struct PlanRunFlags {
+pub(crate) struct PlanRunFlags {
     #[command(subcommand)]
     pub verb: PlanRunVerb,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum PlanRunVerb {
+pub(crate) enum PlanRunVerb {
     /// Start a plan that no version runs by itself
     ///
     /// It begins when the version that is assigned is complete in the cluster. However it ends, the version stays as healthy as it is.
@@ -84,7 +84,7 @@ pub enum PlanRunVerb {
 }
 
 #[derive(Args, Debug)]
-pub struct StartFlags {
+pub(crate) struct StartFlags {
     /// The plan, as the plan file names it
     pub plan: String,
     #[command(flatten)]
@@ -92,7 +92,7 @@ pub struct StartFlags {
 }
 
 #[derive(Args, Debug)]
-pub struct StepFlags {
+pub(crate) struct StepFlags {
     #[command(flatten)]
     pub on: OnRunFlags,
     /// The step, as PHASE/STEP
@@ -101,7 +101,7 @@ pub struct StepFlags {
 }
 
 #[derive(Args, Debug)]
-pub struct OnRunFlags {
+pub(crate) struct OnRunFlags {
     /// The module: NAME or module/NAME
     #[arg(value_parser = over_clusters)]
     pub module: ModuleName,
@@ -120,7 +120,7 @@ pub struct OnRunFlags {
 
 /// Why there is no run to be changed.
 #[derive(Debug, PartialEq, Eq, Error)]
-pub enum PlanRunError {
+pub(crate) enum PlanRunError {
     /// Plans are of Modules alone.
     #[error("{0} has no plans: they are carried out for Modules")]
     NotModule(ModuleName),
@@ -154,7 +154,7 @@ pub enum PlanRunError {
 }
 
 /// Runs a verb about runs of plans.
-pub async fn run(cluster: &Target, flags: &PlanRunFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &PlanRunFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let (on, done) = match &flags.verb {
         PlanRunVerb::Start(flags) => (&flags.on, format!("start of plan {}", flags.plan)),

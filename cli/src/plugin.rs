@@ -19,7 +19,7 @@ const NO_FILES: &str = ":4\n";
 
 /// What this process is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CalledAs {
+pub(crate) enum CalledAs {
     /// `muster`.
     Muster,
     /// `kubectl-muster`: help says `kubectl muster`.
@@ -30,7 +30,7 @@ pub enum CalledAs {
 
 impl CalledAs {
     /// By the first word of a command line.
-    pub fn by(word: Option<&OsString>) -> Self {
+    pub(crate) fn by(word: Option<&OsString>) -> Self {
         let name = word.and_then(|word| Path::new(word).file_stem()?.to_str());
         match name {
             Some("kubectl-muster") => Self::Plugin,
@@ -40,7 +40,7 @@ impl CalledAs {
     }
 
     /// The definition of the command under this name.
-    pub fn command(self) -> Command {
+    pub(crate) fn command(self) -> Command {
         match self {
             Self::Muster | Self::Completer => Arguments::command(),
             Self::Plugin => Arguments::command().bin_name("kubectl muster"),
@@ -49,7 +49,7 @@ impl CalledAs {
 }
 
 /// Prints what may stand in place of the last of the words, one to a line, with what it means after a tab.
-pub fn complete(mut words: Vec<OsString>) -> u8 {
+pub(crate) fn complete(mut words: Vec<OsString>) -> u8 {
     if words.len() < 2 {
         words.push(OsString::new());
     }

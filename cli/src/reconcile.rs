@@ -22,7 +22,7 @@ use crate::{
 };
 
 #[derive(Args, Debug)]
-pub struct ReconcileFlags {
+pub(crate) struct ReconcileFlags {
     /// module/NAME or bootstrapmodule/NAME
     #[arg(value_parser = over_clusters)]
     pub module: ModuleName,
@@ -31,13 +31,13 @@ pub struct ReconcileFlags {
     pub timeout: Duration,
 }
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster reconcile module/podinfo
   muster reconcile bootstrapmodule/base --timeout 2m";
 
 /// Asks for a reconcile by Flux's annotation, and waits until it was handled.
-pub async fn run(cluster: &Target, flags: &ReconcileFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &ReconcileFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let ReconcileFlags { module, timeout } = flags;
     let address = Address::of(&client, &namespace, module);

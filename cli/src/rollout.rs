@@ -33,13 +33,13 @@ use crate::{
 };
 
 #[derive(Args, Debug)]
-pub struct RolloutFlags {
+pub(crate) struct RolloutFlags {
     #[command(subcommand)]
     pub verb: RolloutVerb,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum RolloutVerb {
+pub(crate) enum RolloutVerb {
     /// Follow a rollout until it is done or has failed
     ///
     /// With -o json one object at the end: `schema` (`status/v1`), module, result (Complete, Failed, Aborted, Paused, TimedOut, or
@@ -133,7 +133,7 @@ pub enum RolloutVerb {
 }
 
 #[derive(Args, Debug)]
-pub struct StatusFlags {
+pub(crate) struct StatusFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
     /// Say where it stands now, and do not follow it
@@ -150,7 +150,7 @@ pub struct StatusFlags {
     pub output: View,
 }
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout status module/podinfo
   muster rollout history module/podinfo
@@ -158,7 +158,7 @@ Examples:
   muster rollout undo module/podinfo
   muster rollout status nodemodule/fabric --context eu-1      nodes of that cluster";
 
-pub const STATUS_EXAMPLES: &str = "\
+pub(crate) const STATUS_EXAMPLES: &str = "\
 Examples:
   muster rollout status module/podinfo
   muster rollout status module/podinfo --tag v1.2.0 --timeout 20m     in a pipeline, after the push
@@ -169,7 +169,7 @@ Examples:
 const LISTED: usize = 3;
 
 /// Runs a verb of `muster rollout`.
-pub async fn run(cluster: &Target, flags: &RolloutFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &RolloutFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     match &flags.verb {
         RolloutVerb::Status(flags) => status(&client, &namespace, flags).await,

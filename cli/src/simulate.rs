@@ -10,7 +10,7 @@ use crate::{
     output,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster simulate fleet.yaml                         how a version would roll over the clusters of the file
   muster simulate fleet.yaml --fail eu-2             and if it fails on eu-2
@@ -23,7 +23,7 @@ A file to begin with: examples/simulate/fleet.yaml";
 const WIDTH: usize = 100;
 
 #[derive(Args, Debug)]
-pub struct SimulateFlags {
+pub(crate) struct SimulateFlags {
     /// The fleet: clusters with labels, spec.rollout of a module, how long things take
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -49,7 +49,7 @@ pub struct SimulateFlags {
 
 /// How a simulation is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Drawn {
+pub(crate) enum Drawn {
     /// A line for each cluster
     Text,
     /// A picture
@@ -59,7 +59,7 @@ pub enum Drawn {
 }
 
 /// Prints what would happen.
-pub fn run(flags: SimulateFlags) -> anyhow::Result<u8> {
+pub(crate) fn run(flags: SimulateFlags) -> anyhow::Result<u8> {
     let (drawn, width) = (flags.output, flags.width);
     let story = match simulate::simulate(&flags.options()) {
         Ok(story) => story,

@@ -12,7 +12,7 @@ use crate::{
 
 /// Where steps are told: beside what is printed for a pipe, or as the output itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub(crate) enum Told {
     /// The steps are the output.
     Output,
     /// Something else is the output: steps go to standard error.
@@ -39,7 +39,7 @@ impl Tell for Told {
 }
 
 /// Says why it ends here; the exit code that follows.
-pub fn refuse(steps: Steps<'_>, refusal: &Refusal) -> u8 {
+pub(crate) fn refuse(steps: Steps<'_>, refusal: &Refusal) -> u8 {
     steps.refuse(refusal);
     match refusal.cause {
         Cause::Failed => FAILED,
@@ -49,7 +49,7 @@ pub fn refuse(steps: Steps<'_>, refusal: &Refusal) -> u8 {
 
 /// A person's word: by the flag, or by the terminal. Whoever waits for it can be interrupted: it is read by a thread of its own, which ends
 /// with the process.
-pub async fn consent(yes: bool) -> Step<()> {
+pub(crate) async fn consent(yes: bool) -> Step<()> {
     if yes {
         return Ok(());
     }

@@ -21,7 +21,7 @@ use crate::{
     show,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster tree                     all modules: what needs attention in full, all else on one line
   muster tree module/podinfo      one module and its clusters
@@ -42,7 +42,7 @@ const MESSAGE: &str = "MESSAGE";
 const LINES_OF_A_MESSAGE: usize = 3;
 
 #[derive(Args, Debug)]
-pub struct TreeFlags {
+pub(crate) struct TreeFlags {
     /// Where it begins: fleet, a module (module/NAME or NAME), bootstrapmodule/NAME, nodemodule/NAME or cluster/NAME
     #[arg(default_value_t = Top::Fleet)]
     pub top: Top,
@@ -58,7 +58,7 @@ pub struct TreeFlags {
 }
 
 /// Prints a tree once, or at each change.
-pub async fn run(cluster: &Target, flags: &TreeFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &TreeFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let now = || Clock::system().now();
     if flags.watch {
@@ -98,7 +98,7 @@ pub async fn run(cluster: &Target, flags: &TreeFlags) -> anyhow::Result<u8> {
 }
 
 /// The fleet in which a tree begins.
-pub async fn read(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<Fleet> {
+pub(crate) async fn read(client: &Client, namespace: &str, top: &Top) -> anyhow::Result<Fleet> {
     match top {
         Top::Module(module) => fleet::of(client, namespace, module).await,
         Top::Fleet | Top::Cluster(_) => fleet::read(client, namespace).await,
@@ -110,7 +110,7 @@ fn is_of_nodes(top: &Top) -> bool {
 }
 
 /// The tree that begins there.
-pub fn below(fleet: &Fleet, top: &Top, namespace: &str) -> anyhow::Result<Tree> {
+pub(crate) fn below(fleet: &Fleet, top: &Top, namespace: &str) -> anyhow::Result<Tree> {
     match top {
         Top::Fleet => Ok(Tree::fleet(fleet, namespace)),
         Top::Module(module) => {
@@ -135,7 +135,7 @@ struct Drawn<'a> {
 }
 
 /// The tree as lines of at most `width` characters. A message stands beside its branch if there is room for all of it, else below.
-pub fn lines(root: &Branch, width: usize, when: When) -> Vec<String> {
+pub(crate) fn lines(root: &Branch, width: usize, when: When) -> Vec<String> {
     let mut drawn = Vec::new();
     draw(root, String::new(), "", &mut drawn);
     if width < LEAST {

@@ -19,14 +19,14 @@ use crate::{
     output::Terminal,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout undo module/podinfo                             what to write, and where
   muster rollout undo module/podinfo | git apply                 in the work tree of the repository that has the Module
   muster rollout undo module/podinfo --commit                    as a commit in this checkout; then push it";
 
 #[derive(Args, Debug)]
-pub struct UndoFlags {
+pub(crate) struct UndoFlags {
     /// module/NAME or bootstrapmodule/NAME; of nodemodule/NAME the manifest is printed with the content of that revision
     #[arg(value_parser = with_content)]
     pub module: ModuleName,
@@ -45,7 +45,7 @@ pub struct UndoFlags {
 }
 
 /// Prints the way back, or commits it.
-pub async fn undo(client: &Client, namespace: &str, flags: &UndoFlags) -> anyhow::Result<u8> {
+pub(crate) async fn undo(client: &Client, namespace: &str, flags: &UndoFlags) -> anyhow::Result<u8> {
     if flags.module.is_of_nodes() {
         let into_git = flags.repo.is_some() || flags.commit;
         return nodes::undo(client, &flags.module, flags.to_revision.as_deref(), into_git).await;

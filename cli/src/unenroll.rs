@@ -15,7 +15,7 @@ use crate::{
     steps::{Told, consent, refuse},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster unenroll eu-2                                          what runs in it goes on; the account in it is left, and named
   muster unenroll eu-2 --downstream-context kind-eu-2           the account of the management cluster is removed as well
@@ -23,7 +23,7 @@ Examples:
   muster unenroll eu-2 --dry-run                                what would happen";
 
 #[derive(Args, Debug)]
-pub struct UnenrollFlags {
+pub(crate) struct UnenrollFlags {
     /// The cluster's name in the fleet
     pub name: String,
     /// What modules brought stays, and an agent goes on with it: the default
@@ -52,7 +52,7 @@ pub struct UnenrollFlags {
 }
 
 /// Takes a cluster out, or says at which step it could not.
-pub async fn run(target: &Target, flags: UnenrollFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: UnenrollFlags) -> anyhow::Result<u8> {
     let steps = Steps(&Told::Output);
     let yes = flags.yes;
     let options = flags.options();

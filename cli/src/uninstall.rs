@@ -13,7 +13,7 @@ use crate::{
     steps::{Told, consent, refuse},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster uninstall --management --dry-run              what would be removed, in which order
   muster uninstall --management --keep-objects --yes   the process and its rights; modules and clusters stay, and nobody acts on them
@@ -21,7 +21,7 @@ Examples:
   muster uninstall --downstream --context eu-1         the agent of a cluster";
 
 #[derive(Args, Debug)]
-pub struct UninstallFlags {
+pub(crate) struct UninstallFlags {
     /// muster controller, from the management cluster
     #[arg(long, required_unless_present = "downstream", conflicts_with = "downstream")]
     pub management: bool,
@@ -45,7 +45,7 @@ pub struct UninstallFlags {
 }
 
 /// Removes an installation, or says why not.
-pub async fn run(target: &Target, flags: UninstallFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: UninstallFlags) -> anyhow::Result<u8> {
     let steps = Steps(&Told::Output);
     let yes = flags.yes;
     let options = flags.options();

@@ -7,7 +7,7 @@ use muster_fleet::connect::{self, Target};
 use crate::{exit::DONE, flags::View, output};
 
 #[derive(Args, Debug)]
-pub struct VersionFlags {
+pub(crate) struct VersionFlags {
     /// Only of this command
     #[arg(long)]
     pub client: bool,
@@ -16,14 +16,14 @@ pub struct VersionFlags {
     pub output: View,
 }
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster version
   muster version --client
   muster version -o json";
 
 /// Prints the version of this command, and that of the management cluster's API server.
-pub async fn run(cluster: &Target, flags: &VersionFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &VersionFlags) -> anyhow::Result<u8> {
     let own = env!("CARGO_PKG_VERSION");
     if flags.output == View::Table {
         say!("muster {own}");

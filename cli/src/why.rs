@@ -13,7 +13,7 @@ use muster_fleet::{
 
 use crate::{explain, flags::WhyFlags, machines, nodes, output, show, zonerollout};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster why module/podinfo
   muster why podinfo --cluster eu-1   of one cluster
@@ -25,7 +25,7 @@ Examples:
   muster why zonerollout/ingester -n mimir            zones of a cluster: the one to look at is that of --context";
 
 /// Explains a module, one cluster of it, or a ZoneRollout; once, or at each change.
-pub async fn run(cluster: &Target, flags: &WhyFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &WhyFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let module = match &flags.rollout {
         RolloutName::Module(module) if module.is_of_nodes() => {

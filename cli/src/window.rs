@@ -36,10 +36,10 @@ use crate::{
     flags::{DryRunFlag, duration},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster window bypass freeze-december --module podinfo --reason 'CVE-2026-1234' --for 1h";
-pub const BYPASS_EXAMPLES: &str = "\
+pub(crate) const BYPASS_EXAMPLES: &str = "\
 Examples:
   muster window bypass freeze-december --module podinfo --reason 'CVE-2026-1234' --for 1h
   muster window bypass freeze-december --module bootstrapmodule/base --reason '…' --until 2026-12-28T08:00:00Z
@@ -51,13 +51,13 @@ const TRIES: usize = 5;
 const LONGEST: Duration = Duration::from_hours(366 * 24);
 
 #[derive(Args, Debug)]
-pub struct WindowFlags {
+pub(crate) struct WindowFlags {
     #[command(subcommand)]
     pub verb: WindowVerb,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum WindowVerb {
+pub(crate) enum WindowVerb {
     /// Open a RolloutWindow for one module until an instant
     ///
     /// Adds an entry to spec.bypasses of the window, with your name and reason. Takes the right to patch the window; the right to change
@@ -69,7 +69,7 @@ pub enum WindowVerb {
 }
 
 #[derive(Args, Debug)]
-pub struct BypassFlags {
+pub(crate) struct BypassFlags {
     /// The RolloutWindow
     pub window: String,
     /// The module: NAME, module/NAME or bootstrapmodule/NAME
@@ -95,7 +95,7 @@ pub struct BypassFlags {
 
 /// Why a bypass cannot be added.
 #[derive(Debug, PartialEq, Eq, Error)]
-pub enum BypassError {
+pub(crate) enum BypassError {
     /// No window has the name.
     #[error(
         "there is no rolloutwindow/{name} in namespace {namespace}{near}; next: kubectl get rolloutwindows --namespace {namespace}"
@@ -126,7 +126,7 @@ pub enum BypassError {
 }
 
 /// Runs a verb about windows.
-pub async fn run(cluster: &Target, flags: &WindowFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &WindowFlags) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     match &flags.verb {
         WindowVerb::Bypass(flags) => bypass(&client, &namespace, flags).await,

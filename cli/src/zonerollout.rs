@@ -27,7 +27,12 @@ use crate::{
 const DIGITS: usize = 8;
 
 /// Explains a group of zones; once, or at each change.
-pub async fn why(client: &Client, namespace: &str, name: &str, flags: &WhyFlags) -> anyhow::Result<u8> {
+pub(crate) async fn why(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    flags: &WhyFlags,
+) -> anyhow::Result<u8> {
     if flags.cluster.is_some() || flags.node.is_some() {
         bail!("--cluster is for modules, and --node for NodeModules; of another cluster: --context");
     }
@@ -54,7 +59,12 @@ pub async fn why(client: &Client, namespace: &str, name: &str, flags: &WhyFlags)
 }
 
 /// Pauses a group: no further pod is replaced.
-pub async fn pause(client: &Client, namespace: &str, name: &str, term: &TermFlags) -> anyhow::Result<u8> {
+pub(crate) async fn pause(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    term: &TermFlags,
+) -> anyhow::Result<u8> {
     if term.reason.is_some() || term.until.is_some() || term.time.is_some() {
         bail!("spec.paused of a ZoneRollout has no reason and no end: leave --reason, --until and --for out");
     }
@@ -66,7 +76,12 @@ pub async fn pause(client: &Client, namespace: &str, name: &str, term: &TermFlag
 }
 
 /// Takes the pause away.
-pub async fn resume(client: &Client, namespace: &str, name: &str, dry_run: DryRun) -> anyhow::Result<u8> {
+pub(crate) async fn resume(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    dry_run: DryRun,
+) -> anyhow::Result<u8> {
     let address = Address::of_zones(client, namespace, name).await?;
     let verb = set_paused(&address, false, dry_run).await?;
     say!("{}", control::done(&address, verb, dry_run));
@@ -74,7 +89,7 @@ pub async fn resume(client: &Client, namespace: &str, name: &str, dry_run: DryRu
 }
 
 /// Tries a condemned revision again.
-pub async fn retry(
+pub(crate) async fn retry(
     client: &Client,
     namespace: &str,
     name: &str,

@@ -26,13 +26,13 @@ use crate::{
     process::ended,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster zones -kubernetes.namespace=mimir -server-tls.enabled=true
   muster zones -h                                                  every flag";
 
 #[derive(Args, Debug)]
-pub struct ZonesFlags {
+pub(crate) struct ZonesFlags {
     /// Log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
     pub log_format: LogFormat,
@@ -42,7 +42,7 @@ pub struct ZonesFlags {
 }
 
 /// Runs the process until SIGTERM or Ctrl-C.
-pub async fn run(cluster: &Target, flags: &ZonesFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &ZonesFlags) -> anyhow::Result<u8> {
     let read = flags::parse(&flags.arguments).and_then(|given| Ok((Settings::new(&given)?, given)));
     let (settings, given) = match read {
         Ok(read) => read,

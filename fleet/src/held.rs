@@ -12,7 +12,7 @@ const NAMED: usize = 20;
 
 /// The objects of a kind.
 #[derive(Debug)]
-pub struct Held<K> {
+pub(crate) struct Held<K> {
     kind: &'static str,
     by_name: BTreeMap<String, Arc<K>>,
     /// What a new list has brought so far.
@@ -25,7 +25,7 @@ pub struct Held<K> {
 
 impl<K: Resource> Held<K> {
     /// Nothing was read yet. `kind` is the plural, for people.
-    pub const fn new(kind: &'static str) -> Self {
+    pub(crate) const fn new(kind: &'static str) -> Self {
         Self {
             kind,
             by_name: BTreeMap::new(),
@@ -37,7 +37,7 @@ impl<K: Resource> Held<K> {
     }
 
     /// Takes an event in; whether what is held may have changed.
-    pub fn event(&mut self, event: Event<Guard<K>>, now: Timestamp) -> bool {
+    pub(crate) fn event(&mut self, event: Event<Guard<K>>, now: Timestamp) -> bool {
         // A list that has begun may fail again.
         if !matches!(event, Event::Init) {
             self.failing = None;
@@ -98,7 +98,7 @@ impl<K: Resource> Held<K> {
     }
 
     /// The watch failed, and is tried again; whether that is news.
-    pub fn failed(&mut self, message: String, now: Timestamp) -> bool {
+    pub(crate) fn failed(&mut self, message: String, now: Timestamp) -> bool {
         let since = self.failing.as_ref().map_or(now, |trouble| trouble.since);
         let what = self.kind.to_owned();
         let trouble = Some(Trouble { what, since, message });
@@ -108,17 +108,17 @@ impl<K: Resource> Held<K> {
     }
 
     /// Everything was read at least once.
-    pub const fn is_read(&self) -> bool {
+    pub(crate) const fn is_read(&self) -> bool {
         self.is_read
     }
 
     /// The objects, by name.
-    pub fn all(&self) -> Vec<Arc<K>> {
+    pub(crate) fn all(&self) -> Vec<Arc<K>> {
         self.by_name.values().cloned().collect()
     }
 
     /// What cannot be read.
-    pub fn troubles(&self) -> impl Iterator<Item = Trouble> {
+    pub(crate) fn troubles(&self) -> impl Iterator<Item = Trouble> {
         self.failing.iter().chain(self.unreadable.values()).cloned()
     }
 }

@@ -18,14 +18,14 @@ use tracing::warn;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Asks an API server.
-pub struct Reviews {
+pub(super) struct Reviews {
     client: Client,
     namespace: String,
 }
 
 impl Reviews {
     /// About modules of a namespace.
-    pub const fn new(client: Client, namespace: String) -> Self {
+    pub(super) const fn new(client: Client, namespace: String) -> Self {
         Self { client, namespace }
     }
 

@@ -22,7 +22,7 @@ use crate::{
 };
 use auth::Reviews;
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster dashboard                                  prints the address to open
   muster dashboard --addr 127.0.0.1:8080            always the same address
@@ -30,7 +30,7 @@ Examples:
   muster dashboard --host-allowed fleet.test        behind a proxy on this machine that has this name";
 
 #[derive(Args, Debug)]
-pub struct DashboardFlags {
+pub(crate) struct DashboardFlags {
     /// Where it is answered; port 0: one that is free
     #[arg(
         long,
@@ -46,7 +46,7 @@ pub struct DashboardFlags {
 }
 
 /// Answers until Ctrl-C or SIGTERM.
-pub async fn run(cluster: &Target, flags: DashboardFlags) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: DashboardFlags) -> anyhow::Result<u8> {
     output::outlive_readers();
     let (client, namespace) = connect::client(cluster).await?;
     let DashboardFlags { addr, host_allowed } = flags;
@@ -69,7 +69,7 @@ pub async fn run(cluster: &Target, flags: DashboardFlags) -> anyhow::Result<u8> 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Dashboard")]
 #[allow(clippy::struct_field_names, reason = "the names of the flags")]
-pub struct BesideFlags {
+pub(crate) struct BesideFlags {
     /// Where the dashboard is answered, without TLS, such as 127.0.0.1:8081 or :8081 for all addresses; 0 or empty: nowhere
     #[arg(
         long,
@@ -94,7 +94,7 @@ pub struct BesideFlags {
 }
 
 /// The dashboard beside a controller, if there is to be one. It leads nothing: every replica answers.
-pub async fn beside(cluster: &Target, flags: BesideFlags) -> anyhow::Result<Option<Local>> {
+pub(crate) async fn beside(cluster: &Target, flags: BesideFlags) -> anyhow::Result<Option<Local>> {
     let BesideFlags {
         dashboard_addr,
         dashboard_auth,

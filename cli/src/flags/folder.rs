@@ -7,7 +7,7 @@ use muster_fleet::name::{ModuleName, with_content};
 use muster_foresee::plan::Clone as SourceClone;
 use muster_sync::substitute::Variables;
 
-pub const BUILD_EXAMPLES: &str = "\
+pub(crate) const BUILD_EXAMPLES: &str = "\
 Examples:
   muster build apps/podinfo                     the objects, as one List in YAML
   muster build apps/podinfo --substitute REPLICAS=3
@@ -19,7 +19,7 @@ Examples:
   muster build apps/podinfo | kubectl apply --server-side --dry-run=server -f -";
 
 #[derive(Args, Debug)]
-pub struct BuildFlags {
+pub(crate) struct BuildFlags {
     #[command(flatten)]
     pub folder: FolderFlags,
     /// How it is printed
@@ -37,7 +37,7 @@ pub struct BuildFlags {
     pub health: Option<PathBuf>,
 }
 
-pub const DIFF_EXAMPLES: &str = "\
+pub(crate) const DIFF_EXAMPLES: &str = "\
 Examples:
   muster diff apps/podinfo                   against the cluster of the kubeconfig
   muster diff apps/podinfo --kustomization podinfo -n apps
@@ -48,7 +48,7 @@ Examples:
   muster diff nodemodule/fabric --node n1    files of a node that drifted, and what is to change there";
 
 #[derive(Args, Debug)]
-pub struct DiffFlags {
+pub(crate) struct DiffFlags {
     /// A folder with manifests; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME: what its clusters or nodes should have (a folder of
     /// that name: ./module/NAME)
     #[arg(value_name = "FOLDER|module/NAME")]
@@ -75,7 +75,7 @@ pub struct DiffFlags {
 
 impl DiffFlags {
     /// What is wrong with the flags: some are for a module, and some for a folder.
-    pub fn misplaced(&self) -> Option<String> {
+    pub(crate) fn misplaced(&self) -> Option<String> {
         let what = self.what.display();
         let is_of_nodes = matches!(self.module(), Some(Ok(module)) if module.is_of_nodes());
         if is_of_nodes && !(self.cluster.is_empty() && self.source.is_empty()) {
@@ -111,7 +111,7 @@ impl DiffFlags {
     }
 
     /// The module that is named; none: it is a folder.
-    pub fn module(&self) -> Option<anyhow::Result<ModuleName>> {
+    pub(crate) fn module(&self) -> Option<anyhow::Result<ModuleName>> {
         let text = self.what.to_str()?;
         let (kind, _) = text.split_once('/')?;
         let is_module = matches!(
@@ -135,7 +135,7 @@ impl DiffFlags {
 
 /// A folder with manifests, and the variables in them.
 #[derive(Args, Debug)]
-pub struct FolderFlags {
+pub(crate) struct FolderFlags {
     /// The folder with the manifests
     #[arg(value_name = "FOLDER")]
     pub path: PathBuf,
@@ -146,7 +146,7 @@ pub struct FolderFlags {
 
 /// How objects are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// As YAML
     Yaml,
     /// As JSON
@@ -155,7 +155,7 @@ pub enum Format {
 
 /// A variable of a substitution.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Variable {
+pub(crate) struct Variable {
     /// Its name.
     pub name: String,
     /// Its value.
@@ -185,7 +185,7 @@ impl FromStr for Variable {
 
 impl Variable {
     /// Variables by name; of several of one name the last.
-    pub fn map(all: Vec<Self>) -> BTreeMap<String, String> {
+    pub(crate) fn map(all: Vec<Self>) -> BTreeMap<String, String> {
         all.into_iter()
             .map(|variable| (variable.name, variable.value))
             .collect()

@@ -10,7 +10,7 @@ use clap::{
 use super::Output;
 
 #[derive(Args, Debug)]
-pub struct GetFlags {
+pub(crate) struct GetFlags {
     /// What to list, or TYPE/NAME; without it: the types that there are
     #[arg(value_parser = ListedParser)]
     pub what: Option<Listed>,
@@ -35,7 +35,7 @@ pub struct GetFlags {
 
 /// Objects by one of their conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StatusSelector {
+pub(crate) struct StatusSelector {
     /// The type of the condition, in lower case.
     pub condition: String,
     /// Its status: `True`, `False` or `Unknown`.
@@ -64,13 +64,13 @@ impl FromStr for StatusSelector {
 
 impl GetFlags {
     /// What is listed is in all namespaces, or in none.
-    pub fn is_everywhere(&self) -> bool {
+    pub(crate) fn is_everywhere(&self) -> bool {
         let of_nodes = self.what.as_ref().is_some_and(|what| what.what.is_of_nodes());
         self.all_namespaces || of_nodes
     }
 
     /// The one that is meant, if it is one.
-    pub fn name(&self) -> Option<&str> {
+    pub(crate) fn name(&self) -> Option<&str> {
         let listed = self.what.as_ref().and_then(|what| what.name.as_deref());
         self.name.as_deref().or(listed)
     }
@@ -78,7 +78,7 @@ impl GetFlags {
 
 /// What `get` lists, as kubectl takes it: TYPE or TYPE/NAME.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub(crate) struct Listed {
     /// Of which kinds.
     pub what: What,
     /// Which one.
@@ -116,7 +116,7 @@ impl TypedValueParser for ListedParser {
 
 /// What `get` lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum What {
+pub(crate) enum What {
     /// Modules and BootstrapModules
     #[value(alias = "module", alias = "mmod")]
     Modules,
@@ -158,7 +158,7 @@ pub enum What {
 
 impl What {
     /// It is of the nodes of a cluster: its kinds have no namespace.
-    pub const fn is_of_nodes(self) -> bool {
+    pub(crate) const fn is_of_nodes(self) -> bool {
         matches!(
             self,
             Self::NodeModules | Self::NodeAssemblages | Self::NodeRevisions

@@ -2,10 +2,10 @@
 
 mod control;
 mod door;
-pub mod folder;
+pub(crate) mod folder;
 mod get;
 mod manner;
-pub mod shell;
+pub(crate) mod shell;
 mod values;
 
 use std::{path::PathBuf, time::Duration};
@@ -13,7 +13,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 use muster_fleet::{connect::Target, name::RolloutName};
 
-pub use self::{
+pub(crate) use self::{
     control::{DryRunFlag, TermFlags, WordFlags},
     door::{DoorAddress, door_address},
     folder::{BuildFlags, DiffFlags, FolderFlags, Format, Variable},
@@ -25,7 +25,7 @@ pub use self::{
 /// Which management cluster, and which namespace of it: kubectl's own flags.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Management cluster")]
-pub struct ClusterFlags {
+pub(crate) struct ClusterFlags {
     /// Path of the kubeconfig [default: $KUBECONFIG, else ~/.kube/config, else in-cluster]
     #[arg(long, global = true, value_name = "FILE", env = "MUSTER_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
@@ -53,7 +53,7 @@ pub struct ClusterFlags {
 
 /// Flags of `muster why`, and of verbs that explain what they did.
 #[derive(Args, Debug)]
-pub struct WhyFlags {
+pub(crate) struct WhyFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME, zonerollout/NAME or machine/NAME
     pub rollout: RolloutName,
     /// Only this cluster
@@ -72,7 +72,7 @@ pub struct WhyFlags {
 
 /// How a view is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum View {
+pub(crate) enum View {
     /// For people
     Table,
     /// As JSON
@@ -80,7 +80,7 @@ pub enum View {
 }
 
 /// A time as flags take it.
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let duration: muster_api::Duration = text
         .parse()
         .map_err(|error: muster_api::duration::DurationError| error.to_string())?;
@@ -89,7 +89,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 
 /// How objects are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// As a table
     Table,
     /// As a table with more columns
@@ -104,7 +104,7 @@ pub enum Output {
 
 impl ClusterFlags {
     /// The same, without flags.
-    pub fn target(self) -> Target {
+    pub(crate) fn target(self) -> Target {
         let Self {
             kubeconfig,
             context,

@@ -15,7 +15,7 @@ use crate::{
 
 /// Flags of `muster controller`.
 #[derive(Args, Clone, Debug)]
-pub struct ControllerFlags {
+pub(crate) struct ControllerFlags {
     #[command(flatten)]
     pub process: ProcessFlags,
     /// Also roll the versions of ClusterUpgrades over Clusters that ask for it (docs/upgrades.md)
@@ -27,7 +27,7 @@ pub struct ControllerFlags {
 
 /// Flags of `muster agent`.
 #[derive(Args, Clone, Debug)]
-pub struct AgentFlags {
+pub(crate) struct AgentFlags {
     #[command(flatten)]
     pub process: ProcessFlags,
     /// Also roll NodeModules over the nodes of this cluster, node by node
@@ -46,7 +46,7 @@ pub struct AgentFlags {
 }
 
 #[derive(Args, Clone, Debug)]
-pub struct ProcessFlags {
+pub(crate) struct ProcessFlags {
     /// What applies GitRepository and Kustomization objects
     #[arg(long, value_parser = sync(), default_value = "builtin", env = "MUSTER_SYNC")]
     pub sync: Sync,

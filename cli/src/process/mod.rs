@@ -23,7 +23,7 @@ use muster_sync::source::{self, GitOptions, GitSource};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use self::flags::{AgentFlags, ControllerFlags, ProcessFlags};
+pub(crate) use self::flags::{AgentFlags, ControllerFlags, ProcessFlags};
 use crate::{
     dashboard,
     exit::{DONE, FAILED},
@@ -31,19 +31,19 @@ use crate::{
     logs,
 };
 
-pub const CONTROLLER_EXAMPLES: &str = "\
+pub(crate) const CONTROLLER_EXAMPLES: &str = "\
 Examples:
   muster controller --kubeconfig management.kubeconfig -n fleet --leader-elect=false
   muster controller --dashboard-addr 0.0.0.0:8080 --metrics-addr 0.0.0.0:9090 --log-format json";
 
-pub const AGENT_EXAMPLES: &str = "\
+pub(crate) const AGENT_EXAMPLES: &str = "\
 Examples:
   muster agent --kubeconfig eu-1.kubeconfig
   muster agent --data-dir /var/lib/muster --log-format json
   muster agent --nodes                         also NodeModules, over the nodes of the cluster (docs/nodes.md)";
 
 /// Runs the process of the management cluster until SIGTERM or Ctrl-C.
-pub async fn controller(cluster: &Target, flags: ControllerFlags) -> anyhow::Result<u8> {
+pub(crate) async fn controller(cluster: &Target, flags: ControllerFlags) -> anyhow::Result<u8> {
     let ControllerFlags {
         process,
         upgrades,
@@ -60,7 +60,7 @@ pub async fn controller(cluster: &Target, flags: ControllerFlags) -> anyhow::Res
 }
 
 /// Runs the process of a downstream cluster until SIGTERM or Ctrl-C.
-pub async fn agent(cluster: &Target, flags: AgentFlags) -> anyhow::Result<u8> {
+pub(crate) async fn agent(cluster: &Target, flags: AgentFlags) -> anyhow::Result<u8> {
     let AgentFlags {
         process,
         nodes,
@@ -81,7 +81,7 @@ pub async fn agent(cluster: &Target, flags: AgentFlags) -> anyhow::Result<u8> {
 }
 
 /// The exit code of a process that has ended, told if it was not told to.
-pub fn ended(result: Result<(), ProcessError>) -> u8 {
+pub(crate) fn ended(result: Result<(), ProcessError>) -> u8 {
     match result {
         Ok(()) => DONE,
         Err(error) => {
@@ -185,7 +185,7 @@ fn election(config: &Config, duration: LeaseDuration) -> anyhow::Result<Election
     })
 }
 
-pub async fn open(door: DoorAddress) -> anyhow::Result<Option<TcpListener>> {
+pub(crate) async fn open(door: DoorAddress) -> anyhow::Result<Option<TcpListener>> {
     let Some(address) = door.address() else {
         return Ok(None);
     };
@@ -206,13 +206,13 @@ fn binding_kind(text: &str) -> anyhow::Result<BindingKind> {
 }
 
 /// Reads `--startup-taints`.
-pub fn startup_taint(text: &str) -> Result<StartupTaint, String> {
+pub(crate) fn startup_taint(text: &str) -> Result<StartupTaint, String> {
     let taint = StartupTaint::parse(text);
     taint.ok_or_else(|| "write KEY or KEY=VALUE:EFFECT, such as node.example.com/unconfigured".to_owned())
 }
 
 /// Reads `--lease-duration`.
-pub fn lease_duration(text: &str) -> Result<LeaseDuration, String> {
+pub(crate) fn lease_duration(text: &str) -> Result<LeaseDuration, String> {
     LeaseDuration::try_from(duration(text)?).map_err(|error| error.to_string())
 }
 

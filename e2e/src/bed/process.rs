@@ -36,11 +36,11 @@ const END: Duration = Duration::from_secs(31);
 const LINES: usize = 40;
 
 /// The ways into clusters by the address of the API server.
-pub type Doors = Arc<Mutex<BTreeMap<String, InProcess>>>;
+pub(super) type Doors = Arc<Mutex<BTreeMap<String, InProcess>>>;
 
 /// Which of the two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub(super) enum Role {
     /// Of the management cluster.
     Controller,
     /// Of a downstream cluster.
@@ -48,7 +48,7 @@ pub enum Role {
 }
 
 /// Where a process belongs.
-pub struct Place<'a> {
+pub(super) struct Place<'a> {
     /// Its API server.
     pub api: &'a Server,
     /// As whom the API server knows it.
@@ -60,7 +60,7 @@ pub struct Place<'a> {
 }
 
 /// A running process.
-pub enum Process {
+pub(super) enum Process {
     /// On paused time.
     Task(AbortOnDropHandle<Result<(), ProcessError>>, Shutdown),
     /// On the wire.
@@ -69,7 +69,7 @@ pub enum Process {
 
 impl Process {
     /// Ends it at once, in the middle of whatever it does.
-    pub async fn crash(self) {
+    pub(super) async fn crash(self) {
         match self {
             Self::Task(task, _) => drop(task),
             Self::Child(mut child) => child.kill().await.unwrap(),
@@ -77,7 +77,7 @@ impl Process {
     }
 
     /// Whether it ended by itself.
-    pub fn has_ended(&mut self) -> bool {
+    pub(super) fn has_ended(&mut self) -> bool {
         match self {
             Self::Task(task, _) => task.is_finished(),
             Self::Child(child) => child.try_wait().unwrap().is_some(),
@@ -85,7 +85,7 @@ impl Process {
     }
 
     /// Tells it to end, and waits.
-    pub async fn stop(self) {
+    pub(super) async fn stop(self) {
         match self {
             Self::Task(task, shutdown) => {
                 shutdown.cancel();
@@ -104,14 +104,14 @@ impl Process {
 }
 
 /// Sends a signal to a child.
-pub async fn signal(child: &Child, signal: &str) {
+pub(super) async fn signal(child: &Child, signal: &str) {
     let pid = child.id().expect("the process has ended by itself").to_string();
     let told = Command::new("kill").args([signal, &pid]).status().await.unwrap();
     assert!(told.success());
 }
 
 /// SIGTERM, then the exit status.
-pub async fn terminate(mut child: Child) -> std::process::ExitStatus {
+pub(super) async fn terminate(mut child: Child) -> std::process::ExitStatus {
     signal(&child, "-TERM").await;
     tokio::time::timeout(END, child.wait())
         .await
@@ -120,7 +120,7 @@ pub async fn terminate(mut child: Child) -> std::process::ExitStatus {
 }
 
 /// A seed for each name.
-pub fn seed_of(name: &str) -> u64 {
+pub(super) fn seed_of(name: &str) -> u64 {
     name.bytes().fold(0, |seed: u64, byte| {
         seed.wrapping_mul(31).wrapping_add(byte.into())
     })
@@ -128,7 +128,7 @@ pub fn seed_of(name: &str) -> u64 {
 
 /// What processes on paused time have in common.
 #[derive(Clone)]
-pub struct World {
+pub(super) struct World {
     /// The time of all.
     pub clock: Clock,
     /// The git host.
@@ -148,7 +148,7 @@ pub struct World {
 }
 
 /// A process as a task, with the wiring that ships. Struck by fate it ends, and starts again at once.
-pub fn task(role: Role, place: &Place<'_>, world: World) -> Process {
+pub(super) fn task(role: Role, place: &Place<'_>, world: World) -> Process {
     let shutdown = Shutdown::new();
     let body = Body {
         role,
@@ -228,7 +228,7 @@ impl Body {
 }
 
 /// A process as a child: the binary that ships, over HTTPS. Its log is added to `<role>-<instance>.log` in `folder`.
-pub fn child(
+pub(super) fn child(
     role: Role,
     place: &Place<'_>,
     lease: Option<Duration>,
@@ -295,7 +295,7 @@ fn notifying(role: Role, place: &Place<'_>, host: &str, folder: &Path) -> Vec<Os
 }
 
 /// A kubeconfig for a user of an API server with an HTTPS door.
-pub fn kubeconfig_of(api: &ApiServer, user: &str) -> String {
+pub(super) fn kubeconfig_of(api: &ApiServer, user: &str) -> String {
     let identity = api.issue(user).unwrap();
     api.kubeconfig_of(&identity, Login::Certificate)
         .expect("the HTTPS door is open")

@@ -15,13 +15,13 @@ use crate::fleet::shown;
 
 /// Watches the assemblages of the fleet. One watch shows them in the order of their writes, so that each state that is counted was there; as
 /// long as it does not break, which is printed.
-pub struct Observer {
+pub(super) struct Observer {
     most: Arc<Mutex<usize>>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl Observer {
-    pub fn begin(client: Client) -> Self {
+    pub(super) fn begin(client: Client) -> Self {
         let most = Arc::<Mutex<usize>>::default();
         let shared = Arc::clone(&most);
         let task = tokio::spawn(async move {
@@ -51,7 +51,7 @@ impl Observer {
     }
 
     /// The most clusters of one module at once, so far.
-    pub fn most(&self) -> usize {
+    pub(super) fn most(&self) -> usize {
         *self.most.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
