@@ -50,11 +50,11 @@ macro_rules! kinds {
     ($($kind:ident, $shelf:ident;)*) => {
         /// The kinds that are played or made by playing.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Kind { $(#[doc = stringify!($kind)] $kind,)* }
+        pub(crate) enum Kind { $(#[doc = stringify!($kind)] $kind,)* }
 
         impl Kind {
             /// The kind of this name.
-            pub fn named(name: &str) -> Option<Self> {
+            pub(crate) fn named(name: &str) -> Option<Self> {
                 match name {
                     $(stringify!($kind) => Some(Self::$kind),)*
                     _ => None,
@@ -64,11 +64,11 @@ macro_rules! kinds {
 
         /// An object of any of the kinds.
         #[derive(Clone, Debug)]
-        pub enum Object { $(#[doc = stringify!($kind)] $kind(Box<$kind>),)* }
+        pub(crate) enum Object { $(#[doc = stringify!($kind)] $kind(Box<$kind>),)* }
 
         /// The cluster as it is known.
         #[derive(Debug, Default)]
-        pub struct World {
+        pub(crate) struct World {
             $(#[doc = stringify!($kind)] pub $shelf: Shelf<$kind>,)*
             /// What to look at again.
             pub dirty: BTreeSet<Item>,
@@ -76,7 +76,7 @@ macro_rules! kinds {
 
         impl World {
             /// Whether every kind was listed once.
-            pub fn is_synced(&self) -> bool {
+            pub(crate) fn is_synced(&self) -> bool {
                 true $(&& self.$shelf.is_synced)*
             }
         }
@@ -88,13 +88,13 @@ macro_rules! kinds {
         })*
 
         /// Calls a function with each kind.
-        pub fn each_kind<V: VisitKind>(visitor: &V) -> Vec<V::Out> {
+        pub(crate) fn each_kind<V: VisitKind>(visitor: &V) -> Vec<V::Out> {
             vec![$(visitor.visit::<$kind>(),)*]
         }
 
         impl Object {
             /// Calls a function with the object in its own type.
-            pub fn visit<V: VisitObject>(&self, visitor: V) -> V::Out {
+            pub(crate) fn visit<V: VisitObject>(&self, visitor: V) -> V::Out {
                 match self { $(Self::$kind(object) => visitor.visit(&**object),)* }
             }
         }
