@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Sets a condition of `status`, keeping the time of its last transition.
-pub fn set_condition(object: &mut Value, mut condition: Value, now: &str) {
+pub(crate) fn set_condition(object: &mut Value, mut condition: Value, now: &str) {
     let mut conditions = object["status"]["conditions"]
         .as_array()
         .cloned()

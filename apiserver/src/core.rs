@@ -20,7 +20,7 @@ use crate::webhooks::Webhooks;
 use crate::work::WorkQueue;
 
 /// Everything that one server is made of.
-pub struct Core {
+pub(crate) struct Core {
     /// The objects.
     pub store: Store,
     /// What is served.
@@ -47,7 +47,7 @@ pub(crate) const RACES: usize = 64;
 
 impl Core {
     /// Puts the parts together.
-    pub fn new(store: Store, parts: Parts) -> Self {
+    pub(crate) fn new(store: Store, parts: Parts) -> Self {
         let Parts {
             clock,
             work,
@@ -75,17 +75,17 @@ impl Core {
     }
 
     /// From here on nobody is answered.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
     /// Whether the server was stopped.
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
     /// A fresh version 4 UUID.
-    pub fn uid(&self) -> String {
+    pub(crate) fn uid(&self) -> String {
         let mut bytes = [0u8; 16];
         self.random.lock().fill_bytes(&mut bytes);
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
@@ -106,7 +106,7 @@ impl Core {
     }
 
     /// Five letters for a generated name, from Kubernetes' alphabet.
-    pub fn name_suffix(&self) -> String {
+    pub(crate) fn name_suffix(&self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let mut random = self.random.lock();
         (0..5)
@@ -115,7 +115,7 @@ impl Core {
     }
 
     /// A number below `bound`, for cluster addresses.
-    pub fn random_below(&self, bound: u32) -> u32 {
+    pub(crate) fn random_below(&self, bound: u32) -> u32 {
         self.random.lock().random_range(0..bound)
     }
 
@@ -143,7 +143,7 @@ impl Core {
 }
 
 /// What [`Core::new`] needs besides the store.
-pub struct Parts {
+pub(crate) struct Parts {
     /// The time.
     pub clock: Clock,
     /// The queue that the store's observer feeds.
@@ -167,7 +167,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub fn read(object: Object) -> Self {
+    pub(crate) fn read(object: Object) -> Self {
         let value = object.value();
         Self { object, value }
     }

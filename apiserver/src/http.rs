@@ -62,7 +62,7 @@ pub enum BodyError {
 
 /// Who asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Caller {
+pub(crate) struct Caller {
     /// The name of the client: the user of its certificate or token, or the name given to an in-process client.
     pub client: String,
     /// The `User-Agent` header.
@@ -70,20 +70,22 @@ pub struct Caller {
 }
 
 /// A whole body.
-pub fn full(bytes: impl Into<Bytes>) -> Body {
+pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into())
         .map_err(|never: Infallible| match never {})
         .boxed_unsync()
 }
 
 /// A body that is a stream of chunks.
-pub fn streamed(chunks: impl futures::Stream<Item = Result<Bytes, BodyError>> + Send + 'static) -> Body {
+pub(crate) fn streamed(
+    chunks: impl futures::Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
+) -> Body {
     http_body_util::StreamBody::new(chunks.map(|chunk| chunk.map(http_body::Frame::data))).boxed_unsync()
 }
 
 /// One media range of an `Accept` header with its parameters.
 #[derive(Debug)]
-pub struct MediaRange<'a> {
+pub(crate) struct MediaRange<'a> {
     /// `type/subtype`.
     pub media: &'a str,
     parameters: Vec<(&'a str, &'a str)>,
@@ -91,7 +93,7 @@ pub struct MediaRange<'a> {
 
 impl<'a> MediaRange<'a> {
     /// A parameter, empty if absent.
-    pub fn parameter(&self, name: &str) -> &'a str {
+    pub(crate) fn parameter(&self, name: &str) -> &'a str {
         self.parameters
             .iter()
             .find(|(key, _)| *key == name)
@@ -100,7 +102,7 @@ impl<'a> MediaRange<'a> {
 }
 
 /// The media ranges of an `Accept` header, in its order.
-pub fn media_ranges(header: &str) -> Vec<MediaRange<'_>> {
+pub(crate) fn media_ranges(header: &str) -> Vec<MediaRange<'_>> {
     header
         .split(',')
         .map(str::trim)

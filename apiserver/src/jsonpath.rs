@@ -21,19 +21,19 @@ enum Step {
 }
 
 /// What the path leads to; nothing if the path cannot be read.
-pub fn find<'a>(root: &'a Value, path: &str) -> Vec<&'a Value> {
+pub(crate) fn find<'a>(root: &'a Value, path: &str) -> Vec<&'a Value> {
     parse(path)
         .map(|steps| walk(vec![root], &steps))
         .unwrap_or_default()
 }
 
 /// The path without its leading dot, as field selectors name it.
-pub fn dotted(path: &str) -> &str {
+pub(crate) fn dotted(path: &str) -> &str {
     path.trim_start_matches('.')
 }
 
 /// A value as a cell of text.
-pub fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),

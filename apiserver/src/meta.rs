@@ -3,42 +3,42 @@
 use serde_json::{Map, Value};
 
 /// A text field of `metadata`, empty if absent.
-pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
 /// `metadata.name`.
-pub fn name(object: &Value) -> &str {
+pub(crate) fn name(object: &Value) -> &str {
     text(object, "name")
 }
 
 /// `metadata.namespace`, empty for cluster-scoped objects.
-pub fn namespace(object: &Value) -> &str {
+pub(crate) fn namespace(object: &Value) -> &str {
     text(object, "namespace")
 }
 
 /// `metadata.uid`.
-pub fn uid(object: &Value) -> &str {
+pub(crate) fn uid(object: &Value) -> &str {
     text(object, "uid")
 }
 
 /// `metadata.resourceVersion`.
-pub fn resource_version(object: &Value) -> &str {
+pub(crate) fn resource_version(object: &Value) -> &str {
     text(object, "resourceVersion")
 }
 
 /// `metadata.generation`, 0 if absent.
-pub fn generation(object: &Value) -> i64 {
+pub(crate) fn generation(object: &Value) -> i64 {
     object["metadata"]["generation"].as_i64().unwrap_or_default()
 }
 
 /// Whether the object is being deleted.
-pub fn is_terminating(object: &Value) -> bool {
+pub(crate) fn is_terminating(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
 /// `metadata.finalizers`.
-pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
+pub(crate) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     object["metadata"]["finalizers"]
         .as_array()
         .into_iter()
@@ -47,12 +47,12 @@ pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// Whether `finalizer` is on the object.
-pub fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+pub(crate) fn has_finalizer(object: &Value, finalizer: &str) -> bool {
     finalizers(object).any(|f| f == finalizer)
 }
 
 /// `metadata.ownerReferences`.
-pub fn owners(object: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &Value> {
     object["metadata"]["ownerReferences"]
         .as_array()
         .into_iter()
@@ -60,10 +60,10 @@ pub fn owners(object: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// How deep a stored object is nested at most: what serde_json reads, here and in clients.
-pub const MAX_DEPTH: usize = 127;
+pub(crate) const MAX_DEPTH: usize = 127;
 
 /// How deep a value is nested: 0 for a number, 1 for an empty list.
-pub fn depth(value: &Value) -> usize {
+pub(crate) fn depth(value: &Value) -> usize {
     let inner = match value {
         Value::Array(items) => items.iter().map(depth).max(),
         Value::Object(fields) => fields.values().map(depth).max(),
@@ -73,7 +73,7 @@ pub fn depth(value: &Value) -> usize {
 }
 
 /// Changes the object at `field`, made if there is none.
-pub fn with_child<T>(
+pub(crate) fn with_child<T>(
     parent: &mut Value,
     field: &str,
     change: impl FnOnce(&mut Map<String, Value>) -> T,
@@ -94,7 +94,7 @@ pub fn with_child<T>(
 }
 
 /// Sets or (with a null) removes one field of `metadata`.
-pub fn set(object: &mut Value, field: &str, value: Value) {
+pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     with_child(object, "metadata", |metadata| {
         if value.is_null() {
             metadata.remove(field);
@@ -105,7 +105,7 @@ pub fn set(object: &mut Value, field: &str, value: Value) {
 }
 
 /// Adds a finalizer if it is not there; says whether it was added.
-pub fn add_finalizer(object: &mut Value, finalizer: &str) -> bool {
+pub(crate) fn add_finalizer(object: &mut Value, finalizer: &str) -> bool {
     if has_finalizer(object, finalizer) {
         return false;
     }
@@ -116,7 +116,7 @@ pub fn add_finalizer(object: &mut Value, finalizer: &str) -> bool {
 }
 
 /// Removes a finalizer; says whether it was there.
-pub fn remove_finalizer(object: &mut Value, finalizer: &str) -> bool {
+pub(crate) fn remove_finalizer(object: &mut Value, finalizer: &str) -> bool {
     if !has_finalizer(object, finalizer) {
         return false;
     }

@@ -8,13 +8,13 @@ use crate::meta;
 use crate::resources::Resource;
 
 /// The owner goes after its dependents.
-pub const FOREGROUND: &str = "foregroundDeletion";
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// The dependents lose their reference before the owner goes.
-pub const ORPHAN: &str = "orphan";
+pub(crate) const ORPHAN: &str = "orphan";
 
 /// What is to happen to dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
+pub(crate) enum Propagation {
     /// The client did not say: what the finalizers on the object say, else background.
     Unsaid,
     /// They are deleted after the owner.
@@ -29,7 +29,7 @@ pub enum Propagation {
 const POD_GRACE: i64 = 30;
 
 /// What the object becomes by being deleted; `None` if that is being done already.
-pub fn doomed(
+pub(crate) fn doomed(
     resource: &Resource,
     live: &Value,
     propagation: Propagation,
@@ -89,7 +89,7 @@ fn grace_of(resource: &Resource, live: &Value, asked: Option<i64>) -> i64 {
 }
 
 /// Whether nothing holds a terminating object any more.
-pub fn is_due(resource: &Resource, object: &Value) -> bool {
+pub(crate) fn is_due(resource: &Resource, object: &Value) -> bool {
     let held_by_namespace = resource.is("", "Namespace")
         && object["spec"]["finalizers"]
             .as_array()
@@ -105,7 +105,7 @@ pub fn is_due(resource: &Resource, object: &Value) -> bool {
 }
 
 /// Whether an object is being deleted and its dependents come first.
-pub fn waits_for_dependents(object: &Value) -> bool {
+pub(crate) fn waits_for_dependents(object: &Value) -> bool {
     meta::is_terminating(object)
         && (meta::has_finalizer(object, FOREGROUND) || meta::has_finalizer(object, ORPHAN))
 }

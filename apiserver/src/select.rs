@@ -11,7 +11,7 @@ use crate::store::Stored;
 
 /// Which objects a list, watch or collection is about.
 #[derive(Clone, Debug, Default)]
-pub struct Selector {
+pub(crate) struct Selector {
     labels: Vec<LabelRequirement>,
     fields: Vec<FieldRequirement>,
 }
@@ -42,7 +42,7 @@ struct FieldRequirement {
 
 impl Selector {
     /// Reads `labelSelector` and `fieldSelector`.
-    pub fn parse(resource: &Resource, labels: &str, fields: &str) -> Result<Self, ApiError> {
+    pub(crate) fn parse(resource: &Resource, labels: &str, fields: &str) -> Result<Self, ApiError> {
         Ok(Self {
             labels: parse_labels(labels)?,
             fields: parse_fields(resource, fields)?,
@@ -50,12 +50,12 @@ impl Selector {
     }
 
     /// Whether everything is selected.
-    pub fn is_everything(&self) -> bool {
+    pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
     /// Whether the object is selected.
-    pub fn matches(&self, object: &Stored) -> bool {
+    pub(crate) fn matches(&self, object: &Stored) -> bool {
         self.labels
             .iter()
             .all(|requirement| requirement.matches(object.label(&requirement.key)))
@@ -75,7 +75,7 @@ impl Selector {
     }
 
     /// Narrows the selection to one name.
-    pub fn require_name(&mut self, name: &str) {
+    pub(crate) fn require_name(&mut self, name: &str) {
         self.fields.push(FieldRequirement {
             path: "metadata.name".to_owned(),
             value: name.to_owned(),
@@ -282,7 +282,7 @@ fn own_labels(kind: &str) -> &'static [&'static str] {
 }
 
 /// Whether labels match a `LabelSelector` object. An operator that is not known matches nothing.
-pub fn label_selector_matches(selector: &Value, labels: &Value) -> bool {
+pub(crate) fn label_selector_matches(selector: &Value, labels: &Value) -> bool {
     let exact = selector["matchLabels"].as_object().into_iter().flatten();
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
     exact

@@ -7,7 +7,7 @@ use crate::schema::Cause;
 /// A refusal: an HTTP code and the body that goes with it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{code}: {message}", message = self.message())]
-pub struct ApiError {
+pub(crate) struct ApiError {
     /// The HTTP status code.
     pub code: u16,
     /// What is sent.
@@ -16,7 +16,7 @@ pub struct ApiError {
 
 /// The body of a refusal.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ErrorBody {
+pub(crate) enum ErrorBody {
     /// A `Status` object.
     Status(Box<Value>),
     /// Plain text, as for paths that nobody serves.
@@ -54,7 +54,7 @@ impl std::fmt::Display for GroupResource {
 
 /// What an error is about; becomes `details`.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub(crate) struct About<'a> {
     /// API group.
     pub group: &'a str,
     /// Resource (or kind, for `Invalid`).
@@ -65,7 +65,7 @@ pub struct About<'a> {
 
 impl<'a> About<'a> {
     /// The object `name` of a resource.
-    pub fn of(resource: &'a GroupResource, name: &'a str) -> Self {
+    pub(crate) fn of(resource: &'a GroupResource, name: &'a str) -> Self {
         Self {
             group: &resource.group,
             kind: &resource.resource,
@@ -104,7 +104,7 @@ fn cause(cause: &Cause) -> Value {
 }
 
 /// A `Status` object of kind Failure.
-pub fn failure(code: u16, reason: &str, message: &str, details: Value) -> Value {
+pub(crate) fn failure(code: u16, reason: &str, message: &str, details: Value) -> Value {
     let mut body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "code": code,
     });
@@ -118,7 +118,7 @@ pub fn failure(code: u16, reason: &str, message: &str, details: Value) -> Value 
 }
 
 /// A `Status` object of kind Success about a deleted object.
-pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Value {
+pub(crate) fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Value {
     let mut details = About::of(resource, name).details(&[]);
     details["uid"] = uid.into();
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
@@ -126,12 +126,12 @@ pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Value {
 
 impl ApiError {
     /// A refusal with a code, a reason (may be empty), a message and details (may be null).
-    pub fn new(code: u16, reason: &str, message: &str, details: Value) -> Self {
+    pub(crate) fn new(code: u16, reason: &str, message: &str, details: Value) -> Self {
         Self::of(code, failure(code, reason, message, details))
     }
 
     /// A refusal with this body.
-    pub fn of(code: u16, status: Value) -> Self {
+    pub(crate) fn of(code: u16, status: Value) -> Self {
         Self {
             code,
             body: ErrorBody::Status(Box::new(status)),
@@ -139,7 +139,7 @@ impl ApiError {
     }
 
     /// The message of the body.
-    pub fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         match &self.body {
             ErrorBody::Status(status) => status["message"].as_str().unwrap_or_default(),
             ErrorBody::Text(text) => text,
@@ -147,7 +147,7 @@ impl ApiError {
     }
 
     /// A path that nobody serves: plain text, not a Status.
-    pub fn no_such_path() -> Self {
+    pub(crate) fn no_such_path() -> Self {
         Self {
             code: 404,
             body: ErrorBody::Text("404 page not found\n"),
@@ -155,7 +155,7 @@ impl ApiError {
     }
 
     /// A resource that a built-in group does not have.
-    pub fn no_such_resource() -> Self {
+    pub(crate) fn no_such_resource() -> Self {
         Self::new(
             404,
             "NotFound",
@@ -165,14 +165,14 @@ impl ApiError {
     }
 
     /// The object does not exist.
-    pub fn not_found(resource: &GroupResource, name: &str) -> Self {
+    pub(crate) fn not_found(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} \"{name}\" not found");
         Self::new(404, "NotFound", &message, About::of(resource, name).details(&[]))
     }
 
     /// The same with words before the message.
     #[must_use]
-    pub fn with_prefix(mut self, prefix: &str) -> Self {
+    pub(crate) fn with_prefix(mut self, prefix: &str) -> Self {
         if let ErrorBody::Status(status) = &mut self.body {
             status["message"] = format!("{prefix}{}", status["message"].as_str().unwrap_or_default()).into();
         }
@@ -180,7 +180,7 @@ impl ApiError {
     }
 
     /// The object exists.
-    pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
+    pub(crate) fn already_exists(resource: &GroupResource, name: &str) -> Self {
         let message = format!("{resource} \"{name}\" already exists");
         Self::new(
             409,
@@ -191,13 +191,13 @@ impl ApiError {
     }
 
     /// A precondition does not hold.
-    pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
+    pub(crate) fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}");
         Self::new(409, "Conflict", &message, About::of(resource, name).details(&[]))
     }
 
     /// The resourceVersion that the client named is not the current one.
-    pub fn modified(resource: &GroupResource, name: &str) -> Self {
+    pub(crate) fn modified(resource: &GroupResource, name: &str) -> Self {
         Self::conflict(
             resource,
             name,
@@ -206,7 +206,7 @@ impl ApiError {
     }
 
     /// Other managers own fields that an apply wants to change.
-    pub fn apply_conflict(message: &str, causes: &[Cause]) -> Self {
+    pub(crate) fn apply_conflict(message: &str, causes: &[Cause]) -> Self {
         let about = About {
             group: "",
             kind: "",
@@ -216,7 +216,7 @@ impl ApiError {
     }
 
     /// The object is not valid; `about.kind` is a kind here.
-    pub fn invalid(about: About<'_>, causes: &[Cause]) -> Self {
+    pub(crate) fn invalid(about: About<'_>, causes: &[Cause]) -> Self {
         let mut lines: Vec<String> = Vec::new();
         for cause in causes {
             let line = format!("{}: {}", cause.field, cause.message);
@@ -234,18 +234,18 @@ impl ApiError {
     }
 
     /// A request that was understood and is refused as a whole (422 without causes).
-    pub fn unprocessable(about: About<'_>) -> Self {
+    pub(crate) fn unprocessable(about: About<'_>) -> Self {
         let text = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", text, about.details(&[]))
     }
 
     /// The request makes no sense.
-    pub fn bad_request(message: &str) -> Self {
+    pub(crate) fn bad_request(message: &str) -> Self {
         Self::new(400, "BadRequest", message, Value::Null)
     }
 
     /// Not allowed for this object.
-    pub fn forbidden(resource: &GroupResource, name: &str, why: &str, causes: &[Cause]) -> Self {
+    pub(crate) fn forbidden(resource: &GroupResource, name: &str, why: &str, causes: &[Cause]) -> Self {
         let message = if name.is_empty() {
             format!("{resource} is forbidden: {why}")
         } else {
@@ -260,18 +260,18 @@ impl ApiError {
     }
 
     /// No valid credential.
-    pub fn unauthorized() -> Self {
+    pub(crate) fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized", Value::Null)
     }
 
     /// The verb is not served for this path.
-    pub fn method_not_allowed() -> Self {
+    pub(crate) fn method_not_allowed() -> Self {
         let text = "the server does not allow this method on the requested resource";
         Self::new(405, "MethodNotAllowed", text, json!({}))
     }
 
     /// No representation that the client accepts.
-    pub fn not_acceptable(offered: &[&str]) -> Self {
+    pub(crate) fn not_acceptable(offered: &[&str]) -> Self {
         let text = format!(
             "only the following media types are accepted: {}",
             offered.join(", ")
@@ -280,7 +280,7 @@ impl ApiError {
     }
 
     /// The body's media type is not understood.
-    pub fn unsupported_media_type(offered: &[&str]) -> Self {
+    pub(crate) fn unsupported_media_type(offered: &[&str]) -> Self {
         let text = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
             offered.join(", ")
@@ -289,39 +289,39 @@ impl ApiError {
     }
 
     /// The body is larger than the server takes.
-    pub fn too_large(limit: usize) -> Self {
+    pub(crate) fn too_large(limit: usize) -> Self {
         Self::entity_too_large(&format!("Request entity too large: limit is {limit}"))
     }
 
     /// The body asks for more than the server does at once.
-    pub fn entity_too_large(message: &str) -> Self {
+    pub(crate) fn entity_too_large(message: &str) -> Self {
         Self::new(413, "RequestEntityTooLarge", message, Value::Null)
     }
 
     /// A failure inside the server, with no reason (as the real one sends for apply bodies of a wrong type).
-    pub fn internal(message: &str) -> Self {
+    pub(crate) fn internal(message: &str) -> Self {
         Self::new(500, "", message, Value::Null)
     }
 
     /// A failure inside the server that it names, such as a webhook that does not answer.
-    pub fn internal_error(message: &str) -> Self {
+    pub(crate) fn internal_error(message: &str) -> Self {
         let details = json!({"causes": [{"message": message}]});
         let message = format!("Internal error occurred: {message}");
         Self::new(500, "InternalError", &message, details)
     }
 
     /// The resource version asked for is not known any more.
-    pub fn expired(message: &str) -> Self {
+    pub(crate) fn expired(message: &str) -> Self {
         Self::new(410, "Expired", message, Value::Null)
     }
 
     /// A watch that starts before the history that is kept.
-    pub fn too_old(wanted: u64, oldest: u64) -> Self {
+    pub(crate) fn too_old(wanted: u64, oldest: u64) -> Self {
         Self::expired(&format!("too old resource version: {wanted} ({oldest})"))
     }
 
     /// A resource version that was not handed out yet.
-    pub fn too_large_version(wanted: u64, current: u64) -> Self {
+    pub(crate) fn too_large_version(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let details = json!({
             "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],

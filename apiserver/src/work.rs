@@ -13,7 +13,7 @@ use crate::store::{Change, ChangeKind, ObjectId};
 
 /// Where to look.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Work {
+pub(crate) enum Work {
     /// An object that names owners: are they there?
     Dependent(ObjectId),
     /// An object with this uid is gone: who named it as owner?
@@ -30,7 +30,7 @@ pub enum Work {
 
 /// A set of work: bounded by the number of objects, because each item stands in it once.
 #[derive(Debug, Default)]
-pub struct WorkQueue {
+pub(crate) struct WorkQueue {
     now: Mutex<BTreeSet<Work>>,
     later: Mutex<BTreeSet<(Instant, Work)>>,
     notify: Notify,
@@ -38,19 +38,19 @@ pub struct WorkQueue {
 
 impl WorkQueue {
     /// Adds work.
-    pub fn push(&self, work: Work) {
+    pub(crate) fn push(&self, work: Work) {
         self.now.lock().insert(work);
         self.notify.notify_one();
     }
 
     /// Adds work to be done after `delay`.
-    pub fn push_later(&self, work: Work, delay: Duration) {
+    pub(crate) fn push_later(&self, work: Work, delay: Duration) {
         self.later.lock().insert((Instant::now() + delay, work));
         self.notify.notify_one();
     }
 
     /// The next piece of work, waiting for it if need be.
-    pub async fn next(&self) -> Work {
+    pub(crate) async fn next(&self) -> Work {
         loop {
             self.take_due();
             let work = self.now.lock().pop_first();
@@ -80,7 +80,7 @@ impl WorkQueue {
     }
 
     /// Sees a change of the store and notes where to look.
-    pub fn note(&self, resource: &GroupResource, change: &Arc<Change>) {
+    pub(crate) fn note(&self, resource: &GroupResource, change: &Arc<Change>) {
         let object = &change.object;
         let is_gone = change.kind == ChangeKind::Deleted;
         let is_core = resource.group.is_empty();

@@ -236,7 +236,7 @@ fn given(row: &NodeRow) -> RowView {
 }
 
 /// What an agent of a node reports of a row.
-pub fn reported(state: &NodeRowState, is_current: bool) -> EchoView {
+pub(crate) fn reported(state: &NodeRowState, is_current: bool) -> EchoView {
     EchoView {
         state: match state.state {
             NodePhase::Confirmed => "confirmed",

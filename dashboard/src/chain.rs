@@ -93,7 +93,7 @@ impl Link {
 }
 
 /// The chain of one unit, up to the link that its reason names.
-pub fn of(objects: &Objects, fleet: &Fleet, module: &ModuleView, cell: &Cell) -> Vec<Check> {
+pub(crate) fn of(objects: &Objects, fleet: &Fleet, module: &ModuleView, cell: &Cell) -> Vec<Check> {
     let name = ModuleRef {
         kind: module.kind,
         name: module.name.clone(),

@@ -87,7 +87,7 @@ impl ClusterView {
 }
 
 /// The modules that select a cluster or a node, or are on it, most urgent first.
-pub fn carried(fleet: &Fleet, name: &str) -> Vec<Carried> {
+pub(crate) fn carried(fleet: &Fleet, name: &str) -> Vec<Carried> {
     let place = fleet.clusters.iter().position(|member| member.name == name);
     let on_it = fleet.modules.iter().filter_map(|module| {
         let cell = module.cells.get(place?)?;
@@ -117,7 +117,7 @@ fn not_ready(object: &DynamicObject) -> Option<String> {
 }
 
 /// What people say in the annotations of a cluster or a node: what it is, and by whom, why, until when.
-pub fn controls(annotations: &BTreeMap<String, String>) -> Vec<(String, String)> {
+pub(crate) fn controls(annotations: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let found = annotations.iter().filter_map(|(key, value)| {
         let what = if key == annotation::HOLD {
             "held".to_owned()

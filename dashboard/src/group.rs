@@ -57,7 +57,7 @@ fn pieces<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(String, usize)> 
 }
 
 /// Names in the order of people: `eu-2` comes before `eu-10`.
-pub fn natural(name: &str) -> (&str, u64, &str) {
+pub(crate) fn natural(name: &str) -> (&str, u64, &str) {
     let (stem, number) = split(name).unwrap_or((name, 0));
     (stem, number, name)
 }

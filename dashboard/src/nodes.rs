@@ -70,7 +70,7 @@ fn view(module: &NodeModule, members: &[Member], by_node: &BTreeMap<String, &Nod
 }
 
 /// A revision as people name it.
-pub fn short(revision: &str) -> &str {
+pub(crate) fn short(revision: &str) -> &str {
     revision.get(..DIGITS).unwrap_or(revision)
 }
 
@@ -93,13 +93,13 @@ impl<'a> Rolling<'a> {
 
 /// The row of a NodeModule, and what the agent reports of it.
 #[derive(Clone, Copy)]
-pub struct Placed<'a> {
+pub(crate) struct Placed<'a> {
     pub row: &'a NodeRow,
     pub state: Option<&'a NodeRowState>,
 }
 
 impl<'a> Placed<'a> {
-    pub fn of(assemblage: &'a NodeAssemblage, module: &str) -> Option<Self> {
+    pub(crate) fn of(assemblage: &'a NodeAssemblage, module: &str) -> Option<Self> {
         let row = assemblage.spec.rows.iter().find(|row| row.name == module)?;
         let states = assemblage.status.iter().flat_map(|status| &status.rows);
         let state = states.into_iter().find(|state| state.name == module);
@@ -107,7 +107,7 @@ impl<'a> Placed<'a> {
     }
 
     /// The report, if it is about this very row.
-    pub fn report(&self) -> Option<&'a NodeRowState> {
+    pub(crate) fn report(&self) -> Option<&'a NodeRowState> {
         let row = self.row;
         self.state
             .filter(|state| state.token == row.token && state.digest == row.digest)
@@ -248,13 +248,13 @@ impl NodeObjects {
 }
 
 /// When a Lease was renewed, in whole seconds, as people read it.
-pub fn renewed(lease: &Lease) -> Option<Timestamp> {
+pub(crate) fn renewed(lease: &Lease) -> Option<Timestamp> {
     let at = lease.spec.as_ref()?.renew_time.as_ref()?.0;
     Some(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
 /// A condition of a Node.
-pub fn condition<'a>(node: &'a Node, type_: &str) -> Option<&'a NodeCondition> {
+pub(crate) fn condition<'a>(node: &'a Node, type_: &str) -> Option<&'a NodeCondition> {
     let mut conditions = node
         .status
         .iter()
@@ -281,7 +281,7 @@ fn told(condition: &NodeCondition) -> String {
 }
 
 /// What to do about a node, and the command for that, where it is not what is done about a cluster.
-pub fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
+pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
     if module.kind != Kind::NodeModule {
         return None;
     }

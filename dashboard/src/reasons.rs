@@ -13,7 +13,7 @@ const MAX_CLUSTERS: usize = 100_000;
 
 /// What a status says of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Says<'a> {
+pub(crate) enum Says<'a> {
     /// It is one of those that need attention.
     Attention(&'a Attention),
     /// It is in this group.
@@ -26,7 +26,7 @@ pub enum Says<'a> {
 
 /// What is known of a cluster besides the status.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub(crate) struct Known {
     /// The spec selects it, or a row of the module is there.
     pub is_concerned: bool,
     /// Its row confirms the target.
@@ -34,7 +34,7 @@ pub struct Known {
 }
 
 /// The reasons that a status names.
-pub struct Reasons<'a> {
+pub(crate) struct Reasons<'a> {
     attention: HashMap<&'a str, &'a Attention>,
     groups: HashMap<String, &'a ReasonGroup>,
     /// Groups that do not name their clusters, and how many of those are not among the ones that need attention.
@@ -45,7 +45,7 @@ pub struct Reasons<'a> {
 
 impl<'a> Reasons<'a> {
     /// Those of a status, which is about the spec as it is, or not.
-    pub fn of(status: &'a ModuleStatus, is_current: bool) -> Self {
+    pub(crate) fn of(status: &'a ModuleStatus, is_current: bool) -> Self {
         let all = &status.reasons;
         let mut groups = HashMap::new();
         let mut unnamed = Vec::new();
@@ -67,7 +67,7 @@ impl<'a> Reasons<'a> {
     }
 
     /// What is said of each of these clusters, in their order.
-    pub fn each<'n>(&self, clusters: impl Iterator<Item = (&'n str, Known)>) -> Vec<Says<'a>> {
+    pub(crate) fn each<'n>(&self, clusters: impl Iterator<Item = (&'n str, Known)>) -> Vec<Says<'a>> {
         let mut says = Vec::new();
         // Which of them no group names, though the module is about them: those that are confirmed, and the others.
         let (mut confirmed, mut others) = (Vec::new(), Vec::new());

@@ -8,7 +8,7 @@ use muster_rollout::{Memory, Millis};
 const VERSION: u32 = 1;
 
 /// The memory in a module's status; none if there is none, or it is of another version of muster.
-pub fn memory(status: &ModuleStatus) -> Option<Memory> {
+pub(crate) fn memory(status: &ModuleStatus) -> Option<Memory> {
     let stored = status
         .rollout
         .as_ref()
@@ -17,6 +17,6 @@ pub fn memory(status: &ModuleStatus) -> Option<Memory> {
 }
 
 /// An instant of the engine.
-pub fn instant(at: Millis) -> Option<Timestamp> {
+pub(crate) fn instant(at: Millis) -> Option<Timestamp> {
     Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok() // no such time: none is told
 }

@@ -48,11 +48,11 @@ pub trait Carries: Clone {
 
 /// A row and its echo.
 #[derive(Clone, Copy)]
-pub struct Row<'a>(&'a SyncRow, Option<&'a SyncState>);
+pub(crate) struct Row<'a>(&'a SyncRow, Option<&'a SyncState>);
 
 impl<'a> Row<'a> {
     /// The row of a module in an assemblage.
-    pub fn of(
+    pub(crate) fn of(
         spec: &'a TargetedAssemblageSpec,
         status: Option<&'a AssemblageStatus>,
         module: &str,
@@ -61,7 +61,7 @@ impl<'a> Row<'a> {
         Some(Self::echoed(row, status))
     }
 
-    pub fn echoed(row: &'a SyncRow, status: Option<&'a AssemblageStatus>) -> Self {
+    pub(crate) fn echoed(row: &'a SyncRow, status: Option<&'a AssemblageStatus>) -> Self {
         let mut syncs = status.into_iter().flat_map(|status| &status.syncs);
         let echo = syncs.find(|state| state.name == row.name);
         Self(row, echo.map(|state| &**state))
@@ -284,7 +284,7 @@ fn version(version: &GitVersion, commit: Option<&str>) -> String {
 }
 
 /// What is known of a unit beside the status of the module.
-pub struct Ground<R> {
+pub(crate) struct Ground<R> {
     /// What it was given, and what is reported of that.
     pub row: Option<R>,
     /// Whether it can be reached, and since when.

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use crate::Kind;
 
 /// Which units a selector selects, in the words of kubectl: `env=prod,region in (eu,us)`.
-pub fn in_words(selector: Option<&LabelSelector>, kind: Kind) -> String {
+pub(crate) fn in_words(selector: Option<&LabelSelector>, kind: Kind) -> String {
     let Some(selector) = selector else {
         return format!("no {}: it has no selector", kind.unit());
     };

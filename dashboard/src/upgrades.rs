@@ -58,14 +58,14 @@ fn of_modules(status: ClusterUpgradeStatus) -> ModuleStatus {
 
 /// A Cluster that a ClusterUpgrade may change.
 #[derive(Clone, Copy)]
-pub struct Upgradable<'a> {
+pub(crate) struct Upgradable<'a> {
     cluster: &'a DynamicObject,
     upgrade: &'a ClusterUpgrade,
 }
 
 impl<'a> Upgradable<'a> {
     /// None: the Cluster does not ask for it, so that no ClusterUpgrade concerns it.
-    pub fn of(cluster: &'a DynamicObject, upgrade: &'a ClusterUpgrade) -> Option<Self> {
+    pub(crate) fn of(cluster: &'a DynamicObject, upgrade: &'a ClusterUpgrade) -> Option<Self> {
         asks_for_upgrades(cluster.annotations()).then_some(Self { cluster, upgrade })
     }
 
@@ -103,7 +103,7 @@ impl Carries for Upgradable<'_> {
 }
 
 /// What to do about a Cluster, and the command for that, where it is not what is done for a module.
-pub fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
+pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
     if module.kind != Kind::ClusterUpgrade {
         return None;
     }

@@ -283,7 +283,7 @@ fn grouped(module: &ModuleView, alike: &[&Cell]) -> Option<Step> {
 }
 
 /// What to do next is told once, at the end, and not in each step.
-pub fn step(cell: &Cell) -> Step {
+pub(crate) fn step(cell: &Cell) -> Step {
     Step {
         shape: cell.shape,
         who: cell.cluster.clone(),
@@ -339,7 +339,7 @@ fn window(message: &str) -> &str {
 }
 
 /// What to do about it, and the command for that; none if there is nothing to be done.
-pub fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
+pub(crate) fn next(module: &ModuleView, cell: &Cell) -> Option<(String, Option<String>)> {
     if let Some(of_upgrades) = upgrades::next(module, cell) {
         return Some(of_upgrades);
     }

@@ -71,7 +71,7 @@ fn is_held(cell: &Cell) -> bool {
 }
 
 /// The command that acknowledges what is held of a module.
-pub fn acknowledgement(module: &ModuleView) -> String {
+pub(crate) fn acknowledgement(module: &ModuleView) -> String {
     format!(
         "muster rollout withdraw {} --acknowledge{}",
         module.address(),

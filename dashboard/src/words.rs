@@ -20,13 +20,13 @@ pub fn insecure_scheme(url: &str) -> Option<&'static str> {
 }
 
 /// The command that compares a module with its clusters, as it works for this repository.
-pub fn diff_command(module: &str, flags: &str, url: &str) -> String {
+pub(crate) fn diff_command(module: &str, flags: &str, url: &str) -> String {
     let allow = insecure_scheme(url).map_or("", |_| " --allow-insecure-sources");
     format!("muster diff {module}{flags}{allow}")
 }
 
 /// What an object says, on one line: a line that begins anew could be taken for another thing's.
-pub fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     if text.contains(['\n', '\r', '\t', '\u{2028}', '\u{2029}', '\u{85}']) {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     } else {
@@ -35,12 +35,12 @@ pub fn one_line(text: &str) -> String {
 }
 
 /// A number and what is counted: `1 cluster`, `2 clusters`.
-pub fn counted(number: usize, word: &str) -> String {
+pub(crate) fn counted(number: usize, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
 
 /// A message of a cell without what to do next, which is told by kubectl's words in a status and by ours here.
-pub fn without_next(message: &str) -> &str {
+pub(crate) fn without_next(message: &str) -> &str {
     let begins = [
         "; next: ",
         "; to release it: ",
@@ -53,7 +53,7 @@ pub fn without_next(message: &str) -> &str {
 }
 
 /// Whose fault a failure of a class is.
-pub const fn fault(class: FailureClass, unit: &'static str) -> &'static str {
+pub(crate) const fn fault(class: FailureClass, unit: &'static str) -> &'static str {
     match class {
         FailureClass::Revision => "the revision's",
         FailureClass::Unit => unit,

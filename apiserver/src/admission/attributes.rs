@@ -17,7 +17,7 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// As rules and reviews name it.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
@@ -37,7 +37,7 @@ pub(crate) struct TypeName {
 
 impl TypeName {
     /// The kind of a resource.
-    pub fn of(resource: &Resource) -> Self {
+    pub(crate) fn of(resource: &Resource) -> Self {
         Self {
             group: resource.group.clone(),
             version: resource.version.clone(),
@@ -77,7 +77,7 @@ pub(crate) struct Attributes<'a> {
 
 impl Attributes<'_> {
     /// The same about an object and the one before it.
-    pub fn about(mut self, name: &str, object: Option<Value>, old: Option<Value>) -> Self {
+    pub(crate) fn about(mut self, name: &str, object: Option<Value>, old: Option<Value>) -> Self {
         name.clone_into(&mut self.name);
         if self.is_namespace() {
             name.clone_into(&mut self.namespace);

@@ -64,7 +64,7 @@ impl Again {
 
 impl Hooks {
     /// Lets the mutating webhooks change `request.object`, one after the other; an error refuses the request.
-    pub async fn mutate(
+    pub(crate) async fn mutate(
         &self,
         core: &Core,
         request: &mut Attributes<'_>,
@@ -88,7 +88,7 @@ impl Hooks {
     }
 
     /// Asks the validating webhooks, all at once. Of several refusals the client gets the first.
-    pub async fn validate(
+    pub(crate) async fn validate(
         &self,
         core: &Core,
         request: &Attributes<'_>,

@@ -105,7 +105,7 @@ pub(super) fn answer(text: &[u8], uid: &str, version: &str, is_mutating: bool) -
 
 impl Answer {
     /// The operations of the JSON patch; `None` if nothing is to be changed.
-    pub fn patch(&self) -> Result<Option<Value>, String> {
+    pub(super) fn patch(&self) -> Result<Option<Value>, String> {
         let Some(patch) = self.patch.as_deref().filter(|patch| !patch.is_empty()) else {
             return Ok(None);
         };

@@ -8,7 +8,7 @@ use crate::resources::names::is_dns_label;
 use crate::schema::{Cause, Schema, reason};
 
 /// Fills in what follows from the rest.
-pub fn fill(definition: &mut Value) {
+pub(crate) fn fill(definition: &mut Value) {
     let spec = &mut definition["spec"];
     if !spec.is_object() {
         return;
@@ -28,7 +28,7 @@ pub fn fill(definition: &mut Value) {
 }
 
 /// What is wrong with a definition.
-pub fn problems(new: &Value, old: Option<&Value>) -> Vec<Cause> {
+pub(crate) fn problems(new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = &new["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -3,7 +3,7 @@
 //! - `check`: what a definition must be (422 with causes if not), and its defaults; `selectable`: its selectable fields.
 //! - here: the life cycle, carried on by the worker: names accepted ─► established ─► served ─► terminating ─► gone.
 
-pub mod check;
+pub(crate) mod check;
 mod selectable;
 mod versions;
 
@@ -33,7 +33,7 @@ fn definitions() -> GroupResource {
 }
 
 /// Looks at a definition and takes it one step further.
-pub fn look(core: &Arc<Core>, name: &str) {
+pub(crate) fn look(core: &Arc<Core>, name: &str) {
     let id = ObjectId {
         resource: definitions(),
         key: ObjectKey::new("", name),
@@ -325,7 +325,7 @@ fn finish(core: &Arc<Core>, id: &ObjectId, definition: &Value) {
 }
 
 /// The time of lingering is over: without instances a definition that is being deleted may go.
-pub fn end(core: &Arc<Core>, name: &str) {
+pub(crate) fn end(core: &Arc<Core>, name: &str) {
     let id = ObjectId {
         resource: definitions(),
         key: ObjectKey::new("", name),

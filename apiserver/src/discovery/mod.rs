@@ -1,6 +1,6 @@
 //! What there is: groups, versions, resources, in the old form and the aggregated one; the version; OpenAPI.
 
-pub mod openapi;
+pub(crate) mod openapi;
 mod shapes;
 
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use crate::resources::Resource;
 use crate::resources::catalog::{Catalog, Resources};
 
 /// The Kubernetes version that this server is compared with.
-pub const VERSION: &str = "v1.36.4";
+pub(crate) const VERSION: &str = "v1.36.4";
 
 /// `/version`.
-pub fn version() -> Value {
+pub(crate) fn version() -> Value {
     json!({
         "major": "1", "minor": "36", "gitVersion": VERSION, "gitCommit": "", "gitTreeState": "clean",
         "buildDate": "2026-01-01T00:00:00Z", "goVersion": "go1.26", "compiler": "rustc", "platform": "linux/amd64",
@@ -21,7 +21,7 @@ pub fn version() -> Value {
 }
 
 /// `/`.
-pub fn index(catalog: &Catalog) -> Value {
+pub(crate) fn index(catalog: &Catalog) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for (group, versions) in catalog.groups() {
         paths.push(format!("/apis/{group}"));
@@ -46,7 +46,7 @@ pub fn index(catalog: &Catalog) -> Value {
 }
 
 /// `/api` (`core`) or `/apis`: the aggregated form if the client takes it.
-pub fn groups(catalog: &Catalog, core: bool, accept: &str) -> (&'static str, Value) {
+pub(crate) fn groups(catalog: &Catalog, core: bool, accept: &str) -> (&'static str, Value) {
     for range in crate::http::media_ranges(accept) {
         let is_aggregated =
             range.parameter("as") == "APIGroupDiscoveryList" && range.parameter("g") == "apidiscovery.k8s.io";
@@ -76,7 +76,7 @@ pub fn groups(catalog: &Catalog, core: bool, accept: &str) -> (&'static str, Val
 }
 
 /// `/apis/G`.
-pub fn group(catalog: &Catalog, name: &str) -> Option<Value> {
+pub(crate) fn group(catalog: &Catalog, name: &str) -> Option<Value> {
     let mut group = group_entry(catalog, name)?;
     group["kind"] = "APIGroup".into();
     group["apiVersion"] = "v1".into();
@@ -94,7 +94,7 @@ fn group_entry(catalog: &Catalog, name: &str) -> Option<Value> {
 }
 
 /// `/api/v1` and `/apis/G/V`.
-pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
+pub(crate) fn resources(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
     let resources = catalog.version(group, version)?;
     let api_version = if group.is_empty() {
         version.to_owned()

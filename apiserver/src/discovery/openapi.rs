@@ -10,7 +10,7 @@ use crate::resources::catalog::{Catalog, Resources};
 use crate::resources::{Resource, Typing};
 
 /// `/openapi/v3`: where the documents are, each with a hash of its content.
-pub fn index(catalog: &Catalog) -> Value {
+pub(crate) fn index(catalog: &Catalog) -> Value {
     let mut paths = Map::new();
     for (group, version, resources) in catalog.versions() {
         let path = base(group, version);
@@ -26,7 +26,7 @@ const VERSION_2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+proto
 /// `/openapi/v2`: a document that describes no kind, as JSON or as the protobuf message of the same name (`Document`: `swagger` is field
 /// 1, `info` field 2 with `title` 1 and `version` 2). kubectl asks for it before it applies a `List`, and leaves the check of fields to
 /// the server for kinds that are not in it.
-pub fn version_2(accept: &str) -> (&'static str, Vec<u8>) {
+pub(crate) fn version_2(accept: &str) -> (&'static str, Vec<u8>) {
     if accept.contains("proto-openapi") {
         // Fields 1, swagger, and 2, info, whose fields 1 and 2 are title and version: each a tag, a length and the text.
         let document = b"\x0a\x032.0\x12\x13\x0a\x0aKubernetes\x12\x05v1.36";
@@ -63,7 +63,7 @@ fn base(group: &str, version: &str) -> String {
 }
 
 /// The document of a group and version.
-pub fn document(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
+pub(crate) fn document(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
     let resources = catalog.version(group, version)?;
     let mut paths = Map::new();
     let mut schemas = Map::new();

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::builtin::{Scalar, Shape, shape_of};
 
 /// The schema of a built-in type; the types that it refers to are added to `schemas`.
-pub fn schema(type_name: &'static str, schemas: &mut Map<String, Value>) -> Value {
+pub(super) fn schema(type_name: &'static str, schemas: &mut Map<String, Value>) -> Value {
     let mut wanted = BTreeSet::new();
     let root =
         shape_of(type_name).map_or_else(|| json!({"type": "object"}), |shape| shown(shape, &mut wanted));
@@ -23,7 +23,7 @@ pub fn schema(type_name: &'static str, schemas: &mut Map<String, Value>) -> Valu
 }
 
 /// The name under which clients know a type.
-pub fn public_name(type_name: &str) -> String {
+pub(super) fn public_name(type_name: &str) -> String {
     match type_name.strip_prefix("meta.v1.") {
         Some(name) => format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}"),
         None => format!("io.k8s.api.{type_name}"),

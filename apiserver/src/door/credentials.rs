@@ -31,7 +31,7 @@ pub struct Identity {
 }
 
 /// What the server knows of credentials.
-pub struct Credentials {
+pub(crate) struct Credentials {
     authority: CertifiedIssuer<'static, KeyPair>,
     certificates: Mutex<HashMap<Vec<u8>, String>>,
     tokens: Mutex<HashMap<String, String>>,
@@ -39,7 +39,7 @@ pub struct Credentials {
 
 impl Credentials {
     /// A new authority.
-    pub fn new() -> Result<Self, CredentialsError> {
+    pub(crate) fn new() -> Result<Self, CredentialsError> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, "kubernetes");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -57,7 +57,7 @@ impl Credentials {
     }
 
     /// The authority's certificate, PEM.
-    pub fn authority_pem(&self) -> String {
+    pub(crate) fn authority_pem(&self) -> String {
         self.authority.pem()
     }
 
@@ -66,7 +66,7 @@ impl Credentials {
     }
 
     /// Lets a user in, by certificate and by token.
-    pub fn issue(&self, name: &str) -> Result<Identity, CredentialsError> {
+    pub(crate) fn issue(&self, name: &str) -> Result<Identity, CredentialsError> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, name);
         params
@@ -89,7 +89,7 @@ impl Credentials {
     }
 
     /// Does not let the user in any more; connections that are open stay.
-    pub fn revoke(&self, name: &str) {
+    pub(crate) fn revoke(&self, name: &str) {
         self.certificates.lock().retain(|_, user| user != name);
         self.tokens.lock().retain(|_, user| user != name);
     }

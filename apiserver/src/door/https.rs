@@ -45,7 +45,7 @@ pub enum ListenError {
 
 /// An open door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listener {
+pub(crate) struct Listener {
     /// Where it is.
     pub address: SocketAddr,
 }

@@ -17,7 +17,7 @@ pub enum Login {
 }
 
 /// The text of a kubeconfig with one cluster, one user, one context, all named `name`.
-pub fn kubeconfig(
+pub(crate) fn kubeconfig(
     name: &str,
     address: SocketAddr,
     authority_pem: &str,

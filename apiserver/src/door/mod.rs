@@ -5,8 +5,10 @@ mod https;
 mod in_process;
 mod kubeconfig;
 
-pub use credentials::{Credentials, CredentialsError, Identity};
+pub(crate) use credentials::Credentials;
+pub use credentials::{CredentialsError, Identity};
 pub use https::ListenError;
 pub(crate) use https::open;
 pub use in_process::InProcess;
-pub use kubeconfig::{Login, kubeconfig};
+pub use kubeconfig::Login;
+pub(crate) use kubeconfig::kubeconfig;

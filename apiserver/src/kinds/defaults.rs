@@ -9,7 +9,7 @@ use crate::resources::Resource;
 use crate::webhooks::GROUP;
 
 /// Fills in defaults, on create and on every change.
-pub fn fill(resource: &Resource, object: &mut Value) {
+pub(crate) fn fill(resource: &Resource, object: &mut Value) {
     if resource.custom().is_some() {
         return;
     }
@@ -44,7 +44,7 @@ pub fn fill(resource: &Resource, object: &mut Value) {
 }
 
 /// What only a new object gets: its first status, addresses.
-pub fn begin(resource: &Resource, object: &mut Value, core: &Core) {
+pub(crate) fn begin(resource: &Resource, object: &mut Value, core: &Core) {
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("", "Namespace") => {
             object["spec"]["finalizers"] = json!(["kubernetes"]);
@@ -88,7 +88,7 @@ pub fn begin(resource: &Resource, object: &mut Value, core: &Core) {
 }
 
 /// What a change takes from the object before it, if the client left it out.
-pub fn carry_over(resource: &Resource, old: &Value, new: &mut Value) {
+pub(crate) fn carry_over(resource: &Resource, old: &Value, new: &mut Value) {
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("", "Service") => service::carry_over(old, new),
         ("", "Namespace") => {

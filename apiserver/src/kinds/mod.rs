@@ -4,7 +4,7 @@
 //! - `service`: addresses of Services.
 //! - `webhooks`: the configurations of admission webhooks.
 
-pub mod defaults;
-pub mod service;
-pub mod validate;
+pub(crate) mod defaults;
+pub(crate) mod service;
+pub(crate) mod validate;
 mod webhooks;

@@ -9,7 +9,7 @@ use crate::core::Core;
 use crate::status::GroupResource;
 
 /// Fills in defaults.
-pub fn fill(object: &mut Value) {
+pub(crate) fn fill(object: &mut Value) {
     let spec = &mut object["spec"];
     let or = |parent: &mut Value, field: &str, value: Value| {
         if let Some(map) = parent.as_object_mut() {
@@ -38,7 +38,7 @@ pub fn fill(object: &mut Value) {
 }
 
 /// Gives a new service its address, unless it has one or wants none.
-pub fn assign_address(object: &mut Value, core: &Core) {
+pub(crate) fn assign_address(object: &mut Value, core: &Core) {
     let spec = &mut object["spec"];
     if spec["type"] == "ExternalName" || !spec.is_object() {
         return;
@@ -71,7 +71,7 @@ fn free_address(core: &Core) -> String {
 }
 
 /// An update need not repeat the address.
-pub fn carry_over(old: &Value, new: &mut Value) {
+pub(crate) fn carry_over(old: &Value, new: &mut Value) {
     if new["spec"]["type"] == "ExternalName" {
         return;
     }
@@ -83,7 +83,7 @@ pub fn carry_over(old: &Value, new: &mut Value) {
 }
 
 /// The service by which pods find the API server.
-pub fn make_kubernetes_service(core: &Arc<Core>) {
+pub(crate) fn make_kubernetes_service(core: &Arc<Core>) {
     let mut service = json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {

@@ -11,7 +11,7 @@ use crate::select::label_selector_matches;
 use crate::webhooks::GROUP;
 
 /// What is wrong with an object of a built-in kind.
-pub fn check(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+pub(crate) fn check(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("", "Secret") => secret(new, old, &mut causes),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::schema::{Cause, Condition};
 
 /// Fills in what a webhook leaves out.
-pub fn fill(object: &mut Value) {
+pub(super) fn fill(object: &mut Value) {
     let is_mutating = object["kind"] == "MutatingWebhookConfiguration";
     for hook in object["webhooks"].as_array_mut().into_iter().flatten() {
         let Some(fields) = hook.as_object_mut() else {
@@ -38,7 +38,7 @@ pub fn fill(object: &mut Value) {
 }
 
 /// What is wrong with a configuration.
-pub fn problems(object: &Value) -> Vec<Cause> {
+pub(super) fn problems(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut names = Vec::new();
     for (index, hook) in object["webhooks"].as_array().into_iter().flatten().enumerate() {

@@ -24,7 +24,7 @@ enum Owner {
 }
 
 /// Looks at an object that names owners.
-pub fn dependent(core: &Arc<Core>, id: &ObjectId) {
+pub(crate) fn dependent(core: &Arc<Core>, id: &ObjectId) {
     let Some(object) = core.store.get(&id.resource, &id.key) else {
         return;
     };
@@ -64,14 +64,14 @@ pub fn dependent(core: &Arc<Core>, id: &ObjectId) {
 }
 
 /// An object is gone: those that named it may have to go.
-pub fn owner_gone(core: &Arc<Core>, uid: &str) {
+pub(crate) fn owner_gone(core: &Arc<Core>, uid: &str) {
     for (id, _) in core.store.dependents(uid) {
         dependent(core, &id);
     }
 }
 
 /// An object may be waiting for its dependents.
-pub fn owner_waiting(core: &Arc<Core>, uid: &str) {
+pub(crate) fn owner_waiting(core: &Arc<Core>, uid: &str) {
     let Some((id, owner)) = core.store.find_uid(uid) else {
         return;
     };

@@ -30,7 +30,7 @@ const FIELDS: [&str; 15] = [
 const GENERATED_BASE: usize = 58;
 
 /// A name from `generateName`.
-pub fn generated_name(base: &str, suffix: &str) -> String {
+pub(crate) fn generated_name(base: &str, suffix: &str) -> String {
     let end = base
         .char_indices()
         .map(|(at, _)| at)
@@ -46,7 +46,7 @@ pub fn generated_name(base: &str, suffix: &str) -> String {
 }
 
 /// Brings metadata into the form in which it is stored: nothing null, no empty maps or lists. Refuses wrong types.
-pub fn clean(object: &mut Value) -> Result<(), ApiError> {
+pub(crate) fn clean(object: &mut Value) -> Result<(), ApiError> {
     let metadata = &mut object["metadata"];
     if metadata.is_null() {
         *metadata = json!({});
@@ -107,7 +107,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Drops fields of metadata that do not exist, and answers their paths.
-pub fn prune(object: &mut Value) -> Vec<String> {
+pub(crate) fn prune(object: &mut Value) -> Vec<String> {
     let is_known = |key: &String| FIELDS.contains(&key.as_str());
     meta::with_child(object, "metadata", |fields| {
         let unknown = fields
@@ -121,7 +121,7 @@ pub fn prune(object: &mut Value) -> Vec<String> {
 }
 
 /// Gives a new object what only the server gives.
-pub fn begin(object: &mut Value, resource: &Resource, uid: String, now: &str) {
+pub(crate) fn begin(object: &mut Value, resource: &Resource, uid: String, now: &str) {
     for field in [
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
@@ -139,7 +139,7 @@ pub fn begin(object: &mut Value, resource: &Resource, uid: String, now: &str) {
 }
 
 /// Changes of metadata that are refused.
-pub fn changes_refused(old: &Value, new: &Value) -> Vec<Cause> {
+pub(crate) fn changes_refused(old: &Value, new: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let uid = meta::uid(new);
     if !uid.is_empty() && uid != meta::uid(old) {
@@ -167,7 +167,7 @@ pub fn changes_refused(old: &Value, new: &Value) -> Vec<Cause> {
 }
 
 /// Gives the new version what identifies the object.
-pub fn keep(old: &Value, new: &mut Value) {
+pub(crate) fn keep(old: &Value, new: &mut Value) {
     for field in ["uid", "resourceVersion"] {
         meta::set(new, field, old["metadata"][field].clone());
     }
@@ -176,7 +176,7 @@ pub fn keep(old: &Value, new: &mut Value) {
 /// Whether the two differ in what is wanted (what generations count): for custom resources everything but metadata and
 /// status, for built-in kinds the spec (of webhook configurations the
 /// webhooks).
-pub fn wants_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
+pub(crate) fn wants_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
     if resource.custom().is_none() {
         return old["spec"] != new["spec"] || old["webhooks"] != new["webhooks"];
     }

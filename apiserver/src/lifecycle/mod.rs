@@ -6,9 +6,9 @@
 //!
 //! - Invariant: work items only say where to look; what is done is decided by what the store says then.
 
-pub mod collector;
-pub mod metadata;
-pub mod namespaces;
+pub(crate) mod collector;
+pub(crate) mod metadata;
+pub(crate) mod namespaces;
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::crd;
 use crate::work::Work;
 
 /// Does what the queue asks for, for ever.
-pub async fn run(core: Arc<Core>) {
+pub(crate) async fn run(core: Arc<Core>) {
     loop {
         match core.work.next().await {
             Work::Dependent(id) => collector::dependent(&core, &id),

@@ -20,7 +20,7 @@ const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-s
 const FINALIZER: &str = "kubernetes";
 
 /// Makes the namespaces that are always there, with what is in each.
-pub fn make_initial(core: &Arc<Core>) {
+pub(crate) fn make_initial(core: &Arc<Core>) {
     for name in INITIAL {
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace",
@@ -34,7 +34,7 @@ pub fn make_initial(core: &Arc<Core>) {
 }
 
 /// Looks at a namespace: it is furnished, or brought to its end.
-pub fn look(core: &Arc<Core>, name: &str) {
+pub(crate) fn look(core: &Arc<Core>, name: &str) {
     let id = ObjectId {
         resource: GroupResource::new("", "namespaces"),
         key: ObjectKey::new("", name),

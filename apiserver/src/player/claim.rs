@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSta
 use super::plan::{Plan, Verb};
 
 /// What is to be done about a claim.
-pub fn decide(claim: &PersistentVolumeClaim) -> Plan {
+pub(super) fn decide(claim: &PersistentVolumeClaim) -> Plan {
     let mut plan = Plan::default();
     let old = claim.status.clone().unwrap_or_default(); // none yet
     if old.phase.as_deref() == Some("Bound") || claim.metadata.deletion_timestamp.is_some() {

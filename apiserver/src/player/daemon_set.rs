@@ -16,7 +16,7 @@ use super::revision::{self, LABEL, Newest};
 use super::template::{from_template, owner};
 
 /// What is to be done about a DaemonSet that controls these revisions and pods.
-pub fn decide(
+pub(super) fn decide(
     set: &DaemonSet,
     revisions: &[&ControllerRevision],
     pods: &[&Pod],

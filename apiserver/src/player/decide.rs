@@ -13,7 +13,7 @@ use super::world::{Item, Kind, World};
 use super::{claim, daemon_set, disruption, job, node, replica_set, service, stateful_set};
 
 /// What is to be done about what stands at a place.
-pub fn decide(item: &Item, world: &World, speeds: &Speeds, now: Timestamp) -> Plan {
+pub(super) fn decide(item: &Item, world: &World, speeds: &Speeds, now: Timestamp) -> Plan {
     let plan = match item.kind {
         Kind::Deployment => deployment(&item.key, world, speeds, now),
         Kind::ReplicaSet => replica_set(&item.key, world, now),
@@ -35,7 +35,7 @@ pub fn decide(item: &Item, world: &World, speeds: &Speeds, now: Timestamp) -> Pl
 }
 
 /// The nodes that there are to be, whether they are there or not.
-pub fn nodes(speeds: &Speeds) -> impl Iterator<Item = Item> {
+pub(super) fn nodes(speeds: &Speeds) -> impl Iterator<Item = Item> {
     let key = |name| Key {
         namespace: String::new(),
         name,

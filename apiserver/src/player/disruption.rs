@@ -21,7 +21,7 @@ const ALLOWED: &str = "DisruptionAllowed";
 
 /// What is to be done about a budget, in a namespace with these pods. `scale` is how many pods the controllers of these pods want
 /// together; an error names the pod without its controller.
-pub fn decide(
+pub(super) fn decide(
     budget: &PodDisruptionBudget,
     pods: &[&Pod],
     scale: impl Fn(&[&Pod]) -> Result<i32, String>,
@@ -83,7 +83,7 @@ pub fn decide(
 }
 
 /// Whether a budget is about a pod.
-pub fn guards(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+pub(super) fn guards(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
     let selector = selector.and_then(|selector| Selector::try_from(selector).ok()); // none, or none that can be read: nothing
     selector.is_some_and(|selector| selector.matches(pod.labels()))

@@ -1,21 +1,21 @@
 //! Names that are a function of what they name.
 
 /// FNV-1a with 32 bits, as Kubernetes hashes pod templates.
-pub fn fnv(bytes: &[u8]) -> u32 {
+pub(super) fn fnv(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
     })
 }
 
 /// FNV-1 with 32 bits, as Kubernetes hashes the data of controller revisions: as FNV-1a, in the other order.
-pub fn fnv_1(bytes: &[u8]) -> u32 {
+pub(super) fn fnv_1(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash: u32, byte| {
         hash.wrapping_mul(0x0100_0193) ^ u32::from(*byte)
     })
 }
 
 /// A hash as Kubernetes writes it into names: its decimal digits in an alphabet that spells no words.
-pub fn suffix(hash: u32) -> String {
+pub(super) fn suffix(hash: u32) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let digits = hash.to_string();
     digits

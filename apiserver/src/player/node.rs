@@ -13,12 +13,12 @@ use super::plan::{Plan, Verb, time};
 const SIMULATED: &str = "player.muster-apiserver.dev/simulated";
 
 /// The names of the nodes that there are to be.
-pub fn names(nodes: u32) -> impl Iterator<Item = String> {
+pub(super) fn names(nodes: u32) -> impl Iterator<Item = String> {
     (1..=nodes).map(|number| format!("node-{number}"))
 }
 
 /// What is to be done about a node of ours.
-pub fn decide(name: &str, node: Option<&Node>, now: Timestamp) -> Plan {
+pub(super) fn decide(name: &str, node: Option<&Node>, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     match node {
         None => plan.write(Verb::Create, new(name)),
@@ -37,7 +37,7 @@ pub fn decide(name: &str, node: Option<&Node>, now: Timestamp) -> Plan {
 }
 
 /// Whether pods may be placed on it.
-pub fn is_schedulable(node: &Node) -> bool {
+pub(super) fn is_schedulable(node: &Node) -> bool {
     let cordoned = node
         .spec
         .as_ref()
@@ -46,7 +46,7 @@ pub fn is_schedulable(node: &Node) -> bool {
 }
 
 /// Whether a node has all these labels.
-pub fn has_labels(node: &Node, wanted: &BTreeMap<String, String>) -> bool {
+pub(super) fn has_labels(node: &Node, wanted: &BTreeMap<String, String>) -> bool {
     let labels = node.metadata.labels.as_ref();
     wanted
         .iter()

@@ -7,7 +7,7 @@ use super::world::{Object, Played};
 
 /// How an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub(super) enum Verb {
     /// As a new object.
     Create,
     /// In place of the version from which it was made.
@@ -22,7 +22,7 @@ pub enum Verb {
 
 /// One write.
 #[derive(Clone, Debug)]
-pub struct Write {
+pub(super) struct Write {
     /// How.
     pub verb: Verb,
     /// What; of a deletion, the object to delete.
@@ -33,7 +33,7 @@ pub struct Write {
 ///
 /// Invariant: at most one write to an object, because the next one needs the resource version that the first one makes.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub(super) struct Plan {
     /// The writes; the first that fails ends the plan.
     pub writes: Vec<Write>,
     /// When to look again.
@@ -42,7 +42,7 @@ pub struct Plan {
 
 impl Plan {
     /// Adds a write.
-    pub fn write<K: Played>(&mut self, verb: Verb, object: K) {
+    pub(super) fn write<K: Played>(&mut self, verb: Verb, object: K) {
         self.writes.push(Write {
             verb,
             object: object.erase(),
@@ -50,27 +50,27 @@ impl Plan {
     }
 
     /// Looks again at `at`, or before.
-    pub fn wake_at(&mut self, at: Timestamp) {
+    pub(super) fn wake_at(&mut self, at: Timestamp) {
         self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
     }
 }
 
 /// An instant as objects hold it: whole seconds.
-pub fn time(at: Timestamp) -> Time {
+pub(super) fn time(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at)) // a second of a timestamp is a timestamp
 }
 
 /// `at` plus a duration.
-pub fn after(at: Timestamp, duration: std::time::Duration) -> Timestamp {
+pub(super) fn after(at: Timestamp, duration: std::time::Duration) -> Timestamp {
     at.saturating_add(duration).unwrap_or(Timestamp::MAX) // as far as time goes
 }
 
 /// A count of objects as the API has it.
-pub fn count(number: usize) -> i32 {
+pub(super) fn count(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX) // more than an API server holds
 }
 
 /// A number of the API that is left out if it is zero.
-pub fn nonzero(number: i32) -> Option<i32> {
+pub(super) fn nonzero(number: i32) -> Option<i32> {
     (number != 0).then_some(number)
 }

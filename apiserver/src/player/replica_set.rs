@@ -12,7 +12,7 @@ use super::template::{from_template, owner};
 use super::world::is_placed;
 
 /// What is to be done about a ReplicaSet that controls these pods.
-pub fn decide(set: &ReplicaSet, pods: &[&Pod], now: Timestamp) -> Plan {
+pub(super) fn decide(set: &ReplicaSet, pods: &[&Pod], now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let active: Vec<&Pod> = pods.iter().copied().filter(|pod| pod::is_active(pod)).collect();
     let spec = set.spec.clone().unwrap_or_default(); // the server asks for one

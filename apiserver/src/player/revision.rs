@@ -12,7 +12,7 @@ use super::plan::{Plan, Verb};
 use super::template::owner;
 
 /// The label by which pods name their revision; also that of the hash on the revisions of a DaemonSet.
-pub const LABEL: &str = "controller-revision-hash";
+pub(super) const LABEL: &str = "controller-revision-hash";
 
 /// The label of the hash on the revisions of a StatefulSet.
 const HASH: &str = "controller.kubernetes.io/hash";
@@ -22,7 +22,7 @@ const HISTORY: i32 = 10;
 
 /// What is to be done so that the template of now has the newest revision.
 #[derive(Clone, Debug)]
-pub enum Newest<'a> {
+pub(super) enum Newest<'a> {
     /// It has.
     Is(&'a ControllerRevision),
     /// This is to be created.
@@ -32,7 +32,11 @@ pub enum Newest<'a> {
 }
 
 /// Finds the revision of a template among those that its owner controls.
-pub fn newest<'a, K>(owned_by: &K, template: &PodTemplateSpec, all: &[&'a ControllerRevision]) -> Newest<'a>
+pub(super) fn newest<'a, K>(
+    owned_by: &K,
+    template: &PodTemplateSpec,
+    all: &[&'a ControllerRevision],
+) -> Newest<'a>
 where
     K: Resource<DynamicType = ()>,
 {
@@ -55,18 +59,18 @@ where
 }
 
 /// The template of a revision.
-pub fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
+pub(super) fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let template = &revision.data.as_ref()?.0["spec"]["template"];
     serde_json::from_value(template.clone()).ok() // what is no template is the revision of none
 }
 
 /// The part of the name of a DaemonSet's revision that is its own.
-pub fn hash(revision: &ControllerRevision) -> String {
+pub(super) fn hash(revision: &ControllerRevision) -> String {
     revision.labels().get(LABEL).cloned().unwrap_or_default() // ours have it
 }
 
 /// Deletes the oldest revisions that nothing uses, as far as they are too many.
-pub fn forget(
+pub(super) fn forget(
     plan: &mut Plan,
     all: &[&ControllerRevision],
     limit: Option<i32>,

@@ -19,7 +19,7 @@ use super::template::owner;
 const SLICE: usize = 100;
 
 /// What is to be done about a Service that controls these slices, in a namespace with these pods.
-pub fn decide(service: &Service, slices: &[&EndpointSlice], pods: &[&Pod]) -> Plan {
+pub(super) fn decide(service: &Service, slices: &[&EndpointSlice], pods: &[&Pod]) -> Plan {
     let mut plan = Plan::default();
     let spec = service.spec.clone().unwrap_or_default(); // the server asks for one
     if service.metadata.deletion_timestamp.is_some() {

@@ -52,7 +52,7 @@ impl Default for Speeds {
 
 /// What is to go wrong with a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub(super) enum Failure {
     /// The image cannot be pulled.
     ImagePull,
     /// The containers end with an error as soon as they have begun.
@@ -63,7 +63,7 @@ pub enum Failure {
 
 /// What holds for one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub(super) struct Settings {
     /// See [`Speeds::ready_after`].
     pub ready_after: Duration,
     /// See [`Speeds::stop_after`].
@@ -80,7 +80,7 @@ pub struct Settings {
 
 impl Settings {
     /// What holds for an object with these annotations, its own first, then those of what controls it.
-    pub fn of(speeds: &Speeds, annotations: &[&BTreeMap<String, String>]) -> Self {
+    pub(super) fn of(speeds: &Speeds, annotations: &[&BTreeMap<String, String>]) -> Self {
         let text = |name: &str| {
             let key = format!("{PREFIX}{name}");
             annotations
@@ -106,7 +106,7 @@ impl Settings {
 }
 
 /// The annotations that a player reads.
-pub fn own(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<&str, &str> {
+pub(super) fn own(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<&str, &str> {
     let all = annotations.into_iter().flatten();
     all.filter(|(key, _)| key.starts_with(PREFIX))
         .map(|(key, value)| (key.as_str(), value.as_str()))

@@ -8,7 +8,7 @@ use kube::Resource;
 
 /// Namespace (empty for what has none) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub(super) struct Key {
     /// The namespace; empty for cluster-scoped kinds.
     pub namespace: String,
     /// The name.
@@ -17,7 +17,7 @@ pub struct Key {
 
 impl Key {
     /// The key of an object.
-    pub fn of(meta: &ObjectMeta) -> Self {
+    pub(super) fn of(meta: &ObjectMeta) -> Self {
         let text = |field: &Option<String>| field.clone().unwrap_or_default(); // absent is empty
         Self {
             namespace: text(&meta.namespace),
@@ -28,7 +28,7 @@ impl Key {
 
 /// An object and since when it is known.
 #[derive(Clone, Debug)]
-pub struct Seen<K> {
+pub(super) struct Seen<K> {
     /// The newest version that is known.
     pub object: K,
     /// When its first version was seen: finer than `creationTimestamp`, which has whole seconds.
@@ -39,7 +39,7 @@ pub struct Seen<K> {
 
 /// The objects of one kind.
 #[derive(Debug)]
-pub struct Shelf<K> {
+pub(super) struct Shelf<K> {
     entries: BTreeMap<Key, Seen<K>>,
     by_owner: BTreeMap<String, BTreeSet<Key>>,
     /// Uids of objects that were deleted by a write of ours and whose end no watch has told yet.
@@ -64,21 +64,21 @@ impl<K> Default for Shelf<K> {
 
 impl<K: Resource<DynamicType = ()>> Shelf<K> {
     /// One object.
-    pub fn get(&self, key: &Key) -> Option<&Seen<K>> {
+    pub(super) fn get(&self, key: &Key) -> Option<&Seen<K>> {
         self.entries
             .get(key)
             .filter(|seen| !self.doomed.contains(uid(seen.object.meta())))
     }
 
     /// All objects, by key.
-    pub fn all(&self) -> impl Iterator<Item = &Seen<K>> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Seen<K>> {
         self.entries
             .values()
             .filter(|seen| !self.doomed.contains(uid(seen.object.meta())))
     }
 
     /// The objects of a namespace, by name.
-    pub fn within(&self, namespace: &str) -> impl Iterator<Item = &Seen<K>> {
+    pub(super) fn within(&self, namespace: &str) -> impl Iterator<Item = &Seen<K>> {
         let from = Key {
             namespace: namespace.to_owned(),
             name: String::new(),
@@ -91,13 +91,13 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
     }
 
     /// The objects that this one controls, by key.
-    pub fn controlled_by(&self, owner: &ObjectMeta) -> Vec<&Seen<K>> {
+    pub(super) fn controlled_by(&self, owner: &ObjectMeta) -> Vec<&Seen<K>> {
         let keys = self.by_owner.get(uid(owner)).into_iter().flatten();
         keys.filter_map(|key| self.get(key)).collect()
     }
 
     /// Takes a version in, unless a newer one is known. Answers the version before, and whether anything is new.
-    pub fn put(&mut self, object: K, now: Timestamp) -> (Option<K>, bool) {
+    pub(super) fn put(&mut self, object: K, now: Timestamp) -> (Option<K>, bool) {
         let key = Key::of(object.meta());
         if let Some(listed) = &mut self.listing {
             listed.insert(key.clone());
@@ -133,7 +133,7 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
     }
 
     /// An object is gone. Answers whether it was known.
-    pub fn remove(&mut self, meta: &ObjectMeta) -> bool {
+    pub(super) fn remove(&mut self, meta: &ObjectMeta) -> bool {
         self.doomed.remove(uid(meta));
         let key = Key::of(meta);
         let is_known = self
@@ -144,17 +144,17 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
     }
 
     /// A write of ours has deleted the object at once.
-    pub fn doom(&mut self, meta: &ObjectMeta) {
+    pub(super) fn doom(&mut self, meta: &ObjectMeta) {
         self.doomed.insert(uid(meta).to_owned());
     }
 
     /// A new list begins.
-    pub fn begin_list(&mut self) {
+    pub(super) fn begin_list(&mut self) {
         self.listing = Some(BTreeSet::new());
     }
 
     /// The list is read: what it did not show is gone. Answers that.
-    pub fn end_list(&mut self) -> Vec<K> {
+    pub(super) fn end_list(&mut self) -> Vec<K> {
         self.is_synced = true;
         let Some(listed) = self.listing.take() else {
             return Vec::new();
@@ -191,12 +191,12 @@ impl<K: Resource<DynamicType = ()>> Shelf<K> {
 }
 
 /// The uid; empty if there is none yet.
-pub fn uid(meta: &ObjectMeta) -> &str {
+pub(super) fn uid(meta: &ObjectMeta) -> &str {
     meta.uid.as_deref().unwrap_or_default()
 }
 
 /// The owner that controls an object.
-pub fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
+pub(super) fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references
         .iter()
         .flatten()

@@ -6,7 +6,7 @@ use kube::Resource;
 use kube::core::ObjectMeta;
 
 /// The reference to an object that controls what it is put on.
-pub fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
+pub(super) fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
     let text = |field: &Option<String>| field.clone().unwrap_or_default(); // the server gives both
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
@@ -20,7 +20,11 @@ pub fn owner<K: Resource<DynamicType = ()>>(object: &K) -> OwnerReference {
 
 /// A pod of a template. `metadata` names it and its namespace, and may bring labels and annotations of its own, which
 /// overrule the template's.
-pub fn from_template(template: &PodTemplateSpec, mut metadata: ObjectMeta, owner: OwnerReference) -> Pod {
+pub(super) fn from_template(
+    template: &PodTemplateSpec,
+    mut metadata: ObjectMeta,
+    owner: OwnerReference,
+) -> Pod {
     let given = template.metadata.clone().unwrap_or_default(); // a template may have none
     let mut labels = given.labels.unwrap_or_default(); // the same
     labels.extend(metadata.labels.into_iter().flatten());

@@ -19,7 +19,7 @@ use super::settings::{self, Settings, Speeds};
 use super::shelf::{Key, Seen, Shelf, controller};
 
 /// A kind that is played.
-pub trait Played:
+pub(super) trait Played:
     Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + Send + 'static
 {
     /// Its name.
@@ -31,7 +31,7 @@ pub trait Played:
 }
 
 /// What is called with each kind.
-pub trait VisitKind {
+pub(super) trait VisitKind {
     /// What it answers.
     type Out;
     /// The call.
@@ -39,7 +39,7 @@ pub trait VisitKind {
 }
 
 /// What is called with an object in its own type.
-pub trait VisitObject {
+pub(super) trait VisitObject {
     /// What it answers.
     type Out;
     /// The call.
@@ -50,11 +50,11 @@ macro_rules! kinds {
     ($($kind:ident, $shelf:ident;)*) => {
         /// The kinds that are played or made by playing.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Kind { $(#[doc = stringify!($kind)] $kind,)* }
+        pub(crate) enum Kind { $(#[doc = stringify!($kind)] $kind,)* }
 
         impl Kind {
             /// The kind of this name.
-            pub fn named(name: &str) -> Option<Self> {
+            pub(crate) fn named(name: &str) -> Option<Self> {
                 match name {
                     $(stringify!($kind) => Some(Self::$kind),)*
                     _ => None,
@@ -64,11 +64,11 @@ macro_rules! kinds {
 
         /// An object of any of the kinds.
         #[derive(Clone, Debug)]
-        pub enum Object { $(#[doc = stringify!($kind)] $kind(Box<$kind>),)* }
+        pub(crate) enum Object { $(#[doc = stringify!($kind)] $kind(Box<$kind>),)* }
 
         /// The cluster as it is known.
         #[derive(Debug, Default)]
-        pub struct World {
+        pub(crate) struct World {
             $(#[doc = stringify!($kind)] pub $shelf: Shelf<$kind>,)*
             /// What to look at again.
             pub dirty: BTreeSet<Item>,
@@ -76,7 +76,7 @@ macro_rules! kinds {
 
         impl World {
             /// Whether every kind was listed once.
-            pub fn is_synced(&self) -> bool {
+            pub(crate) fn is_synced(&self) -> bool {
                 true $(&& self.$shelf.is_synced)*
             }
         }
@@ -88,13 +88,13 @@ macro_rules! kinds {
         })*
 
         /// Calls a function with each kind.
-        pub fn each_kind<V: VisitKind>(visitor: &V) -> Vec<V::Out> {
+        pub(crate) fn each_kind<V: VisitKind>(visitor: &V) -> Vec<V::Out> {
             vec![$(visitor.visit::<$kind>(),)*]
         }
 
         impl Object {
             /// Calls a function with the object in its own type.
-            pub fn visit<V: VisitObject>(&self, visitor: V) -> V::Out {
+            pub(crate) fn visit<V: VisitObject>(&self, visitor: V) -> V::Out {
                 match self { $(Self::$kind(object) => visitor.visit(&**object),)* }
             }
         }
@@ -118,7 +118,7 @@ kinds! {
 
 /// Where to look.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Item {
+pub(super) struct Item {
     /// The kind.
     pub kind: Kind,
     /// The object.
@@ -127,7 +127,7 @@ pub struct Item {
 
 impl World {
     /// Takes in what a watch tells.
-    pub fn take<K: Played>(&mut self, event: Event<K>, now: Timestamp) {
+    pub(super) fn take<K: Played>(&mut self, event: Event<K>, now: Timestamp) {
         match event {
             Event::Apply(object) | Event::InitApply(object) => self.put(object, now),
             Event::Delete(object) => {
@@ -145,7 +145,7 @@ impl World {
     }
 
     /// Takes in a version of an object.
-    pub fn put<K: Played>(&mut self, object: K, now: Timestamp) {
+    pub(super) fn put<K: Played>(&mut self, object: K, now: Timestamp) {
         let meta = object.meta().clone();
         let (before, is_new) = K::shelf_mut(self).put(object, now);
         if !is_new {
@@ -161,7 +161,7 @@ impl World {
     }
 
     /// A write of ours has deleted the object at once.
-    pub fn doom<K: Played>(&mut self, meta: &ObjectMeta) {
+    pub(super) fn doom<K: Played>(&mut self, meta: &ObjectMeta) {
         K::shelf_mut(self).doom(meta);
         self.touch::<K>(meta);
     }
@@ -243,7 +243,7 @@ impl World {
 
     /// How many pods the controllers of these pods want together, each once; an error says which controller is not there. A pod without
     /// one does not count.
-    pub fn scale(&self, pods: &[&Pod]) -> Result<i32, String> {
+    pub(super) fn scale(&self, pods: &[&Pod]) -> Result<i32, String> {
         let mut scales = BTreeMap::new();
         for pod in pods {
             let Some(owner) = controller(&pod.metadata) else {
@@ -303,7 +303,7 @@ impl World {
     }
 
     /// What holds for an object: its own annotations, then those of what controls it.
-    pub fn settings(&self, meta: &ObjectMeta, speeds: &Speeds) -> Settings {
+    pub(super) fn settings(&self, meta: &ObjectMeta, speeds: &Speeds) -> Settings {
         let mut chain = vec![meta];
         while let Some(owner) = chain.last().and_then(|last| controller(last))
             && let Some(found) = self.owner(meta, &owner.kind, &owner.name, &owner.uid)
@@ -339,7 +339,7 @@ impl World {
 const LONGEST_CHAIN: usize = 3;
 
 /// Whether a pod has a node.
-pub fn is_placed(pod: &Pod) -> bool {
+pub(super) fn is_placed(pod: &Pod) -> bool {
     pod.spec
         .as_ref()
         .is_some_and(|spec| spec.node_name.as_deref().is_some_and(|name| !name.is_empty()))

@@ -15,7 +15,7 @@ const MANAGER: &str = "workload-player";
 
 /// What became of the object.
 #[derive(Clone, Debug)]
-pub enum Reply {
+pub(super) enum Reply {
     /// It is this now.
     Is(Object),
     /// It was this, and is gone.
@@ -24,7 +24,7 @@ pub enum Reply {
 
 /// A write was not done.
 #[derive(Debug, thiserror::Error)]
-pub enum WriteError {
+pub(super) enum WriteError {
     /// The request could not be made.
     #[error("the request could not be made")]
     Request(#[from] RequestError),
@@ -37,7 +37,7 @@ pub enum WriteError {
 }
 
 /// Carries out a write.
-pub async fn send(client: &Client, write: &Write) -> Result<Reply, WriteError> {
+pub(super) async fn send(client: &Client, write: &Write) -> Result<Reply, WriteError> {
     write
         .object
         .visit(Sender {

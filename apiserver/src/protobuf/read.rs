@@ -6,7 +6,7 @@ pub struct Malformed;
 
 /// The content of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wire<'a> {
+pub(super) enum Wire<'a> {
     /// A number.
     Varint(u64),
     /// Eight bytes.
@@ -18,13 +18,13 @@ pub enum Wire<'a> {
 }
 
 /// The fields of a message; ends after the first that is malformed.
-pub struct Fields<'a> {
+pub(super) struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
     /// The fields in `bytes`.
-    pub fn of(bytes: &'a [u8]) -> Self {
+    pub(super) fn of(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// `string`.
     Text,
     /// `bytes`.
@@ -22,7 +22,7 @@ pub enum Kind {
 
 /// A field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
+pub(super) struct Field {
     /// Its name, the same as in JSON.
     pub name: &'static str,
     /// What it holds; of a list each item, of a map each value.
@@ -41,18 +41,18 @@ fn messages() -> &'static Messages {
 }
 
 /// The name of a message as the table has it.
-pub fn name(name: &str) -> Option<&'static str> {
+pub(super) fn name(name: &str) -> Option<&'static str> {
     messages().get_key_value(name).map(|(name, _)| *name)
 }
 
 /// The fields of a message by number.
-pub fn fields(message: &str) -> Option<&'static BTreeMap<u32, Field>> {
+pub(super) fn fields(message: &str) -> Option<&'static BTreeMap<u32, Field>> {
     messages().get(message)
 }
 
 /// Messages that are named by a field and are not there.
 #[cfg(test)]
-pub fn dangling() -> Vec<String> {
+pub(super) fn dangling() -> Vec<String> {
     let fields = messages().values().flat_map(BTreeMap::values);
     let named = fields.filter_map(|field| match field.kind {
         Kind::Message(name) if !messages().contains_key(name) => Some(name.to_owned()),

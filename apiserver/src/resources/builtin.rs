@@ -215,7 +215,7 @@ const LINES: &[Line] = &[
 ];
 
 /// The built-in resources, shared by all servers of a process.
-pub fn all() -> &'static [Arc<Resource>] {
+pub(crate) fn all() -> &'static [Arc<Resource>] {
     static ALL: LazyLock<Vec<Arc<Resource>>> =
         LazyLock::new(|| LINES.iter().map(|line| Arc::new(resource(line))).collect());
     &ALL
@@ -266,7 +266,7 @@ fn resource(&(group, version, plural, kind, short, flags): &Line) -> Resource {
 }
 
 /// Whether the kind counts generations.
-pub fn counts_generations(group: &str, kind: &str) -> bool {
+pub(crate) fn counts_generations(group: &str, kind: &str) -> bool {
     match group {
         "" => matches!(kind, "Pod" | "ReplicationController"),
         "apps" => kind != "ControllerRevision",

@@ -8,17 +8,17 @@ use parking_lot::RwLock;
 use super::{Resource, builtin};
 
 /// The resources of one version of a group, by plural.
-pub type Resources = BTreeMap<String, Arc<Resource>>;
+pub(crate) type Resources = BTreeMap<String, Arc<Resource>>;
 
 /// What is served; shared by all requests that start while it stands.
 #[derive(Clone, Debug, Default)]
-pub struct Catalog {
+pub(crate) struct Catalog {
     groups: BTreeMap<(String, String), Resources>,
 }
 
 impl Catalog {
     /// The built-in kinds.
-    pub fn builtin() -> Self {
+    pub(crate) fn builtin() -> Self {
         let mut catalog = Self::default();
         for resource in builtin::all() {
             catalog.insert(resource.clone());
@@ -27,7 +27,7 @@ impl Catalog {
     }
 
     /// Adds or replaces a resource.
-    pub fn insert(&mut self, resource: Arc<Resource>) {
+    pub(crate) fn insert(&mut self, resource: Arc<Resource>) {
         let key = (resource.group.clone(), resource.version.clone());
         self.groups
             .entry(key)
@@ -36,7 +36,7 @@ impl Catalog {
     }
 
     /// Takes away all versions of a resource.
-    pub fn remove(&mut self, group: &str, plural: &str) {
+    pub(crate) fn remove(&mut self, group: &str, plural: &str) {
         for ((g, _), resources) in &mut self.groups {
             if g == group {
                 resources.remove(plural);
@@ -46,12 +46,12 @@ impl Catalog {
     }
 
     /// The resource at a path.
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.version(group, version)?.get(plural)
     }
 
     /// The resource of a kind.
-    pub fn find_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
+    pub(crate) fn find_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         self.version(group, version)?
             .values()
@@ -59,19 +59,19 @@ impl Catalog {
     }
 
     /// The resources of a group and version.
-    pub fn version(&self, group: &str, version: &str) -> Option<&Resources> {
+    pub(crate) fn version(&self, group: &str, version: &str) -> Option<&Resources> {
         self.groups.get(&(group.to_owned(), version.to_owned()))
     }
 
     /// All groups and versions, in order of names.
-    pub fn versions(&self) -> impl Iterator<Item = (&str, &str, &Resources)> {
+    pub(crate) fn versions(&self) -> impl Iterator<Item = (&str, &str, &Resources)> {
         self.groups
             .iter()
             .map(|((group, version), resources)| (group.as_str(), version.as_str(), resources))
     }
 
     /// The groups but the core one, each with its versions, the preferred one first.
-    pub fn groups(&self) -> BTreeMap<&str, Vec<(&str, &Resources)>> {
+    pub(crate) fn groups(&self) -> BTreeMap<&str, Vec<(&str, &Resources)>> {
         let mut groups: BTreeMap<&str, Vec<(&str, &Resources)>> = BTreeMap::new();
         for (group, version, resources) in self.versions().filter(|(group, ..)| !group.is_empty()) {
             groups.entry(group).or_default().push((version, resources));
@@ -83,7 +83,7 @@ impl Catalog {
     }
 
     /// The resource whose objects are kept in a store.
-    pub fn of_store(&self, storage: &crate::status::GroupResource) -> Option<&Arc<Resource>> {
+    pub(crate) fn of_store(&self, storage: &crate::status::GroupResource) -> Option<&Arc<Resource>> {
         let start = (storage.group.clone(), String::new());
         let versions = self
             .groups
@@ -95,7 +95,7 @@ impl Catalog {
     }
 
     /// One resource for each store: what must be gone through to see all objects once.
-    pub fn stores(&self) -> BTreeMap<crate::status::GroupResource, Arc<Resource>> {
+    pub(crate) fn stores(&self) -> BTreeMap<crate::status::GroupResource, Arc<Resource>> {
         let all = self.groups.values().flat_map(BTreeMap::values);
         all.filter(|resource| resource.storage == resource.group_resource())
             .map(|resource| (resource.storage.clone(), resource.clone()))
@@ -123,13 +123,13 @@ fn priority(version: &str) -> (u8, u32, u32) {
 
 /// The catalogue as it stands, replaced as a whole.
 #[derive(Debug, Default)]
-pub struct Registry {
+pub(crate) struct Registry {
     current: RwLock<Arc<Catalog>>,
 }
 
 impl Registry {
     /// The built-in kinds.
-    pub fn builtin() -> Self {
+    pub(crate) fn builtin() -> Self {
         use std::sync::LazyLock;
         static BUILTIN: LazyLock<Arc<Catalog>> = LazyLock::new(|| Arc::new(Catalog::builtin()));
         Self {
@@ -138,12 +138,12 @@ impl Registry {
     }
 
     /// What is served now.
-    pub fn catalog(&self) -> Arc<Catalog> {
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.current.read().clone()
     }
 
     /// Changes what is served.
-    pub fn change(&self, edit: impl FnOnce(&mut Catalog)) {
+    pub(crate) fn change(&self, edit: impl FnOnce(&mut Catalog)) {
         let mut current = self.current.write();
         edit(Arc::make_mut(&mut current));
     }

@@ -14,12 +14,12 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 /// An events.k8s.io/v1 event as core/v1.
-pub fn to_core(event: &mut Value) {
+pub(crate) fn to_core(event: &mut Value) {
     rename(event, NAMES.iter().map(|(core, new)| (*new, *core)), "v1");
 }
 
 /// A core/v1 event as events.k8s.io/v1.
-pub fn from_core(event: &mut Value) {
+pub(crate) fn from_core(event: &mut Value) {
     rename(event, NAMES.iter().copied(), "events.k8s.io/v1");
 }
 

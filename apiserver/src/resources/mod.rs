@@ -4,12 +4,12 @@
 //! - `catalog`: all that is served at an instant.
 //! - `versions`: objects at another version than the stored one; `events`: the two faces of Event.
 
-pub mod builtin;
-pub mod catalog;
-pub mod events;
-pub mod names;
-pub mod types;
-pub mod versions;
+pub(crate) mod builtin;
+pub(crate) mod catalog;
+pub(crate) mod events;
+pub(crate) mod names;
+pub(crate) mod types;
+pub(crate) mod versions;
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::status::GroupResource;
 
 /// One resource at one version.
 #[derive(Debug)]
-pub struct Resource {
+pub(crate) struct Resource {
     /// API group, empty for the core group.
     pub group: String,
     /// API version.
@@ -54,7 +54,7 @@ pub struct Resource {
 
 /// What is known of the fields of a kind.
 #[derive(Debug)]
-pub enum Typing {
+pub(crate) enum Typing {
     /// A built-in kind, by the name of its type if the table of types has it.
     Builtin(Option<&'static str>),
     /// A version of a custom resource.
@@ -63,7 +63,7 @@ pub enum Typing {
 
 /// One version of a custom resource definition.
 #[derive(Debug)]
-pub struct CustomVersion {
+pub(crate) struct CustomVersion {
     /// Its schema.
     pub schema: Arc<Schema>,
     /// The schema of the version that is stored: what that lacks is not kept.
@@ -84,7 +84,7 @@ pub struct CustomVersion {
 
 /// Where the numbers of the scale subresource are, as dotted paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scale {
+pub(crate) struct Scale {
     /// Desired replicas.
     pub spec: String,
     /// Observed replicas.
@@ -95,7 +95,7 @@ pub struct Scale {
 
 impl Resource {
     /// `apiVersion` of objects at this version.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.clone()
         } else {
@@ -104,12 +104,12 @@ impl Resource {
     }
 
     /// The resource as messages name it.
-    pub fn group_resource(&self) -> GroupResource {
+    pub(crate) fn group_resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.plural)
     }
 
     /// The custom version, for custom resources.
-    pub fn custom(&self) -> Option<&CustomVersion> {
+    pub(crate) fn custom(&self) -> Option<&CustomVersion> {
         match &self.typing {
             Typing::Custom(version) => Some(version),
             Typing::Builtin(_) => None,
@@ -117,7 +117,7 @@ impl Resource {
     }
 
     /// The type, for merges by field.
-    pub fn type_ref(&self) -> TypeRef<'_> {
+    pub(crate) fn type_ref(&self) -> TypeRef<'_> {
         match &self.typing {
             Typing::Custom(version) => TypeRef::Custom(&version.schema),
             Typing::Builtin(Some(name)) => TypeRef::Builtin(name),
@@ -126,12 +126,12 @@ impl Resource {
     }
 
     /// Whether objects have a `metadata.generation` that counts changes of what is wanted.
-    pub fn counts_generations(&self) -> bool {
+    pub(crate) fn counts_generations(&self) -> bool {
         self.custom().is_some() || builtin::counts_generations(&self.group, &self.kind)
     }
 
     /// Whether this is the built-in `kind` of `group`.
-    pub fn is(&self, group: &str, kind: &str) -> bool {
+    pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
         self.group == group && self.kind == kind
     }
 }

@@ -20,7 +20,7 @@ const SUBDOMAIN_LIMIT: usize = 253;
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
 /// What is wrong with the metadata of an object that is being written.
-pub fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
+pub(crate) fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = meta::name(object);
     if name.is_empty() {
@@ -142,7 +142,7 @@ fn subdomain_problem(name: &str) -> Option<String> {
 }
 
 /// Whether `text` is a DNS label, of any length.
-pub fn is_dns_label(text: &str) -> bool {
+pub(crate) fn is_dns_label(text: &str) -> bool {
     let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::builtin::{Scalar, Shape, shape_of};
 
 /// The first field of a wrong type, in the words of Go's decoder.
-pub fn mismatch(type_name: &'static str, object: &Value) -> Option<String> {
+pub(crate) fn mismatch(type_name: &'static str, object: &Value) -> Option<String> {
     let wrong = below(type_name, shape_of(type_name)?, object)?;
     let owner = wrong.type_name.rsplit('.').next().unwrap_or_default();
     let path: Vec<String> = wrong.path.into_iter().rev().collect();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Resource, Typing, events};
 
 /// A stored object as this resource shows it: a version shows only what its schema has.
-pub fn presented(resource: &Resource, mut value: Value) -> Value {
+pub(crate) fn presented(resource: &Resource, mut value: Value) -> Value {
     if is_of_another_version(resource, &value) {
         match &resource.typing {
             Typing::Custom(custom) => {
@@ -21,7 +21,7 @@ pub fn presented(resource: &Resource, mut value: Value) -> Value {
 }
 
 /// As [`presented`], without a copy of what is shown as it is stored, which is most.
-pub fn shown<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
+pub(crate) fn shown<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
     if is_of_another_version(resource, value) {
         Cow::Owned(presented(resource, value.clone()))
     } else {
@@ -37,7 +37,7 @@ fn is_of_another_version(resource: &Resource, stored: &Value) -> bool {
 }
 
 /// An object of this resource as it is stored: what the stored version lacks is lost, what it defaults is filled in.
-pub fn to_stored(resource: &Resource, value: &mut Value) {
+pub(crate) fn to_stored(resource: &Resource, value: &mut Value) {
     if resource.storage_api_version != resource.api_version() {
         match &resource.typing {
             Typing::Custom(custom) => {

@@ -5,7 +5,7 @@ use crate::status::ApiError;
 
 /// How objects are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
+pub(crate) enum View {
     /// As they are.
     Whole,
     /// As rows of a Table.
@@ -16,7 +16,7 @@ pub enum View {
 
 /// The text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub(crate) enum Format {
     /// JSON.
     Json,
     /// YAML.
@@ -25,7 +25,7 @@ pub enum Format {
 
 /// What was agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accept {
+pub(crate) struct Accept {
     /// How objects are shown.
     pub view: View,
     /// The text format.
@@ -33,7 +33,7 @@ pub struct Accept {
 }
 
 /// What the header of a request for objects asks for.
-pub fn negotiate(header: &str) -> Result<Accept, ApiError> {
+pub(super) fn negotiate(header: &str) -> Result<Accept, ApiError> {
     if header.trim().is_empty() {
         return Ok(Accept {
             view: View::Whole,

@@ -12,7 +12,7 @@ use crate::status::ApiError;
 
 /// What a body said.
 #[derive(Debug, Default)]
-pub struct Decoded {
+pub(super) struct Decoded {
     /// The value; of a repeated key the last one counts.
     pub value: Value,
     /// The paths of repeated keys.
@@ -23,7 +23,7 @@ pub struct Decoded {
 const OBJECT_TYPES: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
 
 /// Reads an object of the media type `content_type` (JSON if not said).
-pub fn object(content_type: &str, body: &[u8]) -> Result<Decoded, ApiError> {
+pub(super) fn object(content_type: &str, body: &[u8]) -> Result<Decoded, ApiError> {
     match essence(content_type) {
         "" | "application/json" | "*/*" => json(body),
         "application/yaml" => yaml(body),
@@ -39,12 +39,12 @@ pub fn object(content_type: &str, body: &[u8]) -> Result<Decoded, ApiError> {
 }
 
 /// A media type without its parameters.
-pub fn essence(content_type: &str) -> &str {
+pub(super) fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
 /// Reads JSON.
-pub fn json(body: &[u8]) -> Result<Decoded, ApiError> {
+pub(super) fn json(body: &[u8]) -> Result<Decoded, ApiError> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let seed = Spotting {
@@ -63,7 +63,7 @@ pub fn json(body: &[u8]) -> Result<Decoded, ApiError> {
 }
 
 /// Reads YAML (JSON is YAML too).
-pub fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
+pub(super) fn yaml(body: &[u8]) -> Result<Decoded, ApiError> {
     if let Ok(decoded) = json(body) {
         return Ok(decoded);
     }

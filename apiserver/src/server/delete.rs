@@ -40,12 +40,12 @@ struct Preconditions {
 }
 
 impl DeleteOptions {
-    pub fn is_dry_run(&self) -> bool {
+    pub(super) fn is_dry_run(&self) -> bool {
         self.dry_run.as_ref().is_some_and(|values| !values.is_empty())
     }
 
     /// Only the object of this version is to be deleted. Answers whether that is new: a version that the client named stays.
-    pub fn require_version(&mut self, version: String) -> bool {
+    pub(super) fn require_version(&mut self, version: String) -> bool {
         let wanted = &mut self.preconditions.get_or_insert_default().resource_version;
         let is_new = wanted.is_none();
         wanted.get_or_insert(version);
@@ -53,7 +53,7 @@ impl DeleteOptions {
     }
 
     /// What was meant has this version now.
-    pub fn follow_version(&mut self, version: String) {
+    pub(super) fn follow_version(&mut self, version: String) {
         if let Some(wanted) = self
             .preconditions
             .as_mut()

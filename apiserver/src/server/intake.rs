@@ -21,7 +21,7 @@ const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 impl Core {
     /// Answers one request. An error means: no answer, the connection is to be closed.
-    pub async fn handle<B>(
+    pub(crate) async fn handle<B>(
         self: &Arc<Self>,
         client: &str,
         request: http::Request<B>,

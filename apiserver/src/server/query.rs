@@ -9,13 +9,13 @@ use crate::status::{About, ApiError};
 
 /// The parameters of a request; of a repeated one the first counts (but see [`Query::all`]).
 #[derive(Clone, Debug, Default)]
-pub struct Query {
+pub(crate) struct Query {
     values: BTreeMap<String, Vec<String>>,
 }
 
 /// What to do with fields that nobody declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     /// Refuse the request.
     Strict,
     /// Drop them and warn.
@@ -26,7 +26,7 @@ pub enum FieldValidation {
 
 impl Query {
     /// Reads the part of a URL after `?`.
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -39,28 +39,28 @@ impl Query {
     }
 
     /// A parameter, empty if absent.
-    pub fn get(&self, name: &str) -> &str {
+    pub(crate) fn get(&self, name: &str) -> &str {
         self.all(name).first().map_or("", String::as_str)
     }
 
     /// All values of a parameter, in order.
-    pub fn all(&self, name: &str) -> &[String] {
+    pub(crate) fn all(&self, name: &str) -> &[String] {
         self.values.get(name).map(Vec::as_slice).unwrap_or_default() // absent
     }
 
     /// A parameter that is a truth value as Go's URL conversion reads it: everything but `false` and `0` is true.
-    pub fn flag(&self, name: &str) -> Option<bool> {
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         let value = self.all(name).first()?;
         Some(!matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
     }
 
     /// Whether changes are to be followed.
-    pub fn is_watch(&self) -> bool {
+    pub(crate) fn is_watch(&self) -> bool {
         self.flag("watch").unwrap_or(false)
     }
 
     /// A parameter that is a number.
-    pub fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
         let text = self.get(name);
         if text.is_empty() {
             return Ok(None);
@@ -74,7 +74,7 @@ impl Query {
     }
 
     /// Whether the write is only tried.
-    pub fn dry_run(&self) -> Result<bool, ApiError> {
+    pub(crate) fn dry_run(&self) -> Result<bool, ApiError> {
         match self.get("dryRun") {
             "" => Ok(false),
             "All" => Ok(true),
@@ -90,7 +90,7 @@ impl Query {
     }
 
     /// What to do with unknown fields.
-    pub fn field_validation(&self) -> Result<FieldValidation, ApiError> {
+    pub(crate) fn field_validation(&self) -> Result<FieldValidation, ApiError> {
         match self.get("fieldValidation") {
             "" | "Warn" => Ok(FieldValidation::Warn),
             "Strict" => Ok(FieldValidation::Strict),
@@ -110,7 +110,7 @@ impl Query {
 }
 
 /// A refusal of the options of a write.
-pub fn options_error(cause: Cause) -> ApiError {
+pub(super) fn options_error(cause: Cause) -> ApiError {
     let about = About {
         group: "meta.k8s.io",
         kind: "PatchOptions",
@@ -120,7 +120,7 @@ pub fn options_error(cause: Cause) -> ApiError {
 }
 
 /// Percent-decodes; with `plus` a plus sign is a space.
-pub fn decoded(text: &str, plus: bool) -> String {
+pub(super) fn decoded(text: &str, plus: bool) -> String {
     let text = if plus {
         text.replace('+', " ")
     } else {

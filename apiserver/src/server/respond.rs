@@ -15,7 +15,7 @@ use crate::store::{Object, Page, Stored};
 use crate::table;
 
 /// JSON.
-pub fn json(code: u16, value: &impl Serialize) -> Response<Body> {
+pub(super) fn json(code: u16, value: &impl Serialize) -> Response<Body> {
     typed(
         code,
         "application/json",
@@ -24,22 +24,22 @@ pub fn json(code: u16, value: &impl Serialize) -> Response<Body> {
 }
 
 /// JSON with its own media type.
-pub fn document((content_type, value): (&'static str, Value)) -> Response<Body> {
+pub(super) fn document((content_type, value): (&'static str, Value)) -> Response<Body> {
     typed(200, content_type, value.to_string())
 }
 
 /// JSON if there is any, else the plain 404 of paths that nobody serves.
-pub fn found(value: Option<Value>) -> Response<Body> {
+pub(super) fn found(value: Option<Value>) -> Response<Body> {
     value.map_or_else(|| error(&ApiError::no_such_path()), |value| json(200, &value))
 }
 
 /// Plain text.
-pub fn text(code: u16, text: &'static str) -> Response<Body> {
+pub(super) fn text(code: u16, text: &'static str) -> Response<Body> {
     typed(code, "text/plain; charset=utf-8", text)
 }
 
 /// A refusal.
-pub fn error(error: &ApiError) -> Response<Body> {
+pub(super) fn error(error: &ApiError) -> Response<Body> {
     match &error.body {
         ErrorBody::Text(message) => text(error.code, message),
         ErrorBody::Status(status) => {
@@ -53,7 +53,7 @@ pub fn error(error: &ApiError) -> Response<Body> {
 }
 
 /// Text of a media type.
-pub fn typed(code: u16, content_type: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
+pub(super) fn typed(code: u16, content_type: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(full(bytes));
     *response.status_mut() =
         http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
@@ -64,7 +64,7 @@ pub fn typed(code: u16, content_type: &'static str, bytes: impl Into<Bytes>) -> 
 }
 
 /// Adds `Warning` headers.
-pub fn with_warnings(mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
+pub(super) fn with_warnings(mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
@@ -186,7 +186,7 @@ fn whole_list(resource: &Resource, page: &Page, metadata: &Value) -> Result<Vec<
 
 /// Whether an object is stored as this resource shows it. Custom objects keep the version at which they were written last, whatever the
 /// definition says now.
-pub fn is_stored_so(resource: &Resource, stored: &Stored) -> bool {
+pub(super) fn is_stored_so(resource: &Resource, stored: &Stored) -> bool {
     match resource.typing {
         Typing::Custom(_) => stored.has_api_version(&resource.api_version()),
         Typing::Builtin(_) => resource.storage_api_version == resource.api_version(),

@@ -5,7 +5,7 @@ use crate::http::Verb;
 
 /// A path below a group and version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     /// API group, empty for the core group.
     pub group: String,
     /// API version.
@@ -22,7 +22,7 @@ pub struct Target {
 
 /// What a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Route {
+pub(super) enum Route {
     /// `/healthz`, `/livez`, `/readyz` and what is below them.
     Health,
     /// `/version`.
@@ -50,7 +50,7 @@ pub enum Route {
 }
 
 /// Reads a path. It is percent-decoded as a whole and then split, as Go's `URL.Path` is: an encoded slash is a slash.
-pub fn route(path: &str) -> Route {
+pub(super) fn route(path: &str) -> Route {
     let path = super::query::decoded(path, false);
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     match segments.as_slice() {
@@ -98,7 +98,7 @@ fn target(group: &str, version: &str, rest: &[&str]) -> Route {
 }
 
 /// The verb of a method on a target; `None` if there is none.
-pub fn verb(method: &http::Method, target: &Target, query: &Query) -> Option<Verb> {
+pub(super) fn verb(method: &http::Method, target: &Target, query: &Query) -> Option<Verb> {
     let one = !target.name.is_empty();
     Some(match (method.as_str(), one) {
         ("GET" | "HEAD", _) if query.is_watch() => Verb::Watch,

@@ -20,7 +20,7 @@ pub enum ChangeKind {
 
 /// One write.
 #[derive(Debug)]
-pub struct Change {
+pub(crate) struct Change {
     /// The resource version of the write.
     pub revision: u64,
     /// What it did.
@@ -51,7 +51,7 @@ impl Change {
 
 /// The past that was asked for is forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expired {
+pub(crate) struct Expired {
     /// The oldest revision after which all is known.
     pub oldest: u64,
 }

@@ -22,9 +22,10 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-pub use history::{Change, ChangeKind, Expired};
-pub use page::{Page, PageQuery};
-pub use stored::{Object, Stored};
+pub use history::ChangeKind;
+pub(crate) use history::{Change, Expired};
+pub(crate) use page::{Page, PageQuery};
+pub(crate) use stored::{Object, Stored};
 
 use crate::meta;
 use crate::status::GroupResource;
@@ -33,7 +34,7 @@ use stored::Draft;
 
 /// An object is found by namespace (empty for cluster-scoped kinds) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectKey {
+pub(crate) struct ObjectKey {
     /// Namespace, empty for cluster-scoped kinds.
     pub namespace: String,
     /// Name.
@@ -42,7 +43,7 @@ pub struct ObjectKey {
 
 impl ObjectKey {
     /// The key of `namespace`/`name`.
-    pub fn new(namespace: &str, name: &str) -> Self {
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -50,14 +51,14 @@ impl ObjectKey {
     }
 
     /// The key that an object's own metadata gives.
-    pub fn of(object: &Value) -> Self {
+    pub(crate) fn of(object: &Value) -> Self {
         Self::new(meta::namespace(object), meta::name(object))
     }
 }
 
 /// Where an object is: its resource and its key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectId {
+pub(crate) struct ObjectId {
     /// The resource under which it is stored.
     pub resource: GroupResource,
     /// Its key there.
@@ -66,11 +67,11 @@ pub struct ObjectId {
 
 /// Somebody else wrote first, or the resource is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Raced;
+pub(crate) struct Raced;
 
 /// What a write does.
 #[derive(Debug)]
-pub enum Write {
+pub(crate) enum Write {
     /// Store this object.
     Put(Value),
     /// Remove the object; the value is its last state.
@@ -78,10 +79,10 @@ pub enum Write {
 }
 
 /// Called with each change, in order, while the store is locked: must be quick and not call back.
-pub type Observer = Box<dyn Fn(&GroupResource, &Arc<Change>) + Send + Sync>;
+pub(crate) type Observer = Box<dyn Fn(&GroupResource, &Arc<Change>) + Send + Sync>;
 
 /// The objects of one server.
-pub struct Store {
+pub(crate) struct Store {
     inner: RwLock<Inner>,
     observers: Vec<Observer>,
     limits: Limits,
@@ -89,7 +90,7 @@ pub struct Store {
 
 /// How much of the past is kept; the oldest goes first.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Changes of each resource.
     pub changes: usize,
     /// Bytes of all resources together.
@@ -123,7 +124,7 @@ impl Table {
 
 impl Store {
     /// An empty store that keeps so much of the past for watches.
-    pub fn new(limits: Limits, observers: Vec<Observer>) -> Self {
+    pub(crate) fn new(limits: Limits, observers: Vec<Observer>) -> Self {
         let inner = Inner {
             revision: 1,
             tables: HashMap::new(),
@@ -138,12 +139,12 @@ impl Store {
     }
 
     /// The resource version of the newest write.
-    pub fn revision(&self) -> u64 {
+    pub(crate) fn revision(&self) -> u64 {
         self.inner.read().revision
     }
 
     /// Makes room for a resource. `compacted`: watches may not start before now (kinds that come later).
-    pub fn open(&self, resource: &GroupResource, compacted: bool) {
+    pub(crate) fn open(&self, resource: &GroupResource, compacted: bool) {
         let mut inner = self.inner.write();
         let oldest = if compacted { inner.revision } else { 0 };
         inner
@@ -153,7 +154,7 @@ impl Store {
     }
 
     /// Ends the watches of a resource and forgets its history: it is served as something else from now on.
-    pub fn renew(&self, resource: &GroupResource) {
+    pub(crate) fn renew(&self, resource: &GroupResource) {
         let mut inner = self.inner.write();
         let revision = inner.revision;
         if let Some(table) = inner.tables.get_mut(resource) {
@@ -163,7 +164,7 @@ impl Store {
     }
 
     /// Forgets a resource with all its objects and ends its watches.
-    pub fn close(&self, resource: &GroupResource) {
+    pub(crate) fn close(&self, resource: &GroupResource) {
         let mut inner = self.inner.write();
         let Some(table) = inner.tables.remove(resource) else {
             return;
@@ -178,12 +179,12 @@ impl Store {
     }
 
     /// One object.
-    pub fn get(&self, resource: &GroupResource, key: &ObjectKey) -> Option<Object> {
+    pub(crate) fn get(&self, resource: &GroupResource, key: &ObjectKey) -> Option<Object> {
         self.inner.read().tables.get(resource)?.objects.get(key).cloned()
     }
 
     /// The live object with this uid.
-    pub fn find_uid(&self, uid: &str) -> Option<(ObjectId, Object)> {
+    pub(crate) fn find_uid(&self, uid: &str) -> Option<(ObjectId, Object)> {
         let inner = self.inner.read();
         let id = inner.uids.get(uid)?;
         let object = inner.tables.get(&id.resource)?.objects.get(&id.key)?;
@@ -191,7 +192,7 @@ impl Store {
     }
 
     /// The live objects that name the owner with this uid.
-    pub fn dependents(&self, uid: &str) -> Vec<(ObjectId, Object)> {
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<(ObjectId, Object)> {
         let inner = self.inner.read();
         let Some(ids) = inner.dependents.get(uid) else {
             return Vec::new();
@@ -207,7 +208,7 @@ impl Store {
     }
 
     /// One page of a list, in key order.
-    pub fn page(&self, resource: &GroupResource, query: &PageQuery<'_>) -> Result<Page, Expired> {
+    pub(crate) fn page(&self, resource: &GroupResource, query: &PageQuery<'_>) -> Result<Page, Expired> {
         let inner = self.inner.read();
         let Some(table) = inner.tables.get(resource) else {
             return Ok(Page::empty(inner.revision));
@@ -216,7 +217,7 @@ impl Store {
     }
 
     /// All objects of a resource, of one namespace or of all.
-    pub fn all(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Object> {
+    pub(crate) fn all(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Object> {
         let query = PageQuery {
             namespace,
             ..PageQuery::default()
@@ -227,7 +228,7 @@ impl Store {
     }
 
     /// Writes one object. `expected` is the revision that the write replaces, `None` if there must be no object.
-    pub fn commit(
+    pub(crate) fn commit(
         &self,
         resource: &GroupResource,
         key: &ObjectKey,
@@ -286,13 +287,13 @@ impl Store {
     }
 
     /// Wakes when the resource changes; ends when the resource is gone.
-    pub fn subscribe(&self, resource: &GroupResource) -> Option<watch::Receiver<u64>> {
+    pub(crate) fn subscribe(&self, resource: &GroupResource) -> Option<watch::Receiver<u64>> {
         Some(self.inner.read().tables.get(resource)?.wake.subscribe())
     }
 
     /// What happened to a resource after `revision`, at most `max` changes; with the revision up to which the answer is
     /// complete.
-    pub fn changes_after(
+    pub(crate) fn changes_after(
         &self,
         resource: &GroupResource,
         revision: u64,
@@ -311,7 +312,7 @@ impl Store {
     }
 
     /// The bytes of the live objects, and those that only the histories hold.
-    pub fn bytes(&self) -> (usize, usize) {
+    pub(crate) fn bytes(&self) -> (usize, usize) {
         let inner = self.inner.read();
         let live = inner.tables.values().flat_map(|table| table.objects.values());
         let past = inner.tables.values().map(|table| table.history.bytes());
@@ -319,7 +320,7 @@ impl Store {
     }
 
     /// Forgets all history up to now: watches and lists of the past answer 410 from here on.
-    pub fn compact(&self) {
+    pub(crate) fn compact(&self) {
         let mut inner = self.inner.write();
         let revision = inner.revision;
         for table in inner.tables.values_mut() {

@@ -8,7 +8,7 @@ use super::{Object, ObjectKey, Stored};
 
 /// Which part of a resource to read.
 #[derive(Default)]
-pub struct PageQuery<'a> {
+pub(crate) struct PageQuery<'a> {
     /// Only this namespace.
     pub namespace: Option<&'a str>,
     /// Only what comes after this key.
@@ -23,7 +23,7 @@ pub struct PageQuery<'a> {
 
 /// What was read.
 #[derive(Debug)]
-pub struct Page {
+pub(crate) struct Page {
     /// The objects, in key order.
     pub items: Vec<Object>,
     /// The revision at which this is the truth.

@@ -14,7 +14,7 @@ use crate::removal;
 ///
 /// A text takes a third to a tenth of the memory of the value that it is read into, and goes into an answer as it is.
 #[derive(Debug)]
-pub struct Stored {
+pub(crate) struct Stored {
     /// Its resource version as a number.
     pub revision: u64,
     /// The object as JSON, `apiVersion` and `kind` first, `metadata.resourceVersion` included.
@@ -25,7 +25,7 @@ pub struct Stored {
 }
 
 /// A shared version of an object.
-pub type Object = Arc<Stored>;
+pub(crate) type Object = Arc<Stored>;
 
 /// What selectors, owners and the collector ask of every version.
 #[derive(Debug)]
@@ -43,73 +43,73 @@ struct Facts {
 
 impl Stored {
     /// An object that is shown and not stored, as by a dry run.
-    pub fn unsaved(value: &Value) -> Object {
+    pub(crate) fn unsaved(value: &Value) -> Object {
         let version = meta::resource_version(value);
         let revision = version.parse().unwrap_or_default(); // a new one has none
         Draft::of(value).finish(revision, version)
     }
 
     /// The object as JSON text.
-    pub fn json(&self) -> &Bytes {
+    pub(crate) fn json(&self) -> &Bytes {
         &self.text
     }
 
     /// The fields of the object as JSON text, without `{`, `apiVersion` and `kind`, with the last `}`.
-    pub fn untyped_fields(&self) -> &[u8] {
+    pub(crate) fn untyped_fields(&self) -> &[u8] {
         self.text.get(self.untyped..).unwrap_or_default() // the text is longer than its beginning
     }
 
     /// The object, read from its text.
-    pub fn value(&self) -> Value {
+    pub(crate) fn value(&self) -> Value {
         // The text was written from a value that is not nested too deeply: see `meta::MAX_DEPTH`.
         serde_json::from_slice(&self.text).unwrap_or_default()
     }
 
     /// Whether the object was stored at this `apiVersion`.
-    pub fn has_api_version(&self, api_version: &str) -> bool {
+    pub(crate) fn has_api_version(&self, api_version: &str) -> bool {
         let stored = self.text.strip_prefix(API_VERSION);
         let rest = stored.and_then(|text| text.strip_prefix(api_version.as_bytes()));
         rest.is_some_and(|rest| rest.starts_with(b"\""))
     }
 
     /// Namespace and name.
-    pub fn key(&self) -> &ObjectKey {
+    pub(crate) fn key(&self) -> &ObjectKey {
         &self.facts.key
     }
 
     /// `metadata.uid`.
-    pub fn uid(&self) -> &str {
+    pub(crate) fn uid(&self) -> &str {
         &self.facts.uid
     }
 
     /// The value of a label.
-    pub fn label(&self, key: &str) -> Option<&str> {
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
         let mut labels = self.facts.labels.iter();
         labels.find(|(name, _)| &**name == key).map(|(_, value)| &**value)
     }
 
     /// The uids of its owners.
-    pub fn owners(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn owners(&self) -> impl Iterator<Item = &str> {
         self.facts.owners.iter().map(|uid| &**uid)
     }
 
     /// `metadata.ownerReferences` as JSON, empty if there are none.
-    pub fn owner_references(&self) -> &str {
+    pub(crate) fn owner_references(&self) -> &str {
         &self.facts.references
     }
 
     /// Whether it is being deleted.
-    pub fn is_terminating(&self) -> bool {
+    pub(crate) fn is_terminating(&self) -> bool {
         self.facts.is_terminating
     }
 
     /// Whether it is being deleted and its dependents come first.
-    pub fn waits_for_dependents(&self) -> bool {
+    pub(crate) fn waits_for_dependents(&self) -> bool {
         self.facts.waits_for_dependents
     }
 
     /// The bytes that this version takes in memory.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         size_of::<Self>() + self.text.len() + self.facts.size()
     }
 }
@@ -150,7 +150,7 @@ impl Facts {
 const API_VERSION: &[u8] = b"{\"apiVersion\":\"";
 
 /// A version that waits for its number: all of its text is written before the store is locked.
-pub struct Draft {
+pub(super) struct Draft {
     /// The text up to the first field of `metadata`.
     head: Vec<u8>,
     /// The text after `metadata.resourceVersion`.
@@ -160,7 +160,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    pub fn of(object: &Value) -> Self {
+    pub(super) fn of(object: &Value) -> Self {
         let none = Map::new();
         let fields = object.as_object().unwrap_or(&none);
         let metadata = object["metadata"].as_object().unwrap_or(&none);
@@ -197,7 +197,7 @@ impl Draft {
     }
 
     /// The version with its number.
-    pub fn numbered(self, revision: u64) -> Object {
+    pub(super) fn numbered(self, revision: u64) -> Object {
         self.finish(revision, &revision.to_string())
     }
 

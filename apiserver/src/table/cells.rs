@@ -10,7 +10,7 @@ use crate::meta;
 use crate::resources::Resource;
 
 /// The cells of an object, in the order of its kind's columns.
-pub fn of(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn of(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     if let Some(custom) = resource.custom() {
         let mut cells = vec![meta::name(object).into()];
         if custom.columns.is_empty() {

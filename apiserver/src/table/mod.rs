@@ -12,7 +12,7 @@ use crate::resources::Resource;
 
 /// What goes with each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Include {
+pub(crate) enum Include {
     /// Nothing.
     None,
     /// The metadata.
@@ -23,7 +23,7 @@ pub enum Include {
 
 /// A column as the Table describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
+pub(crate) struct Column {
     /// Heading.
     pub name: String,
     /// `string`, `integer`, `date`, ...
@@ -57,12 +57,12 @@ impl Column {
 }
 
 /// Only the metadata of an object.
-pub fn partial(object: &Value) -> Value {
+pub(crate) fn partial(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
 /// Objects as a Table.
-pub fn render(
+pub(crate) fn render(
     resource: &Resource,
     objects: &[&Value],
     metadata: &Value,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::jsonpath;
 
 /// The time since a timestamp, as kubectl shows ages: `62s`, `5m3s`, `24h`, `3d4h`.
-pub fn age(since: &str, now: Timestamp) -> String {
+pub(super) fn age(since: &str, now: Timestamp) -> String {
     let Ok(since) = since.parse::<Timestamp>() else {
         return "<unknown>".to_owned();
     };

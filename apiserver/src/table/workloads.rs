@@ -8,7 +8,13 @@ use crate::jsonpath;
 use crate::meta;
 
 /// The cells of a workload; `None` for other kinds.
-pub fn cells(kind: &str, object: &Value, name: &Value, age: &Value, now: Timestamp) -> Option<Vec<Value>> {
+pub(super) fn cells(
+    kind: &str,
+    object: &Value,
+    name: &Value,
+    age: &Value,
+    now: Timestamp,
+) -> Option<Vec<Value>> {
     let (spec, status) = (&object["spec"], &object["status"]);
     let (name, age) = (name.clone(), age.clone());
     Some(match kind {

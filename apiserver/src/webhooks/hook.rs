@@ -111,7 +111,7 @@ impl TryFrom<RawCondition> for MatchCondition {
 
 impl Hook {
     /// The webhooks of a configuration. What cannot be read was refused when it was written.
-    pub fn all_of(configuration: &Value) -> Vec<Self> {
+    pub(crate) fn all_of(configuration: &Value) -> Vec<Self> {
         let all = configuration["webhooks"].as_array().into_iter().flatten();
         all.filter_map(|hook| match Self::deserialize(hook) {
             Ok(hook) => Some(hook),

@@ -53,24 +53,24 @@ pub(crate) struct Hooks {
 
 impl Webhooks {
     /// Takes note of a write to any resource.
-    pub fn note(&self, resource: &GroupResource) {
+    pub(crate) fn note(&self, resource: &GroupResource) {
         if resource.group == GROUP {
             self.changes.fetch_add(1, Ordering::Release);
         }
     }
 
     /// Sets how services of webhooks are found.
-    pub fn resolve_by(&self, resolver: Resolver) {
+    pub(crate) fn resolve_by(&self, resolver: Resolver) {
         *self.resolver.write() = Some(resolver);
     }
 
     /// How services of webhooks are found, if that was set.
-    pub fn resolver(&self) -> Option<Resolver> {
+    pub(crate) fn resolver(&self) -> Option<Resolver> {
         self.resolver.read().clone()
     }
 
     /// The webhooks that stand in the store; `None` if there is none.
-    pub fn hooks(&self, store: &Store) -> Option<Arc<Hooks>> {
+    pub(crate) fn hooks(&self, store: &Store) -> Option<Arc<Hooks>> {
         let changes = self.changes.load(Ordering::Acquire);
         {
             let current = self.current.read();

@@ -13,16 +13,16 @@ use muster_apiserver::{ApiServer, Builder};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
-pub const APPLY: &str = "application/apply-patch+yaml";
-pub const MERGE: &str = "application/merge-patch+json";
-pub const JSON_PATCH: &str = "application/json-patch+json";
-pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
+pub(crate) const MERGE: &str = "application/merge-patch+json";
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
+pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// How long a server may take for what it does by itself. A real collector learns of new kinds every 30 s.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// One case: its server and its own namespace.
-pub struct Cx {
+pub(crate) struct Cx {
     client: Client,
     /// Keeps an embedded server alive.
     _api: Option<ApiServer>,
@@ -33,12 +33,12 @@ pub struct Cx {
 }
 
 impl Cx {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::on(ApiServer::builder()).await
     }
 
     /// A case that needs the controllers of workloads, a scheduler and nodes: played ones, or those of a real control plane with kwok.
-    pub async fn with_workloads() -> Self {
+    pub(crate) async fn with_workloads() -> Self {
         let speeds = Speeds {
             ready_after: Duration::from_millis(50),
             stop_after: Duration::from_millis(50),
@@ -78,28 +78,28 @@ impl Cx {
     }
 
     /// The collection of this namespace for a core kind: `configmaps`.
-    pub fn core(&self, plural: &str) -> String {
+    pub(crate) fn core(&self, plural: &str) -> String {
         format!("/api/v1/namespaces/{}/{plural}", self.ns)
     }
 
-    pub fn cm(&self) -> String {
+    pub(crate) fn cm(&self) -> String {
         self.core("configmaps")
     }
 
-    pub fn deployments(&self) -> String {
+    pub(crate) fn deployments(&self) -> String {
         format!("/apis/apps/v1/namespaces/{}/deployments", self.ns)
     }
 
-    pub fn stateful_sets(&self) -> String {
+    pub(crate) fn stateful_sets(&self) -> String {
         format!("/apis/apps/v1/namespaces/{}/statefulsets", self.ns)
     }
 
-    pub fn budgets(&self) -> String {
+    pub(crate) fn budgets(&self) -> String {
         format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", self.ns)
     }
 
     /// The object at `path`, when it `holds`.
-    pub async fn until_it(&self, what: &str, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until_it(&self, what: &str, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let object = self.get(path).await.body;
@@ -112,7 +112,7 @@ impl Cx {
     }
 
     /// A new ConfigMap with data `k: v`.
-    pub async fn new_cm(&self, name: &str) -> Value {
+    pub(crate) async fn new_cm(&self, name: &str) -> Value {
         self.post(
             &self.cm(),
             &json!({"metadata": {"name": name}, "data": {"k": "v"}}),
@@ -121,15 +121,15 @@ impl Cx {
         .is(201)
     }
 
-    pub async fn get(&self, path: &str) -> Reply {
+    pub(crate) async fn get(&self, path: &str) -> Reply {
         self.send(Method::GET, path, &[], None).await
     }
 
-    pub async fn get_as(&self, path: &str, accept: &str) -> Reply {
+    pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Reply {
         self.send(Method::GET, path, &[("accept", accept)], None).await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Reply {
         self.send(
             Method::POST,
             path,
@@ -139,7 +139,7 @@ impl Cx {
         .await
     }
 
-    pub async fn put(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Reply {
         self.send(
             Method::PUT,
             path,
@@ -149,11 +149,11 @@ impl Cx {
         .await
     }
 
-    pub async fn delete(&self, path: &str) -> Reply {
+    pub(crate) async fn delete(&self, path: &str) -> Reply {
         self.send(Method::DELETE, path, &[], None).await
     }
 
-    pub async fn delete_with(&self, path: &str, options: &Value) -> Reply {
+    pub(crate) async fn delete_with(&self, path: &str, options: &Value) -> Reply {
         self.send(
             Method::DELETE,
             path,
@@ -163,7 +163,7 @@ impl Cx {
         .await
     }
 
-    pub async fn patch(&self, kind: &str, path: &str, body: &Value) -> Reply {
+    pub(crate) async fn patch(&self, kind: &str, path: &str, body: &Value) -> Reply {
         self.send(
             Method::PATCH,
             path,
@@ -173,18 +173,18 @@ impl Cx {
         .await
     }
 
-    pub async fn merge(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) async fn merge(&self, path: &str, body: &Value) -> Reply {
         self.patch(MERGE, path, body).await
     }
 
     /// Server-side apply of `body` to `path` (which may have a query) by `manager`.
-    pub async fn apply(&self, manager: &str, path: &str, body: &Value) -> Reply {
+    pub(crate) async fn apply(&self, manager: &str, path: &str, body: &Value) -> Reply {
         let separator = if path.contains('?') { '&' } else { '?' };
         self.patch(APPLY, &format!("{path}{separator}fieldManager={manager}"), body)
             .await
     }
 
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
@@ -212,7 +212,7 @@ impl Cx {
     }
 
     /// A watch of `path` (`watch=1` is added to its query).
-    pub async fn watch(&self, path: &str) -> Watch {
+    pub(crate) async fn watch(&self, path: &str) -> Watch {
         let separator = if path.contains('?') { '&' } else { '?' };
         let request = Request::get(format!("{path}{separator}watch=1"))
             .body(Body::empty())
@@ -226,12 +226,12 @@ impl Cx {
     }
 
     /// A CRD `widgets` of an own group, established, with a status subresource.
-    pub async fn widgets(&self) -> Kind {
+    pub(crate) async fn widgets(&self) -> Kind {
         self.crd("widgets", &widget_schema(), &json!({})).await
     }
 
     /// A CRD of an own group with this schema, established; `more` is merged into its only version.
-    pub async fn crd(&self, plural: &str, schema: &Value, more: &Value) -> Kind {
+    pub(crate) async fn crd(&self, plural: &str, schema: &Value, more: &Value) -> Kind {
         let kind = Kind::of(self, plural);
         let crd = kind.definition(schema, more);
         self.post(CRDS, &crd).await.is(201);
@@ -243,7 +243,7 @@ impl Cx {
     }
 
     /// Waits until `check` holds.
-    pub async fn until<F: Future<Output = bool>>(&self, what: &str, check: impl Fn() -> F) {
+    pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, check: impl Fn() -> F) {
         let deadline = Instant::now() + PATIENCE;
         while !check().await {
             assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain: {what}");
@@ -252,7 +252,7 @@ impl Cx {
     }
 
     /// Waits until the server's clock shows another second than when `object` was made: what is written from here on has another time.
-    pub async fn until_another_second(&self, object: &Value) {
+    pub(crate) async fn until_another_second(&self, object: &Value) {
         let made = &object["metadata"]["creationTimestamp"];
         let path = format!("{}?dryRun=All", self.cm());
         let probe = json!({"metadata": {"generateName": "clock-"}});
@@ -263,7 +263,7 @@ impl Cx {
     }
 
     /// Waits until a real control plane has put into the new namespace what it puts into each.
-    pub async fn until_namespace_is_complete(&self) {
+    pub(crate) async fn until_namespace_is_complete(&self) {
         if self._api.is_none() {
             let path = format!("{}/kube-root-ca.crt", self.cm());
             self.until("the namespace is complete", || async {
@@ -274,7 +274,7 @@ impl Cx {
     }
 
     /// Waits until `path` is gone.
-    pub async fn until_gone(&self, path: &str) {
+    pub(crate) async fn until_gone(&self, path: &str) {
         self.until(&format!("{path} is gone"), || async {
             self.get(path).await.code == 404
         })
@@ -282,10 +282,10 @@ impl Cx {
     }
 }
 
-pub const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// A custom kind of a case.
-pub struct Kind {
+pub(crate) struct Kind {
     pub group: String,
     pub plural: String,
     pub api_version: String,
@@ -294,7 +294,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    pub fn of(cx: &Cx, plural: &str) -> Self {
+    pub(crate) fn of(cx: &Cx, plural: &str) -> Self {
         let group = format!("{}.example", cx.id);
         let path = format!("/apis/{group}/v1/namespaces/{}/{plural}", cx.ns);
         Self {
@@ -305,7 +305,7 @@ impl Kind {
         }
     }
 
-    pub fn definition(&self, schema: &Value, more: &Value) -> Value {
+    pub(crate) fn definition(&self, schema: &Value, more: &Value) -> Value {
         let mut version = json!({
             "name": "v1", "served": true, "storage": true,
             "subresources": {"status": {}},
@@ -325,22 +325,22 @@ impl Kind {
         })
     }
 
-    pub fn crd_path(&self) -> String {
+    pub(crate) fn crd_path(&self) -> String {
         format!("{CRDS}/{}.{}", self.plural, self.group)
     }
 
-    pub fn at(&self, name: &str) -> String {
+    pub(crate) fn at(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
 
     /// A widget with this spec.
-    pub fn object(&self, name: &str, spec: &Value) -> Value {
+    pub(crate) fn object(&self, name: &str, spec: &Value) -> Value {
         json!({"apiVersion": self.api_version, "kind": "Widget", "metadata": {"name": name}, "spec": spec})
     }
 }
 
 /// Integers, patterns, rules, and one list or map of every type.
-pub fn widget_schema() -> Value {
+pub(crate) fn widget_schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -373,7 +373,7 @@ pub fn widget_schema() -> Value {
 }
 
 /// An answer.
-pub struct Reply {
+pub(crate) struct Reply {
     pub code: u16,
     pub headers: HeaderMap,
     /// Null if the body is no JSON.
@@ -384,14 +384,14 @@ pub struct Reply {
 impl Reply {
     /// The body, if the answer has this code.
     #[track_caller]
-    pub fn is(self, code: u16) -> Value {
+    pub(crate) fn is(self, code: u16) -> Value {
         assert_eq!(self.code, code, "{}", self.text);
         self.body
     }
 
     /// Checks a Status: code, reason, and a part of the message.
     #[track_caller]
-    pub fn refuses(&self, code: u16, reason: &str, message: &str) -> &Self {
+    pub(crate) fn refuses(&self, code: u16, reason: &str, message: &str) -> &Self {
         assert_eq!((self.code, self.reason()), (code, reason), "{}", self.text);
         assert!(
             self.message().contains(message),
@@ -404,7 +404,7 @@ impl Reply {
 
     /// Checks the causes of a Status, each as `REASON FIELD: MESSAGE`, in any order.
     #[track_caller]
-    pub fn causes(&self, expect: &[&str]) {
+    pub(crate) fn causes(&self, expect: &[&str]) {
         let text = |cause: &Value, key: &str| cause[key].as_str().unwrap_or_default().to_owned();
         let causes = self.body["details"]["causes"]
             .as_array()
@@ -427,15 +427,15 @@ impl Reply {
         assert_eq!(causes, expect);
     }
 
-    pub fn reason(&self) -> &str {
+    pub(crate) fn reason(&self) -> &str {
         self.body["reason"].as_str().unwrap_or_default()
     }
 
-    pub fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         self.body["message"].as_str().unwrap_or_default()
     }
 
-    pub fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         self.headers
             .get_all("warning")
             .iter()
@@ -445,7 +445,7 @@ impl Reply {
 }
 
 /// An open watch.
-pub struct Watch {
+pub(crate) struct Watch {
     pub code: u16,
     body: Body,
     buffer: Vec<u8>,
@@ -453,7 +453,7 @@ pub struct Watch {
 
 impl Watch {
     /// The next event; `None` at the end of the stream.
-    pub async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
@@ -470,7 +470,7 @@ impl Watch {
     }
 
     /// The next event as `TYPE NAME`.
-    pub async fn line(&mut self) -> String {
+    pub(crate) async fn line(&mut self) -> String {
         match self.next().await {
             None => "END".to_owned(),
             Some(event) => format!(
@@ -482,7 +482,7 @@ impl Watch {
     }
 
     /// The next `N` events as `TYPE NAME`.
-    pub async fn lines<const N: usize>(&mut self) -> [String; N] {
+    pub(crate) async fn lines<const N: usize>(&mut self) -> [String; N] {
         let mut lines = Vec::new();
         for _ in 0..N {
             lines.push(self.line().await);
@@ -491,20 +491,20 @@ impl Watch {
     }
 }
 
-pub fn rv(object: &Value) -> &str {
+pub(crate) fn rv(object: &Value) -> &str {
     object["metadata"]["resourceVersion"].as_str().unwrap()
 }
 
-pub fn uid(object: &Value) -> &str {
+pub(crate) fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap()
 }
 
-pub fn generation(object: &Value) -> i64 {
+pub(crate) fn generation(object: &Value) -> i64 {
     object["metadata"]["generation"].as_i64().unwrap()
 }
 
 /// Names of the items of a list.
-pub fn names(list: &Value) -> Vec<String> {
+pub(crate) fn names(list: &Value) -> Vec<String> {
     list["items"]
         .as_array()
         .unwrap()
@@ -514,7 +514,7 @@ pub fn names(list: &Value) -> Vec<String> {
 }
 
 /// `MANAGER OPERATION SUBRESOURCE FIELDS` of every managedFields entry, in order.
-pub fn owners(object: &Value) -> Vec<String> {
+pub(crate) fn owners(object: &Value) -> Vec<String> {
     let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or("-").to_owned();
     let entries = object["metadata"]["managedFields"]
         .as_array()

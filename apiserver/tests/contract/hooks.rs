@@ -28,7 +28,7 @@ const CANARY: &str = "/canary";
 
 /// What a path answers.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// `response` of a review, to which the uid is added.
     Response(Value),
     /// This code and body.
@@ -38,18 +38,18 @@ pub enum Answer {
 }
 
 /// The answer that lets a request pass.
-pub fn allow() -> Answer {
+pub(crate) fn allow() -> Answer {
     Answer::Response(json!({"allowed": true}))
 }
 
 /// The answer that changes the object.
-pub fn patch(operations: &Value) -> Answer {
+pub(crate) fn patch(operations: &Value) -> Answer {
     let patch = STANDARD.encode(operations.to_string());
     Answer::Response(json!({"allowed": true, "patchType": "JSONPatch", "patch": patch}))
 }
 
 /// The answer that refuses with this status.
-pub fn deny(status: Value) -> Answer {
+pub(crate) fn deny(status: Value) -> Answer {
     Answer::Response(json!({"allowed": false, "status": status}))
 }
 
@@ -60,7 +60,7 @@ struct State {
 }
 
 /// A running server.
-pub struct HookServer {
+pub(crate) struct HookServer {
     pub address: SocketAddr,
     /// PEM, in base64, as configurations have it.
     pub authority: String,
@@ -68,12 +68,12 @@ pub struct HookServer {
 }
 
 impl HookServer {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with_names(&["localhost"], 0).await
     }
 
     /// A server whose certificate is for these names and 127.0.0.1, valid for a year from `age_days` ago.
-    pub async fn with_names(names: &[&str], age_days: i64) -> Self {
+    pub(crate) async fn with_names(names: &[&str], age_days: i64) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -111,19 +111,19 @@ impl HookServer {
     }
 
     /// Sets what a path answers; without it, it allows.
-    pub fn answers(&self, path: &str, answer: Answer) {
+    pub(crate) fn answers(&self, path: &str, answer: Answer) {
         self.state.lock().answers.insert(path.to_owned(), answer);
     }
 
     /// The requests of the reviews that a path was sent, without those of the canary.
-    pub fn asked(&self, path: &str) -> Vec<Value> {
+    pub(crate) fn asked(&self, path: &str) -> Vec<Value> {
         let state = self.state.lock();
         let asked = state.asked.iter().filter(|(own, _)| own == path);
         asked.map(|(_, review)| review["request"].clone()).collect()
     }
 
     /// The paths that were asked since the last call, in order.
-    pub fn take_paths(&self) -> Vec<String> {
+    pub(crate) fn take_paths(&self) -> Vec<String> {
         let mut state = self.state.lock();
         let asked = std::mem::take(&mut state.asked);
         let paths = asked.into_iter().map(|(path, _)| path);
@@ -131,12 +131,12 @@ impl HookServer {
     }
 
     /// `clientConfig` of a path of this server.
-    pub fn config(&self, path: &str) -> Value {
+    pub(crate) fn config(&self, path: &str) -> Value {
         json!({"url": format!("https://{}{path}", self.address), "caBundle": self.authority})
     }
 
     /// A webhook that is asked about ConfigMaps of the case's namespace at `path`; `more` replaces its fields.
-    pub fn hook(&self, cx: &Cx, path: &str, more: Value) -> Value {
+    pub(crate) fn hook(&self, cx: &Cx, path: &str, more: Value) -> Value {
         let mut hook = json!({
             "name": format!("{}.{}.example", path.trim_matches('/'), cx.id),
             "clientConfig": self.config(path),
@@ -151,7 +151,7 @@ impl HookServer {
     }
 
     /// A configuration of these webhooks, in force.
-    pub async fn configure(&self, cx: &Cx, kind: Kind, name: &str, hooks: &[Value]) -> Value {
+    pub(crate) async fn configure(&self, cx: &Cx, kind: Kind, name: &str, hooks: &[Value]) -> Value {
         cx.until_namespace_is_complete().await;
         let canary = self.hook(
             cx,
@@ -179,13 +179,13 @@ impl HookServer {
 
 /// The two kinds of configurations.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     Mutating,
     Validating,
 }
 
 impl Kind {
-    pub fn path(self) -> &'static str {
+    pub(crate) fn path(self) -> &'static str {
         match self {
             Self::Mutating => "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
             Self::Validating => "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",

@@ -19,7 +19,7 @@ use tokio::{
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// kubectl in a namespace of its own.
-pub struct Kubectl {
+pub(crate) struct Kubectl {
     folder: TempDir,
     kubeconfig: PathBuf,
     /// Keeps an embedded server alive.
@@ -31,14 +31,14 @@ pub struct Kubectl {
 }
 
 /// A kubectl that goes on.
-pub struct Following {
+pub(crate) struct Following {
     _child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Following {
     /// The next line, its words parted by one blank each.
-    pub async fn next(&mut self) -> String {
+    pub(crate) async fn next(&mut self) -> String {
         let line = timeout(PATIENCE, self.lines.next_line())
             .await
             .expect("kubectl is silent");
@@ -49,7 +49,7 @@ impl Following {
 
 /// What kubectl said.
 #[derive(Debug)]
-pub struct Said {
+pub(crate) struct Said {
     #[expect(dead_code, reason = "a failed check shows it")]
     line: String,
     pub code: i32,
@@ -60,13 +60,13 @@ pub struct Said {
 impl Said {
     /// It succeeded, and printed exactly this.
     #[track_caller]
-    pub fn prints(&self, expect: &str) {
+    pub(crate) fn prints(&self, expect: &str) {
         assert_eq!((self.code, self.out.as_str()), (0, expect), "{self:?}");
     }
 
     /// It succeeded, and printed this among others.
     #[track_caller]
-    pub fn shows(&self, expect: &str) -> &Self {
+    pub(crate) fn shows(&self, expect: &str) -> &Self {
         assert!(
             self.code == 0 && self.out.contains(expect),
             "{self:#?}\nlacks {expect:?}"
@@ -76,7 +76,7 @@ impl Said {
 
     /// It failed with this message.
     #[track_caller]
-    pub fn fails(&self, message: &str) -> &Self {
+    pub(crate) fn fails(&self, message: &str) -> &Self {
         assert!(
             self.code != 0 && self.err.contains(message),
             "{self:#?}\nlacks {message:?}"
@@ -86,7 +86,7 @@ impl Said {
 
     /// It succeeded. What it printed.
     #[track_caller]
-    pub fn ok(self) -> String {
+    pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, 0, "{self:#?}");
         self.out
     }
@@ -94,7 +94,7 @@ impl Said {
 
 impl Kubectl {
     /// `None`, and said so, where there is no kubectl.
-    pub async fn new() -> Option<Self> {
+    pub(crate) async fn new() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if Command::new("kubectl")
             .args(["version", "--client"])
@@ -143,12 +143,12 @@ impl Kubectl {
 
     /// Runs kubectl in the namespace of the case. Words are parted by blanks; `WIDGETS` and `GROUP` stand
     /// for the kind and the group of the case.
-    pub async fn run(&self, line: &str) -> Said {
+    pub(crate) async fn run(&self, line: &str) -> Said {
         self.run_with(line, &[]).await
     }
 
     /// The same with an environment.
-    pub async fn run_with(&self, line: &str, environment: &[(&str, &str)]) -> Said {
+    pub(crate) async fn run_with(&self, line: &str, environment: &[(&str, &str)]) -> Said {
         let output = self
             .command(line)
             .envs(environment.iter().copied())
@@ -165,7 +165,7 @@ impl Kubectl {
     }
 
     /// A kubectl that goes on until it is dropped: its lines, one by one.
-    pub fn follow(&self, line: &str) -> Following {
+    pub(crate) fn follow(&self, line: &str) -> Following {
         let mut child = self.command(line).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Following { _child: child, lines }
@@ -189,7 +189,7 @@ impl Kubectl {
     }
 
     /// Writes a file into the folder where kubectl runs. Its name.
-    pub fn file<'a>(&self, name: &'a str, text: &str) -> &'a str {
+    pub(crate) fn file<'a>(&self, name: &'a str, text: &str) -> &'a str {
         let path = self.folder.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
@@ -197,13 +197,13 @@ impl Kubectl {
     }
 
     /// A file with a ConfigMap.
-    pub fn config_map<'a>(&self, file: &'a str, name: &str, data: &str) -> &'a str {
+    pub(crate) fn config_map<'a>(&self, file: &'a str, name: &str, data: &str) -> &'a str {
         let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {data}\n");
         self.file(file, &text)
     }
 
     /// A file with a widget.
-    pub fn widget<'a>(&self, file: &'a str, name: &str, spec: &str) -> &'a str {
+    pub(crate) fn widget<'a>(&self, file: &'a str, name: &str, spec: &str) -> &'a str {
         let group = &self.group;
         let text =
             format!("apiVersion: {group}/v1\nkind: Widget\nmetadata: {{name: {name}}}\nspec: {spec}\n");
@@ -211,7 +211,7 @@ impl Kubectl {
     }
 
     /// Defines the kind Widget in the group of the case.
-    pub async fn define_widgets(&self) {
+    pub(crate) async fn define_widgets(&self) {
         let definition = DEFINITION
             .replace("GROUP", &self.group)
             .replace("SHORT", &self.ns);
@@ -225,7 +225,7 @@ impl Kubectl {
     }
 
     /// Runs a line until what it says is as expected.
-    pub async fn until(&self, line: &str, expect: impl Fn(&Said) -> bool) -> Said {
+    pub(crate) async fn until(&self, line: &str, expect: impl Fn(&Said) -> bool) -> Said {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let said = self.run(line).await;

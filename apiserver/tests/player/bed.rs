@@ -19,12 +19,12 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// How often it is looked at.
 const TICK: Duration = Duration::from_millis(50);
 
-pub struct Bed {
+pub(crate) struct Bed {
     pub api: ApiServer,
 }
 
 /// A kind that is stored in namespaces.
-pub trait Kind:
+pub(crate) trait Kind:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
     + std::fmt::Debug
@@ -43,11 +43,11 @@ impl<K> Kind for K where
 }
 
 impl Bed {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(Speeds::default())
     }
 
-    pub fn with(speeds: Speeds) -> Self {
+    pub(crate) fn with(speeds: Speeds) -> Self {
         Self {
             api: ApiServer::builder()
                 .seed(7)
@@ -58,39 +58,39 @@ impl Bed {
         }
     }
 
-    pub fn of<K: Kind>(&self) -> Api<K> {
+    pub(crate) fn of<K: Kind>(&self) -> Api<K> {
         Api::default_namespaced(self.api.client_as("tester"))
     }
 
-    pub async fn create<K: Kind>(&self, object: Value) -> K {
+    pub(crate) async fn create<K: Kind>(&self, object: Value) -> K {
         let object: K = serde_json::from_value(object).unwrap();
         self.of().create(&PostParams::default(), &object).await.unwrap()
     }
 
-    pub async fn patch<K: Kind>(&self, name: &str, patch: Value) -> K {
+    pub(crate) async fn patch<K: Kind>(&self, name: &str, patch: Value) -> K {
         self.of()
             .patch(name, &PatchParams::default(), &Patch::Strategic(patch))
             .await
             .unwrap()
     }
 
-    pub async fn delete<K: Kind>(&self, name: &str) {
+    pub(crate) async fn delete<K: Kind>(&self, name: &str) {
         self.of::<K>()
             .delete(name, &DeleteParams::background())
             .await
             .unwrap();
     }
 
-    pub async fn all<K: Kind>(&self) -> Vec<K> {
+    pub(crate) async fn all<K: Kind>(&self) -> Vec<K> {
         self.of().list(&ListParams::default()).await.unwrap().items
     }
 
-    pub async fn names<K: Kind>(&self) -> Vec<String> {
+    pub(crate) async fn names<K: Kind>(&self) -> Vec<String> {
         self.all::<K>().await.iter().map(ResourceExt::name_any).collect()
     }
 
     /// The object as JSON, when it is there and `holds`.
-    pub async fn until<K: Kind>(&self, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until<K: Kind>(&self, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
             let object = self.of::<K>().get_opt(name).await.unwrap();
@@ -104,7 +104,7 @@ impl Bed {
     }
 
     /// All objects of a kind as JSON, when `holds`.
-    pub async fn until_all<K: Kind>(&self, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    pub(crate) async fn until_all<K: Kind>(&self, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
             let all: Vec<Value> = self
@@ -121,25 +121,25 @@ impl Bed {
         }
     }
 
-    pub async fn deployment_done(&self, name: &str) -> Value {
+    pub(crate) async fn deployment_done(&self, name: &str) -> Value {
         self.until::<Deployment>(name, is_done).await
     }
 
-    pub async fn replica_sets(&self) -> Vec<ReplicaSet> {
+    pub(crate) async fn replica_sets(&self) -> Vec<ReplicaSet> {
         self.all().await
     }
 
-    pub async fn pods(&self) -> Vec<Pod> {
+    pub(crate) async fn pods(&self) -> Vec<Pod> {
         self.all().await
     }
 
     /// The time since the server started.
-    pub fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.api.clock().elapsed()
     }
 
     /// The instants since the start of the server at which something was written by the player.
-    pub fn writes(&self) -> Vec<String> {
+    pub(crate) fn writes(&self) -> Vec<String> {
         let requests = self.api.recorder().requests();
         let own = requests
             .iter()
@@ -156,13 +156,13 @@ impl Bed {
         .collect()
     }
 
-    pub async fn pass(&self, duration: Duration) {
+    pub(crate) async fn pass(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
     }
 }
 
 /// Whether a Deployment has come to its end, as `kubectl rollout status` has it.
-pub fn is_done(deployment: &Value) -> bool {
+pub(crate) fn is_done(deployment: &Value) -> bool {
     let (spec, status) = (&deployment["spec"]["replicas"], &deployment["status"]);
     deployment["metadata"]["generation"] == status["observedGeneration"]
         && ["replicas", "updatedReplicas", "availableReplicas"]
@@ -172,33 +172,33 @@ pub fn is_done(deployment: &Value) -> bool {
 }
 
 /// The condition of an object.
-pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
+pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
     let all = object["status"]["conditions"].as_array().into_iter().flatten();
     all.into_iter()
         .find(|condition| condition["type"] == kind)
         .unwrap_or(&Value::Null)
 }
 
-pub fn reason<'a>(object: &'a Value, kind: &str) -> &'a str {
+pub(crate) fn reason<'a>(object: &'a Value, kind: &str) -> &'a str {
     condition(object, kind)["reason"].as_str().unwrap_or_default()
 }
 
-pub fn deployment(name: &str, replicas: i32, image: &str) -> Value {
+pub(crate) fn deployment(name: &str, replicas: i32, image: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {
         "replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template(name, image),
     }})
 }
 
-pub fn template(app: &str, image: &str) -> Value {
+pub(crate) fn template(app: &str, image: &str) -> Value {
     json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "main", "image": image}]}})
 }
 
-pub fn set_image(image: &str) -> Value {
+pub(crate) fn set_image(image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
 }
 
 /// The image of a pod, ReplicaSet or the like.
-pub fn image(object: &Value) -> &str {
+pub(crate) fn image(object: &Value) -> &str {
     let spec = &object["spec"];
     let spec = if spec["template"].is_null() {
         spec

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use muster_controllers::{hosts::Host, lease::LeaseDuration, reconcile::StartupTaint};
+use muster_controllers::{hosts::Host, lease::LeaseDuration};
 use muster_operate::install::Sync;
 use muster_sync::source::Limits;
 

@@ -14,7 +14,7 @@ use muster_controllers::{
     metrics::Metrics,
     notify,
     process::{ProcessError, Setup, until_signalled},
-    reconcile::{Options, StartupTaint, SyncMode},
+    reconcile::{Options, SyncMode},
     registry,
     runtime::{Clock, Jitter, call::explain, sendable},
 };

@@ -8,7 +8,7 @@ use crate::{Happened, Snapshot, shell_word};
 /// Events that are shown.
 const EVENTS: usize = 300;
 
-pub fn page(snapshot: &Snapshot, request: &Request) -> Page {
+pub(super) fn page(snapshot: &Snapshot, request: &Request) -> Page {
     let text = request.filter.text.trim().to_lowercase();
     let is_meant = |event: &Happened| {
         let has = |part: &str| part.to_lowercase().contains(&text);

@@ -8,7 +8,12 @@ use crate::{
     words::diff_command,
 };
 
-pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, cluster: &str) -> Option<Page> {
+pub(super) fn page(
+    snapshot: &Snapshot,
+    request: &Request,
+    module: &ModuleRef,
+    cluster: &str,
+) -> Option<Page> {
     let view = Assignment::of(snapshot, module, cluster)?;
     let rolling = snapshot.objects.module(module)?;
     Some(Page {

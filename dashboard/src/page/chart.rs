@@ -13,7 +13,7 @@ const MOST: usize = 60;
 const WIDTH: f64 = 1000.0;
 const LEAST: f64 = 8.0;
 
-pub fn draw(timeline: &Timeline, kind: Kind) -> Markup {
+pub(super) fn draw(timeline: &Timeline, kind: Kind) -> Markup {
     let Timeline { from, to, bars } = timeline;
     let shown = bars.get(..MOST).unwrap_or(bars);
     let took = to.duration_since(*from);

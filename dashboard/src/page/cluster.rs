@@ -8,7 +8,7 @@ use crate::{ClusterView, Happened, Kind, Shape, Snapshot, Tree, shell_word};
 /// Events that are shown.
 const EVENTS: usize = 50;
 
-pub fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option<Page> {
+pub(super) fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option<Page> {
     let view = ClusterView::of(snapshot, name)?;
     let is_meant = |event: &Happened| event.is_about_unit(Kind::Module, name);
     Some(Page {
@@ -29,7 +29,7 @@ pub fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option<Page> 
 }
 
 /// The name of a cluster or a node, and how it stands.
-pub fn hero(name: &str, tree: &Tree) -> Part {
+pub(super) fn hero(name: &str, tree: &Tree) -> Part {
     let root = &tree.root;
     let markup = html! {
         section #hero aria-live="polite" {

@@ -13,7 +13,7 @@ use crate::{
 const SHOWN: usize = 12;
 
 /// Of clusters and their modules, or of the nodes of this cluster and their NodeModules.
-pub fn page(snapshot: &Snapshot, request: &Request, kind: Kind) -> Page {
+pub(super) fn page(snapshot: &Snapshot, request: &Request, kind: Kind) -> Page {
     let fleet = snapshot.fleet_of(kind);
     let (shown, refused) = match request.filter.apply(fleet) {
         Ok(shown) => (shown, None),
@@ -105,7 +105,7 @@ fn about(concern: &Concern, request: &Request) -> Markup {
 }
 
 /// What to do next, and the command for that.
-pub fn next(why: &Why) -> Markup {
+pub(super) fn next(why: &Why) -> Markup {
     html! {
         @if let Some(next) = &why.next { p.next { strong { "Next: " } (parts::text(next)) @if why.command.is_some() { ":" } } }
         @if let Some(command) = &why.command { p { (parts::command(command)) } }
@@ -117,7 +117,7 @@ pub fn next(why: &Why) -> Markup {
 }
 
 /// What is in the way, link by link.
-pub fn checks(checks: &[Check]) -> Markup {
+pub(super) fn checks(checks: &[Check]) -> Markup {
     html! {
         ol.checks {
             @for check in checks {
@@ -131,7 +131,7 @@ pub fn checks(checks: &[Check]) -> Markup {
 }
 
 /// The steps of `why`; one about a single cluster leads to it.
-pub fn steps(steps: &[Step], module: &ModuleRef, request: &Request) -> Markup {
+pub(super) fn steps(steps: &[Step], module: &ModuleRef, request: &Request) -> Markup {
     html! { ul.steps { @for step in steps { li { (self::step(step, Some(module), request)) (parts::message(&step.message)) } } } }
 }
 

@@ -92,7 +92,7 @@ fn tab(request: &Request, to: &Place, words: &str) -> Markup {
 }
 
 /// What stands first on every page: what cannot be read, if there is something.
-pub fn troubles(snapshot: &Snapshot) -> Part {
+pub(super) fn troubles(snapshot: &Snapshot) -> Part {
     let troubles = &snapshot.troubles;
     let markup = html! {
         div #troubles {
@@ -116,7 +116,7 @@ pub fn troubles(snapshot: &Snapshot) -> Part {
 }
 
 /// The page of something that is not there.
-pub fn missing(snapshot: &Snapshot, request: &Request) -> Page {
+pub(super) fn missing(snapshot: &Snapshot, request: &Request) -> Page {
     let what = match &request.place {
         Place::Fleet | Place::Nodes | Place::Activity | Place::Zones | Place::Machines => "page".to_owned(),
         Place::Module(module) => module.said(),

@@ -8,7 +8,7 @@ use super::{Part, Piece, Request, parts};
 use crate::{Carried, ConditionView, Happened, Kind, ModuleRef, Place, words::without_next};
 
 /// The conditions of an object, for who wants to know it all.
-pub fn conditions(conditions: &[ConditionView]) -> Markup {
+pub(super) fn conditions(conditions: &[ConditionView]) -> Markup {
     html! {
         section #conditions hidden[conditions.is_empty()] {
             details {
@@ -35,7 +35,7 @@ pub fn conditions(conditions: &[ConditionView]) -> Markup {
 }
 
 /// The modules on a cluster or a node, most urgent first; every row is a piece of its own. `more` is what is there to tell beside the message.
-pub fn carried(
+pub(super) fn carried(
     modules: &[Carried],
     kind: Kind,
     unit: &str,
@@ -77,7 +77,7 @@ pub fn carried(
 }
 
 /// What happened, newest first, as far as it is about something.
-pub fn events(
+pub(super) fn events(
     events: &[Arc<Happened>],
     is_meant: impl Fn(&Happened) -> bool,
     most: usize,

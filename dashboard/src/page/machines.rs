@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{Page, Part, layout, parts};
 use crate::{MachineView, Snapshot, UpdateView, shell_word};
 
-pub fn page(snapshot: &Snapshot) -> Page {
+pub(super) fn page(snapshot: &Snapshot) -> Page {
     let hero = html! { section #hero { h1 { "Machines" } p { "Machines that Cluster API updates in place, by the UpdatePlan that names them." } } };
     let updates = html! {
         div #updates {

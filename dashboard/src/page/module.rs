@@ -22,7 +22,7 @@ const EVENTS: usize = 20;
 /// Behind which parts the budget of nodes stands.
 const BUDGET: usize = 6;
 
-pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef) -> Option<Page> {
+pub(super) fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef) -> Option<Page> {
     let all = snapshot.fleet_of(module.kind);
     let view = all.module(module.kind, &module.name)?;
     let rolling = snapshot.objects.module(module)?;
@@ -84,7 +84,7 @@ fn hero(view: &ModuleView) -> Part {
 }
 
 /// Why, and what to do next.
-pub fn reasons(why: &Why, module: &ModuleRef, request: &Request) -> Part {
+pub(super) fn reasons(why: &Why, module: &ModuleRef, request: &Request) -> Part {
     let markup = html! {
         section #why aria-labelledby="why-title" {
             h2 #why-title { "Why" }
@@ -276,7 +276,7 @@ fn clusters(view: &ModuleView, lane: &Lane, module: &ModuleRef, request: &Reques
 }
 
 /// A rollout over time, if something is known of it.
-pub fn over_time(title: &str, timeline: Option<&Timeline>, kind: Kind) -> Part {
+pub(super) fn over_time(title: &str, timeline: Option<&Timeline>, kind: Kind) -> Part {
     let markup = html! {
         section #timeline hidden[timeline.is_none()] aria-labelledby="timeline-title" {
             h2 #timeline-title { (title) }
@@ -329,7 +329,7 @@ fn revisions(history: &History, module: &ModuleRef, request: &Request) -> Part {
 }
 
 /// A verdict with a shape.
-pub fn verdict(verdict: Outcome) -> Markup {
+pub(super) fn verdict(verdict: Outcome) -> Markup {
     let shape = match verdict {
         Outcome::Good => Shape::Ready,
         Outcome::Bad => Shape::Failed,

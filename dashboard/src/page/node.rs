@@ -11,7 +11,7 @@ use crate::{
 /// Events that are shown.
 const EVENTS: usize = 50;
 
-pub fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option<Page> {
+pub(super) fn page(snapshot: &Snapshot, request: &Request, name: &str) -> Option<Page> {
     let view = NodeView::of(snapshot, name)?;
     let is_meant = |event: &Happened| event.is_about_unit(Kind::NodeModule, name);
     let fleet = snapshot.fleet_of(Kind::NodeModule);
@@ -177,7 +177,7 @@ fn commands(view: &NodeView) -> Part {
 }
 
 /// How many nodes may change at once over all NodeModules, and which are changing.
-pub fn budgets(snapshot: &Snapshot, request: &Request) -> Part {
+pub(super) fn budgets(snapshot: &Snapshot, request: &Request) -> Part {
     let objects = &snapshot.objects.nodes;
     let mut budgets = objects.budgets.iter();
     let view = budgets.next().map(|budget| BudgetView::of(budget, objects));

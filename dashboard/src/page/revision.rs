@@ -13,7 +13,7 @@ use crate::{Happened, History, Kind, ModuleRef, Outcome, Past, Place, Snapshot, 
 /// Events that are shown.
 const EVENTS: usize = 200;
 
-pub fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, said: &str) -> Option<Page> {
+pub(super) fn page(snapshot: &Snapshot, request: &Request, module: &ModuleRef, said: &str) -> Option<Page> {
     let history = History::of_module(&snapshot.objects, module)?;
     let past = history.find(said).ok()?; // one that several begin with is none
     let view = snapshot.fleet_of(module.kind).module(module.kind, &module.name)?;

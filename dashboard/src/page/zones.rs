@@ -6,7 +6,7 @@ use muster_api::ZoneRollout;
 use super::{Page, Part, layout, parts};
 use crate::{Snapshot, Step, ZoneView, ZonesView, shell_word, why_zones};
 
-pub fn page(snapshot: &Snapshot) -> Page {
+pub(super) fn page(snapshot: &Snapshot) -> Page {
     let rollouts = &snapshot.objects.zones;
     let hero = html! { section #hero { h1 { "Zones" } } };
     let groups = html! {

@@ -33,20 +33,20 @@ pub enum Verdict {
 }
 
 /// Answers that are believed for a while. Of tokens only hashes are kept.
-pub struct Cached {
+pub(super) struct Cached {
     inner: Arc<dyn Admission>,
     known: Mutex<HashMap<[u8; 32], (Verdict, Instant)>>,
 }
 
 impl Cached {
-    pub fn new(inner: Arc<dyn Admission>) -> Self {
+    pub(super) fn new(inner: Arc<dyn Admission>) -> Self {
         Self {
             inner,
             known: Mutex::default(),
         }
     }
 
-    pub async fn verdict(&self, token: &str) -> Verdict {
+    pub(super) async fn verdict(&self, token: &str) -> Verdict {
         let key: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let known = self.known.lock().get(&key).copied();
         if let Some((verdict, until)) = known

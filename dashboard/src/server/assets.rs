@@ -58,7 +58,7 @@ impl Asset {
 }
 
 /// Where the assets are, from the root of the dashboard.
-pub fn addresses() -> Assets<'static> {
+pub(super) fn addresses() -> Assets<'static> {
     Assets {
         style: &STYLE.address,
         script: &SCRIPT.address,
@@ -68,7 +68,7 @@ pub fn addresses() -> Assets<'static> {
 }
 
 /// One of them.
-pub async fn asset(Path(file): Path<String>) -> Response {
+pub(super) async fn asset(Path(file): Path<String>) -> Response {
     let all: [&Asset; 3] = [&STYLE, &SCRIPT, &SIGN];
     let found = all
         .into_iter()

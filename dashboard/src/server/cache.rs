@@ -14,7 +14,7 @@ const KEPT: usize = 64;
 
 /// The pages of the last state that was asked for.
 #[derive(Default)]
-pub struct Cache(Mutex<Kept>);
+pub(super) struct Cache(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
@@ -24,7 +24,7 @@ struct Kept {
 
 impl Cache {
     /// The page of a request at a state.
-    pub fn page(&self, snapshot: &Arc<Snapshot>, request: &Request) -> Arc<Page> {
+    pub(super) fn page(&self, snapshot: &Arc<Snapshot>, request: &Request) -> Arc<Page> {
         {
             let mut kept = self.0.lock();
             if !kept

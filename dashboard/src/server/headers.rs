@@ -37,13 +37,13 @@ const HEADERS: [(HeaderName, &str); 5] = [
 ];
 
 /// What is asked of every request.
-pub struct Guard {
+pub(super) struct Guard {
     hosts: Hosts,
     admission: Option<Cached>,
 }
 
 impl Guard {
-    pub fn new(hosts: Hosts, admission: Option<Arc<dyn Admission>>) -> Self {
+    pub(super) fn new(hosts: Hosts, admission: Option<Arc<dyn Admission>>) -> Self {
         Self {
             hosts,
             admission: admission.map(Cached::new),
@@ -81,7 +81,7 @@ impl Guard {
 }
 
 /// Refuses, or answers with the headers of every answer.
-pub async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+pub(super) async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let token = bearer(request.headers()).map(str::to_owned);
     let refused = match guard.misdirected(&request) {
         Some(misdirected) => Some(misdirected),

@@ -14,7 +14,7 @@ use crate::{
 
 /// Answers `matrix.json`, `tree.json`, `tree/PLACE.json`, `why/PLACE.json`, `history/PLACE.json`, `activity.json`, `zones.json` and
 /// `machines.json`.
-pub async fn answer(State(shared): State<Shared>, uri: Uri, RawQuery(query): RawQuery) -> Response {
+pub(super) async fn answer(State(shared): State<Shared>, uri: Uri, RawQuery(query): RawQuery) -> Response {
     let snapshot = std::sync::Arc::clone(&shared.0.snapshots.borrow());
     if !snapshot.is_complete {
         let retry = [(header::RETRY_AFTER, "1")];

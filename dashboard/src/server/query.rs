@@ -8,7 +8,7 @@ use crate::{Filter, Place, page::Request};
 const MAX_VALUE: usize = 200;
 
 /// The request that an address makes. What is not understood is left out.
-pub fn request(place: Place, query: &str) -> Request {
+pub(super) fn request(place: Place, query: &str) -> Request {
     let mut request = Request {
         place,
         filter: Filter::default(),
@@ -29,7 +29,7 @@ pub fn request(place: Place, query: &str) -> Request {
 }
 
 /// The request as it stands behind the `?`.
-pub fn written(request: &Request) -> String {
+pub(super) fn written(request: &Request) -> String {
     let Request {
         place: _,
         filter,
@@ -49,7 +49,7 @@ pub fn written(request: &Request) -> String {
 }
 
 /// The value of one key.
-pub fn value(query: &str, key: &str) -> Option<String> {
+pub(super) fn value(query: &str, key: &str) -> Option<String> {
     pairs(query)
         .find(|(found, _)| found == key)
         .map(|(_, value)| value)

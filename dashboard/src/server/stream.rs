@@ -32,7 +32,7 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Follows a page.
-pub async fn follow(
+pub(super) async fn follow(
     State(shared): State<Shared>,
     uri: Uri,
     RawQuery(query): RawQuery,

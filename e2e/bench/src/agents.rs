@@ -25,7 +25,7 @@ const AT_ONCE: usize = 8;
 const LIMIT: Duration = Duration::from_mins(10);
 
 /// All clusters of a namespace.
-pub struct Agents {
+pub(crate) struct Agents {
     state: Arc<State>,
     _watch: AbortOnDropHandle<()>,
 }
@@ -95,7 +95,7 @@ impl Rows {
 
 /// What was seen of a rollout.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// When the last cluster was seen to be done.
     pub last: Instant,
     /// The most clusters that were on their way at once.
@@ -104,7 +104,7 @@ pub struct Seen {
 
 impl Agents {
     /// Answers for a namespace from now on.
-    pub fn start(client: Client, namespace: &str) -> Self {
+    pub(crate) fn start(client: Client, namespace: &str) -> Self {
         let state = Arc::new(State {
             client,
             namespace: namespace.to_owned(),
@@ -121,12 +121,12 @@ impl Agents {
     }
 
     /// How long a cluster takes from now on.
-    pub fn take(&self, time: Duration) {
+    pub(crate) fn take(&self, time: Duration) {
         *self.state.takes.lock() = time;
     }
 
     /// Waits until so many clusters have a commit.
-    pub async fn until(&self, clusters: usize, commit: &str) -> anyhow::Result<Seen> {
+    pub(crate) async fn until(&self, clusters: usize, commit: &str) -> anyhow::Result<Seen> {
         let mut changed = self.state.changed.subscribe();
         {
             let mut rows = self.state.rows.lock();
@@ -151,7 +151,7 @@ impl Agents {
     }
 
     /// One cluster says that what it has is broken, or well again. Returns when it began to say so.
-    pub async fn flip(&self, cluster: &str, well: bool) -> anyhow::Result<Instant> {
+    pub(crate) async fn flip(&self, cluster: &str, well: bool) -> anyhow::Result<Instant> {
         let assemblages: Api<ProxyAssemblage> =
             Api::namespaced(self.state.client.clone(), &self.state.namespace);
         let object = assemblages.get(cluster).await?;

@@ -27,7 +27,7 @@ use tower::ServiceExt;
 use crate::fleet;
 
 /// Until it is ended.
-pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
+pub(crate) async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
     let client = fleet::client(kubeconfig).await?;
     // What a fleet keeps of requests is none of the controller's memory.
     let everywhere = ApiServer::builder().log_limit(0).in_process()?;
@@ -87,7 +87,7 @@ pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
 }
 
 /// What a controller of a bench has in common with the others: no packages, no metrics, no pauses between two passes.
-pub fn context(
+pub(crate) fn context(
     client: Client,
     namespace: &str,
     registry: &Arc<Registry>,

@@ -9,16 +9,16 @@ use muster_rollout::{
 };
 
 /// Units of each decision.
-pub const UNITS: usize = 10_000;
+pub(crate) const UNITS: usize = 10_000;
 /// Decisions of which the median is told.
-pub const RUNS: usize = 101;
+pub(crate) const RUNS: usize = 101;
 /// Bytes of a unit, but for its name.
-pub const UNIT_BYTES: usize = size_of::<Unit>();
+pub(crate) const UNIT_BYTES: usize = size_of::<Unit>();
 const NOW: Millis = Millis(1_800_000_000_000);
 
 /// How long one decision takes.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken {
+pub(crate) struct Taken {
     /// At which moment.
     pub moment: &'static str,
     pub median: Duration,
@@ -26,7 +26,7 @@ pub struct Taken {
 }
 
 /// All moments of a plain rollout, and of one in eight stages, each with a limit of its own, and domains.
-pub fn all() -> [(&'static str, [Taken; 4]); 2] {
+pub(crate) fn all() -> [(&'static str, [Taken; 4]); 2] {
     let plain = Spec {
         target: Some(Revision::new([1; 16])),
         limit: Limit::Percent(2),

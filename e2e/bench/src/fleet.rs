@@ -38,7 +38,7 @@ const AT_ONCE: usize = 8;
 const REQUESTS: usize = 1_000_000;
 
 /// A management cluster of its own. Its end ends its processes.
-pub struct Fleet {
+pub(crate) struct Fleet {
     plane: Plane,
     folder: TempDir,
 }
@@ -52,7 +52,7 @@ enum Plane {
 
 impl Fleet {
     /// Starts a real one, with muster's kinds.
-    pub async fn real() -> anyhow::Result<Self> {
+    pub(crate) async fn real() -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let place = folder.path().join("fleet");
         let planes = tokio::task::spawn_blocking(move || {
@@ -65,7 +65,7 @@ impl Fleet {
     }
 
     /// Starts one that takes more clusters than a kube-apiserver on a small machine does.
-    pub async fn embedded() -> anyhow::Result<Self> {
+    pub(crate) async fn embedded() -> anyhow::Result<Self> {
         let server = ApiServer::builder().log_limit(REQUESTS).start().await?;
         Self::with_kinds(Plane::Embedded(server), tempfile::tempdir()?).await
     }
@@ -80,7 +80,7 @@ impl Fleet {
     }
 
     /// How it is reached.
-    pub fn kubeconfig(&self) -> anyhow::Result<PathBuf> {
+    pub(crate) fn kubeconfig(&self) -> anyhow::Result<PathBuf> {
         match &self.plane {
             Plane::Real(planes) => Ok(planes.plane("management")?.kubeconfig()),
             Plane::Embedded(server) => {
@@ -93,7 +93,7 @@ impl Fleet {
     }
 
     /// The writes of controllers so far.
-    pub async fn writes(&self, client: &Client) -> anyhow::Result<Writes> {
+    pub(crate) async fn writes(&self, client: &Client) -> anyhow::Result<Writes> {
         match &self.plane {
             Plane::Real(_) => Writes::counted(client).await,
             Plane::Embedded(server) => Writes::recorded(server.recorder()),
@@ -102,14 +102,14 @@ impl Fleet {
 }
 
 /// A client of a kubeconfig.
-pub async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
+pub(crate) async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
 }
 
 /// A kind that is served.
-pub async fn define(client: &Client, kind: &CustomResourceDefinition) -> anyhow::Result<()> {
+pub(crate) async fn define(client: &Client, kind: &CustomResourceDefinition) -> anyhow::Result<()> {
     let kinds: Api<CustomResourceDefinition> = Api::all(client.clone());
     kinds.create(&PostParams::default(), kind).await?;
     await_condition(kinds, &kind.name_any(), is_crd_established())
@@ -119,7 +119,7 @@ pub async fn define(client: &Client, kind: &CustomResourceDefinition) -> anyhow:
 }
 
 /// A namespace.
-pub async fn namespace(client: &Client, name: &str) -> anyhow::Result<()> {
+pub(crate) async fn namespace(client: &Client, name: &str) -> anyhow::Result<()> {
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
     Api::all(client.clone())
         .create(&PostParams::default(), &namespace)
@@ -128,7 +128,7 @@ pub async fn namespace(client: &Client, name: &str) -> anyhow::Result<()> {
 }
 
 /// The objects of a kind in a namespace, each time that a watch shows one. A watch that breaks begins again by itself, with a list.
-pub fn shown<K>(client: Client, namespace: &str) -> BoxStream<'static, K>
+pub(crate) fn shown<K>(client: Client, namespace: &str) -> BoxStream<'static, K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -149,12 +149,16 @@ where
 }
 
 /// The name of a cluster by its number.
-pub fn cluster(number: usize) -> String {
+pub(crate) fn cluster(number: usize) -> String {
     format!("c-{number:05}")
 }
 
 /// Clusters that are ready, with kubeconfigs: those of these numbers.
-pub async fn join(client: &Client, namespace: &str, numbers: std::ops::Range<usize>) -> anyhow::Result<()> {
+pub(crate) async fn join(
+    client: &Client,
+    namespace: &str,
+    numbers: std::ops::Range<usize>,
+) -> anyhow::Result<()> {
     stream::iter(numbers)
         .map(|number| one(client, namespace, cluster(number)))
         .buffer_unordered(AT_ONCE)
@@ -163,7 +167,7 @@ pub async fn join(client: &Client, namespace: &str, numbers: std::ops::Range<usi
 }
 
 /// The uids of the Clusters, by name.
-pub async fn uids(client: &Client, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
+pub(crate) async fn uids(client: &Client, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let clusters: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), namespace, &Version::V1Beta2.api_resource());
     let list = clusters.list_metadata(&ListParams::default()).await?;

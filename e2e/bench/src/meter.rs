@@ -10,7 +10,7 @@ use prometheus_parse::{Scrape, Value};
 
 /// Writes of controllers, by what they were for. The clusters' answers, which are the load and not the controller's, are not among them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Writes {
+pub(crate) struct Writes {
     /// Of rows: creations and patches of ProxyAssemblages.
     pub rows: f64,
     /// Of statuses of Modules, where the memory is.
@@ -21,7 +21,7 @@ pub struct Writes {
 
 impl Writes {
     /// All so far, as a kube-apiserver counts them.
-    pub async fn counted(client: &Client) -> anyhow::Result<Self> {
+    pub(crate) async fn counted(client: &Client) -> anyhow::Result<Self> {
         let request = Request::get("/metrics").body(Vec::new())?;
         let text = client.request_text(request).await?;
         let lines = text.lines().map(|line| Ok(line.to_owned()));
@@ -41,7 +41,7 @@ impl Writes {
     }
 
     /// All so far, as our own API server has them on record.
-    pub fn recorded(recorder: &Recorder) -> anyhow::Result<Self> {
+    pub(crate) fn recorded(recorder: &Recorder) -> anyhow::Result<Self> {
         let (lost, _) = recorder.dropped();
         ensure!(lost == 0, "{lost} requests were not kept");
         let mut writes = Self::default();
@@ -65,7 +65,7 @@ impl Writes {
     }
 
     /// Those since then.
-    pub fn since(self, then: Self) -> Self {
+    pub(crate) fn since(self, then: Self) -> Self {
         Self {
             rows: self.rows - then.rows,
             memory: self.memory - then.memory,
@@ -74,18 +74,18 @@ impl Writes {
     }
 
     /// All of them.
-    pub fn all(self) -> f64 {
+    pub(crate) fn all(self) -> f64 {
         self.rows + self.memory + self.other
     }
 }
 
 /// The most memory that a process had, in MiB.
-pub fn most_memory(pid: u32) -> anyhow::Result<f64> {
+pub(crate) fn most_memory(pid: u32) -> anyhow::Result<f64> {
     memory(pid, "VmHWM:")
 }
 
 /// Memory of a process in MiB, by the kernel's word for it: `VmRSS:` is what it has, `VmHWM:` the most that it had.
-pub fn memory(pid: u32, word: &str) -> anyhow::Result<f64> {
+pub(crate) fn memory(pid: u32, word: &str) -> anyhow::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(word));
     let kib: f64 = line
@@ -96,7 +96,7 @@ pub fn memory(pid: u32, word: &str) -> anyhow::Result<f64> {
 }
 
 /// The processor time that a process took, in seconds.
-pub fn processor_time(pid: u32) -> anyhow::Result<f64> {
+pub(crate) fn processor_time(pid: u32) -> anyhow::Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name of the program may hold spaces; it ends with the last parenthesis.
     let (_, fields) = stat.rsplit_once(')').context("no stat")?;

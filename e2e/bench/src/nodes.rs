@@ -53,7 +53,7 @@ const KEPT: usize = 4_000_000;
 
 /// What is measured.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Played nodes
     #[arg(long, default_value_t = 1_000)]
     nodes: usize,
@@ -63,7 +63,7 @@ pub struct Plan {
 }
 
 /// Rolls two revisions over the nodes, and prints what each took.
-pub async fn run(plan: &Plan) -> anyhow::Result<()> {
+pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
     let api = ApiServer::builder().log_limit(KEPT).in_process()?;
     prepare(&api.client_as("bench"), plan.nodes).await?;
     let renewing = Arc::new(AtomicBool::new(true));

@@ -27,7 +27,7 @@ use crate::{fleet, side};
 const WRITERS: usize = 8;
 
 /// Reads `COMMIT LIMIT CLUSTERS` and does it, line by line, until there are no more.
-pub async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
+pub(crate) async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
     let client = fleet::client(kubeconfig).await?;
     // Whom each object belongs to, as with muster: looked up before anything is measured.
     let owners = fleet::uids(&client, namespace).await?;

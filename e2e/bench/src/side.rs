@@ -22,20 +22,20 @@ const STARTED: Duration = Duration::from_mins(1);
 
 /// Who writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     Muster,
     Perfect,
 }
 
 /// How many at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub(crate) enum Limit {
     All,
     Some(usize),
 }
 
 /// A process that brings commits to the clusters of a namespace. Its end is the end of the process.
-pub struct Controller {
+pub(crate) struct Controller {
     side: Side,
     namespace: String,
     client: Client,
@@ -46,7 +46,7 @@ pub struct Controller {
 
 impl Controller {
     /// Starts it.
-    pub async fn start(
+    pub(crate) async fn start(
         side: Side,
         kubeconfig: &Path,
         namespace: &str,
@@ -82,18 +82,18 @@ impl Controller {
     }
 
     /// Its process.
-    pub fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
     /// Ends it at once.
-    pub async fn end(mut self) -> anyhow::Result<()> {
+    pub(crate) async fn end(mut self) -> anyhow::Result<()> {
         self.child.kill().await?;
         Ok(())
     }
 
     /// Wants a commit on all clusters.
-    pub async fn want(&mut self, commit: &str, limit: Limit, clusters: usize) -> anyhow::Result<()> {
+    pub(crate) async fn want(&mut self, commit: &str, limit: Limit, clusters: usize) -> anyhow::Result<()> {
         match self.side {
             Side::Muster => self.change_the_module(commit, limit).await,
             Side::Perfect => {
@@ -136,12 +136,12 @@ fn source(commit: &str) -> Value {
 }
 
 /// A digest as long as muster's.
-pub fn digest(commit: &str) -> String {
+pub(crate) fn digest(commit: &str) -> String {
     format!("sha256:{commit:0>64}")
 }
 
 /// A row such as muster writes it.
-pub fn row(commit: &str, token: u64) -> Value {
+pub(crate) fn row(commit: &str, token: u64) -> Value {
     json!({
         "name": MODULE, "source": source(commit), "package": {"path": "apps/web"}, "commit": commit,
         "revision": format!("{commit:0>64}"), "digest": digest(commit), "token": token,

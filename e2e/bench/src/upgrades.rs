@@ -62,7 +62,7 @@ type Served = Arc<Mutex<BTreeMap<String, String>>>;
 
 /// What is measured.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Played Clusters
     #[arg(long, default_value_t = 1_000)]
     clusters: usize,
@@ -72,7 +72,7 @@ pub struct Plan {
 }
 
 /// Rolls two versions over the Clusters, and prints what each took.
-pub async fn run(plan: &Plan) -> anyhow::Result<()> {
+pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
     let api = ApiServer::builder().log_limit(KEPT).in_process()?;
     let everywhere = ApiServer::builder().log_limit(0).in_process()?;
     let served = Served::default();

@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, fs, time::Duration};
 use anyhow::{Context as _, ensure};
 use muster_apiserver::record::Recorder;
 
-pub fn ratio(one: usize, other: usize) -> f64 {
+pub(crate) fn ratio(one: usize, other: usize) -> f64 {
     let number = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
     number(one) / number(other)
 }
 
 /// Writes so far, by resource and by what wrote them, but Leases.
-pub fn writes(recorder: &Recorder) -> anyhow::Result<BTreeMap<String, usize>> {
+pub(crate) fn writes(recorder: &Recorder) -> anyhow::Result<BTreeMap<String, usize>> {
     let (lost, _) = recorder.dropped();
     ensure!(lost == 0, "{lost} requests were not kept");
     let mut counts = BTreeMap::new();
@@ -48,7 +48,7 @@ fn resource(path: &str) -> &str {
 }
 
 /// Resident memory of this process, in MiB.
-pub fn memory() -> anyhow::Result<u64> {
+pub(crate) fn memory() -> anyhow::Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib: u64 = line
@@ -58,7 +58,7 @@ pub fn memory() -> anyhow::Result<u64> {
 }
 
 /// Processor time of this process so far.
-pub fn processor() -> anyhow::Result<Duration> {
+pub(crate) fn processor() -> anyhow::Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let fields = stat.rsplit(") ").next().unwrap_or_default();
     let ticks: u64 = fields

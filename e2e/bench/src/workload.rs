@@ -31,7 +31,7 @@ const FLIPPED: Duration = Duration::from_secs(10);
 
 /// One rollout over all clusters.
 #[derive(Clone, Copy, Debug)]
-pub struct Run {
+pub(crate) struct Run {
     pub time: Duration,
     pub writes: Writes,
     /// The most clusters that were on their way at once.
@@ -42,7 +42,7 @@ pub struct Run {
 
 /// One workload, on both sides.
 #[derive(Debug)]
-pub struct Rollout {
+pub(crate) struct Rollout {
     pub name: String,
     pub clusters: usize,
     pub limit: Limit,
@@ -54,7 +54,7 @@ pub struct Rollout {
 
 /// How long changes of one cluster's health took to be seen in the module's status.
 #[derive(Debug)]
-pub struct Flips {
+pub(crate) struct Flips {
     pub clusters: usize,
     pub muster: Vec<Duration>,
     /// How long the two writes alone take that this is: one after the other, each until a watch shows it.
@@ -63,7 +63,7 @@ pub struct Flips {
 
 /// All that was measured.
 #[derive(Debug)]
-pub struct Figures {
+pub(crate) struct Figures {
     pub rollouts: Vec<Rollout>,
     pub flips: Vec<Flips>,
     /// Clusters, seconds, writes.
@@ -86,7 +86,7 @@ struct Stage<'a> {
 }
 
 /// Measures on a real kube-apiserver.
-pub async fn real(plan: &Plan) -> anyhow::Result<Figures> {
+pub(crate) async fn real(plan: &Plan) -> anyhow::Result<Figures> {
     let fleet = Fleet::real().await?;
     let (mut rollouts, mut flips) = (Vec::new(), Vec::new());
 
@@ -127,7 +127,7 @@ pub async fn real(plan: &Plan) -> anyhow::Result<Figures> {
 }
 
 /// Measures as many clusters as a kube-apiserver on a small machine does not take.
-pub async fn embedded(plan: &Plan, figures: &mut Figures) -> anyhow::Result<()> {
+pub(crate) async fn embedded(plan: &Plan, figures: &mut Figures) -> anyhow::Result<()> {
     let fleet = Fleet::embedded().await?;
     let mut many = Stage::set(&fleet, "many", plan.many).await?;
     let name = "all at once, embedded server";

@@ -1,7 +1,7 @@
 //! What is installed before a process of muster starts: definitions, and on real control planes rights as well, by the commands and files
 //! that people have. There muster comes in with these rights and no others.
 
-use std::{process::Stdio, time::Duration};
+use std::time::Duration;
 
 use k8s_openapi::{
     api::{
@@ -18,16 +18,12 @@ use kube::{
 use muster_api::{crds, labels::SYSTEM_NAMESPACE};
 use serde_json::json;
 use tokio::{
-    io::AsyncWriteExt,
     process::Command,
     time::{sleep, timeout},
 };
 
 use super::{
-    AGENT, CONTROLLER, FLEET, Ground, Objects, ZONES, kinds,
-    programs::{kubectl_apply, muster},
-    real,
-    server::Server,
+    AGENT, CONTROLLER, FLEET, Ground, Objects, ZONES, kinds, programs::muster, real, server::Server,
 };
 use crate::app::APPS;
 

@@ -4,13 +4,13 @@ use std::{
     collections::BTreeMap,
     ffi::OsString,
     fs::{self, File, OpenOptions},
-    path::{Path, PathBuf},
+    path::Path,
     process::Stdio,
     sync::Arc,
     time::Duration,
 };
 
-use muster_apiserver::{ApiServer, InProcess, Login};
+use muster_apiserver::InProcess;
 use muster_controllers::{
     gates::{self, Fetch},
     hosts::Host,
@@ -30,7 +30,7 @@ use super::{
     monitoring,
     programs::muster,
     records,
-    server::{Server, kubeconfig_of},
+    server::Server,
 };
 
 /// How long a process may take to end when it is told to: what is in flight has 30 s.

@@ -1,9 +1,6 @@
 //! The programs that tests start: muster's own, built beside them, and kubectl.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Stdio,
-};
+use std::{path::PathBuf, process::Stdio};
 
 use tokio::{io::AsyncWriteExt, process::Command};
 

@@ -76,6 +76,13 @@ enum Version {
 }
 
 impl Event {
+    pub(super) fn recorded(event: EventRecord) -> Self {
+        Self {
+            at: event.at,
+            version: Version::Recorded(event),
+        }
+    }
+
     pub(super) fn watched(at: Instant, kind: ChangeKind, object: Arc<Value>) -> Self {
         Self {
             at,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Bed, server::Server};
+use super::{AGENT, Bed, recorded::Request, server::Server};
 
 /// A request: since when, by whom, what.
 pub type Asked = (Duration, String, String, String);

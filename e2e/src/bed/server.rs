@@ -1,11 +1,8 @@
 //! An API server of the bed: the embedded one, which keeps what happened, or a real one, which is watched.
 
-use std::sync::Arc;
-
 use kube::Client;
-use muster_apiserver::{ApiServer, ChangeKind, GroupResource, record::EventRecord};
+use muster_apiserver::{ApiServer, GroupResource, Login};
 use serde_json::Value;
-use tokio::time::Instant;
 
 use super::{
     Kind, PERSON, real,
@@ -48,10 +45,7 @@ impl Server {
                 let events = api.recorder().events().into_iter();
                 events
                     .filter(|event| event.resource == resource)
-                    .map(|event| Event {
-                        at: event.at,
-                        version: Version::Recorded(event),
-                    })
+                    .map(Event::recorded)
                     .collect()
             }
         }

@@ -40,14 +40,14 @@ use crate::{
 
 const PLANE: &str = "management";
 /// The name of a Cluster without a topology.
-pub const APART: &str = "apart";
+pub(crate) const APART: &str = "apart";
 /// The ServiceAccount of the controller.
 const CONTROLLER: (&str, &str) = ("muster-system", "muster-controller");
 /// That of the extension, and the name of its ExtensionConfig.
 const MACHINES: &str = "muster-machines";
 /// Selects the Machines of control planes, and the others.
-pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
-pub const WORKERS: &str = "!cluster.x-k8s.io/control-plane";
+pub(crate) const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+pub(crate) const WORKERS: &str = "!cluster.x-k8s.io/control-plane";
 /// Longer than anything here takes on two busy cores.
 const LIMIT: Duration = Duration::from_mins(4);
 /// The same of what Cluster API takes to serve a kind and its webhooks.
@@ -55,7 +55,7 @@ const READY: Duration = Duration::from_secs(20);
 /// The pause between two readings.
 const PAUSE: Duration = Duration::from_millis(250);
 
-pub struct Bed {
+pub(crate) struct Bed {
     pub fleet: Fleet,
     pub client: Client,
     pub kubeconfig: std::path::PathBuf,
@@ -71,13 +71,13 @@ struct Extension {
     child: Child,
 }
 
-pub fn of(group: &str, kind: &str) -> GroupVersionKind {
+pub(crate) fn of(group: &str, kind: &str) -> GroupVersionKind {
     GroupVersionKind::gvk(group, "v1beta2", kind)
 }
 
 impl Bed {
     /// Clusters at a version, ready, each with a door; no controller of muster runs yet.
-    pub async fn new(names: &[&str], version: &str) -> Self {
+    pub(crate) async fn new(names: &[&str], version: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let within = folder.path().join("fleet");
         let fleet = spawn_blocking(move || {
@@ -135,7 +135,7 @@ impl Bed {
     }
 
     /// As `kubectl apply --server-side`.
-    pub async fn apply(&self, object: Value) {
+    pub(crate) async fn apply(&self, object: Value) {
         let by = PatchParams::apply("person").force();
         self.write(object, async |api, name, object| {
             api.patch(name, &by, &Patch::Apply(object)).await.err()
@@ -144,7 +144,7 @@ impl Bed {
     }
 
     /// As `kubectl create`: of what was applied, muster would leave the version to its manager.
-    pub async fn create(&self, object: Value) {
+    pub(crate) async fn create(&self, object: Value) {
         self.write(object, async |api, _, object| {
             api.create(&PostParams::default(), object).await.err()
         })
@@ -168,7 +168,7 @@ impl Bed {
         }
     }
 
-    pub async fn objects(&self, gvk: GroupVersionKind) -> Api<DynamicObject> {
+    pub(crate) async fn objects(&self, gvk: GroupVersionKind) -> Api<DynamicObject> {
         let resource: ApiResource = self
             .until(&format!("{} is served", gvk.kind), async || {
                 pinned_kind(&self.client, &gvk).await.ok().map(|(found, _)| found)
@@ -177,12 +177,12 @@ impl Bed {
         Api::namespaced_with(self.client.clone(), NS, &resource)
     }
 
-    pub async fn get(&self, gvk: GroupVersionKind, name: &str) -> Option<Value> {
+    pub(crate) async fn get(&self, gvk: GroupVersionKind, name: &str) -> Option<Value> {
         let found = self.objects(gvk).await.get_opt(name).await.unwrap();
         found.map(|object| serde_json::to_value(object).unwrap())
     }
 
-    pub async fn merge(&self, gvk: GroupVersionKind, name: &str, patch: Value) {
+    pub(crate) async fn merge(&self, gvk: GroupVersionKind, name: &str, patch: Value) {
         let api = self.objects(gvk).await;
         let by = PatchParams::default();
         api.patch(name, &by, &Patch::Merge(patch)).await.unwrap();
@@ -213,7 +213,7 @@ impl Bed {
     }
 
     /// `muster controller --upgrades`, as its ServiceAccount.
-    pub async fn start_controller(&mut self) {
+    pub(crate) async fn start_controller(&mut self) {
         let mut arguments = self.as_account(CONTROLLER.1).await;
         arguments.extend(["--namespace", NS, "--upgrades", "--data-dir"].map(OsString::from));
         arguments.push(self.folder.path().join("data").into());
@@ -222,7 +222,7 @@ impl Bed {
     }
 
     /// `muster machines serve` with these updaters, as its ServiceAccount; Cluster API has discovered it.
-    pub async fn start_machines(&mut self, updaters: &[&Updater]) {
+    pub(crate) async fn start_machines(&mut self, updaters: &[&Updater]) {
         let entries: Vec<Value> = updaters
             .iter()
             .zip(1..)
@@ -270,7 +270,7 @@ impl Bed {
     }
 
     /// Without a warning; then another process.
-    pub async fn restart_machines(&mut self) {
+    pub(crate) async fn restart_machines(&mut self) {
         let Extension { arguments, mut child } = self.extension.take().unwrap();
         child.kill().await.unwrap();
         self.extension = Some(Extension {
@@ -310,7 +310,7 @@ impl Bed {
     }
 
     /// Without a warning.
-    pub async fn kill_controller(&mut self) {
+    pub(crate) async fn kill_controller(&mut self) {
         self.controller.take().unwrap().kill().await.unwrap();
     }
 
@@ -319,7 +319,7 @@ impl Bed {
     }
 
     /// ClusterUpgrade `next` for all Clusters.
-    pub async fn upgrade(&self, rollout: Value) {
+    pub(crate) async fn upgrade(&self, rollout: Value) {
         self.apply(json!({
             "apiVersion": "fleet.muster.dev/v1alpha1",
             "kind": "ClusterUpgrade",
@@ -330,13 +330,13 @@ impl Bed {
     }
 
     /// The only one of a Cluster.
-    pub async fn machine_of_the_control_plane(&self, cluster: &str) -> String {
+    pub(crate) async fn machine_of_the_control_plane(&self, cluster: &str) -> String {
         let machines = self.machines(cluster, CONTROL_PLANE).await;
         machines[0]["metadata"]["name"].as_str().unwrap().to_owned()
     }
 
     /// The Machines of a Cluster that a label selector names.
-    pub async fn machines(&self, cluster: &str, which: &str) -> Vec<Value> {
+    pub(crate) async fn machines(&self, cluster: &str, which: &str) -> Vec<Value> {
         let labels = format!("cluster.x-k8s.io/cluster-name={cluster},{which}");
         let machines = self.objects(of("cluster.x-k8s.io", "Machine")).await;
         let found = machines
@@ -350,7 +350,7 @@ impl Bed {
     }
 
     /// Runs the kubectl command that a message of muster ends with.
-    pub async fn run_command_of(&self, message: &str) {
+    pub(crate) async fn run_command_of(&self, message: &str) {
         let command = &message[message.find("kubectl ").expect(message)..];
         let ran = Command::new("sh")
             .args(["-ec", command])
@@ -362,7 +362,7 @@ impl Bed {
     }
 
     /// What a verb of muster prints.
-    pub async fn muster(&self, arguments: &[&str]) -> String {
+    pub(crate) async fn muster(&self, arguments: &[&str]) -> String {
         let ran = Command::new(muster())
             .args(arguments)
             .args(["--namespace", NS])
@@ -376,7 +376,7 @@ impl Bed {
     }
 
     /// Waits until `next` explains a Cluster by this reason, and returns the message.
-    pub async fn until_why(&self, cluster: &str, reason: &str) -> String {
+    pub(crate) async fn until_why(&self, cluster: &str, reason: &str) -> String {
         self.until(&format!("{cluster}: {reason}"), async || {
             let (found, message) = self.why(cluster).await?;
             (found == reason).then_some(message)
@@ -385,7 +385,7 @@ impl Bed {
     }
 
     /// Whether no pod is scheduled to the Node of a Machine, as its Cluster says.
-    pub async fn is_cordoned(&self, cluster: &str, machine: &str) -> bool {
+    pub(crate) async fn is_cordoned(&self, cluster: &str, machine: &str) -> bool {
         let found = self
             .get(of("cluster.x-k8s.io", "Machine"), machine)
             .await
@@ -404,7 +404,7 @@ impl Bed {
     }
 
     /// Waits for an event about the object of this kind that has the name of the Cluster, and returns its note.
-    pub async fn until_event(&self, kind: &str, reason: &str) -> String {
+    pub(crate) async fn until_event(&self, kind: &str, reason: &str) -> String {
         let events: Api<Event> = Api::namespaced(self.client.clone(), NS);
         let of_kind = ListParams::default().fields(&format!("regarding.kind={kind},reason={reason}"));
         self.until(&format!("an event {reason} about a {kind}"), async || {
@@ -414,7 +414,7 @@ impl Bed {
         .await
     }
 
-    pub fn upgrades(&self) -> Api<ClusterUpgrade> {
+    pub(crate) fn upgrades(&self) -> Api<ClusterUpgrade> {
         Api::namespaced(self.client.clone(), NS)
     }
 
@@ -436,7 +436,7 @@ impl Bed {
         Some((group.reason, message.unwrap_or_default()))
     }
 
-    pub async fn version(&self, cluster: &str) -> String {
+    pub(crate) async fn version(&self, cluster: &str) -> String {
         let found = self
             .get(of("cluster.x-k8s.io", "Cluster"), cluster)
             .await
@@ -445,7 +445,11 @@ impl Bed {
     }
 
     /// What becomes true; the log of the controller and the status of all ClusterUpgrades where it does not.
-    pub async fn until<T, F: Future<Output = Option<T>>>(&self, what: &str, found: impl Fn() -> F) -> T {
+    pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
+        &self,
+        what: &str,
+        found: impl Fn() -> F,
+    ) -> T {
         let until = Instant::now() + LIMIT;
         loop {
             if let Some(found) = found().await {
@@ -463,18 +467,18 @@ impl Bed {
     }
 
     /// For the test of rights, what was used so far, under the name of a scenario.
-    pub fn keep_uses(&self, scenario: &str) {
+    pub(crate) fn keep_uses(&self, scenario: &str) {
         keep_uses(&self.fleet, scenario);
     }
 
     /// What the API server noted of its requests.
-    pub fn audit_log(&self) -> String {
+    pub(crate) fn audit_log(&self) -> String {
         fs::read_to_string(self.fleet.plane(PLANE).unwrap().audit_log()).unwrap()
     }
 }
 
 /// Whether an object has a condition that is true.
-pub fn is(object: &Value, condition: &str) -> bool {
+pub(crate) fn is(object: &Value, condition: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|found| found["type"] == condition && found["status"] == "True")

@@ -11,14 +11,14 @@ use rustls::{
 use tokio_rustls::TlsAcceptor;
 
 /// A certificate for 127.0.0.1, its key, and the authority that issued it, in PEM.
-pub struct Certificate {
+pub(crate) struct Certificate {
     pub chain: String,
     pub key: String,
     pub authority: String,
 }
 
 impl Certificate {
-    pub fn of_loopback() -> Self {
+    pub(crate) fn of_loopback() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -35,11 +35,11 @@ impl Certificate {
     }
 
     /// The authority, as a `caBundle` has it.
-    pub fn bundle(&self) -> String {
+    pub(crate) fn bundle(&self) -> String {
         BASE64_STANDARD.encode(&self.authority)
     }
 
-    pub fn acceptor(&self) -> TlsAcceptor {
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let certificate = CertificateDer::from_pem_slice(self.chain.as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
         let config = ServerConfig::builder()

@@ -50,7 +50,7 @@ const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 const LIST: usize = 4 << 20;
 
 /// A running door. Its end closes it.
-pub struct Door {
+pub(crate) struct Door {
     pub url: String,
     /// The authority of its certificate, PEM.
     pub authority: String,
@@ -65,7 +65,7 @@ struct Behind {
 
 impl Door {
     /// Before the server that a kubeconfig names.
-    pub async fn before(kubeconfig: &Value) -> Self {
+    pub(crate) async fn before(kubeconfig: &Value) -> Self {
         let behind = Arc::new(Behind::of(kubeconfig));
         let certificate = Certificate::of_loopback();
         let tls = certificate.acceptor();

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-pub const NS: &str = "default";
-pub const CLASS: &str = "in-memory";
+pub(crate) const NS: &str = "default";
+pub(crate) const CLASS: &str = "in-memory";
 
 /// What providers are for.
 const GROUPS: [&str; 3] = ["infrastructure", "bootstrap", "controlplane"];
@@ -11,7 +11,7 @@ const GROUPS: [&str; 3] = ["infrastructure", "bootstrap", "controlplane"];
 const SOON: &str = "1s";
 
 /// A template of a bootstrap config with these fields beside those of all.
-pub fn bootstrap_template(name: &str, fields: &Value) -> Value {
+pub(crate) fn bootstrap_template(name: &str, fields: &Value) -> Value {
     let mut spec = json!({"joinConfiguration": joining()});
     let all = spec.as_object_mut().unwrap();
     all.extend(fields.as_object().unwrap().clone());
@@ -37,7 +37,7 @@ fn joining() -> Value {
 }
 
 /// The class and its templates, in the order in which they are made.
-pub fn class() -> Vec<Value> {
+pub(crate) fn class() -> Vec<Value> {
     let [infrastructure, bootstrap, control_plane] =
         ["infrastructure", "bootstrap", "controlplane"].map(|group| format!("{group}.cluster.x-k8s.io"));
     let part = json!({"provisioning": {"startupDuration": SOON, "startupJitter": "0"}});
@@ -80,7 +80,7 @@ pub fn class() -> Vec<Value> {
 }
 
 /// A Cluster with one machine of the control plane and one worker, that lets muster write its version.
-pub fn cluster(name: &str, version: &str) -> Value {
+pub(crate) fn cluster(name: &str, version: &str) -> Value {
     let topology = json!({
         "classRef": {"name": CLASS},
         "version": version,
@@ -92,7 +92,7 @@ pub fn cluster(name: &str, version: &str) -> Value {
 
 /// The same without a topology, in the order in which the objects are made: muster writes the version of the control plane, then that of
 /// the workers.
-pub fn apart(name: &str, version: &str) -> Vec<Value> {
+pub(crate) fn apart(name: &str, version: &str) -> Vec<Value> {
     let [infrastructure, bootstrap, control_plane] = GROUPS.map(|group| format!("{group}.cluster.x-k8s.io"));
     let reference =
         |kind: &str, group: &str, name: &str| json!({"apiGroup": group, "kind": kind, "name": name});

@@ -8,13 +8,13 @@ const OF_CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
 
 /// The Clusters that were ever given a version, and the most of them that had a Machine of another version, or one too few, at a time.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Observed {
+pub(crate) struct Observed {
     pub given: BTreeSet<String>,
     pub most: usize,
 }
 
 /// Reads an audit log whose Clusters have so many Machines each.
-pub fn observed(log: &str, version: &str, machines: usize) -> Observed {
+pub(crate) fn observed(log: &str, version: &str, machines: usize) -> Observed {
     let mut observed = Observed::default();
     let mut found: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     for line in log.lines() {

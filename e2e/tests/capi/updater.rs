@@ -30,7 +30,7 @@ const AGAIN: u32 = 1;
 
 /// What it covers of the objects of a Machine: fields of the Machine and of the bootstrap config.
 #[derive(Clone, Copy)]
-pub struct Covers {
+pub(crate) struct Covers {
     pub machine: &'static [&'static str],
     pub bootstrap: &'static [&'static str],
     /// What it wants done to the Node before, `Cordon` or `Drain`.
@@ -39,7 +39,7 @@ pub struct Covers {
 
 /// One call of UpdateMachine, and whether the answer was that it is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub(crate) struct Call {
     pub updater: &'static str,
     pub machine: String,
     pub digest: String,
@@ -47,9 +47,9 @@ pub struct Call {
 }
 
 /// The calls of all updaters in one list: their order is what is to be proved.
-pub type Calls = Arc<Mutex<Vec<Call>>>;
+pub(crate) type Calls = Arc<Mutex<Vec<Call>>>;
 
-pub struct Updater {
+pub(crate) struct Updater {
     pub name: &'static str,
     url: String,
     bundle: String,
@@ -68,7 +68,7 @@ struct State {
 }
 
 impl Updater {
-    pub async fn start(name: &'static str, covers: Covers, calls: &Calls) -> Self {
+    pub(crate) async fn start(name: &'static str, covers: Covers, calls: &Calls) -> Self {
         let certificate = Certificate::of_loopback();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
@@ -110,7 +110,7 @@ impl Updater {
     }
 
     /// Its entry in the file of updaters.
-    pub fn entry(&self, order: i32) -> Value {
+    pub(crate) fn entry(&self, order: i32) -> Value {
         json!({
             "name": self.name,
             "order": order,
@@ -121,12 +121,12 @@ impl Updater {
     }
 
     /// How often it was asked what it covers so far.
-    pub fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.state.asked.load(Ordering::Relaxed)
     }
 
     /// From now on a Machine is done at the second call, or, with false, never.
-    pub fn may_end(&self, may_end: bool) {
+    pub(crate) fn may_end(&self, may_end: bool) {
         *self.state.may_end.lock() = may_end;
     }
 }

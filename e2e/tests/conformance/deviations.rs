@@ -20,7 +20,7 @@ struct Document {
 /// One rule: cases of the table whose input it holds for may differ under these keys.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
+pub(crate) struct Rule {
     /// Folder of the system.
     pub system: String,
     /// File of the table.
@@ -35,12 +35,12 @@ pub struct Rule {
 }
 
 /// The rules of the repository.
-pub fn rules() -> anyhow::Result<Vec<Rule>> {
+pub(crate) fn rules() -> anyhow::Result<Vec<Rule>> {
     parse(FILE).context("e2e/conformance/deviations.toml")
 }
 
 /// Reads rules, each of which says what may differ, and why.
-pub fn parse(text: &str) -> anyhow::Result<Vec<Rule>> {
+pub(crate) fn parse(text: &str) -> anyhow::Result<Vec<Rule>> {
     let document: Document = toml::from_str(text)?;
     for rule in &document.deviation {
         ensure!(
@@ -60,7 +60,7 @@ pub fn parse(text: &str) -> anyhow::Result<Vec<Rule>> {
 
 impl Rule {
     /// Whether it is about this case. A field that is not there makes the expression false.
-    pub fn applies(&self, system: &str, file: &str, input: &Value) -> anyhow::Result<bool> {
+    pub(crate) fn applies(&self, system: &str, file: &str, input: &Value) -> anyhow::Result<bool> {
         if self.system != system || self.file != file {
             return Ok(false);
         }

@@ -31,7 +31,7 @@ const NOT_PROMISED: &[&str] = &[
 
 /// How the answers of a table are compared. Keys count at every depth.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// Keys of lists whose order means nothing.
     pub unordered: &'static [&'static str],
     /// Keys of texts whose words are not promised: only whether there is a text is compared.
@@ -54,7 +54,7 @@ pub struct Rules {
 
 impl Rules {
     /// Everything exactly.
-    pub const EXACT: Self = Self {
+    pub(crate) const EXACT: Self = Self {
         unordered: &[],
         wording: &[],
         follows: &[],
@@ -69,7 +69,7 @@ impl Rules {
 
 /// One place where an answer is not what was expected.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
+pub(crate) struct Difference {
     /// The key of `expect` that it is under; empty where `expect` is no object.
     pub key: String,
     /// Where it is, without the numbers of lists and steps.
@@ -80,14 +80,19 @@ pub struct Difference {
 
 impl Difference {
     /// Whether it is at or under this key or path.
-    pub fn is_under(&self, at: &str) -> bool {
+    pub(crate) fn is_under(&self, at: &str) -> bool {
         let under = |rest: &str| rest.is_empty() || rest.starts_with('.');
         self.key == at || self.path.strip_prefix(at).is_some_and(under)
     }
 }
 
 /// Where `answer` is not what the case expects: `safer` where it names something, `expect` for the rest.
-pub fn differences(expect: &Value, safer: Option<&Value>, answer: &Value, rules: &Rules) -> Vec<Difference> {
+pub(crate) fn differences(
+    expect: &Value,
+    safer: Option<&Value>,
+    answer: &Value,
+    rules: &Rules,
+) -> Vec<Difference> {
     let Some(safer) = safer else {
         // What follows from an answer that the original did not give is free.
         let following = |key: &str| {
@@ -229,7 +234,7 @@ fn from_pass(
 }
 
 /// Where `actual` is not exactly `expected`.
-pub fn exact(path: &str, expected: &Value, actual: &Value, rules: &Rules) -> Vec<Difference> {
+pub(crate) fn exact(path: &str, expected: &Value, actual: &Value, rules: &Rules) -> Vec<Difference> {
     let key = last(path);
     if empty(expected) && empty(actual) {
         return Vec::new();

@@ -79,14 +79,14 @@ struct RawSafer {
 
 /// A table of cases.
 #[derive(Debug)]
-pub struct Table {
+pub(crate) struct Table {
     /// In the order of the file.
     pub cases: Vec<Case>,
 }
 
 /// A case without references.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Case {
+pub(crate) struct Case {
     pub name: String,
     /// The instant of the file, RFC 3339.
     pub now: Option<String>,
@@ -105,13 +105,13 @@ pub struct Case {
 }
 
 /// Reads a file of cases.
-pub fn read(file: &Path) -> anyhow::Result<Table> {
+pub(crate) fn read(file: &Path) -> anyhow::Result<Table> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     parse(&text)
 }
 
 /// Reads the text of a file of cases.
-pub fn parse(text: &str) -> anyhow::Result<Table> {
+pub(crate) fn parse(text: &str) -> anyhow::Result<Table> {
     let file: File = serde_json::from_str(text)?;
     let references = References {
         objects: &file.objects,

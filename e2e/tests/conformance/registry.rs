@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::{cluster_api, das_schiff, grafana, kudo, matcher::Rules, reader::Case};
 
 /// Every system of the corpus.
-pub const SYSTEMS: &[System] = &[
+pub(crate) const SYSTEMS: &[System] = &[
     System {
         folder: "grafana-rollout-operator",
         tables: Some(grafana::TABLES),
@@ -27,7 +27,7 @@ pub const SYSTEMS: &[System] = &[
 
 /// A system that muster replaces.
 #[derive(Clone, Copy)]
-pub struct System {
+pub(crate) struct System {
     /// Its folder in the corpus.
     pub folder: &'static str,
     /// Its tables, by room; nothing where muster does not replace it yet.
@@ -36,7 +36,7 @@ pub struct System {
 
 /// A table of cases, and what answers it.
 #[derive(Clone, Copy)]
-pub struct Table {
+pub(crate) struct Table {
     /// File in the folder of the system.
     pub file: &'static str,
     pub answer: Answer,
@@ -45,7 +45,7 @@ pub struct Table {
 
 /// What answers a table.
 #[derive(Clone, Copy)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// A function of the product, by its path, through an adapter.
     Product(&'static str, Adapter),
     /// Nothing of the product, with the reason.
@@ -55,11 +55,11 @@ pub enum Answer {
 }
 
 /// Translates the input of a case into arguments, and the result into the words of `expect`.
-pub type Adapter = fn(&Input<'_>) -> anyhow::Result<Value>;
+pub(crate) type Adapter = fn(&Input<'_>) -> anyhow::Result<Value>;
 
 /// What an adapter gets of a case: no name and no expectation.
 #[derive(Clone, Copy)]
-pub struct Input<'a> {
+pub(crate) struct Input<'a> {
     /// The instant of the case, RFC 3339.
     pub now: Option<&'a str>,
     /// Templates of the file.
@@ -73,7 +73,7 @@ pub struct Input<'a> {
 
 #[allow(dead_code, reason = "which of these are used is up to the adapters")]
 impl<'a> Input<'a> {
-    pub fn of(case: &'a Case) -> Self {
+    pub(crate) fn of(case: &'a Case) -> Self {
         Self {
             now: case.now.as_deref(),
             templates: &case.templates,
@@ -83,13 +83,13 @@ impl<'a> Input<'a> {
     }
 
     /// The input as a type; give it `deny_unknown_fields`, so that a key that the adapter does not know fails the case.
-    pub fn parse<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
         Ok(T::deserialize(self.value)?)
     }
 }
 
 /// The table is answered by `function` of the product.
-pub const fn product(file: &'static str, function: &'static str, adapter: Adapter) -> Table {
+pub(crate) const fn product(file: &'static str, function: &'static str, adapter: Adapter) -> Table {
     Table {
         file,
         answer: Answer::Product(function, adapter),
@@ -98,7 +98,7 @@ pub const fn product(file: &'static str, function: &'static str, adapter: Adapte
 }
 
 /// The product has no counterpart of what the table decides.
-pub const fn not_applicable(file: &'static str, reason: &'static str) -> Table {
+pub(crate) const fn not_applicable(file: &'static str, reason: &'static str) -> Table {
     Table {
         file,
         answer: Answer::NotApplicable(reason),
@@ -107,7 +107,7 @@ pub const fn not_applicable(file: &'static str, reason: &'static str) -> Table {
 }
 
 /// The table is not run by this runner.
-pub const fn elsewhere(file: &'static str, by: &'static str) -> Table {
+pub(crate) const fn elsewhere(file: &'static str, by: &'static str) -> Table {
     Table {
         file,
         answer: Answer::Elsewhere(by),
@@ -118,49 +118,49 @@ pub const fn elsewhere(file: &'static str, by: &'static str) -> Table {
 #[allow(dead_code, reason = "which of these are used is up to the tables")]
 impl Table {
     /// Keys of lists whose order means nothing.
-    pub const fn unordered(mut self, keys: &'static [&'static str]) -> Self {
+    pub(crate) const fn unordered(mut self, keys: &'static [&'static str]) -> Self {
         self.rules.unordered = keys;
         self
     }
 
     /// Keys of texts whose words are not promised.
-    pub const fn wording(mut self, keys: &'static [&'static str]) -> Self {
+    pub(crate) const fn wording(mut self, keys: &'static [&'static str]) -> Self {
         self.rules.wording = keys;
         self
     }
 
     /// Where a case has a `safer`, only what it names is compared.
-    pub const fn safer_alone(mut self) -> Self {
+    pub(crate) const fn safer_alone(mut self) -> Self {
         self.rules.safer_alone = true;
         self
     }
 
     /// A key that a step lacks is as in the step before.
-    pub const fn carried(mut self) -> Self {
+    pub(crate) const fn carried(mut self) -> Self {
         self.rules.carried = true;
         self
     }
 
     /// Keys of `expect` for which the product has no counterpart.
-    pub const fn without(mut self, keys: &'static [&'static str]) -> Self {
+    pub(crate) const fn without(mut self, keys: &'static [&'static str]) -> Self {
         self.rules.without = keys;
         self
     }
 
     /// Keys that are compared only where `expect` has them.
-    pub const fn optional(mut self, keys: &'static [&'static str]) -> Self {
+    pub(crate) const fn optional(mut self, keys: &'static [&'static str]) -> Self {
         self.rules.optional = keys;
         self
     }
 
     /// Keys of texts of which the beginning alone is promised.
-    pub const fn beginning(mut self, keys: &'static [&'static str]) -> Self {
+    pub(crate) const fn beginning(mut self, keys: &'static [&'static str]) -> Self {
         self.rules.beginning = keys;
         self
     }
 
     /// Keys that follow from a decision: free where `safer` decides otherwise.
-    pub const fn follows(mut self, keys: &'static [(&'static str, &'static [&'static str])]) -> Self {
+    pub(crate) const fn follows(mut self, keys: &'static [(&'static str, &'static [&'static str])]) -> Self {
         self.rules.follows = keys;
         self
     }

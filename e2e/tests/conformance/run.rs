@@ -21,7 +21,7 @@ use crate::{
 const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/conformance");
 
 /// What is run.
-pub struct Settings {
+pub(crate) struct Settings {
     /// A folder of systems, or of one system.
     pub folder: PathBuf,
     /// The folder that all rules of deviation have to fit, and in which cases named by others are found.
@@ -36,7 +36,7 @@ pub struct Settings {
 impl Settings {
     /// `MUSTER_CONFORMANCE` is the folder, `MUSTER_CONFORMANCE_REQUIRED=1` makes a missing one a failure, `MUSTER_CONFORMANCE_ONLY` is
     /// a part of the names of files.
-    pub fn from_environment() -> Self {
+    pub(crate) fn from_environment() -> Self {
         let given = env::var_os("MUSTER_CONFORMANCE").filter(|folder| !folder.is_empty());
         Self {
             folder: given.map_or_else(|| DEFAULT.into(), PathBuf::from),
@@ -50,7 +50,7 @@ impl Settings {
 
 /// How often each thing happened in a table.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counts {
+pub(crate) struct Counts {
     pub equal: usize,
     pub safer: usize,
     pub deviating: usize,
@@ -60,14 +60,14 @@ pub struct Counts {
 
 /// What became of everything, in lines to print.
 #[derive(Default)]
-pub struct Report {
+pub(crate) struct Report {
     lines: Vec<String>,
     pub total: Counts,
 }
 
 impl Report {
     /// Whether nothing failed.
-    pub fn good(&self) -> bool {
+    pub(crate) fn good(&self) -> bool {
         self.total.failed == 0
     }
 
@@ -106,7 +106,7 @@ impl fmt::Display for Report {
 }
 
 /// Runs the tables under the folder.
-pub fn run(settings: &Settings, systems: &[System]) -> anyhow::Result<Report> {
+pub(crate) fn run(settings: &Settings, systems: &[System]) -> anyhow::Result<Report> {
     let mut report = Report::default();
     if !settings.folder.is_dir() {
         let text = format!("not run: {} is not there", settings.folder.display());

@@ -28,7 +28,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::{frr, server::Server};
 
 /// The API server, and the peer of sessions, as nodes know them.
-pub const SERVER: &str = "10.77.0.1";
+pub(crate) const SERVER: &str = "10.77.0.1";
 /// Without a sign of life for so long the harness gives up.
 const PATIENCE: Duration = Duration::from_secs(150);
 /// How often the state of nodes is read.
@@ -40,7 +40,7 @@ const KUBECONFIG: &str = "admin.kubeconfig";
 /// Namespaces end by themselves, whatever becomes of the harness.
 const LIFETIME: &str = "900";
 
-pub struct Bed {
+pub(crate) struct Bed {
     folder: TempDir,
     pub server: Server,
     wire: Option<AbortOnDropHandle<()>>,
@@ -52,13 +52,13 @@ pub struct Bed {
 
 /// What was changing at once, at most: nodes whose journals were unsettled, and the racks they are in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Most {
+pub(crate) struct Most {
     pub nodes: usize,
     pub racks: usize,
 }
 
 /// A node.
-pub struct Machine {
+pub(crate) struct Machine {
     pub name: String,
     /// Two nodes are in each.
     rack: String,
@@ -149,7 +149,7 @@ impl Machine {
     }
 
     /// A program in the network and the files of this node, until the harness ends it.
-    pub fn background(&self, program: &Command) -> Command {
+    pub(crate) fn background(&self, program: &Command) -> Command {
         let pid = self.holder.lock().id().to_string();
         let mut command = Command::new("nsenter");
         command
@@ -162,7 +162,7 @@ impl Machine {
         command
     }
 
-    pub fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         self.ip(&["-o", "link", "show", "eth0"]).contains("state UP")
     }
 
@@ -212,7 +212,7 @@ impl Machine {
     }
 
     /// The namespace of the agent ends, with all that is in it.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if let Some(mut agent) = self.agent.lock().take() {
             agent.kill().unwrap();
             agent.wait().unwrap();
@@ -225,17 +225,17 @@ impl Machine {
     }
 
     /// The agent ends, and nothing starts it.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         *self.supervised.lock() = false;
         self.kill();
     }
 
-    pub fn resume(&self) {
+    pub(crate) fn resume(&self) {
         *self.supervised.lock() = true;
     }
 
     /// The host boots: links come up by themselves, the unit that restores runs, and nothing else yet.
-    pub fn boot(&self, number: usize) {
+    pub(crate) fn boot(&self, number: usize) {
         fs::write(
             self.files.join("boot_id"),
             format!("boot-{}-{number}\n", self.name),
@@ -245,16 +245,16 @@ impl Machine {
         assert!(status.success(), "{}: restore --boot", self.name);
     }
 
-    pub fn links(&self) -> Option<String> {
+    pub(crate) fn links(&self) -> Option<String> {
         self.read("etc/links")
     }
 
-    pub fn read(&self, file: &str) -> Option<String> {
+    pub(crate) fn read(&self, file: &str) -> Option<String> {
         fs::read_to_string(self.files.join(file)).ok()
     }
 
     /// The last step in its journal.
-    pub fn step(&self) -> Option<Step> {
+    pub(crate) fn step(&self) -> Option<Step> {
         let bytes = fs::read(self.files.join("own/journal")).ok()?;
         match journal::read(&bytes) {
             Reading::Record(record) => Some(record.step),
@@ -301,13 +301,13 @@ fn configuration(view: &Path) -> Value {
 }
 
 /// The commands of this version; `link` is what becomes of the only link.
-pub fn links(version: u32, link: &str) -> String {
+pub(crate) fn links(version: u32, link: &str) -> String {
     format!("# version {version}\nlink set eth0 {link}\n")
 }
 
 impl Bed {
     /// On the embedded API server.
-    pub async fn new(count: usize) -> Self {
+    pub(crate) async fn new(count: usize) -> Self {
         // One TLS provider for everything; only a second call could fail.
         let _ = rustls::crypto::ring::default_provider().install_default();
         run("ip", &["link", "set", "lo", "up"]);
@@ -315,7 +315,7 @@ impl Bed {
     }
 
     /// On a kube-apiserver.
-    pub async fn on_kubernetes(count: usize) -> Self {
+    pub(crate) async fn on_kubernetes(count: usize) -> Self {
         // As above.
         let _ = rustls::crypto::ring::default_provider().install_default();
         run("ip", &["link", "set", "lo", "up"]);
@@ -356,7 +356,7 @@ impl Bed {
     }
 
     /// Nodes reach the API server.
-    pub async fn connect(&mut self) {
+    pub(crate) async fn connect(&mut self) {
         let listener = TcpListener::bind((SERVER, 6443)).await.unwrap();
         let address = self.server.address();
         let forward = async move {
@@ -375,12 +375,12 @@ impl Bed {
     }
 
     /// No node reaches it, and all connections end.
-    pub fn disconnect(&mut self) {
+    pub(crate) fn disconnect(&mut self) {
         self.wire = None;
     }
 
     /// The controller is killed, and another one started.
-    pub fn restart_controller(&self) {
+    pub(crate) fn restart_controller(&self) {
         let mut running = self.controllers.lock();
         running[0].kill().unwrap();
         running[0].wait().unwrap();
@@ -388,21 +388,21 @@ impl Bed {
     }
 
     /// One more controller, which takes itself for the only one.
-    pub fn add_controller(&self) {
+    pub(crate) fn add_controller(&self) {
         let mut running = self.controllers.lock();
         let number = running.len();
         running.push(controller(&self.server, self.folder.path(), number));
     }
 
     /// A node is shut down, and its Node deleted.
-    pub async fn leave(&self, node: &str) {
+    pub(crate) async fn leave(&self, node: &str) {
         self.nodes[node].stop();
         *self.nodes[node].is_member.lock() = false;
         self.until_node(node, false).await;
     }
 
     /// A node that had left, or was never there, joins the cluster.
-    pub async fn join(&self, node: &str) {
+    pub(crate) async fn join(&self, node: &str) {
         *self.nodes[node].is_member.lock() = true;
         self.nodes[node].resume();
         self.until_node(node, true).await;
@@ -417,11 +417,11 @@ impl Bed {
     }
 
     /// The NodeModule with this file, for at most so many nodes at once.
-    pub async fn apply(&self, text: &str, limit: &Value) {
+    pub(crate) async fn apply(&self, text: &str, limit: &Value) {
         self.apply_rollout(text, json!({"maxUnreadyNodes": limit})).await;
     }
 
-    pub async fn apply_rollout(&self, text: &str, rollout: Value) {
+    pub(crate) async fn apply_rollout(&self, text: &str, rollout: Value) {
         self.apply_spec(json!({
             "selector": {},
             "parts": [{"files": [{"path": self.view("etc/links"), "content": text}]}],
@@ -433,7 +433,7 @@ impl Bed {
         .await;
     }
 
-    pub async fn apply_spec(&self, spec: Value) {
+    pub(crate) async fn apply_spec(&self, spec: Value) {
         let modules: Api<NodeModule> = Api::all(self.server.client());
         let object = json!({
             "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "NodeModule", "metadata": {"name": "fabric"}, "spec": spec,
@@ -443,11 +443,11 @@ impl Bed {
     }
 
     /// A file as each node knows it.
-    pub fn view(&self, name: &str) -> PathBuf {
+    pub(crate) fn view(&self, name: &str) -> PathBuf {
         self.folder.path().join("node").join(name)
     }
 
-    pub async fn module(&self) -> NodeModule {
+    pub(crate) async fn module(&self) -> NodeModule {
         let modules: Api<NodeModule> = Api::all(self.server.client());
         modules.get("fabric").await.unwrap()
     }
@@ -457,18 +457,18 @@ impl Bed {
         self.nodes.values().filter(|node| *node.is_member.lock())
     }
 
-    pub async fn revisions(&self) -> Vec<NodeRevision> {
+    pub(crate) async fn revisions(&self) -> Vec<NodeRevision> {
         let revisions: Api<NodeRevision> = Api::all(self.server.client());
         revisions.list(&ListParams::default()).await.unwrap().items
     }
 
-    pub async fn report(&self, node: &str) -> NodeAssemblage {
+    pub(crate) async fn report(&self, node: &str) -> NodeAssemblage {
         let assemblages: Api<NodeAssemblage> = Api::all(self.server.client());
         assemblages.get(node).await.unwrap()
     }
 
     /// Waits for a state of the world.
-    pub async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+    pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let began = Instant::now();
         while !holds().await {
             if began.elapsed() > PATIENCE {
@@ -481,7 +481,7 @@ impl Bed {
     }
 
     /// Waits until all nodes of the cluster have this file, and the NodeModule is Ready with it.
-    pub async fn until_ready(&self, text: &str) {
+    pub(crate) async fn until_ready(&self, text: &str) {
         self.until(&format!("ready with {text:?}"), async || {
             let all = self.members().all(|node| node.links().as_deref() == Some(text));
             all && self.is_ready().await
@@ -489,7 +489,7 @@ impl Bed {
         .await;
     }
 
-    pub async fn is_ready(&self) -> bool {
+    pub(crate) async fn is_ready(&self) -> bool {
         let module = self.module().await;
         let status = module.status.unwrap_or_default();
         let ready = status
@@ -501,7 +501,7 @@ impl Bed {
     }
 
     /// The nodes of the cluster with this file.
-    pub fn with(&self, text: &str) -> BTreeSet<&str> {
+    pub(crate) fn with(&self, text: &str) -> BTreeSet<&str> {
         let has = self
             .members()
             .filter(|node| node.links().as_deref() == Some(text));
@@ -509,18 +509,18 @@ impl Bed {
     }
 
     /// The nodes of the cluster whose journals are unsettled.
-    pub fn changing(&self) -> BTreeSet<&str> {
+    pub(crate) fn changing(&self) -> BTreeSet<&str> {
         let changing = self.members().filter(|node| node.is_changing());
         changing.map(|node| node.name.as_str()).collect()
     }
 
     /// The most that was changing at once since this was asked last, by the journals of the nodes.
-    pub fn most(&self) -> Most {
+    pub(crate) fn most(&self) -> Most {
         std::mem::take(&mut *self.most.lock())
     }
 
     /// What muster prints about this cluster.
-    pub fn muster(&self, arguments: &[&str]) -> String {
+    pub(crate) fn muster(&self, arguments: &[&str]) -> String {
         let output = Command::new(muster())
             .args(arguments)
             .arg("--kubeconfig")

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Without it vtysh asks for a password.
-pub const VTYSH: &str = "username root nopassword\nno service integrated-vtysh-config\n";
+pub(crate) const VTYSH: &str = "username root nopassword\nno service integrated-vtysh-config\n";
 
 /// Where its packages are unpacked.
 fn root() -> PathBuf {
@@ -16,12 +16,12 @@ fn root() -> PathBuf {
 }
 
 /// Whether it is there.
-pub fn is_there() -> bool {
+pub(crate) fn is_there() -> bool {
     root().join("usr/lib/frr/bgpd").is_file()
 }
 
 /// The folders of its libraries.
-pub fn libraries() -> String {
+pub(crate) fn libraries() -> String {
     let folders = [
         "usr/lib/x86_64-linux-gnu",
         "lib/x86_64-linux-gnu",
@@ -33,7 +33,7 @@ pub fn libraries() -> String {
 }
 
 /// The command that configures and asks the daemon whose folder this is.
-pub fn vtysh(node: &Path) -> String {
+pub(crate) fn vtysh(node: &Path) -> String {
     let (program, run) = (root().join("usr/bin/vtysh"), node.join("run"));
     format!(
         "{0} --config_dir {1} --vty_socket {1}",
@@ -43,7 +43,7 @@ pub fn vtysh(node: &Path) -> String {
 }
 
 /// The configuration of an end of a session.
-pub fn configuration(number: u32, id: &str, peer: &str, peer_number: u32) -> String {
+pub(crate) fn configuration(number: u32, id: &str, peer: &str, peer_number: u32) -> String {
     format!(
         "router bgp {number}\n bgp router-id {id}\n no bgp ebgp-requires-policy\n neighbor {peer} remote-as {peer_number}\n \
          neighbor {peer} timers 1 3\n neighbor {peer} timers connect 1\n"
@@ -51,7 +51,7 @@ pub fn configuration(number: u32, id: &str, peer: &str, peer_number: u32) -> Str
 }
 
 /// The command that starts a daemon with its files in this folder, of which one is its configuration.
-pub fn bgpd(run: &Path) -> Command {
+pub(crate) fn bgpd(run: &Path) -> Command {
     let mut command = Command::new(root().join("usr/lib/frr/bgpd"));
     command
         // Alone, without routes in the kernel, as the user that it is.
@@ -79,10 +79,10 @@ pub fn bgpd(run: &Path) -> Command {
 }
 
 /// A daemon that ends with its owner.
-pub struct Daemon(Child);
+pub(crate) struct Daemon(Child);
 
 impl Daemon {
-    pub fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -32,13 +32,13 @@ const CONTROLLER: (&str, &str) = ("muster-system", "muster-agent");
 /// The name of the control plane.
 const PLANE: &str = "nodes";
 
-pub enum Server {
+pub(crate) enum Server {
     Embedded(ApiServer),
     Kubernetes(Kubernetes),
 }
 
 /// A control plane. Its end ends the processes.
-pub struct Kubernetes {
+pub(crate) struct Kubernetes {
     fleet: Fleet,
     client: Client,
     /// The token of the controller.
@@ -47,7 +47,7 @@ pub struct Kubernetes {
 }
 
 impl Server {
-    pub async fn embedded() -> Self {
+    pub(crate) async fn embedded() -> Self {
         let api = ApiServer::in_process().unwrap();
         api.listen(0).await.unwrap();
         let client = api.client();
@@ -71,7 +71,7 @@ impl Server {
         Self::Embedded(api)
     }
 
-    pub async fn kubernetes() -> Self {
+    pub(crate) async fn kubernetes() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let within = folder.path().join("fleet");
         let fleet = spawn_blocking(move || {
@@ -96,7 +96,7 @@ impl Server {
     }
 
     /// Of an administrator.
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         match self {
             Self::Embedded(api) => api.client_as("person"),
             Self::Kubernetes(kubernetes) => kubernetes.client.clone(),
@@ -104,7 +104,7 @@ impl Server {
     }
 
     /// Of an administrator.
-    pub fn kubeconfig(&self) -> String {
+    pub(crate) fn kubeconfig(&self) -> String {
         match self {
             Self::Embedded(api) => api.kubeconfig().unwrap(),
             Self::Kubernetes(kubernetes) => {
@@ -114,7 +114,7 @@ impl Server {
         }
     }
 
-    pub fn kubeconfig_of_controller(&self) -> String {
+    pub(crate) fn kubeconfig_of_controller(&self) -> String {
         match self {
             Self::Embedded(_) => self.kubeconfig(),
             Self::Kubernetes(kubernetes) => {
@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         match self {
             Self::Embedded(api) => api.address().unwrap(),
             Self::Kubernetes(kubernetes) => {
@@ -135,7 +135,7 @@ impl Server {
     }
 
     /// The certificate of the authority.
-    pub fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         let kubeconfig = match self {
             Self::Embedded(api) => {
                 let agents = api.issue(AGENTS.1).unwrap();
@@ -152,7 +152,7 @@ impl Server {
     }
 
     /// The token of the agent of a node: of a real one it has the node claim, as that of a pod there.
-    pub async fn token(&self, node: &str) -> String {
+    pub(crate) async fn token(&self, node: &str) -> String {
         match self {
             Self::Embedded(api) => {
                 let user = format!("system:serviceaccount:{}:{}", AGENTS.0, AGENTS.1);
@@ -176,14 +176,14 @@ impl Server {
     }
 
     /// For the test of rights, what was used so far.
-    pub fn keep_uses(&self) {
+    pub(crate) fn keep_uses(&self) {
         if let Self::Kubernetes(kubernetes) = self {
             keep_uses(&kubernetes.fleet, PLANE);
         }
     }
 
     /// A client with the token of the agent of a node.
-    pub async fn client_of(&self, node: &str) -> Client {
+    pub(crate) async fn client_of(&self, node: &str) -> Client {
         let Self::Kubernetes(kubernetes) = self else {
             panic!("the embedded server knows no rights");
         };

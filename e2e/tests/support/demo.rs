@@ -11,15 +11,15 @@ use std::{
 use muster_e2e::bed::muster;
 
 /// How long the demo may take until it says `ready`.
-pub const READY: Duration = Duration::from_mins(1);
+pub(crate) const READY: Duration = Duration::from_mins(1);
 /// How long it may take to end.
 const END: Duration = Duration::from_secs(40);
 
 /// Where a Deployment says its image.
-pub const IMAGE: &str = "{.spec.template.spec.containers[0].image}";
+pub(crate) const IMAGE: &str = "{.spec.template.spec.containers[0].image}";
 
 /// A running demo, its folder, and all that it has printed.
-pub struct Demo {
+pub(crate) struct Demo {
     child: Child,
     pub folder: PathBuf,
     printed: Arc<Mutex<String>>,
@@ -27,7 +27,7 @@ pub struct Demo {
 
 impl Demo {
     /// Starts one in a folder, with these flags.
-    pub fn start(folder: &Path, flags: &[&str]) -> Self {
+    pub(crate) fn start(folder: &Path, flags: &[&str]) -> Self {
         let mut child = Command::new(muster())
             .args(["demo", "--seed", "1", "--dir"])
             .arg(folder)
@@ -54,12 +54,12 @@ impl Demo {
     }
 
     /// What it has printed.
-    pub fn printed(&self) -> String {
+    pub(crate) fn printed(&self) -> String {
         self.printed.lock().unwrap().clone()
     }
 
     /// Waits until something was printed.
-    pub fn until_printed(&mut self, deadline: Duration, holds: impl Fn(&str) -> bool) {
+    pub(crate) fn until_printed(&mut self, deadline: Duration, holds: impl Fn(&str) -> bool) {
         let started = Instant::now();
         while !holds(&self.printed()) {
             let ended = self.child.try_wait().unwrap();
@@ -74,7 +74,7 @@ impl Demo {
 
     /// Runs kubectl on the management cluster as the demo says it: with KUBECONFIG. What it prints.
     #[allow(dead_code, reason = "not every test uses it")]
-    pub fn kubectl(&self, arguments: &[&str]) -> String {
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
         let output = Command::new("kubectl")
             .args(arguments)
             .env("KUBECONFIG", self.folder.join("management.kubeconfig"))
@@ -86,7 +86,7 @@ impl Demo {
     /// Runs the command on the management cluster; it must end so. What it prints.
     #[allow(dead_code, reason = "not every test uses it")]
     #[track_caller]
-    pub fn muster(&self, arguments: &[&str], code: i32) -> String {
+    pub(crate) fn muster(&self, arguments: &[&str], code: i32) -> String {
         let output = Command::new(muster())
             .args(arguments)
             .env("KUBECONFIG", self.folder.join("management.kubeconfig"))
@@ -99,7 +99,7 @@ impl Demo {
 
     /// Runs kubectl on podinfo in a cluster, by the printed kubeconfig. What it prints.
     #[allow(dead_code, reason = "not every test uses it")]
-    pub fn podinfo_in(&self, cluster: &str, verb: &str, flags: &[&str]) -> String {
+    pub(crate) fn podinfo_in(&self, cluster: &str, verb: &str, flags: &[&str]) -> String {
         let kubeconfig = format!(
             "--kubeconfig={}/clusters/{cluster}.kubeconfig",
             self.folder.display()
@@ -110,14 +110,14 @@ impl Demo {
 
     /// The version of podinfo's image in a cluster.
     #[allow(dead_code, reason = "not every test uses it")]
-    pub fn runs(&self, cluster: &str) -> String {
+    pub(crate) fn runs(&self, cluster: &str) -> String {
         let image = self.podinfo_in(cluster, "get", &["-o", &format!("jsonpath={IMAGE}")]);
         image.rsplit_once("podinfo:").unwrap().1.to_owned()
     }
 
     /// Runs one of the printed shell lines in the work tree, where `muster` is the command under test. What it prints.
     #[allow(dead_code, reason = "not every test uses it")]
-    pub fn shell(&self, line: &str) -> String {
+    pub(crate) fn shell(&self, line: &str) -> String {
         let line = &format!("muster() {{ '{}' \"$@\"; }}; {line}", muster().display());
         let output = Command::new("sh")
             .args(["-ec", line])
@@ -129,7 +129,7 @@ impl Demo {
     }
 
     /// Tells it to end, and waits until it has: cleanly.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         let told = Command::new("kill")
             .args(["-TERM", &self.child.id().to_string()])
             .status()

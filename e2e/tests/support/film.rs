@@ -20,7 +20,7 @@ const INK: &str = "#d5dbe3";
 
 /// Characters that look alike and stand beside each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Run {
+pub(crate) struct Run {
     pub text: String,
     pub colour: Option<&'static str>,
     pub is_bold: bool,
@@ -28,14 +28,14 @@ pub struct Run {
 
 /// What stands on the screen, line by line, and for how long.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Frame {
+pub(crate) struct Frame {
     pub lines: Vec<Vec<Run>>,
     pub lasts: Duration,
 }
 
 impl Frame {
     /// The screen of a terminal.
-    pub fn of(screen: &vt100::Screen) -> Self {
+    pub(crate) fn of(screen: &vt100::Screen) -> Self {
         let (rows, columns) = screen.size();
         let lines = (0..rows).map(|row| {
             let mut runs: Vec<Run> = Vec::new();
@@ -72,7 +72,7 @@ impl Frame {
     }
 
     /// The text without colours.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let line = |runs: &Vec<Run>| runs.iter().map(|run| run.text.as_str()).collect::<String>();
         self.lines.iter().map(line).collect::<Vec<String>>().join("\n")
     }
@@ -89,7 +89,7 @@ const fn colour(colour: vt100::Color) -> Option<&'static str> {
 }
 
 /// The picture. `still` is the frame for those who want nothing that moves.
-pub fn picture(frames: &[Frame], still: usize, title: &str, description: &str) -> String {
+pub(crate) fn picture(frames: &[Frame], still: usize, title: &str, description: &str) -> String {
     let columns = frames
         .iter()
         .flat_map(|frame| &frame.lines)

@@ -14,7 +14,7 @@ use super::table::Mutation;
 use crate::tree;
 
 /// The copy.
-pub struct Copy {
+pub(super) struct Copy {
     /// Its top.
     pub root: PathBuf,
     /// What is built of it. Never in the folder of the tree itself: cargo names what it builds by places within a workspace, and would
@@ -24,7 +24,7 @@ pub struct Copy {
 
 impl Copy {
     /// Copies the tree as it is now.
-    pub fn new() -> anyhow::Result<Self> {
+    pub(super) fn new() -> anyhow::Result<Self> {
         let metadata = MetadataCommand::new()
             .manifest_path(tree::root().join("Cargo.toml"))
             .no_deps()
@@ -50,7 +50,7 @@ impl Copy {
     }
 
     /// Makes a mutation in it. The files that it changed, as they were.
-    pub fn mutate(&self, mutation: &Mutation) -> anyhow::Result<Originals> {
+    pub(super) fn mutate(&self, mutation: &Mutation) -> anyhow::Result<Originals> {
         let mut originals = Originals::new();
         for edit in &mutation.edit {
             let path = self.root.join(&edit.file);
@@ -62,7 +62,7 @@ impl Copy {
     }
 
     /// Puts them back: they are newer then than what was built of the mutation.
-    pub fn put_back(originals: &Originals) -> anyhow::Result<()> {
+    pub(super) fn put_back(originals: &Originals) -> anyhow::Result<()> {
         for (path, text) in originals {
             fs::write(path, text).with_context(|| path.display().to_string())?;
         }
@@ -71,7 +71,7 @@ impl Copy {
 }
 
 /// Files as they were before a mutation.
-pub type Originals = BTreeMap<PathBuf, String>;
+pub(super) type Originals = BTreeMap<PathBuf, String>;
 
 fn written(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     // A file that cannot be read is not there yet.

@@ -19,19 +19,19 @@ const LOOK: Duration = Duration::from_millis(50);
 const LINES: usize = 30;
 
 /// The tests of a copy.
-pub struct Tests<'a> {
+pub(super) struct Tests<'a> {
     copy: &'a Copy,
 }
 
 /// A built test binary.
-pub struct Binary {
+pub(super) struct Binary {
     executable: PathBuf,
     /// The folder of its package, in which tests run.
     folder: PathBuf,
 }
 
 /// What a test came to.
-pub enum Outcome {
+pub(super) enum Outcome {
     /// It passed.
     Green,
     /// It failed.
@@ -44,12 +44,12 @@ pub enum Outcome {
 
 impl<'a> Tests<'a> {
     /// Those of this copy.
-    pub const fn new(copy: &'a Copy) -> Self {
+    pub(super) const fn new(copy: &'a Copy) -> Self {
         Self { copy }
     }
 
     /// Builds the binary of a test; the compiler's words if it cannot be.
-    pub fn build(&self, test: &Test) -> anyhow::Result<Result<Binary, String>> {
+    pub(super) fn build(&self, test: &Test) -> anyhow::Result<Result<Binary, String>> {
         let mut command = self.cargo();
         // Of the workspace, not of the package: then dependencies have the features with which they are built already.
         command.args(["test", "--quiet", "--no-run", "--workspace"]);
@@ -84,7 +84,7 @@ impl<'a> Tests<'a> {
     }
 
     /// Runs one test.
-    pub fn run(&self, binary: &Binary, test: &Test) -> anyhow::Result<Outcome> {
+    pub(super) fn run(&self, binary: &Binary, test: &Test) -> anyhow::Result<Outcome> {
         let said = tempfile::NamedTempFile::new()?;
         let mut command = Command::new(&binary.executable);
         command.args(["--exact", &test.name]).current_dir(&binary.folder);

@@ -24,7 +24,7 @@ const HISTORY: i32 = 10;
 
 /// A Deployment and its ReplicaSets.
 #[derive(Clone, Debug)]
-pub struct Family<'a> {
+pub(super) struct Family<'a> {
     /// The Deployment.
     pub deployment: &'a Deployment,
     /// What it is to be.
@@ -37,7 +37,7 @@ pub struct Family<'a> {
 
 impl<'a> Family<'a> {
     /// The family of a Deployment that controls these ReplicaSets.
-    pub fn of(deployment: &'a Deployment, children: &[Child<'a>]) -> Self {
+    pub(super) fn of(deployment: &'a Deployment, children: &[Child<'a>]) -> Self {
         let spec = deployment.spec.clone().unwrap_or_default(); // the server asks for one
         let mut old: Vec<Child<'a>> = children.to_vec();
         old.retain(|child| child.set.metadata.deletion_timestamp.is_none());
@@ -55,22 +55,22 @@ impl<'a> Family<'a> {
     }
 
     /// How many replicas are wanted.
-    pub fn replicas(&self) -> i32 {
+    pub(super) fn replicas(&self) -> i32 {
         self.spec.replicas.unwrap_or(1)
     }
 
     /// Whether nothing but the number of replicas is followed.
-    pub fn is_paused(&self) -> bool {
+    pub(super) fn is_paused(&self) -> bool {
         self.spec.paused == Some(true)
     }
 
     /// All ReplicaSets.
-    pub fn all(&self) -> impl Iterator<Item = &'a ReplicaSet> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &'a ReplicaSet> {
         self.old.iter().chain(&self.new).map(|child| child.set)
     }
 
     /// The ReplicaSet for the template as it is now; `None` if its name is taken.
-    pub fn next_set(&self, replicas: i32, is_taken: impl Fn(&str) -> bool) -> Option<ReplicaSet> {
+    pub(super) fn next_set(&self, replicas: i32, is_taken: impl Fn(&str) -> bool) -> Option<ReplicaSet> {
         let collisions = self
             .deployment
             .status
@@ -118,7 +118,7 @@ impl<'a> Family<'a> {
     }
 
     /// The new ReplicaSet with the highest revision, unless it has it: it was an old one until the template came back.
-    pub fn with_newest_revision(&self, set: &ReplicaSet) -> Option<ReplicaSet> {
+    pub(super) fn with_newest_revision(&self, set: &ReplicaSet) -> Option<ReplicaSet> {
         let is_newest = revision(&set.metadata) > self.newest_revision();
         let min_ready = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds);
         if is_newest && min_ready == self.spec.min_ready_seconds {
@@ -135,7 +135,7 @@ impl<'a> Family<'a> {
     }
 
     /// The Deployment with the revision of its new ReplicaSet, unless it has it.
-    pub fn with_revision_of(&self, set: &ReplicaSet) -> Option<Deployment> {
+    pub(super) fn with_revision_of(&self, set: &ReplicaSet) -> Option<Deployment> {
         let revision = set.annotations().get(REVISION)?;
         if self.deployment.annotations().get(REVISION) == Some(revision) {
             return None;
@@ -148,7 +148,7 @@ impl<'a> Family<'a> {
     }
 
     /// A ReplicaSet with another number of replicas.
-    pub fn resized(&self, set: &ReplicaSet, replicas: i32) -> ReplicaSet {
+    pub(super) fn resized(&self, set: &ReplicaSet, replicas: i32) -> ReplicaSet {
         let mut changed = set.clone();
         changed.spec.get_or_insert_default().replicas = Some(replicas);
         changed.annotations_mut().extend(self.size_annotations());
@@ -156,7 +156,7 @@ impl<'a> Family<'a> {
     }
 
     /// The empty old ReplicaSets that are too many to keep, oldest first.
-    pub fn beyond_history(&self) -> impl Iterator<Item = &'a ReplicaSet> {
+    pub(super) fn beyond_history(&self) -> impl Iterator<Item = &'a ReplicaSet> {
         let is_empty = |child: &&Child<'a>| size(child.set) == 0 && child.pods == 0;
         let mut empty: Vec<&'a ReplicaSet> =
             self.old.iter().filter(is_empty).map(|child| child.set).collect();
@@ -191,7 +191,7 @@ impl<'a> Family<'a> {
 }
 
 /// How many replicas a ReplicaSet is to have.
-pub fn size(set: &ReplicaSet) -> i32 {
+pub(super) fn size(set: &ReplicaSet) -> i32 {
     set.spec
         .as_ref()
         .and_then(|spec| spec.replicas)
@@ -199,7 +199,7 @@ pub fn size(set: &ReplicaSet) -> i32 {
 }
 
 /// How many replicas of a ReplicaSet are available, not counting those that it is about to lose.
-pub fn available(set: &ReplicaSet) -> i32 {
+pub(super) fn available(set: &ReplicaSet) -> i32 {
     let available = set.status.as_ref().and_then(|status| status.available_replicas);
     available.unwrap_or_default().min(size(set)) // zero is left out
 }

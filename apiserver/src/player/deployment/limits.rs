@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 /// How far a rollout may go from the number of replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// So many more there may be.
     pub surge: i32,
     /// So many may be unavailable.
@@ -13,7 +13,7 @@ pub struct Limits {
 }
 
 /// The limits of a Deployment.
-pub fn limits(spec: &DeploymentSpec) -> Limits {
+pub(crate) fn limits(spec: &DeploymentSpec) -> Limits {
     let replicas = spec.replicas.unwrap_or(1);
     if recreates(spec) {
         return Limits {
@@ -41,7 +41,7 @@ pub fn limits(spec: &DeploymentSpec) -> Limits {
 
 /// To which side the part of a pod is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Round {
+pub(crate) enum Round {
     /// As a whole one.
     Up,
     /// Not at all.
@@ -49,7 +49,7 @@ pub enum Round {
 }
 
 /// A number, or a percentage of `total`; a quarter if absent or unreadable.
-pub fn resolve(value: Option<&IntOrString>, total: i32, round: Round) -> i32 {
+pub(crate) fn resolve(value: Option<&IntOrString>, total: i32, round: Round) -> i32 {
     let percent = match value {
         Some(IntOrString::Int(number)) => return (*number).max(0),
         Some(IntOrString::String(text)) => text.trim_end_matches('%').parse().unwrap_or(25), // refused by a real server
@@ -65,7 +65,7 @@ pub fn resolve(value: Option<&IntOrString>, total: i32, round: Round) -> i32 {
 }
 
 /// Whether the old pods go before the new ones come.
-pub fn recreates(spec: &DeploymentSpec) -> bool {
+pub(crate) fn recreates(spec: &DeploymentSpec) -> bool {
     spec.strategy
         .as_ref()
         .is_some_and(|strategy| strategy.type_.as_deref() == Some("Recreate"))

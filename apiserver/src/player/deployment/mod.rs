@@ -3,7 +3,7 @@
 //! revise (which ReplicaSet is the new one) ─► roll (how many replicas has each) ─► status
 
 mod family;
-pub mod limits;
+pub(super) mod limits;
 mod rolling;
 mod status;
 
@@ -16,7 +16,7 @@ use family::Family;
 
 /// A ReplicaSet of a Deployment.
 #[derive(Clone, Copy, Debug)]
-pub struct Child<'a> {
+pub(super) struct Child<'a> {
     /// The ReplicaSet.
     pub set: &'a ReplicaSet,
     /// How many pods it has, those that are still stopping among them.
@@ -24,7 +24,7 @@ pub struct Child<'a> {
 }
 
 /// What is to be done about a Deployment. `is_taken` says whether the name of a ReplicaSet is in use.
-pub fn decide(
+pub(super) fn decide(
     deployment: &Deployment,
     children: &[Child<'_>],
     is_taken: impl Fn(&str) -> bool,

@@ -6,7 +6,7 @@ use super::family::{Family, available, size};
 use super::limits::{limits, recreates};
 
 /// The size of a ReplicaSet that is about to be made, beside so many pods of the others.
-pub fn first_size(family: &Family<'_>, old_pods: usize) -> i32 {
+pub(super) fn first_size(family: &Family<'_>, old_pods: usize) -> i32 {
     if recreates(&family.spec) {
         let is_free = old_pods == 0 && family.old.iter().all(|child| size(child.set) == 0);
         return if is_free { family.replicas() } else { 0 };
@@ -15,7 +15,7 @@ pub fn first_size(family: &Family<'_>, old_pods: usize) -> i32 {
 }
 
 /// The ReplicaSets whose size is to change, with the new size.
-pub fn sizes<'a>(family: &Family<'a>) -> Vec<(&'a ReplicaSet, i32)> {
+pub(super) fn sizes<'a>(family: &Family<'a>) -> Vec<(&'a ReplicaSet, i32)> {
     let wanted = match (family.new, recreates(&family.spec)) {
         _ if family.is_paused() => paused(family),
         (Some(new), true) => recreate(family, new.set, family.old.iter().all(|child| child.pods == 0)),

@@ -13,7 +13,7 @@ use super::limits::limits;
 
 /// What a decision did that the status has to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub(super) enum Event {
     /// Nothing.
     None,
     /// It made a ReplicaSet of this name.
@@ -40,7 +40,7 @@ fn deadline(deployment: &Deployment, settings: &Settings) -> Option<Duration> {
 }
 
 /// Whether a status says that all is as wanted.
-pub fn is_complete(deployment: &Deployment, status: Option<&DeploymentStatus>) -> bool {
+pub(super) fn is_complete(deployment: &Deployment, status: Option<&DeploymentStatus>) -> bool {
     let Some(status) = status else { return false };
     let wanted = deployment
         .spec
@@ -57,7 +57,13 @@ pub fn is_complete(deployment: &Deployment, status: Option<&DeploymentStatus>) -
 }
 
 /// Writes the status if it has changed, and wakes at the deadline.
-pub fn write(plan: &mut Plan, family: &Family<'_>, event: &Event, settings: &Settings, now: Timestamp) {
+pub(super) fn write(
+    plan: &mut Plan,
+    family: &Family<'_>,
+    event: &Event,
+    settings: &Settings,
+    now: Timestamp,
+) {
     let deployment = family.deployment;
     let old = deployment.status.clone().unwrap_or_default(); // none yet
     let mut status = counts(family, &old);

@@ -8,12 +8,12 @@ use kube::ResourceExt as _;
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// The index of a pod.
-pub fn of(pod: &Pod) -> Option<usize> {
+pub(super) fn of(pod: &Pod) -> Option<usize> {
     pod.annotations().get(INDEX)?.parse().ok() // what is no number is no index
 }
 
 /// Gives a new pod its index: as annotation, label and variable.
-pub fn set(pod: &mut Pod, index: usize) {
+pub(super) fn set(pod: &mut Pod, index: usize) {
     pod.annotations_mut().insert(INDEX.to_owned(), index.to_string());
     pod.labels_mut().insert(INDEX.to_owned(), index.to_string());
     let spec = pod.spec.get_or_insert_default();
@@ -32,12 +32,12 @@ pub fn set(pod: &mut Pod, index: usize) {
 }
 
 /// The indexes of these pods.
-pub fn done(pods: &[&Pod]) -> BTreeSet<usize> {
+pub(super) fn done(pods: &[&Pod]) -> BTreeSet<usize> {
     pods.iter().filter_map(|pod| of(pod)).collect()
 }
 
 /// Indexes as the status has them: `0,2-4`.
-pub fn text(indexes: &BTreeSet<usize>) -> String {
+pub(super) fn text(indexes: &BTreeSet<usize>) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for index in indexes {
         match runs.last_mut() {

@@ -45,7 +45,7 @@ enum Outcome {
 }
 
 /// What is to be done about a Job that controls these pods.
-pub fn decide(job: &Job, pods: &[&Pod], settings: &Settings, now: Timestamp) -> Plan {
+pub(super) fn decide(job: &Job, pods: &[&Pod], settings: &Settings, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if job.metadata.deletion_timestamp.is_some() {
         return plan;

@@ -9,7 +9,7 @@ use super::super::pod;
 use super::{Outcome, Row, indexes};
 
 /// When a Job was over, whichever way.
-pub fn finished_at(job: &Job) -> Option<Timestamp> {
+pub(super) fn finished_at(job: &Job) -> Option<Timestamp> {
     let mut conditions = job.status.as_ref()?.conditions.iter().flatten();
     let over =
         conditions.find(|c| matches!(c.type_.as_str(), "Complete" | "Failed") && c.status == "True")?;
@@ -17,7 +17,7 @@ pub fn finished_at(job: &Job) -> Option<Timestamp> {
 }
 
 /// Writes the status if it has changed.
-pub fn write(plan: &mut Plan, row: &Row<'_>, outcome: Outcome, now: Timestamp) {
+pub(super) fn write(plan: &mut Plan, row: &Row<'_>, outcome: Outcome, now: Timestamp) {
     let old = row.job.status.clone().unwrap_or_default(); // none yet
     let is_still = row.active.is_empty() && row.terminating == 0;
     let conditions = conditions(&old, outcome, is_still, now);

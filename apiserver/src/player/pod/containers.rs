@@ -13,7 +13,7 @@ use super::super::shelf::uid;
 use super::stage::{Stage, is_bad};
 
 /// The status of the containers.
-pub fn of(pod: &Pod, stage: &Stage, now: Timestamp) -> Vec<ContainerStatus> {
+pub(super) fn of(pod: &Pod, stage: &Stage, now: Timestamp) -> Vec<ContainerStatus> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let known = pod
         .status
@@ -28,7 +28,7 @@ pub fn of(pod: &Pod, stage: &Stage, now: Timestamp) -> Vec<ContainerStatus> {
 }
 
 /// The status of the containers that go first; `None` if there are none.
-pub fn of_init(pod: &Pod, stage: &Stage, now: Timestamp) -> Option<Vec<ContainerStatus>> {
+pub(super) fn of_init(pod: &Pod, stage: &Stage, now: Timestamp) -> Option<Vec<ContainerStatus>> {
     let containers = pod.spec.as_ref()?.init_containers.as_ref()?;
     let known = pod
         .status

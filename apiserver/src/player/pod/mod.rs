@@ -15,7 +15,7 @@ use super::world::is_placed;
 
 /// A node and how many pods it has.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub(super) struct Place<'a> {
     /// The node.
     pub node: &'a Node,
     /// How many pods are on it.
@@ -23,7 +23,7 @@ pub struct Place<'a> {
 }
 
 /// What is to be done about a pod.
-pub fn decide(pod: &Seen<Pod>, places: &[Place<'_>], settings: &Settings, now: Timestamp) -> Plan {
+pub(super) fn decide(pod: &Seen<Pod>, places: &[Place<'_>], settings: &Settings, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if is_over(&pod.object) {
         return plan;
@@ -44,17 +44,17 @@ pub fn decide(pod: &Seen<Pod>, places: &[Place<'_>], settings: &Settings, now: T
 }
 
 /// Whether a pod has ended and stays so.
-pub fn is_over(pod: &Pod) -> bool {
+pub(super) fn is_over(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
 /// Whether a pod counts for the controller that made it: neither over nor going.
-pub fn is_active(pod: &Pod) -> bool {
+pub(super) fn is_active(pod: &Pod) -> bool {
     !is_over(pod) && pod.metadata.deletion_timestamp.is_none()
 }
 
 /// The phase; empty if there is none yet.
-pub fn phase(pod: &Pod) -> &str {
+pub(super) fn phase(pod: &Pod) -> &str {
     pod.status
         .as_ref()
         .and_then(|status| status.phase.as_deref())
@@ -62,7 +62,7 @@ pub fn phase(pod: &Pod) -> &str {
 }
 
 /// Since when a pod is ready.
-pub fn ready_since(pod: &Pod) -> Option<Timestamp> {
+pub(super) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let ready = conditions
         .iter()
@@ -71,14 +71,14 @@ pub fn ready_since(pod: &Pod) -> Option<Timestamp> {
 }
 
 /// From when on a pod is available: ready for so many seconds.
-pub fn available_from(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
+pub(super) fn available_from(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
     let seconds = u64::try_from(min_ready_seconds).unwrap_or_default(); // negative is none
     ready_since(pod).map(|since| after(since, std::time::Duration::from_secs(seconds)))
 }
 
 /// How far the pods of a controller are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub(super) struct Progress {
     /// Ready ones.
     pub ready: i32,
     /// Those that were ready long enough.
@@ -89,7 +89,7 @@ pub struct Progress {
 
 impl Progress {
     /// Counts active pods.
-    pub fn of<'a>(
+    pub(super) fn of<'a>(
         pods: impl IntoIterator<Item = &'a Pod>,
         min_ready_seconds: Option<i32>,
         now: Timestamp,

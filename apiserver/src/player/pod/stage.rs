@@ -10,7 +10,7 @@ use super::{phase, ready_since};
 
 /// What a pod does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(super) enum Stage {
     /// Its containers are being made.
     Creating,
     /// The image of the container at this place cannot be pulled; at first that is an error, then it is waited.
@@ -32,7 +32,7 @@ pub enum Stage {
 }
 
 /// The stage now, and when the next one begins by itself.
-pub fn of(pod: &Seen<Pod>, settings: &Settings, now: Timestamp) -> (Stage, Option<Timestamp>) {
+pub(super) fn of(pod: &Seen<Pod>, settings: &Settings, now: Timestamp) -> (Stage, Option<Timestamp>) {
     let halfway = after(pod.since, settings.ready_after / 2);
     let ready = after(pod.since, settings.ready_after);
     // A pod that ran before it was seen goes on running: a player that starts anew stops nothing.
@@ -70,7 +70,7 @@ pub fn of(pod: &Seen<Pod>, settings: &Settings, now: Timestamp) -> (Stage, Optio
 }
 
 /// Whether an image cannot be pulled because of its name.
-pub fn is_bad(image: &str) -> bool {
+pub(super) fn is_bad(image: &str) -> bool {
     image.contains("bad")
 }
 

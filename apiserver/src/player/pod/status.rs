@@ -13,7 +13,7 @@ use super::stage::Stage;
 const HOST: &str = "192.0.2.1";
 
 /// The status of a pod that has a node.
-pub fn at(pod: &Pod, stage: &Stage, now: Timestamp) -> PodStatus {
+pub(super) fn at(pod: &Pod, stage: &Stage, now: Timestamp) -> PodStatus {
     let old = pod.status.clone().unwrap_or_default(); // none yet
     let begun = !matches!(stage, Stage::Creating);
     let start = old.start_time.clone().unwrap_or_else(|| time(now));
@@ -33,7 +33,7 @@ pub fn at(pod: &Pod, stage: &Stage, now: Timestamp) -> PodStatus {
 }
 
 /// The status of a pod that no node takes.
-pub fn unschedulable(pod: &Pod, nodes: usize, now: Timestamp) -> PodStatus {
+pub(super) fn unschedulable(pod: &Pod, nodes: usize, now: Timestamp) -> PodStatus {
     let message = format!("0/{nodes} nodes are available");
     let why = Some(("Unschedulable", message.as_str()));
     PodStatus {

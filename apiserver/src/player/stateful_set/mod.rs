@@ -29,7 +29,7 @@ struct Row<'a> {
 
 /// What is to be done about a StatefulSet that controls these revisions and pods. `is_claimed` says whether there is a
 /// claim of a name.
-pub fn decide(
+pub(super) fn decide(
     set: &StatefulSet,
     revisions: &[&ControllerRevision],
     pods: &[&Pod],

@@ -10,7 +10,7 @@ use super::{Row, pods};
 
 /// Plans the next moves: missing pods from the first number on, then those that are too many from the last, then those
 /// of another revision from the last. An ordered set makes one move and waits until its pod is there.
-pub fn plan(plan: &mut Plan, row: &Row<'_>, is_claimed: &impl Fn(&str) -> bool) {
+pub(super) fn plan(plan: &mut Plan, row: &Row<'_>, is_claimed: &impl Fn(&str) -> bool) {
     if fill(plan, row, is_claimed) || shrink(plan, row) || !row.rolls() {
         return;
     }

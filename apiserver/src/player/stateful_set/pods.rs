@@ -14,7 +14,7 @@ const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
 
 /// The pods of a set by number; a pod of another name is none of them.
-pub fn numbered<'a>(set: &StatefulSet, pods: &[&'a Pod]) -> Vec<(i32, &'a Pod)> {
+pub(super) fn numbered<'a>(set: &StatefulSet, pods: &[&'a Pod]) -> Vec<(i32, &'a Pod)> {
     let prefix = format!("{}-", set.name_any());
     let number = |pod: &Pod| pod.name_any().strip_prefix(&prefix)?.parse().ok(); // another name
     let mut numbered: Vec<(i32, &Pod)> = pods.iter().filter_map(|pod| Some((number(pod)?, *pod))).collect();
@@ -23,7 +23,7 @@ pub fn numbered<'a>(set: &StatefulSet, pods: &[&'a Pod]) -> Vec<(i32, &'a Pod)> 
 }
 
 /// A new pod with this number and revision.
-pub fn new(set: &StatefulSet, number: i32, revision: &str, template: &PodTemplateSpec) -> Pod {
+pub(super) fn new(set: &StatefulSet, number: i32, revision: &str, template: &PodTemplateSpec) -> Pod {
     let name = format!("{}-{number}", set.name_any());
     let labels = [
         (LABEL, revision.to_owned()),
@@ -60,7 +60,7 @@ pub fn new(set: &StatefulSet, number: i32, revision: &str, template: &PodTemplat
 }
 
 /// The claims that a pod with this number needs.
-pub fn claims(set: &StatefulSet, number: i32) -> impl Iterator<Item = PersistentVolumeClaim> {
+pub(super) fn claims(set: &StatefulSet, number: i32) -> impl Iterator<Item = PersistentVolumeClaim> {
     let labels = set
         .spec
         .as_ref()

@@ -10,7 +10,7 @@ use super::Row;
 
 /// Writes the status if it has changed. As on a real cluster, a pod that is going counts among the replicas, and among the ready ones, as
 /// long as it is there; among those of a revision it does not count.
-pub fn write(plan: &mut Plan, row: &Row<'_>) {
+pub(super) fn write(plan: &mut Plan, row: &Row<'_>) {
     let all = row.pods.iter().map(|(_, pod)| *pod);
     let progress = Progress::of(all.clone(), row.spec.min_ready_seconds, row.now);
     let of = |revision: &str| {

@@ -12,12 +12,12 @@ use serde_json::Value;
 use super::{processes::Servers, servers::USERS};
 
 /// Its name in kubeconfigs and logs.
-pub const NAME: &str = "management";
+pub(super) const NAME: &str = "management";
 
 /// The group whose members may do everything.
 const MASTERS: &str = "system:masters";
 
-pub enum Management {
+pub(super) enum Management {
     /// A process of this program.
     Embedded(Servers),
     /// kube-apiserver, etcd and kube-controller-manager.
@@ -25,7 +25,7 @@ pub enum Management {
 }
 
 /// A real one, and how much of its audit log was counted.
-pub struct Real {
+pub(super) struct Real {
     fleet: muster_real::Fleet,
     log: PathBuf,
     counted: u64,
@@ -33,7 +33,7 @@ pub struct Real {
 
 impl Management {
     /// Starts it, and writes kubeconfigs for the administrator and for each user into the folder.
-    pub async fn start(folder: &Path, is_real: bool) -> anyhow::Result<Self> {
+    pub(super) async fn start(folder: &Path, is_real: bool) -> anyhow::Result<Self> {
         if !is_real {
             return Ok(Self::Embedded(Servers::start(folder, &[NAME.to_owned()]).await?));
         }
@@ -59,7 +59,7 @@ impl Management {
     }
 
     /// The processes that are measured: of a real one, kube-apiserver and etcd.
-    pub fn pids(&self) -> anyhow::Result<Vec<u32>> {
+    pub(super) fn pids(&self) -> anyhow::Result<Vec<u32>> {
         match self {
             Self::Embedded(servers) => Ok(servers.pid().into_iter().collect()),
             Self::Real(real) => Ok(vec![
@@ -70,7 +70,7 @@ impl Management {
     }
 
     /// The writes since the call before, by resource and user, but of Leases.
-    pub async fn writes(&mut self) -> anyhow::Result<BTreeMap<String, usize>> {
+    pub(super) async fn writes(&mut self) -> anyhow::Result<BTreeMap<String, usize>> {
         match self {
             Self::Embedded(servers) => servers.writes().await,
             Self::Real(real) => real.writes(),

@@ -21,12 +21,12 @@ use std::path::PathBuf;
 
 use muster_controllers::process::until_signalled;
 
-pub use self::servers::serve;
+pub(crate) use self::servers::serve;
 use self::{report::Row, world::World};
 
 /// What is measured.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Clusters, each with an API server and an agent
     #[arg(long, default_value_t = 10)]
     clusters: usize,
@@ -45,7 +45,7 @@ pub struct Plan {
 }
 
 /// Measures and prints. A signal ends it and its processes.
-pub async fn run(plan: &Plan) -> anyhow::Result<()> {
+pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
     let told = until_signalled()?;
     tokio::select! {
         done = all(plan) => done,

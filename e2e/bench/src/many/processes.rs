@@ -21,14 +21,14 @@ use crate::meter;
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// API servers in a process of this program.
-pub struct Servers {
+pub(super) struct Servers {
     child: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Servers {
-    pub async fn start(folder: &Path, names: &[String]) -> anyhow::Result<Self> {
+    pub(super) async fn start(folder: &Path, names: &[String]) -> anyhow::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("servers")
             .arg(folder)
@@ -44,12 +44,12 @@ impl Servers {
         Ok(Self { child, input, output })
     }
 
-    pub fn pid(&self) -> Option<u32> {
+    pub(super) fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
     /// The writes since the call before, by resource and user.
-    pub async fn writes(&mut self) -> anyhow::Result<BTreeMap<String, usize>> {
+    pub(super) async fn writes(&mut self) -> anyhow::Result<BTreeMap<String, usize>> {
         self.input.write_all(b"writes\n").await?;
         let line = timeout(PATIENCE, self.output.next_line()).await??;
         Ok(serde_json::from_str(&line.context("the API servers ended")?)?)
@@ -57,7 +57,7 @@ impl Servers {
 }
 
 /// `muster controller` or `muster agent`, from beside this program.
-pub fn muster(
+pub(super) fn muster(
     verb: &str,
     kubeconfig: &Path,
     namespace: &str,
@@ -96,7 +96,7 @@ fn log(path: &Path) -> anyhow::Result<File> {
 
 /// Processor time in seconds and memory in MiB of a kind of processes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
+pub(super) struct Usage {
     pub processor: f64,
     pub resident: f64,
     pub most: f64,
@@ -104,7 +104,7 @@ pub struct Usage {
 
 impl Usage {
     /// Of all these processes together.
-    pub fn of(pids: impl IntoIterator<Item = u32>) -> anyhow::Result<Self> {
+    pub(super) fn of(pids: impl IntoIterator<Item = u32>) -> anyhow::Result<Self> {
         let mut all = Self::default();
         for pid in pids {
             all.processor += meter::processor_time(pid)?;

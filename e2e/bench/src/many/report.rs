@@ -10,7 +10,7 @@ use super::{
 };
 
 /// What was measured with one number of modules.
-pub struct Row {
+pub(super) struct Row {
     pub modules: usize,
     pub versions: [Run; 2],
     pub flips: Vec<Duration>,
@@ -21,7 +21,7 @@ pub struct Row {
     pub memory: [Usage; 4],
 }
 
-pub fn print(plan: &Plan, rows: &[Row]) {
+pub(super) fn print(plan: &Plan, rows: &[Row]) {
     let Some(row) = rows.last() else { return };
     println!("## {} clusters, {} modules", plan.clusters, row.modules);
     for (version, run) in row.versions.iter().enumerate() {

@@ -5,22 +5,22 @@ use std::{fs, path::Path, process::Command};
 use anyhow::ensure;
 
 /// The namespace of the ConfigMaps.
-pub const APPS: &str = "apps";
+pub(super) const APPS: &str = "apps";
 
 /// The name of a module by its number.
-pub fn module(number: usize) -> String {
+pub(super) fn module(number: usize) -> String {
     format!("m-{number:03}")
 }
 
 /// Makes an empty repository.
-pub fn init(folder: &Path) -> anyhow::Result<()> {
+pub(super) fn init(folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder)?;
     git(folder, &["init", "--quiet", "--initial-branch", "main"])?;
     Ok(())
 }
 
 /// Commits a version of so many modules; the commit.
-pub fn commit(folder: &Path, modules: usize, version: usize) -> anyhow::Result<String> {
+pub(super) fn commit(folder: &Path, modules: usize, version: usize) -> anyhow::Result<String> {
     for number in 0..modules {
         let name = module(number);
         let text = format!(

@@ -33,7 +33,7 @@ const FLIPS: usize = 10;
 
 /// One version of all modules.
 #[derive(Debug)]
-pub struct Run {
+pub(super) struct Run {
     pub assignments: usize,
     pub time: Duration,
     /// Processor time of each kind of process.
@@ -44,7 +44,7 @@ pub struct Run {
 }
 
 /// Brings a version of so many modules to all clusters.
-pub async fn version(world: &mut World, modules: usize, version: usize) -> anyhow::Result<Run> {
+pub(super) async fn version(world: &mut World, modules: usize, version: usize) -> anyhow::Result<Run> {
     let commit = repository::commit(&world.repository, modules, version)?;
     world.writes().await?;
     let (before, bytes, start) = (world.usage()?, world.bytes(), Instant::now());
@@ -68,7 +68,7 @@ fn processor(before: [Usage; 4], after: [Usage; 4]) -> [f64; 4] {
 }
 
 /// Kills the controller when half of a version is confirmed; how long until more is.
-pub async fn restart(world: &mut World, modules: usize, version: usize) -> anyhow::Result<Duration> {
+pub(super) async fn restart(world: &mut World, modules: usize, version: usize) -> anyhow::Result<Duration> {
     let commit = repository::commit(&world.repository, modules, version)?;
     let generations = apply(world, modules, &commit).await?;
     let all = modules * world.inside.len();
@@ -85,7 +85,7 @@ pub async fn restart(world: &mut World, modules: usize, version: usize) -> anyho
 }
 
 /// Writes in half a minute in which nothing has to be done.
-pub async fn rest(world: &mut World) -> anyhow::Result<usize> {
+pub(super) async fn rest(world: &mut World) -> anyhow::Result<usize> {
     sleep(QUIET).await;
     world.writes().await?;
     sleep(REST).await;
@@ -93,7 +93,7 @@ pub async fn rest(world: &mut World) -> anyhow::Result<usize> {
 }
 
 /// From a change of health of one module in one cluster until the module's status says it.
-pub async fn flips(world: &World) -> anyhow::Result<Vec<Duration>> {
+pub(super) async fn flips(world: &World) -> anyhow::Result<Vec<Duration>> {
     let inside = world.inside.first().context("no cluster")?;
     let kustomizations: Api<Kustomization> = Api::namespaced(inside.clone(), SYSTEM_NAMESPACE);
     let name = names::kustomization(SYSTEM_NAMESPACE, &cluster(0), &module(0));

@@ -12,12 +12,12 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use crate::usage;
 
 /// The users whose requests are told apart; the administrator's are the bench's.
-pub const USERS: [&str; 2] = ["controller", "agent"];
+pub(super) const USERS: [&str; 2] = ["controller", "agent"];
 /// Requests that are kept between two lines of input: none may be lost.
 const REQUESTS: usize = 2_000_000;
 
 /// Serves until the input ends.
-pub async fn serve(folder: &Path, names: &[String]) -> anyhow::Result<()> {
+pub(crate) async fn serve(folder: &Path, names: &[String]) -> anyhow::Result<()> {
     let mut servers = Vec::new();
     for name in names {
         let server = ApiServer::builder()

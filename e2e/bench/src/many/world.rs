@@ -32,18 +32,18 @@ use super::{
 use crate::fleet::{self, client, cluster, define};
 
 /// Where modules and Clusters are.
-pub const FLEET: &str = "fleet";
+pub(super) const FLEET: &str = "fleet";
 
 /// What is measured of: in the order of the table.
-pub const KINDS: [&str; 4] = ["management API server", "controller", "API servers", "agents"];
+pub(super) const KINDS: [&str; 4] = ["management API server", "controller", "API servers", "agents"];
 /// The connections that are counted: in the order of the table.
-pub const CONNECTIONS: [&str; 3] = [
+pub(super) const CONNECTIONS: [&str; 3] = [
     "controller - management",
     "controller - clusters",
     "agents - clusters",
 ];
 
-pub struct World {
+pub(super) struct World {
     pub client: Client,
     /// Of the limit.
     pub observer: Observer,
@@ -63,7 +63,7 @@ pub struct World {
 }
 
 impl World {
-    pub async fn start(plan: &Plan) -> anyhow::Result<Self> {
+    pub(super) async fn start(plan: &Plan) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let place = folder.path().to_owned();
         let logs = plan.logs.clone().unwrap_or_else(|| place.join("logs"));
@@ -141,7 +141,7 @@ impl World {
         Ok(world)
     }
 
-    pub fn start_controller(&mut self) -> anyhow::Result<()> {
+    pub(super) fn start_controller(&mut self) -> anyhow::Result<()> {
         let child = processes::muster(
             "controller",
             &self.controllers_kubeconfig,
@@ -153,13 +153,13 @@ impl World {
         Ok(())
     }
 
-    pub async fn kill_controller(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn kill_controller(&mut self) -> anyhow::Result<()> {
         let mut child = self.controller.take().context("there is no controller")?;
         Ok(child.kill().await?)
     }
 
     /// What each kind of process took so far, in the order of [`KINDS`].
-    pub fn usage(&self) -> anyhow::Result<[Usage; 4]> {
+    pub(super) fn usage(&self) -> anyhow::Result<[Usage; 4]> {
         Ok([
             Usage::of(self.management.pids()?)?,
             Usage::of(self.controller.as_ref().and_then(Child::id))?,
@@ -169,12 +169,12 @@ impl World {
     }
 
     /// The bytes of both directions so far, in the order of [`CONNECTIONS`].
-    pub fn bytes(&self) -> [u64; 3] {
+    pub(super) fn bytes(&self) -> [u64; 3] {
         [0, 1, 2].map(|at| self.bytes[at].load(Ordering::Relaxed))
     }
 
     /// The writes in all API servers since the call before, by resource and user.
-    pub async fn writes(&mut self) -> anyhow::Result<BTreeMap<String, usize>> {
+    pub(super) async fn writes(&mut self) -> anyhow::Result<BTreeMap<String, usize>> {
         let mut all = self.management.writes().await?;
         for (what, count) in self.servers.writes().await? {
             *all.entry(what).or_default() += count;

@@ -13,7 +13,7 @@ use crate::registry::{Input, Table, product};
 
 const COVERAGE: &str = "muster_machines::Coverage";
 
-pub const TABLES: &[Table] = &[
+pub(super) const TABLES: &[Table] = &[
     product("hook-can-update-machine-extensions.json", COVERAGE, of_machine),
     product(
         "hook-can-update-machine-patches.json",

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use crate::registry::{Input, Table, product};
 
-pub const TABLES: &[Table] = &[
-    product("safer-update-history.json", "muster_machines::Progress", history)
-        .without(&["known"])
-        .safer_alone(),
-];
+pub(super) const TABLES: &[Table] =
+    &[
+        product("safer-update-history.json", "muster_machines::Progress", history)
+            .without(&["known"])
+            .safer_alone(),
+    ];
 
 /// How long a history is played where an answer repeats itself.
 const DAY: i64 = 86_400;

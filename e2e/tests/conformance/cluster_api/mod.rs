@@ -11,7 +11,7 @@ mod history;
 mod wire;
 
 /// Every file of the folder.
-pub const TABLES: &[&[Table]] = &[cover::TABLES, wire::TABLES, history::TABLES, OTHERS];
+pub(crate) const TABLES: &[&[Table]] = &[cover::TABLES, wire::TABLES, history::TABLES, OTHERS];
 
 const OTHERS: &[Table] = &[
     not_applicable("hook-can-update-machine-decision.json", GATE),

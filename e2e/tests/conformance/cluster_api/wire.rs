@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::registry::{Input, Table, product};
 
-pub const TABLES: &[Table] = &[
+pub(super) const TABLES: &[Table] = &[
     product("hook-client-call.json", "muster_machines::can_answer", call).without(&["responseCached"]),
     product(
         "hook-client-discovery.json",

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::registry::{Input, Table, product};
 
-pub const TABLES: &[Table] = &[
+pub(super) const TABLES: &[Table] = &[
     product("agent-check-health.json", "muster_node::failing", step)
         .wording(WORDS)
         .safer_alone(),
@@ -184,7 +184,7 @@ fn step(input: &Input<'_>) -> anyhow::Result<Value> {
 }
 
 /// The condition after these calls.
-pub fn condition(calls: &[String]) -> Value {
+pub(super) fn condition(calls: &[String]) -> Value {
     let set = calls
         .iter()
         .rev()

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::node::Node;
 use crate::registry::{Input, Table, product};
 
-pub const TABLES: &[Table] = &[
+pub(super) const TABLES: &[Table] = &[
     product("healthcheck-apiserver.json", "muster_node::failing", api_server)
         .wording(WORDS)
         .safer_alone(),

@@ -42,7 +42,7 @@ const NAME: &str = "network";
 /// More deadlines than a played cluster can miss.
 const BOUND: usize = 1_000;
 
-pub struct Fleet {
+pub(super) struct Fleet {
     pub world: World,
     /// The parts of each revision, by what the tables call it.
     contents: BTreeMap<String, Value>,
@@ -53,7 +53,7 @@ pub struct Fleet {
 
 impl Fleet {
     /// Without nodes and without a NodeModule. What fails goes back, and what joins gets the target.
-    pub fn new(now: Timestamp) -> Self {
+    pub(super) fn new(now: Timestamp) -> Self {
         let mut world = World::of(&[]);
         world.now = now;
         Self {
@@ -70,7 +70,7 @@ impl Fleet {
     }
 
     /// The one in which nothing waits for anything else, and nothing is condemned.
-    pub fn unlimited(now: Timestamp) -> Self {
+    pub(super) fn unlimited(now: Timestamp) -> Self {
         let mut fleet = Self::new(now);
         fleet.rollout["maxUnreadyNodes"] = json!("100%");
         fleet.rollout["onFailure"]["maxFailed"] = json!("100%");
@@ -79,7 +79,7 @@ impl Fleet {
     }
 
     /// A Node as the tables have it.
-    pub fn join(&mut self, node: &Value) -> anyhow::Result<()> {
+    pub(super) fn join(&mut self, node: &Value) -> anyhow::Result<()> {
         let node: Node = serde_json::from_value(node.clone())?;
         let mut facts = NodeFacts::of(&node);
         facts
@@ -96,14 +96,14 @@ impl Fleet {
     }
 
     /// A Node of which only the name is known.
-    pub fn join_named(&mut self, name: &str) -> anyhow::Result<()> {
+    pub(super) fn join_named(&mut self, name: &str) -> anyhow::Result<()> {
         self.join(&json!({
             "metadata": {"name": name},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         }))
     }
 
-    pub fn set_ready(&mut self, node: &str, ready: bool) {
+    pub(super) fn set_ready(&mut self, node: &str, ready: bool) {
         if ready {
             self.world.is_back(node);
         } else {
@@ -112,12 +112,12 @@ impl Fleet {
     }
 
     /// The parts of a revision that only its name tells from others.
-    pub fn plain(revision: &str) -> Value {
+    pub(super) fn plain(revision: &str) -> Value {
         json!([{"files": [{"path": "/etc/network/revision", "content": revision.replace("$(", "$$(")}]}])
     }
 
     /// What a name stands for, from now on: of equal contents the first name is the name.
-    pub fn call(&mut self, name: &str, parts: Value) {
+    pub(super) fn call(&mut self, name: &str, parts: Value) {
         self.contents.entry(name.to_owned()).or_insert(parts);
     }
 
@@ -135,14 +135,19 @@ impl Fleet {
     }
 
     /// What the tables call a revision.
-    pub fn name_of(&self, revision: &str) -> Option<&str> {
+    pub(super) fn name_of(&self, revision: &str) -> Option<&str> {
         let mut names = self.contents.keys();
         let found = names.find(|name| self.hash(name).is_ok_and(|hash| hash.starts_with(revision)));
         found.map(String::as_str)
     }
 
     /// A revision on record.
-    pub fn store(&mut self, name: &str, created: Timestamp, verdict: Option<Verdict>) -> anyhow::Result<()> {
+    pub(super) fn store(
+        &mut self,
+        name: &str,
+        created: Timestamp,
+        verdict: Option<Verdict>,
+    ) -> anyhow::Result<()> {
         self.call(name, Self::plain(name));
         let hash = self.hash(name)?;
         let object = revisions::name(NAME, &uid(), &hash);
@@ -157,14 +162,14 @@ impl Fleet {
     }
 
     /// The revision on record of this name.
-    pub fn stored(&self, name: &str) -> anyhow::Result<Option<&NodeRevision>> {
+    pub(super) fn stored(&self, name: &str) -> anyhow::Result<Option<&NodeRevision>> {
         let hash = self.hash(name)?;
         let mut all = self.world.revisions.values();
         Ok(all.find(|stored| stored.spec.revision == hash))
     }
 
     /// The NodeModule asks for this revision; for nothing, if none is named.
-    pub fn aim(&mut self, name: Option<&str>) -> anyhow::Result<()> {
+    pub(super) fn aim(&mut self, name: Option<&str>) -> anyhow::Result<()> {
         self.target = match name {
             Some(name) => self.contents.get(name).context("an unknown revision")?.clone(),
             None => json!([]),
@@ -174,7 +179,7 @@ impl Fleet {
     }
 
     /// Writes the NodeModule with the target and the settings, if that changes it.
-    pub fn apply(&mut self) {
+    pub(super) fn apply(&mut self) {
         let (parts, rollout) = (self.target.clone(), self.rollout.clone());
         let before = self.world.modules.get(NAME).cloned();
         self.world.apply(NAME, "", |spec| {
@@ -189,16 +194,16 @@ impl Fleet {
         }
     }
 
-    pub fn module(&self) -> &NodeModule {
+    pub(super) fn module(&self) -> &NodeModule {
         &self.world.modules[NAME]
     }
 
-    pub fn is_applied(&self) -> bool {
+    pub(super) fn is_applied(&self) -> bool {
         self.world.modules.contains_key(NAME)
     }
 
     /// A node has a row of this revision, and no report of it.
-    pub fn carry(&mut self, node: &str, name: &str) -> anyhow::Result<()> {
+    pub(super) fn carry(&mut self, node: &str, name: &str) -> anyhow::Result<()> {
         self.call(name, Self::plain(name));
         let content = self.content(name)?;
         let facts = self.world.nodes.get(node);
@@ -219,13 +224,13 @@ impl Fleet {
     }
 
     /// The row of a node.
-    pub fn row(&self, node: &str) -> Option<RowFacts> {
+    pub(super) fn row(&self, node: &str) -> Option<RowFacts> {
         let facts = AssemblageFacts::of(self.world.assemblages.get(node)?);
         facts.of_module(NAME).map(|row| (**row).clone())
     }
 
     /// What the tables call the revision that the row of a node asks for.
-    pub fn assigned(&self, node: &str) -> Option<String> {
+    pub(super) fn assigned(&self, node: &str) -> Option<String> {
         let row = self.row(node)?.row;
         let name = row
             .withdraw
@@ -236,7 +241,7 @@ impl Fleet {
 
     /// The agent of a node reports what a status of the original says: of its row, or, where that names another revision, of one before
     /// it. Words that no agent knows are reported as they are.
-    pub fn report(&mut self, node: &str, status: &Value) -> anyhow::Result<()> {
+    pub(super) fn report(&mut self, node: &str, status: &Value) -> anyhow::Result<()> {
         let row = self.row(node).context("a report without a row")?;
         let word = status["configStatus"].as_str().unwrap_or_default();
         if word.is_empty() {
@@ -279,7 +284,7 @@ impl Fleet {
     }
 
     /// A row of this revision, and a report that it is confirmed.
-    pub fn confirm(&mut self, node: &str, revision: &str) -> anyhow::Result<()> {
+    pub(super) fn confirm(&mut self, node: &str, revision: &str) -> anyhow::Result<()> {
         self.carry(node, revision)?;
         self.report(
             node,
@@ -288,18 +293,18 @@ impl Fleet {
     }
 
     /// What the next pass decides.
-    pub fn decide(&mut self) -> (Observation, Plan) {
+    pub(super) fn decide(&mut self) -> (Observation, Plan) {
         self.world.decide(NAME)
     }
 
     /// Puts the target on record, as a pass does before all else. Whether it was not there before.
-    pub fn record(&mut self, seen: &Observation, plan: &Plan) -> bool {
+    pub(super) fn record(&mut self, seen: &Observation, plan: &Plan) -> bool {
         self.world.record(NAME, seen, plan)
     }
 
     /// One pass, whose rows are written as far as `succeeds` says of a node and its row. Whether that leads to another pass: what was
     /// written is a change; an error is none.
-    pub fn one_pass(
+    pub(super) fn one_pass(
         &mut self,
         mut succeeds: impl FnMut(&str, Option<&NodeRow>) -> bool,
     ) -> anyhow::Result<(Decision, bool)> {
@@ -319,7 +324,7 @@ impl Fleet {
     }
 
     /// Passes until nothing changes. The nodes that got another row by them.
-    pub fn pass(&mut self) -> anyhow::Result<(Decision, Vec<String>)> {
+    pub(super) fn pass(&mut self) -> anyhow::Result<(Decision, Vec<String>)> {
         let mut written = Vec::new();
         for _ in 0..BOUND {
             let (decision, goes_on) = self.one_pass(|node, _| {
@@ -334,7 +339,7 @@ impl Fleet {
     }
 
     /// Passes whenever time alone changes something, and one at the end.
-    pub fn until(&mut self, end: Timestamp) -> anyhow::Result<Decision> {
+    pub(super) fn until(&mut self, end: Timestamp) -> anyhow::Result<Decision> {
         for _ in 0..BOUND {
             let (_, plan) = self.decide();
             let Some(at) = plan.wake_at.filter(|at| *at < end) else {
@@ -348,7 +353,7 @@ impl Fleet {
     }
 
     /// The nodes that are charged, as the memory stands written.
-    pub fn charged(&self) -> Vec<String> {
+    pub(super) fn charged(&self) -> Vec<String> {
         let stored = self
             .world
             .modules
@@ -361,14 +366,14 @@ impl Fleet {
     }
 
     /// What is condemned, and why.
-    pub fn condemned<'a>(&'a self, decision: &'a Decision) -> BTreeMap<&'a str, &'a Evidence> {
+    pub(super) fn condemned<'a>(&'a self, decision: &'a Decision) -> BTreeMap<&'a str, &'a Evidence> {
         let named =
             |(bad, evidence): (&Revision, &'a Evidence)| Some((self.name_of(&bad.to_string())?, evidence));
         decision.memory.bad.iter().filter_map(named).collect()
     }
 
     /// The revision that nodes are to have.
-    pub fn target(&self, decision: &Decision) -> Option<&str> {
+    pub(super) fn target(&self, decision: &Decision) -> Option<&str> {
         let memory = &decision.memory;
         let target = memory.run.map(|run| run.target);
         let good = target.filter(|target| !memory.bad.contains_key(target));
@@ -376,7 +381,7 @@ impl Fleet {
     }
 
     /// Nodes whose row is not reported as confirmed.
-    pub fn in_flight(&self) -> BTreeSet<&str> {
+    pub(super) fn in_flight(&self) -> BTreeSet<&str> {
         let nodes = self.world.assemblages.keys().map(String::as_str);
         nodes
             .filter(|node| self.phase(node) != Some(NodePhase::Confirmed))
@@ -384,7 +389,7 @@ impl Fleet {
     }
 
     /// What is reported of the row of a node.
-    pub fn phase(&self, node: &str) -> Option<NodePhase> {
+    pub(super) fn phase(&self, node: &str) -> Option<NodePhase> {
         self.row(node)?.report().map(|report| report.state)
     }
 }

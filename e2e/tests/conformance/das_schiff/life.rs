@@ -68,7 +68,7 @@ struct Life {
     error: Option<String>,
 }
 
-pub fn sequence(input: &Input<'_>) -> anyhow::Result<Value> {
+pub(super) fn sequence(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: SequenceInput = input.parse()?;
     let mut node = Node::new("network")?;
     if let Some(memory) = &input.agent.memory {

@@ -12,7 +12,7 @@ mod sequence;
 mod standing;
 
 /// Every file of the folder.
-pub const TABLES: &[&[Table]] = &[
+pub(crate) const TABLES: &[&[Table]] = &[
     agent::TABLES,
     checks::TABLES,
     rollout::TABLES,

@@ -28,7 +28,7 @@ const REFUSED: &str = "connect: connection refused";
 
 /// The outcome of what is done, in the words of the tables.
 #[derive(Clone, Debug)]
-pub struct Script {
+pub(super) struct Script {
     /// Outcomes of applying, by revision; the last one repeats.
     pub apply: BTreeMap<String, Vec<String>>,
     pub links: Result<BTreeMap<String, String>, String>,
@@ -56,7 +56,7 @@ impl Default for Script {
 
 /// One thing that the agent did.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Call {
+pub(super) enum Call {
     /// The revision, and whether it succeeded.
     Apply(String, bool),
     /// The name of a check, and whether it passed.
@@ -76,7 +76,7 @@ fn next(outcomes: Option<&mut Vec<String>>) -> String {
 
 struct Died;
 
-pub struct ScriptedHost {
+pub(super) struct ScriptedHost {
     file: std::path::PathBuf,
     uid: u32,
     gid: u32,
@@ -184,7 +184,7 @@ impl Clock for SleeplessClock {
     }
 }
 
-pub struct Node {
+pub(super) struct Node {
     folder: TempDir,
     pub host: Rc<ScriptedHost>,
     clock: Rc<SleeplessClock>,
@@ -203,7 +203,7 @@ pub struct Node {
 }
 
 impl Node {
-    pub fn new(row: &str) -> anyhow::Result<Self> {
+    pub(super) fn new(row: &str) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         for name in ["own", "etc"] {
             fs::create_dir(folder.path().join(name))?;
@@ -252,7 +252,7 @@ impl Node {
     }
 
     /// The agent's process starts anew.
-    pub fn restart(&mut self) -> anyhow::Result<()> {
+    pub(super) fn restart(&mut self) -> anyhow::Result<()> {
         self.agent = None;
         self.start(Services::Running)
             .map(|agent| self.agent = Some(agent))
@@ -271,7 +271,7 @@ impl Node {
     }
 
     /// The host boots: its restore unit runs, and its data plane begins without a configuration.
-    pub fn reboot(&mut self) -> anyhow::Result<()> {
+    pub(super) fn reboot(&mut self) -> anyhow::Result<()> {
         self.agent = None;
         self.boot += 1;
         self.start(Services::NotStarted)?;
@@ -280,12 +280,12 @@ impl Node {
     }
 
     /// A file of the agent's own folder.
-    pub fn own(&self, name: &str) -> std::path::PathBuf {
+    pub(super) fn own(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join("own").join(name)
     }
 
     /// The operator assigns a revision: another one than before is another assignment.
-    pub fn assign(&mut self, revision: &str) {
+    pub(super) fn assign(&mut self, revision: &str) {
         if self.assigned.as_deref() != Some(revision) {
             self.token += 1;
         }
@@ -327,7 +327,7 @@ impl Node {
     }
 
     /// One pass of the agent; what comes of it is written to the API. The report, unless nothing is assigned or the process died.
-    pub fn pass(&mut self) -> anyhow::Result<Option<Passed>> {
+    pub(super) fn pass(&mut self) -> anyhow::Result<Option<Passed>> {
         let rows = self.rows();
         let mut agent = self.agent.take().context("no agent is running")?;
         let mut tried = false;
@@ -355,7 +355,7 @@ impl Node {
     }
 
     /// What the local verb does.
-    pub fn restore(&mut self) -> anyhow::Result<bool> {
+    pub(super) fn restore(&mut self) -> anyhow::Result<bool> {
         Ok(self.agent.as_mut().context("no agent is running")?.restore())
     }
 
@@ -386,7 +386,7 @@ impl Node {
     }
 
     /// The revision that the agent remembers as good.
-    pub fn confirmed(&self) -> anyhow::Result<Option<(String, String)>> {
+    pub(super) fn confirmed(&self) -> anyhow::Result<Option<(String, String)>> {
         let status = muster_node::status(&self.surroundings()?)?;
         let named = |row: muster_node::RowStatus| Some((row.name, row.confirmed?));
         Ok(status.rows.into_iter().next().and_then(named))
@@ -394,7 +394,7 @@ impl Node {
 }
 
 /// A pass that ended.
-pub struct Passed {
+pub(super) struct Passed {
     pub report: Report,
     /// Whether a change began.
     pub tried: bool,
@@ -404,14 +404,14 @@ pub struct Passed {
 
 impl Passed {
     /// What went wrong in this pass.
-    pub fn error(&self) -> Option<String> {
+    pub(super) fn error(&self) -> Option<String> {
         let failed = self.tried && self.report.state != State::Confirmed;
         (failed || !self.written).then(|| self.report.message().unwrap_or_default())
     }
 }
 
 /// The status of the tables that a report means; nothing where it says nothing new.
-pub fn status(before: &Value, report: &Report, now: Timestamp) -> Value {
+pub(super) fn status(before: &Value, report: &Report, now: Timestamp) -> Value {
     let word = match &report.state {
         State::Changing => "provisioning",
         State::Confirmed => "provisioned",
@@ -432,7 +432,7 @@ pub fn status(before: &Value, report: &Report, now: Timestamp) -> Value {
 
 /// The calls in the words of the tables: the checks of a try, up to the first that fails, and the condition that they mean. Checks that
 /// the original does not run (before a change, while it holds, after a restore) are left out.
-pub fn printed(calls: &[Call], checks: bool) -> Vec<String> {
+pub(super) fn printed(calls: &[Call], checks: bool) -> Vec<String> {
     let mut printed = Vec::new();
     let mut checked: Vec<&str> = Vec::new();
     let (mut applied, mut failed) = (0, false);
@@ -463,7 +463,7 @@ pub fn printed(calls: &[Call], checks: bool) -> Vec<String> {
 }
 
 /// The reason of the condition where this check fails.
-pub fn condition(check: &str) -> &'static str {
+pub(super) fn condition(check: &str) -> &'static str {
     let name = match check {
         "checkInterfaces" => "interface eth0",
         "checkReachability" => "tcp 10.0.0.1:179",

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::fleet::Fleet;
 use crate::registry::{Input, Table, product};
 
-pub const TABLES: &[Table] = &[
+pub(super) const TABLES: &[Table] = &[
     product("config-timeout.json", PASS, config_timeout),
     product(
         "create-revision.json",
@@ -55,7 +55,7 @@ const WORDS: &[&str] = &["error", "failedMessage", "message", "selectorError"];
 const NOW: &str = "2000-01-01T01:00:00Z";
 
 /// A revision as the tables have it.
-pub struct Stored<'a> {
+pub(super) struct Stored<'a> {
     pub name: &'a str,
     pub created: Timestamp,
     pub invalid: bool,
@@ -63,7 +63,7 @@ pub struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    pub fn of(object: &'a Value) -> anyhow::Result<Self> {
+    pub(super) fn of(object: &'a Value) -> anyhow::Result<Self> {
         let created = object["metadata"]["creationTimestamp"].as_str().unwrap_or(NOW);
         Ok(Self {
             name: object["spec"]["revision"]
@@ -75,7 +75,7 @@ impl<'a> Stored<'a> {
         })
     }
 
-    pub fn all(objects: &'a [Value]) -> anyhow::Result<Vec<Self>> {
+    pub(super) fn all(objects: &'a [Value]) -> anyhow::Result<Vec<Self>> {
         objects.iter().map(Self::of).collect()
     }
 

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::{fleet::Fleet, rollout::Stored};
 use crate::registry::{Input, Table, product};
 
-pub const TABLES: &[Table] = &[product(
+pub(super) const TABLES: &[Table] = &[product(
     "sequences-rollout.json",
     "controllers::node::pass::next",
     sequence,
@@ -152,7 +152,7 @@ struct Life {
     passes: Option<usize>,
 }
 
-pub fn sequence(input: &Input<'_>) -> anyhow::Result<Value> {
+pub(super) fn sequence(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: SequenceInput = input.parse()?;
     let mut life = Life::new(&input)?;
     let (mut after, mut safer) = (Vec::new(), Vec::new());

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::registry::{Input, Table, product};
 
-pub const TABLES: &[Table] = &[
+pub(super) const TABLES: &[Table] = &[
     product(
         "node-condition.json",
         "muster_controllers::node::configured::condition",

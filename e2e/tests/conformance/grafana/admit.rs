@@ -46,7 +46,7 @@ const RECORDED: &[(&str, &[&str])] = &[("answers", &["recorded"])];
 /// A part of these texts is Go's.
 const TEXTS: &[&str] = &["error", "body"];
 
-pub const TABLES: &[Table] = &[
+pub(super) const TABLES: &[Table] = &[
     product(
         "no-downscale.json",
         "admit::no_downscale::NoDownscale",

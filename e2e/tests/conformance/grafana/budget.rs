@@ -37,7 +37,7 @@ const REFUSED: &[(&str, &[&str])] = &[(
     ],
 )];
 
-pub const TABLES: &[Table] = &[
+pub(super) const TABLES: &[Table] = &[
     product("zpdb-config.json", "muster_zones::budget::Budget::parse", config).follows(REFUSED),
     product("zpdb-eviction.json", "muster_zones::budget::judge", eviction)
         .follows(FOLLOWS)

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::registry::{Input, Table, not_applicable, product};
 
-pub const TABLES: &[Table] = &[
+pub(super) const TABLES: &[Table] = &[
     not_applicable(
         "alerts.json",
         "rules that people run already, not muster's: muster_zones::metrics has the metrics and labels that they name",

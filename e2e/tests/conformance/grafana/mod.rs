@@ -12,7 +12,7 @@ mod scale;
 mod store;
 
 /// Every file of the folder.
-pub const TABLES: &[&[Table]] = &[
+pub(crate) const TABLES: &[&[Table]] = &[
     admit::TABLES,
     budget::TABLES,
     installation::TABLES,

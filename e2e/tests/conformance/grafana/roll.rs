@@ -27,7 +27,7 @@ use crate::registry::{Input, Table, product};
 /// What follows from which pods are deleted: who is asked about them.
 const FOLLOWS: &[(&str, &[&str])] = &[("deletedPods", &["evictionAsked"])];
 
-pub const TABLES: &[Table] = &[
+pub(super) const TABLES: &[Table] = &[
     product("reconcile.json", "decide::decide", pass)
         .unordered(UNORDERED)
         .follows(FOLLOWS),
@@ -84,7 +84,7 @@ struct ScaleRead {
 /// What a pod answers.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Canned {
+pub(super) struct Canned {
     pub status: u16,
     pub body: String,
     pub error: Option<String>,
@@ -93,7 +93,7 @@ pub struct Canned {
 }
 
 impl Canned {
-    pub fn answered(&self) -> Answered {
+    pub(super) fn answered(&self) -> Answered {
         match &self.error {
             Some(error) => Err(error.clone()),
             None => Ok(Answer {
@@ -167,7 +167,7 @@ struct Outcome {
     failures: Map<String, Value>,
 }
 
-pub fn pass(input: &Input<'_>) -> anyhow::Result<Value> {
+pub(super) fn pass(input: &Input<'_>) -> anyhow::Result<Value> {
     let pass: Pass = input.parse()?;
     let now: Timestamp = input.now.context("a pass has an instant")?.parse()?;
     let mut budget = Scripted {
@@ -447,7 +447,7 @@ fn patch(change: &Change) -> Value {
 }
 
 /// The objects as a cluster has them: the original's own tests leave out uids and owners, and pods where there are only numbers of them.
-pub fn whole(sets: &[Value], pods: &[Value]) -> (Vec<Value>, Vec<Value>) {
+pub(super) fn whole(sets: &[Value], pods: &[Value]) -> (Vec<Value>, Vec<Value>) {
     let mut sets = sets.to_vec();
     let mut pods = pods.to_vec();
     if pods.is_empty() {

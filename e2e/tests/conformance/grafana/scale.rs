@@ -26,7 +26,7 @@ const REQUESTS: &[&str] = &["httpRequests"];
 /// Errors of a pass are logged; a part of their words is Go's.
 const ERROR: &[&str] = &["error"];
 
-pub const TABLES: &[Table] = &[
+pub(super) const TABLES: &[Table] = &[
     product("downscale-delay.json", "decide::decide", pass)
         .unordered(REQUESTS)
         .follows(FOLLOWS),

@@ -24,13 +24,13 @@ use serde_json::{Map, Value, json};
 
 /// Where rollout-operator keeps its times.
 #[derive(Clone)]
-pub enum Mode {
+pub(super) enum Mode {
     Annotation,
     /// The name of the ConfigMap.
     Tracker(String),
 }
 
-pub struct Store {
+pub(super) struct Store {
     sets: Vec<Value>,
     pods: Vec<Value>,
     config_map: Option<BTreeMap<String, String>>,
@@ -46,7 +46,7 @@ pub struct Store {
 }
 
 impl Store {
-    pub fn new(
+    pub(super) fn new(
         objects: Vec<Value>,
         mode: Mode,
         errors: BTreeMap<String, String>,
@@ -76,7 +76,7 @@ impl Store {
     }
 
     /// One set of a number of pods, in no group.
-    pub fn of_one_set(pods: u32) -> Self {
+    pub(super) fn of_one_set(pods: u32) -> Self {
         let set = json!({
             "apiVersion": "apps/v1", "kind": "StatefulSet",
             "metadata": {"name": "set", "namespace": "test", "uid": "uid-set",
@@ -97,7 +97,7 @@ impl Store {
         }
     }
 
-    pub fn settings() -> Settings {
+    pub(super) fn settings() -> Settings {
         Settings {
             namespace: "test".to_owned(),
             cluster_domain: "cluster.local.".to_owned(),
@@ -106,7 +106,7 @@ impl Store {
     }
 
     /// Sets of upstream's own tests have neither replicas nor pods: those that their status says, and the pods that leave.
-    pub fn add_what_upstream_leaves_out(&mut self, review: &Value) {
+    pub(super) fn add_what_upstream_leaves_out(&mut self, review: &Value) {
         let under_review = review["request"]["name"].as_str().unwrap_or_default().to_owned();
         for set in &mut self.sets {
             if !set["spec"]["replicas"].is_null() {
@@ -129,7 +129,7 @@ impl Store {
         }
     }
 
-    pub fn downscale_to_none(&self) -> Request {
+    pub(super) fn downscale_to_none(&self) -> Request {
         let replicas = self
             .sets
             .first()
@@ -140,7 +140,7 @@ impl Store {
     }
 
     /// A review of fewer replicas of a set.
-    pub fn review(&self, uid: &str, set: &str, from: u32, to: u32) -> anyhow::Result<Request> {
+    pub(super) fn review(&self, uid: &str, set: &str, from: u32, to: u32) -> anyhow::Result<Request> {
         let stored = self.sets.iter().find(|stored| stored["metadata"]["name"] == set);
         let with = |replicas: u32| -> anyhow::Result<Value> {
             let mut object = stored.context("the set is there")?.clone();
@@ -158,7 +158,7 @@ impl Store {
     }
 
     /// Runs a review to its answer.
-    pub fn run(
+    pub(super) fn run(
         &mut self,
         webhook: &mut dyn Webhook,
         answered: &mut dyn FnMut(&Ask) -> Answered,
@@ -174,7 +174,7 @@ impl Store {
     }
 
     /// Reads and writes.
-    pub fn carry_out(&mut self, step: Step) -> anyhow::Result<Fact> {
+    pub(super) fn carry_out(&mut self, step: Step) -> anyhow::Result<Fact> {
         Ok(match step {
             Step::Read(Read::Parent { resource, name, .. }) => Fact::Parent(self.parent(&resource, &name)),
             Step::Read(Read::Zones { group, set, .. }) => {
@@ -271,16 +271,16 @@ impl Store {
         }
     }
 
-    pub fn sent(&self) -> Vec<Value> {
+    pub(super) fn sent(&self) -> Vec<Value> {
         self.sent.clone()
     }
 
-    pub fn writes(&self) -> Vec<Value> {
+    pub(super) fn writes(&self) -> Vec<Value> {
         self.writes.clone()
     }
 
     /// The ConfigMap with all times.
-    pub fn config_map(&self) -> Value {
+    pub(super) fn config_map(&self) -> Value {
         let times = self
             .records
             .values()
@@ -293,7 +293,7 @@ impl Store {
     }
 
     /// The times of all sets in the end.
-    pub fn recorded(&self) -> Value {
+    pub(super) fn recorded(&self) -> Value {
         if let Mode::Tracker(_) = self.mode {
             return self.config_map();
         }
@@ -310,7 +310,7 @@ impl Store {
     }
 
     /// An allowed change takes place: the API server writes it, and the StatefulSet controller carries it out.
-    pub fn scaled(&mut self, review: &str, name: &str, to: u32) {
+    pub(super) fn scaled(&mut self, review: &str, name: &str, to: u32) {
         self.allowed.insert(review.to_owned(), self.now);
         for set in self.sets.iter_mut().filter(|set| set["metadata"]["name"] == name) {
             let generation = json!(set["metadata"]["generation"].as_i64().unwrap_or_default() + 1);
@@ -331,7 +331,7 @@ impl Store {
         });
     }
 
-    pub fn allowed_at(&self, review: &str) -> Value {
+    pub(super) fn allowed_at(&self, review: &str) -> Value {
         json!(self.allowed.get(review).map(|at| times::rfc3339(*at)))
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::registry::{Input, Table, product};
 
-pub const TABLES: &[Table] = &[
+pub(super) const TABLES: &[Table] = &[
     product("health.json", "muster_sync::health::of", healthy).without(WORDS),
     product("health-probes.json", "muster_sync::health::of", judged)
         .without(WORDS)

@@ -6,7 +6,7 @@ mod health;
 mod plan;
 
 /// Every file of the folder.
-pub const TABLES: &[&[Table]] = &[plan::TABLES, health::TABLES, OTHERS];
+pub(crate) const TABLES: &[&[Table]] = &[plan::TABLES, health::TABLES, OTHERS];
 
 const OTHERS: &[Table] = &[
     not_applicable("admission-review.json", INSTANCES),

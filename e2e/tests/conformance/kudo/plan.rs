@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::registry::{Input, Table, product};
 
-pub const TABLES: &[Table] = &[
+pub(super) const TABLES: &[Table] = &[
     product("ensure-plan-status.json", "muster_sync::plan::reshape", ensured).unordered(&["steps"]),
     product("execute-plan.json", "muster_sync::plan::execute", tree).wording(WORDS),
     product("execute-plan-probes.json", "muster_sync::plan::execute", executed).wording(WORDS),

@@ -4,7 +4,7 @@
 use super::{NS, kubectl::Kubectl};
 
 /// A chart with ingesters in three zones.
-pub struct Chart {
+pub(super) struct Chart {
     pub name: &'static str,
     repository: &'static str,
     pub replicas: usize,
@@ -16,7 +16,7 @@ pub struct Chart {
     service: fn(&str) -> String,
 }
 
-pub const CHARTS: [Chart; 2] = [
+pub(super) const CHARTS: [Chart; 2] = [
     Chart {
         name: "loki",
         repository: "grafana/loki",
@@ -51,12 +51,12 @@ pub const CHARTS: [Chart; 2] = [
 ];
 
 impl Chart {
-    pub fn image(&self, version: &str) -> String {
+    pub(super) fn image(&self, version: &str) -> String {
         format!("{}:{version}", self.repository)
     }
 
     /// Three StatefulSets.
-    pub fn manifests(&self, version: &str) -> String {
+    pub(super) fn manifests(&self, version: &str) -> String {
         ["zone-a", "zone-b", "zone-c"]
             .map(|zone| self.set(zone, version))
             .concat()
@@ -127,7 +127,7 @@ spec:
 }
 
 /// Nodes enough for one for each pod: those of two zones never share one.
-pub fn nodes(kubectl: &Kubectl) {
+pub(super) fn nodes(kubectl: &Kubectl) {
     for number in 2..6 {
         kubectl.apply(&format!(
             "apiVersion: v1\nkind: Node\nmetadata:\n  name: c1-node-{number}\n  annotations: {{kwok.x-k8s.io/node: fake}}\n  \

@@ -19,11 +19,11 @@ use super::{
 };
 
 /// The Secret of the door's certificate.
-pub const CERTIFICATE: &str = "rollout-operator-self-signed-certificate";
+pub(super) const CERTIFICATE: &str = "rollout-operator-self-signed-certificate";
 const WEBHOOKS: &str = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
 
 /// A cluster with `muster zones`. What is named first ends first: the folder is the fleet's.
-pub struct Installation {
+pub(super) struct Installation {
     pub kubelet: Kubelet,
     pub kubectl: Kubectl,
     /// The port at which all pods of zones answer.
@@ -34,7 +34,7 @@ pub struct Installation {
 }
 
 /// What is kept of certificates, each in base64.
-pub struct Certificates {
+pub(super) struct Certificates {
     pub authorities: String,
     pub certificate: String,
     /// The authorities in each webhook.
@@ -42,7 +42,7 @@ pub struct Certificates {
 }
 
 impl Installation {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let plan = Plan {
             kwok: true,
@@ -83,12 +83,12 @@ impl Installation {
     }
 
     /// What pods of zones were asked, in order: the method, and the pod.
-    pub fn asked(&self) -> Vec<String> {
+    pub(super) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 
     /// The one pod that is labelled as the leader.
-    pub fn leader(&self) -> String {
+    pub(super) fn leader(&self) -> String {
         self.kubectl.until("one leader", |_| {
             let pods = self.kubelet.pods();
             let mut leaders = pods.into_iter().filter(|(_, leads)| *leads);
@@ -99,7 +99,7 @@ impl Installation {
         })
     }
 
-    pub fn certificates(&self) -> Certificates {
+    pub(super) fn certificates(&self) -> Certificates {
         let secret = self.kubectl.get(&["secret", CERTIFICATE]);
         let field = |key: &str| secret["data"][key].as_str().unwrap_or_default().to_owned();
         Certificates {
@@ -110,7 +110,7 @@ impl Installation {
     }
 
     /// What the processes have logged.
-    pub fn logs(&self) -> String {
+    pub(super) fn logs(&self) -> String {
         let files = std::fs::read_dir(self.folder.path()).unwrap().flatten();
         let logs = files.filter(|file| file.path().extension().is_some_and(|end| end == "log"));
         logs.map(|log| std::fs::read_to_string(log.path()).unwrap())

@@ -15,7 +15,7 @@ use super::{NS, ZONES};
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A process that ends with the test.
-pub struct Process(pub Child);
+pub(super) struct Process(pub Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -27,10 +27,10 @@ impl Drop for Process {
 
 /// The administrator's kubectl.
 #[derive(Clone)]
-pub struct Kubectl(pub PathBuf);
+pub(super) struct Kubectl(pub PathBuf);
 
 impl Kubectl {
-    pub fn output(&self, arguments: &[&str], input: &str) -> Output {
+    pub(super) fn output(&self, arguments: &[&str], input: &str) -> Output {
         let mut child = Command::new("kubectl")
             .args(["-n", NS])
             .args(arguments)
@@ -44,7 +44,7 @@ impl Kubectl {
         child.wait_with_output().unwrap()
     }
 
-    pub fn run(&self, arguments: &[&str], input: &str) -> String {
+    pub(super) fn run(&self, arguments: &[&str], input: &str) -> String {
         let output = self.output(arguments, input);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "kubectl {arguments:?}: {said}");
@@ -52,7 +52,7 @@ impl Kubectl {
     }
 
     /// A watch of pods, whose events are read from its output.
-    pub fn watch(&self, labels: &str) -> (Process, ChildStdout) {
+    pub(super) fn watch(&self, labels: &str) -> (Process, ChildStdout) {
         let mut child = Command::new("kubectl")
             .args(["-n", NS, "get", "pods", "-l", labels])
             .args(["--watch", "--output-watch-events", "-o", "json"])
@@ -64,17 +64,17 @@ impl Kubectl {
         (Process(child), events)
     }
 
-    pub fn get(&self, what: &[&str]) -> Value {
+    pub(super) fn get(&self, what: &[&str]) -> Value {
         let text = self.run(&[&["get", "-o", "json"], what].concat(), "");
         serde_json::from_str(&text).unwrap()
     }
 
-    pub fn apply(&self, manifests: &str) {
+    pub(super) fn apply(&self, manifests: &str) {
         self.run(&["apply", "--server-side", "-f", "-"], manifests);
     }
 
     /// What has these labels leaves a node, as far as evictions are allowed.
-    pub fn drain(&self, node: &str, labels: &str) {
+    pub(super) fn drain(&self, node: &str, labels: &str) {
         let labels = format!("--pod-selector={labels}");
         let flags = ["--ignore-daemonsets", "--delete-emptydir-data", "--timeout=150s"];
         self.run(&[&["drain", node, &labels], &flags[..]].concat(), "");
@@ -82,7 +82,7 @@ impl Kubectl {
 
     /// Waits until something is found.
     #[track_caller]
-    pub fn until<T>(&self, what: &str, found: impl Fn(&Self) -> Option<T>) -> T {
+    pub(super) fn until<T>(&self, what: &str, found: impl Fn(&Self) -> Option<T>) -> T {
         let began = Instant::now();
         loop {
             if let Some(found) = found(self) {
@@ -98,7 +98,7 @@ impl Kubectl {
 
     /// Waits until each zone has so many Ready pods of this image, and no others.
     #[track_caller]
-    pub fn all_ready(&self, image: &str, replicas: usize) {
+    pub(super) fn all_ready(&self, image: &str, replicas: usize) {
         self.until(&format!("{replicas} pods of {image} in each zone"), |kubectl| {
             let pods = kubectl.get(&["pods", "-l", "rollout-group=ingester"]);
             let pods = pods["items"].as_array().unwrap();
@@ -115,7 +115,7 @@ impl Kubectl {
     }
 
     /// Waits until the ZoneRollout is Ready, as `kubectl wait` does.
-    pub fn until_done(&self) {
+    pub(super) fn until_done(&self) {
         self.run(
             &["wait", "--for=condition=Ready", "zr", "--all", "--timeout=3m"],
             "",
@@ -123,12 +123,12 @@ impl Kubectl {
     }
 }
 
-pub fn is_ready(pod: &Value) -> bool {
+pub(super) fn is_ready(pod: &Value) -> bool {
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     pod["metadata"]["deletionTimestamp"].is_null()
         && conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-pub fn zone_of(pod: &Value) -> &str {
+pub(super) fn zone_of(pod: &Value) -> &str {
     pod["metadata"]["labels"]["name"].as_str().unwrap_or_default()
 }

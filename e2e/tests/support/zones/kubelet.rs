@@ -22,7 +22,7 @@ use super::kubectl::{Kubectl, Process};
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Runs the pods of the Deployment until it is dropped.
-pub struct Kubelet {
+pub(super) struct Kubelet {
     pods: Pods,
     _watch: Process,
 }
@@ -39,14 +39,14 @@ struct Pod {
 
 /// Where a process listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ports {
+pub(super) struct Ports {
     pub webhooks: u16,
     pub metrics: u16,
 }
 
 /// What all processes are started with.
 #[derive(Clone)]
-pub struct Start {
+pub(super) struct Start {
     /// Flags besides those of the pod.
     pub flags: Vec<String>,
     /// For logs, one for each pod.
@@ -54,7 +54,7 @@ pub struct Start {
 }
 
 impl Kubelet {
-    pub fn new(kubectl: &Kubectl, start: Start) -> Self {
+    pub(super) fn new(kubectl: &Kubectl, start: Start) -> Self {
         let (watch, events) = kubectl.watch("app.kubernetes.io/component=zones");
         let pods: Pods = Arc::new(Mutex::new(Some(BTreeMap::new())));
         let running = Arc::clone(&pods);
@@ -69,7 +69,7 @@ impl Kubelet {
     }
 
     /// The pods that run, and whether they are labelled as the leader.
-    pub fn pods(&self) -> BTreeMap<String, bool> {
+    pub(super) fn pods(&self) -> BTreeMap<String, bool> {
         let pods = self.pods.lock().unwrap();
         pods.iter()
             .flatten()
@@ -78,12 +78,12 @@ impl Kubelet {
     }
 
     /// Where the leader answers, if there is one that is ready.
-    pub fn leader(&self) -> Option<Ports> {
+    pub(super) fn leader(&self) -> Option<Ports> {
         selected(&self.pods, true)
     }
 
     /// The process of a pod ends as one that crashes; it is not started again.
-    pub fn crash(&self, pod: &str) {
+    pub(super) fn crash(&self, pod: &str) {
         let mut pods = self.pods.lock().unwrap();
         let pod = pods.as_mut().and_then(|pods| pods.get_mut(pod)).unwrap();
         pod.process.0.kill().unwrap();
@@ -91,7 +91,7 @@ impl Kubelet {
     }
 
     /// An address that leads to the pods that are ready, or to the one of them that leads.
-    pub fn service(&self, of_leader: bool) -> u16 {
+    pub(super) fn service(&self, of_leader: bool) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let pods = Arc::clone(&self.pods);
@@ -213,7 +213,7 @@ fn free_port() -> u16 {
 }
 
 /// What a path of the probes answers.
-pub fn probe(port: u16, path: &str) -> Option<String> {
+pub(super) fn probe(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     write!(
         stream,

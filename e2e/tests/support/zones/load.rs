@@ -12,7 +12,7 @@ use std::{
 use super::kubectl::Kubectl;
 
 /// A downscale that is reviewed by the leader and changes nothing.
-pub const DOWNSCALE: [&str; 4] = [
+pub(super) const DOWNSCALE: [&str; 4] = [
     "scale",
     "statefulset/ingester-zone-b",
     "--replicas=1",
@@ -22,7 +22,7 @@ pub const DOWNSCALE: [&str; 4] = [
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Asks until it is dropped.
-pub struct Load {
+pub(super) struct Load {
     kubectl: Kubectl,
     answers: Arc<Mutex<Vec<Asked>>>,
     ended: Arc<AtomicBool>,
@@ -35,7 +35,7 @@ struct Asked {
 }
 
 impl Load {
-    pub fn new(kubectl: &Kubectl) -> Self {
+    pub(super) fn new(kubectl: &Kubectl) -> Self {
         let load = Self {
             kubectl: kubectl.clone(),
             answers: Arc::default(),
@@ -61,26 +61,26 @@ impl Load {
     }
 
     /// How many were answered.
-    pub fn answers(&self) -> usize {
+    pub(super) fn answers(&self) -> usize {
         let answers = self.answers.lock().unwrap();
         answers.iter().filter(|asked| asked.failure.is_none()).count()
     }
 
     /// Until so many more are answered.
-    pub fn go_on(&self, more: usize) {
+    pub(super) fn go_on(&self, more: usize) {
         let enough = self.answers() + more;
         self.kubectl
             .until("answers", |_| (self.answers() >= enough).then_some(()));
     }
 
     /// What was said instead of answers.
-    pub fn failures(&self) -> String {
+    pub(super) fn failures(&self) -> String {
         let answers = self.answers.lock().unwrap();
         answers.iter().filter_map(|asked| asked.failure.clone()).collect()
     }
 
     /// The longest time between two answers that followed each other, but for failures between them; none where there were no failures.
-    pub fn longest_outage(&self) -> Duration {
+    pub(super) fn longest_outage(&self) -> Duration {
         let answers = self.answers.lock().unwrap();
         let (mut last, mut failed, mut longest) = (None, false, Duration::ZERO);
         for asked in answers.iter() {

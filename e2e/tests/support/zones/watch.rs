@@ -13,7 +13,7 @@ use super::{
 };
 
 /// The pods of the zones as a watch shows them, so that none is missed that is away for a moment.
-pub struct Watch {
+pub(super) struct Watch {
     seen: Arc<Mutex<Seen>>,
     _process: Process,
 }
@@ -28,7 +28,7 @@ struct Seen {
 }
 
 impl Watch {
-    pub fn new(kubectl: &Kubectl) -> Self {
+    pub(super) fn new(kubectl: &Kubectl) -> Self {
         let (process, events) = kubectl.watch("rollout-group=ingester");
         let seen = Arc::<Mutex<Seen>>::default();
         let known = Arc::clone(&seen);
@@ -46,18 +46,18 @@ impl Watch {
     }
 
     /// How many pods are there.
-    pub fn pods(&self) -> usize {
+    pub(super) fn pods(&self) -> usize {
         self.seen.lock().unwrap().ready.len()
     }
 
     /// Counts anew, with so many pods in each zone.
-    pub fn begin(&self, replicas: usize) {
+    pub(super) fn begin(&self, replicas: usize) {
         let mut seen = self.seen.lock().unwrap();
         (seen.replicas, seen.most) = (replicas, 0);
     }
 
     /// In how many zones pods were missing at once since it began.
-    pub fn most(&self) -> usize {
+    pub(super) fn most(&self) -> usize {
         self.seen.lock().unwrap().most
     }
 }
