@@ -9,6 +9,7 @@ use crate::{
 /// The most that the texts, lists and maps of one evaluation may come to, in bytes and elements: ten times an object of the greatest size.
 pub(crate) const MAX_MADE: usize = 16 * 1024 * 1024;
 
+/// What is left of one evaluation.
 pub(crate) struct Budget<'a> {
     stop: &'a Stop,
     made: usize,

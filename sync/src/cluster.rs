@@ -29,7 +29,7 @@ pub use self::{
 };
 use crate::inventory::ObjectId;
 
-/// The field manager of everything that is applied. A constant for ever: another name would orphan every field.
+/// The field manager of everything that is applied. It never changes: another name would orphan every field.
 pub const FIELD_MANAGER: &str = muster_api::labels::manager::SYNC;
 
 /// How many objects are in the works at once in one cluster. An API server takes eight writers well; more only queue.
