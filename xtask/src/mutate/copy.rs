@@ -40,13 +40,18 @@ impl Copy {
     }
 
     /// Makes it equal to the tree. What is tried afterwards is what was there then, whatever people do meanwhile.
-    fn refresh(&self) -> anyhow::Result<()> {
+    pub fn refresh(&self) -> anyhow::Result<()> {
         let files: BTreeSet<String> = tree::files()?.into_iter().collect();
         for file in &files {
             let bytes = fs::read(tree::root().join(file)).with_context(|| file.clone())?;
             written(&self.root.join(file), &bytes)?;
         }
         remove_others(&self.root, Path::new(""), &files)
+    }
+
+    /// Applies a patch of the tree to it; what git says if it does not apply.
+    pub fn apply(&self, patch: &str, how: Apply) -> anyhow::Result<Result<(), String>> {
+        apply(&self.root, patch, how)
     }
 
     /// Makes a mutation in it. The files that it changed, as they were.
@@ -68,6 +73,37 @@ impl Copy {
         }
         Ok(())
     }
+}
+
+/// What is done with a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apply {
+    /// It is applied.
+    Write,
+    /// It is found out whether it applies.
+    Check,
+}
+
+/// Applies a patch of the tree to a folder; what git says if it does not apply.
+pub fn apply(folder: &Path, patch: &str, how: Apply) -> anyhow::Result<Result<(), String>> {
+    let folder = folder.canonicalize()?;
+    let mut command = tree::program("git");
+    command.arg("apply");
+    if how == Apply::Check {
+        command.arg("--check");
+    }
+    let output = command
+        .arg(tree::root().canonicalize()?.join(patch))
+        // The folder of the copy is one that git ignores, and git would leave out what is in it.
+        .env("GIT_DIR", folder.join("no-repository"))
+        .current_dir(&folder)
+        .output()
+        .context("git apply: is git installed?")?;
+    Ok(if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    })
 }
 
 /// Files as they were before a mutation.

@@ -48,6 +48,18 @@ impl<'a> Tests<'a> {
         Self { copy }
     }
 
+    /// Whether everything compiles, tests as well; the compiler's words if not.
+    pub fn check(&self) -> anyhow::Result<Result<(), String>> {
+        let mut command = self.cargo();
+        command.args(["check", "--quiet", "--workspace", "--all-targets"]);
+        let output = command.output().context("cargo check")?;
+        Ok(if output.status.success() {
+            Ok(())
+        } else {
+            Err(last(&String::from_utf8_lossy(&output.stderr)))
+        })
+    }
+
     /// Builds the binary of a test; the compiler's words if it cannot be.
     pub fn build(&self, test: &Test) -> anyhow::Result<Result<Binary, String>> {
         let mut command = self.cargo();
