@@ -6,7 +6,7 @@ use anyhow::bail;
 use clap::Args;
 use muster_fleet::{
     connect::{self, Target},
-    name::{ModuleName, with_content},
+    name::{ModuleName, is_module, with_content},
 };
 use muster_foresee::{
     diff::{self, Compared, Differs, Options},
@@ -103,23 +103,7 @@ impl DiffFlags {
     /// The module that is named; none: it is a folder.
     pub fn module(&self) -> Option<anyhow::Result<ModuleName>> {
         let text = self.what.to_str()?;
-        let (kind, _) = text.split_once('/')?;
-        let is_module = matches!(
-            kind,
-            "module"
-                | "modules"
-                | "mmod"
-                | "bootstrapmodule"
-                | "bootstrapmodules"
-                | "bmod"
-                | "clusterupgrade"
-                | "clusterupgrades"
-                | "cup"
-                | "nodemodule"
-                | "nodemodules"
-                | "nmod"
-        );
-        is_module.then(|| with_content(text).map_err(anyhow::Error::msg))
+        is_module(text).then(|| with_content(text).map_err(anyhow::Error::msg))
     }
 }
 

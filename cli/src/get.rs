@@ -17,7 +17,6 @@ use muster_fleet as fleet;
 use muster_fleet::{
     connect::{self, Target},
     listing::{self, Listing, Table},
-    near,
 };
 use muster_sync::build::print;
 use serde_json::Value;
@@ -108,6 +107,7 @@ impl GetFlags {
             kinds: kinds(&client, what).await?,
             client,
             namespace: Some(namespace).filter(|_| !is_everywhere),
+            are_of_nodes: what.is_of_nodes(),
             selector: self.selector.clone(),
             name: self.name.as_deref().or(listed).map(str::to_owned),
             condition: condition.map(|wanted| (wanted.condition.clone(), wanted.status)),
@@ -229,9 +229,7 @@ pub async fn run(cluster: &Target, flags: &GetFlags, out: &Out) -> anyhow::Resul
         bail!("one name is enough: write TYPE/NAME, or TYPE NAME");
     }
     let listing = flags.listing(client, namespace, what.what).await?;
-    if let Some(wanted) = &listing.name {
-        exists(&listing, what.what, wanted).await?;
-    }
+    listing.check_name().await?;
     if !flags.watch {
         print(&listing, flags, out).await?;
         return Ok(DONE);
@@ -324,25 +322,6 @@ pub async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResourc
             .chain(revisions)
             .collect(),
     })
-}
-
-/// An error, with the names that are near, if nothing is called so.
-async fn exists(listing: &Listing, what: What, wanted: &str) -> anyhow::Result<()> {
-    let names = listing.names().await?;
-    if names.contains(wanted) {
-        return Ok(());
-    }
-    let kinds: Vec<&str> = listing.kinds.iter().map(|kind| kind.plural.as_str()).collect();
-    let place = match &listing.namespace {
-        Some(namespace) => format!("namespace {namespace}"),
-        None if what.is_of_nodes() => "this cluster".to_owned(),
-        None => "any namespace".to_owned(),
-    };
-    bail!(
-        "no resource named {wanted} among {} in {place}{}",
-        kinds.join(", "),
-        near::offer(wanted, names.iter().map(String::as_str))
-    )
 }
 
 async fn print(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result<()> {

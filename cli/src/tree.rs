@@ -67,7 +67,7 @@ pub async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyhow::Resu
     let now = || Clock::system().now();
     if flags.watch {
         let mut live = out.live();
-        if is_of_nodes(&flags.top) {
+        if flags.top.is_of_nodes() {
             return fleet::nodes::watch(&client, out, |_, fleet| {
                 let tree = top::tree(fleet, &flags.top, &namespace)?;
                 live.show(lines(&tree.root, out.width(), out.when(now())))?;
@@ -99,10 +99,6 @@ pub async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyhow::Resu
         View::Table => out.lines(&lines(&tree.root, out.width(), When::Ago(now())))?,
     }
     Ok(DONE)
-}
-
-fn is_of_nodes(top: &Top) -> bool {
-    matches!(top, Top::Module(module) if module.is_of_nodes())
 }
 
 /// A branch as it is drawn.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, bail};
 use futures::{StreamExt as _, stream, stream::BoxStream};
 use kube::{
-    Client, ResourceExt as _,
+    Client, ResourceExt,
     api::ListParams,
     core::{ApiResource, DynamicObject, PartialObjectMeta},
     runtime::{WatchStreamExt as _, watcher},
@@ -14,7 +14,7 @@ use muster_api::path;
 use muster_controllers::runtime::Api;
 use serde_json::Value;
 
-use crate::nodes::NodeError;
+use crate::{near, nodes::NodeError};
 
 /// What kubectl asks for to get a table.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
@@ -24,8 +24,10 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/js
 pub struct Listing {
     /// Of which cluster.
     pub client: Client,
-    /// Of which namespace; none: of all, or of none where the kinds are not namespaced.
+    /// Of which namespace; none: of all, or the kinds have none.
     pub namespace: Option<String>,
+    /// The kinds are of the nodes of the cluster, and have no namespace.
+    pub are_of_nodes: bool,
     /// Of which kinds.
     pub kinds: Vec<ApiResource>,
     /// Only those with these labels.
@@ -82,8 +84,30 @@ impl Listing {
         Ok(items)
     }
 
+    /// An error, with the names that are near, if one is listed and nothing is called so.
+    pub async fn check_name(&self) -> anyhow::Result<()> {
+        let Some(wanted) = &self.name else {
+            return Ok(());
+        };
+        let names = self.names().await?;
+        if names.contains(wanted) {
+            return Ok(());
+        }
+        let kinds: Vec<&str> = self.kinds.iter().map(|kind| kind.plural.as_str()).collect();
+        let place = match &self.namespace {
+            Some(namespace) => format!("namespace {namespace}"),
+            None if self.are_of_nodes => "this cluster".to_owned(),
+            None => "any namespace".to_owned(),
+        };
+        bail!(
+            "no resource named {wanted} among {} in {place}{}",
+            kinds.join(", "),
+            near::offer(wanted, names.iter().map(String::as_str))
+        )
+    }
+
     /// The names that there are, whatever name is listed.
-    pub async fn names(&self) -> anyhow::Result<BTreeSet<String>> {
+    async fn names(&self) -> anyhow::Result<BTreeSet<String>> {
         let mut names = BTreeSet::new();
         for kind in &self.kinds {
             let mut answer = self.ask(kind, TABLE).await?;
@@ -159,7 +183,7 @@ pub async fn names(
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, kind),
     };
     let list = api.list_metadata(&ListParams::default()).await?;
-    Ok(list.items.iter().map(|object| object.name_any()).collect())
+    Ok(list.items.iter().map(ResourceExt::name_any).collect())
 }
 
 /// The name of an object.

@@ -54,17 +54,14 @@ impl FromStr for ModuleName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, name) = text.split_once('/').unwrap_or(("module", text));
-        let kind = match kind {
-            "module" | "modules" | "mmod" => Kind::Module,
-            "bootstrapmodule" | "bootstrapmodules" | "bmod" => Kind::BootstrapModule,
-            "clusterupgrade" | "clusterupgrades" | "cup" => Kind::ClusterUpgrade,
-            "nodemodule" | "nodemodules" | "nmod" => Kind::NodeModule,
-            "cluster" | "clusters" => {
+        let kind = match (kind_of(kind), kind) {
+            (Some(kind), _) => kind,
+            (None, "cluster" | "clusters") => {
                 return Err(format!(
                     "a module is asked for here: write module/NAME, or look at the cluster with muster tree cluster/{name}"
                 ));
             }
-            other => {
+            (None, other) => {
                 return Err(format!(
                     "{other:?} is no kind of module: write module/{name}, bootstrapmodule/{name}, nodemodule/{name} or clusterupgrade/{name}"
                 ));
@@ -85,6 +82,23 @@ impl fmt::Display for ModuleName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.kind.address(&self.name))
     }
+}
+
+/// The kind by its name, its plural or its short name, as kubectl takes them.
+fn kind_of(word: &str) -> Option<Kind> {
+    Some(match word {
+        "module" | "modules" | "mmod" => Kind::Module,
+        "bootstrapmodule" | "bootstrapmodules" | "bmod" => Kind::BootstrapModule,
+        "clusterupgrade" | "clusterupgrades" | "cup" => Kind::ClusterUpgrade,
+        "nodemodule" | "nodemodules" | "nmod" => Kind::NodeModule,
+        _ => return None,
+    })
+}
+
+/// Whether a text that may also be a path names a module: it begins with a kind.
+pub fn is_module(text: &str) -> bool {
+    text.split_once('/')
+        .is_some_and(|(kind, _)| kind_of(kind).is_some())
 }
 
 /// Something with content, which can be compared and gone back to.
@@ -157,6 +171,13 @@ pub enum Top {
     Module(ModuleName),
     /// One cluster.
     Cluster(String),
+}
+
+impl Top {
+    /// It is a NodeModule: its nodes are in the cluster of the context.
+    pub fn is_of_nodes(&self) -> bool {
+        matches!(self, Self::Module(module) if module.is_of_nodes())
+    }
 }
 
 impl FromStr for Top {

@@ -23,6 +23,7 @@ pub mod real;
 pub mod rulebook;
 pub mod simulate;
 pub mod tree;
+pub mod walks;
 
 /// What a check found: one line for each problem, empty when all is well.
 pub type Problems = Vec<String>;

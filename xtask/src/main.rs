@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 use xtask::{
     Problems, arrows, bench, browser, circles, conformance, deploy, fixtures, fuzz, generated, house, links,
-    long, model, mutate, real, rulebook, simulate, tree,
+    long, model, mutate, real, rulebook, simulate, tree, walks,
 };
 
 #[derive(Parser)]
@@ -44,6 +44,8 @@ enum Chore {
     Real(real::Real),
     /// Random histories of a simulated fleet: the laws of a rollout hold in each
     Simulate(simulate::Simulate),
+    /// Apply the first changes of a newcomer to a copy of the tree, and see that each compiles and its test is green
+    Walks(walks::Walks),
     /// Write the fixtures that kubectl's reader, Flux's envsubst and others make (needs Go)
     Fixtures {
         /// Only say which are not what the tools make, and read the manifests of well-known projects as kubectl does
@@ -97,6 +99,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Chore::Mutate(mutate) => mutate.run(),
         Chore::Real(real) => real.run(),
         Chore::Simulate(simulate) => simulate.run(),
+        Chore::Walks(walks) => walks.run(),
         Chore::Generate => generated::write()
             .and_then(|()| deploy::write_charts())
             .map(|()| ExitCode::SUCCESS),
@@ -114,6 +117,7 @@ fn check() -> anyhow::Result<ExitCode> {
         ("generated files", generated::check()?),
         ("links", links::check()?),
         ("mutations", mutate::check()?),
+        ("walks", walks::check()?),
         ("rules of the engine", rulebook::check()?),
         ("house rules", house::check()?),
     ] {

@@ -14,7 +14,7 @@ use super::table::Mutation;
 use crate::tree;
 
 /// The copy.
-pub(super) struct Copy {
+pub(crate) struct Copy {
     /// Its top.
     pub root: PathBuf,
     /// What is built of it. Never in the folder of the tree itself: cargo names what it builds by places within a workspace, and would
@@ -24,7 +24,7 @@ pub(super) struct Copy {
 
 impl Copy {
     /// Copies the tree as it is now.
-    pub(super) fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new() -> anyhow::Result<Self> {
         let metadata = MetadataCommand::new()
             .manifest_path(tree::root().join("Cargo.toml"))
             .no_deps()
@@ -40,7 +40,7 @@ impl Copy {
     }
 
     /// Makes it equal to the tree. What is tried afterwards is what was there then, whatever people do meanwhile.
-    fn refresh(&self) -> anyhow::Result<()> {
+    pub fn refresh(&self) -> anyhow::Result<()> {
         let files: BTreeSet<String> = tree::files()?.into_iter().collect();
         for file in &files {
             let bytes = fs::read(tree::root().join(file)).with_context(|| file.clone())?;
@@ -49,8 +49,13 @@ impl Copy {
         remove_others(&self.root, Path::new(""), &files)
     }
 
+    /// Applies a patch of the tree to it; what git says if it does not apply.
+    pub fn apply(&self, patch: &str, how: Apply) -> anyhow::Result<Result<(), String>> {
+        apply(&self.root, patch, how)
+    }
+
     /// Makes a mutation in it. The files that it changed, as they were.
-    pub(super) fn mutate(&self, mutation: &Mutation) -> anyhow::Result<Originals> {
+    pub(crate) fn mutate(&self, mutation: &Mutation) -> anyhow::Result<Originals> {
         let mut originals = Originals::new();
         for edit in &mutation.edit {
             let path = self.root.join(&edit.file);
@@ -62,12 +67,43 @@ impl Copy {
     }
 
     /// Puts them back: they are newer then than what was built of the mutation.
-    pub(super) fn put_back(originals: &Originals) -> anyhow::Result<()> {
+    pub(crate) fn put_back(originals: &Originals) -> anyhow::Result<()> {
         for (path, text) in originals {
             fs::write(path, text).with_context(|| path.display().to_string())?;
         }
         Ok(())
     }
+}
+
+/// What is done with a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apply {
+    /// It is applied.
+    Write,
+    /// It is found out whether it applies.
+    Check,
+}
+
+/// Applies a patch of the tree to a folder; what git says if it does not apply.
+pub fn apply(folder: &Path, patch: &str, how: Apply) -> anyhow::Result<Result<(), String>> {
+    let folder = folder.canonicalize()?;
+    let mut command = tree::program("git");
+    command.arg("apply");
+    if how == Apply::Check {
+        command.arg("--check");
+    }
+    let output = command
+        .arg(tree::root().canonicalize()?.join(patch))
+        // The folder of the copy is one that git ignores, and git would leave out what is in it.
+        .env("GIT_DIR", folder.join("no-repository"))
+        .current_dir(&folder)
+        .output()
+        .context("git apply: is git installed?")?;
+    Ok(if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    })
 }
 
 /// Files as they were before a mutation.

@@ -8,9 +8,9 @@
 //! Invariant: no bug is ever written into the tree that people work in.
 //! Invariant: a bug that no longer fits the code, or that does not compile, is a failure of the table and not a bug caught.
 
-mod copy;
-mod run;
-mod table;
+pub(crate) mod copy;
+pub(crate) mod run;
+pub(crate) mod table;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

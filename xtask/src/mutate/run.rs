@@ -19,19 +19,19 @@ const LOOK: Duration = Duration::from_millis(50);
 const LINES: usize = 30;
 
 /// The tests of a copy.
-pub(super) struct Tests<'a> {
+pub(crate) struct Tests<'a> {
     copy: &'a Copy,
 }
 
 /// A built test binary.
-pub(super) struct Binary {
+pub(crate) struct Binary {
     executable: PathBuf,
     /// The folder of its package, in which tests run.
     folder: PathBuf,
 }
 
 /// What a test came to.
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// It passed.
     Green,
     /// It failed.
@@ -44,12 +44,24 @@ pub(super) enum Outcome {
 
 impl<'a> Tests<'a> {
     /// Those of this copy.
-    pub(super) const fn new(copy: &'a Copy) -> Self {
+    pub(crate) const fn new(copy: &'a Copy) -> Self {
         Self { copy }
     }
 
+    /// Whether everything compiles, tests as well; the compiler's words if not.
+    pub fn check(&self) -> anyhow::Result<Result<(), String>> {
+        let mut command = self.cargo();
+        command.args(["check", "--quiet", "--workspace", "--all-targets"]);
+        let output = command.output().context("cargo check")?;
+        Ok(if output.status.success() {
+            Ok(())
+        } else {
+            Err(last(&String::from_utf8_lossy(&output.stderr)))
+        })
+    }
+
     /// Builds the binary of a test; the compiler's words if it cannot be.
-    pub(super) fn build(&self, test: &Test) -> anyhow::Result<Result<Binary, String>> {
+    pub(crate) fn build(&self, test: &Test) -> anyhow::Result<Result<Binary, String>> {
         let mut command = self.cargo();
         // Of the workspace, not of the package: then dependencies have the features with which they are built already.
         command.args(["test", "--quiet", "--no-run", "--workspace"]);
@@ -84,7 +96,7 @@ impl<'a> Tests<'a> {
     }
 
     /// Runs one test.
-    pub(super) fn run(&self, binary: &Binary, test: &Test) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(&self, binary: &Binary, test: &Test) -> anyhow::Result<Outcome> {
         let said = tempfile::NamedTempFile::new()?;
         let mut command = Command::new(&binary.executable);
         command.args(["--exact", &test.name]).current_dir(&binary.folder);

@@ -13,7 +13,7 @@ const FOLDER: &str = "e2e/mutations/";
 /// An old bug, and who notices when it is made again.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Mutation {
+pub(crate) struct Mutation {
     /// The name of its file.
     #[serde(skip)]
     pub name: String,
@@ -28,7 +28,7 @@ pub(super) struct Mutation {
 /// A piece of a file in place of another.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Edit {
+pub(crate) struct Edit {
     /// The file, from the top of the repository.
     pub file: String,
     /// Stands there exactly once.
@@ -40,7 +40,7 @@ pub(super) struct Edit {
 /// One test.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Test {
+pub(crate) struct Test {
     /// Its package.
     pub package: String,
     /// Its binary under `tests/`, or `lib`, or `bin` for the tests in a binary itself.
@@ -57,7 +57,7 @@ impl fmt::Display for Test {
 
 impl Edit {
     /// The text of its file with the edit made.
-    pub(super) fn made(&self, text: &str) -> anyhow::Result<String> {
+    pub(crate) fn made(&self, text: &str) -> anyhow::Result<String> {
         let found = text.matches(&self.from).count();
         anyhow::ensure!(
             found == 1,
@@ -70,7 +70,7 @@ impl Edit {
 }
 
 /// All mutations; those of one test binary follow each other, so that it is built with as little change as can be.
-pub(super) fn read() -> anyhow::Result<Vec<Mutation>> {
+pub(crate) fn read() -> anyhow::Result<Vec<Mutation>> {
     let mut mutations = Vec::new();
     for file in tree::files()? {
         let name = file
@@ -91,7 +91,7 @@ pub fn check() -> anyhow::Result<Problems> {
 }
 
 /// Those of them that do not fit the code any more.
-pub(super) fn misfits(mutations: &[Mutation]) -> anyhow::Result<Problems> {
+pub(crate) fn misfits(mutations: &[Mutation]) -> anyhow::Result<Problems> {
     let mut problems = Problems::new();
     let sources = sources()?;
     for mutation in mutations {
@@ -124,7 +124,7 @@ fn sources() -> anyhow::Result<Vec<String>> {
 }
 
 /// One line for each.
-pub(super) fn listed(mutations: &[Mutation]) -> String {
+pub(crate) fn listed(mutations: &[Mutation]) -> String {
     let lines = mutations.iter().map(|mutation| {
         format!(
             "{}\n    {}\n    caught by {}\n",

@@ -1,0 +1,194 @@
+//! `cargo xtask walks`: the changes that a newcomer makes first, as patches. Each is applied to a copy of the tree.
+//!
+//! ```text
+//!   e2e/walks/NAME.toml, NAME.patch ──► copy of the tree (target/mutate/) ──► the patch ──► all compiles ──► its test is green ──► next
+//! ```
+//!
+//! Invariant: a walk touches no file that CONTRIBUTING.md does not name for it.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+
+use crate::{
+    Problems,
+    mutate::{
+        copy::{self, Copy},
+        run::{Outcome, Tests},
+        table::Test,
+    },
+    tree,
+};
+
+/// Where they are.
+const FOLDER: &str = "e2e/walks/";
+/// Where a newcomer reads which files a change touches.
+const GUIDE: &str = "CONTRIBUTING.md";
+
+/// What is run.
+#[derive(Debug, clap::Args)]
+pub struct Walks {
+    /// Walks by name (`e2e/walks/NAME.toml`); all if none is named
+    names: Vec<String>,
+    /// Say which there are, and run nothing
+    #[arg(long)]
+    list: bool,
+}
+
+/// A change, and what it may touch.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Walk {
+    /// The name of its files.
+    #[serde(skip)]
+    name: String,
+    /// What changes, in one line.
+    story: String,
+    /// The files that it may touch; of a folder (`api/crds/`) all.
+    files: Vec<String>,
+    /// The test that it brings along, or changes.
+    test: Test,
+}
+
+impl Walks {
+    /// 0: every walk applies, touches what it may, compiles, and its test is green.
+    pub fn run(&self) -> anyhow::Result<ExitCode> {
+        let walks = self.wanted()?;
+        if self.list {
+            for Walk { name, story, .. } in &walks {
+                println!("{name}\n    {story}");
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        let problems = misfits(&walks)?;
+        ensure!(
+            problems.is_empty(),
+            "the walks do not fit the code:\n{}",
+            problems.join("\n")
+        );
+        let copy = Copy::new()?;
+        let tests = Tests::new(&copy);
+        let mut good = true;
+        for walk in &walks {
+            let problem = tried(walk, &copy, &tests)?;
+            copy.refresh()?;
+            println!("{}: {}", walk.name, problem.as_deref().unwrap_or("good"));
+            good &= problem.is_none();
+        }
+        Ok(if good {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+
+    fn wanted(&self) -> anyhow::Result<Vec<Walk>> {
+        let mut walks = read()?;
+        for name in &self.names {
+            if !walks.iter().any(|walk| walk.name == *name) {
+                let known: Vec<&str> = walks.iter().map(|walk| walk.name.as_str()).collect();
+                bail!("no walk is named {name:?}: there are {}", known.join(", "));
+            }
+        }
+        walks.retain(|walk| self.names.is_empty() || self.names.contains(&walk.name));
+        Ok(walks)
+    }
+}
+
+/// What is wrong with a walk, once it is applied.
+fn tried(walk: &Walk, copy: &Copy, tests: &Tests<'_>) -> anyhow::Result<Option<String>> {
+    if let Err(said) = copy.apply(&walk.patch_file(), copy::Apply::Write)? {
+        return Ok(Some(format!("the patch does not apply:\n{said}")));
+    }
+    if let Err(said) = tests.check()? {
+        return Ok(Some(format!("it does not compile:\n{said}")));
+    }
+    Ok(match tests.build(&walk.test)? {
+        Err(said) => Some(format!("its test does not compile:\n{said}")),
+        Ok(binary) => match tests.run(&binary, &walk.test)? {
+            Outcome::Green => None,
+            Outcome::Red => Some(format!("{}: red", walk.test)),
+            Outcome::Hung => Some(format!("{}: does not end", walk.test)),
+            Outcome::Unknown(said) => Some(format!("{}: did not run:\n{said}", walk.test)),
+        },
+    })
+}
+
+/// Walks that do not fit the code any more: a patch that does not apply, a file that is not named.
+pub fn check() -> anyhow::Result<Problems> {
+    misfits(&read()?)
+}
+
+fn misfits(walks: &[Walk]) -> anyhow::Result<Problems> {
+    let guide = tree::read(GUIDE)?;
+    let mut problems = Problems::new();
+    for walk in walks {
+        let patch = walk.patch_file();
+        for file in touched(&tree::read(&patch)?) {
+            if !walk.may_touch(&file) {
+                problems.push(format!(
+                    "{patch} touches {file}, which {FOLDER}{}.toml does not name",
+                    walk.name
+                ));
+            }
+        }
+        let unnamed = walk
+            .files
+            .iter()
+            .filter(|file| !guide.contains(&format!("`{file}`")));
+        problems
+            .extend(unnamed.map(|file| format!("{FOLDER}{}.toml: {GUIDE} does not name {file}", walk.name)));
+        if let Err(said) = copy::apply(&tree::root(), &patch, copy::Apply::Check)? {
+            problems.push(format!("{patch} does not apply: make it anew\n{said}"));
+        }
+    }
+    Ok(problems)
+}
+
+impl Walk {
+    fn patch_file(&self) -> String {
+        format!("{FOLDER}{}.patch", self.name)
+    }
+
+    fn may_touch(&self, file: &str) -> bool {
+        let is_below = |named: &String| named.ends_with('/') && file.starts_with(named.as_str());
+        self.files.iter().any(|named| named == file || is_below(named))
+    }
+}
+
+fn read() -> anyhow::Result<Vec<Walk>> {
+    let mut walks = Vec::new();
+    for file in tree::files()? {
+        let name = file
+            .strip_prefix(FOLDER)
+            .and_then(|name| name.strip_suffix(".toml"));
+        let Some(name) = name else { continue };
+        let mut walk: Walk = toml::from_str(&tree::read(&file)?).with_context(|| file.clone())?;
+        name.clone_into(&mut walk.name);
+        walks.push(walk);
+    }
+    Ok(walks)
+}
+
+/// The files that a patch touches.
+fn touched(patch: &str) -> BTreeSet<String> {
+    let headers = patch
+        .lines()
+        .filter_map(|line| line.strip_prefix("--- a/").or(line.strip_prefix("+++ b/")));
+    headers.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_touches_what_it_changes_makes_and_removes() {
+        let patch =
+            "--- a/one\n+++ b/one\n-- a/no\n--- /dev/null\n+++ b/made\n--- a/removed\n+++ /dev/null\n";
+        let files: Vec<String> = touched(patch).into_iter().collect();
+        assert_eq!(files, ["made", "one", "removed"]);
+    }
+}

@@ -1,0 +1,7 @@
+//! The first changes of a newcomer fit the code: each patch applies, and touches only files that CONTRIBUTING.md names.
+
+#[test]
+fn fit_the_code() {
+    let problems = xtask::walks::check().unwrap();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
