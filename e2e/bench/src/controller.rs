@@ -99,7 +99,7 @@ pub(crate) fn context(
         client,
         namespace: namespace.to_owned(),
         options: Arc::new(Options::default()),
-        source: Arc::new(MemorySource::new(source::Clock::new(move || now.now()))),
+        source: Arc::new(MemorySource::new(now)),
         clock,
         jitter,
         remote: registry.clone(),

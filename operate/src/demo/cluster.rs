@@ -173,7 +173,7 @@ pub fn setup(
         options: Options::default(),
         clock,
         jitter,
-        source: Arc::new(GitSource::new(git, source::Clock::new(move || now.now()))?),
+        source: Arc::new(GitSource::new(git, now)?),
         connect: Arc::new(registry::connect_over_network),
         gates: muster_controllers::gates::Access::default(),
         notify: None,

@@ -11,7 +11,7 @@ use k8s_openapi::api::{
 };
 use kube::{ResourceExt, api::ListParams};
 use muster_api::{
-    ProxyAssemblage, age,
+    ProxyAssemblage,
     cluster::NotReady,
     conditions::{REACHABLE, find},
     labels::manager,
