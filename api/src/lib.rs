@@ -14,7 +14,6 @@
 //! Invariant: a generated name is a pure function of full identities and carries a hash (`names`).
 //! Invariant: every string, list and map of a schema has a maximum (`crds`, held by a test).
 
-pub mod age;
 pub mod amount;
 pub mod assemblage;
 pub mod cluster;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use jiff::Timestamp;
-use muster_api::age;
 pub use muster_api::text::safe;
+use muster_kit::age;
 
 /// A count with the words for one, or for any other number.
 pub fn counted(count: usize, one: &str, many: &str) -> String {

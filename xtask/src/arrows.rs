@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("muster-apiserver", &[]),
     ("muster-health", &[]),
+    ("muster-kit", &[]),
     ("muster-node", &[]),
     (
         "muster-node-agent",
@@ -26,13 +27,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("muster-zones", &["muster-api"]),
     ("muster-windows", &["muster-api"]),
     ("muster-machines", &["muster-api"]),
-    ("muster-sync", &["muster-api", "muster-health"]),
+    ("muster-sync", &["muster-api", "muster-health", "muster-kit"]),
     (
         "muster-controllers",
         &[
             "muster-api",
             "muster-driver",
             "muster-health",
+            "muster-kit",
             "muster-machines",
             "muster-rollout",
             "muster-sync",
@@ -40,13 +42,17 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-zones",
         ],
     ),
-    ("muster-dashboard", &["muster-api", "muster-rollout"]),
+    (
+        "muster-dashboard",
+        &["muster-api", "muster-kit", "muster-rollout"],
+    ),
     (
         "muster-fleet",
         &[
             "muster-api",
             "muster-controllers",
             "muster-dashboard",
+            "muster-kit",
             "muster-rollout",
             "muster-sync",
             "muster-windows",
@@ -60,6 +66,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "muster-controllers",
             "muster-dashboard",
             "muster-fleet",
+            "muster-kit",
             "muster-node",
             "muster-node-agent",
             "muster-sync",

@@ -20,7 +20,7 @@ use muster_controllers::{
 };
 use muster_fleet::connect::{self, Target};
 use muster_operate::install::Sync;
-use muster_sync::source::{self, GitOptions, GitSource};
+use muster_sync::source::{GitOptions, GitSource};
 use tokio::net::TcpListener;
 
 pub use self::flags::ProcessFlags;
@@ -97,9 +97,7 @@ pub async fn setup(cluster: &Target, flags: ProcessFlags) -> anyhow::Result<Setu
         },
         clock,
         jitter: Jitter::from_system(),
-        source: Arc::new(
-            GitSource::new(git, source::Clock::new(move || now.now()))?.with_proxies(proxies.clone()),
-        ),
+        source: Arc::new(GitSource::new(git, now)?.with_proxies(proxies.clone())),
         connect: Arc::new(registry::connect_over_network),
         gates: gates::Access {
             hosts: gate_hosts.into_iter().collect(),

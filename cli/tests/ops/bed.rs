@@ -118,7 +118,7 @@ impl Bed {
             options: Options::default(),
             clock,
             jitter: Jitter::seeded(1),
-            source: Arc::new(GitSource::new(git, source::Clock::new(move || now.now())).unwrap()),
+            source: Arc::new(GitSource::new(git, now).unwrap()),
             connect: Arc::new(registry::connect_over_network),
             gates: muster_controllers::gates::Access::default(),
             notify: None,

@@ -1,9 +1,10 @@
 //! One GET, within its limits. [`Fetch`] is the seam: [`Web`] asks hosts, tests on paused time have a host of their own.
 
-use std::{error::Error as _, sync::OnceLock};
+use std::sync::OnceLock;
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use muster_kit::body::{self, BodyError, cause};
 use muster_sync::proxy::Proxies;
 use reqwest::{Certificate, Client, ClientBuilder, Response, Url, header, redirect};
 use thiserror::Error;
@@ -87,7 +88,10 @@ impl Fetch for Web {
         if answer.status() != reqwest::StatusCode::OK {
             return Err(FetchError::Status(answer.status().as_u16()));
         }
-        body(answer).await
+        body::read(answer, MAX_ANSWER).await.map_err(|error| match error {
+            BodyError::TooLong { .. } => FetchError::TooLong,
+            BodyError::Broken(error) => FetchError::Unreachable(cause(error)),
+        })
     }
 }
 
@@ -152,36 +156,4 @@ fn target(answer: &Response) -> String {
         Some((host, None)) => host.to_owned(),
         None => "nowhere".to_owned(),
     }
-}
-
-/// Reads on while the answer is short enough; what is longer is not read to its end.
-async fn body(mut answer: Response) -> Result<Bytes, FetchError> {
-    let announced = answer.content_length().unwrap_or_default();
-    if announced > MAX_ANSWER as u64 {
-        return Err(FetchError::TooLong);
-    }
-    let mut body = BytesMut::new();
-    while let Some(chunk) = answer
-        .chunk()
-        .await
-        .map_err(|error| FetchError::Unreachable(cause(error)))?
-    {
-        if body.len() + chunk.len() > MAX_ANSWER {
-            return Err(FetchError::TooLong);
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body.freeze())
-}
-
-/// The last cause says most; the address, which has a query, is left out.
-fn cause(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut why = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        why = source.to_string();
-        cause = source.source();
-    }
-    why
 }

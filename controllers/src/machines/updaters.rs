@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use muster_kit::body::cause;
 use muster_machines::{DISCOVERY, GROUP_VERSION, Handler, Hook, MAX_BODY, Received, handlers, url};
 use parking_lot::Mutex;
 use reqwest::{Client, redirect};
@@ -106,7 +107,7 @@ impl Web {
         if let Some(bundle) = &updater.client_config.ca_bundle {
             builder = builder.tls_certs_merge(authorities(bundle)?);
         }
-        let client = builder.build().map_err(words)?;
+        let client = builder.build().map_err(cause)?;
         self.clients.lock().insert(updater.name.clone(), client.clone());
         Ok(client)
     }
@@ -121,7 +122,7 @@ async fn post(
     let address =
         url(&updater.client_config, GROUP_VERSION, hook, handler).map_err(|error| error.to_string())?;
     let sent = client.post(address.to_string()).body(request.to_string()).send();
-    let answer = sent.await.map_err(words)?;
+    let answer = sent.await.map_err(cause)?;
     let code = answer.status().as_u16();
     Ok((code, body(answer).await?))
 }
@@ -142,7 +143,7 @@ pub fn request(hook: Hook, updater: &Updater, objects: Value, more: &[(&str, &st
 
 async fn body(mut answer: reqwest::Response) -> Result<Bytes, String> {
     let mut read = BytesMut::new();
-    while let Some(chunk) = answer.chunk().await.map_err(words)? {
+    while let Some(chunk) = answer.chunk().await.map_err(cause)? {
         read.extend_from_slice(&chunk);
         // One byte more than is accepted tells that it is too long.
         if read.len() > MAX_BODY {
@@ -150,14 +151,4 @@ async fn body(mut answer: reqwest::Response) -> Result<Bytes, String> {
         }
     }
     Ok(read.freeze())
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "it is given to map_err")]
-fn words(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut cause: &dyn std::error::Error = &error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }

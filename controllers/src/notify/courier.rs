@@ -2,15 +2,15 @@
 
 use std::{
     collections::BTreeMap,
-    error::Error as _,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use backon::{ExponentialBuilder, Retryable};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{StatusCode, header};
 use jiff::Timestamp;
+use muster_kit::body::{self, BodyError};
 use muster_sync::proxy::Proxies;
 use parking_lot::Mutex;
 use reqwest::{Certificate, Client, redirect};
@@ -259,33 +259,26 @@ async fn send(client: &Client, request: Request) -> Result<(StatusCode, Option<D
     for (name, value) in headers {
         call = call.header(name, value);
     }
-    let mut answer = call.send().await.map_err(unreachable)?;
+    let answer = call.send().await.map_err(unreachable)?;
     let status = answer.status();
     let wait = answer
         .headers()
         .get(header::RETRY_AFTER)
         .and_then(|after| after.to_str().ok()?.parse().ok())
         .map(Duration::from_secs);
-    let mut body = BytesMut::new();
-    while let Some(chunk) = answer.chunk().await.map_err(unreachable)? {
-        if body.len() + chunk.len() > MAX_ANSWER {
-            return Err(format!("its answer is longer than {} KiB", MAX_ANSWER / 1024));
+    let body = match body::read(answer, MAX_ANSWER).await {
+        Ok(body) => body,
+        Err(BodyError::Broken(error)) => return Err(unreachable(error)),
+        Err(BodyError::TooLong { limit }) => {
+            return Err(format!("its answer is longer than {} KiB", limit / 1024));
         }
-        body.extend_from_slice(&chunk);
-    }
-    Ok((status, wait, body.freeze()))
+    };
+    Ok((status, wait, body))
 }
 
-/// The last cause says most; the address, which may be as good as a password, is left out.
+/// Without the address, which may be as good as a password.
 fn unreachable(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut why = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        why = source.to_string();
-        cause = source.source();
-    }
-    format!("it cannot be reached: {why}")
+    format!("it cannot be reached: {}", body::cause(error))
 }
 
 #[cfg(test)]

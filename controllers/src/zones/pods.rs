@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time
 
 use async_trait::async_trait;
 use futures::{StreamExt, future::BoxFuture, stream};
+use muster_kit::body::{self, BodyError};
 use muster_zones::scale::pods::{AT_ONCE, Answer, Answered, Ask, Method};
 use reqwest::{
     Client,
@@ -63,20 +64,18 @@ impl Network {
             Method::Delete => reqwest::Method::DELETE,
         };
         let refused = |error: reqwest::Error| crate::runtime::call::explain(&error.without_url());
-        let mut answer = self
+        let answer = self
             .client
             .request(method, &ask.url)
             .send()
             .await
             .map_err(refused)?;
         let status = answer.status().as_u16();
-        let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(refused)? {
-            if body.len() + chunk.len() > MAX_ANSWER {
-                return Err(format!("the answer is longer than {} KiB", MAX_ANSWER / 1024));
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let body = match body::read(answer, MAX_ANSWER).await {
+            Ok(body) => body,
+            Err(BodyError::Broken(error)) => return Err(refused(error)),
+            Err(error @ BodyError::TooLong { .. }) => return Err(error.to_string()),
+        };
         Ok(Answer {
             status,
             body: String::from_utf8_lossy(&body).into_owned(),

@@ -135,7 +135,7 @@ impl Cluster {
         let objects = Objects::new(client.clone(), &*namespace, Kinds::default());
         let sources = {
             let clock = clock.clone();
-            MemorySource::new(muster_sync::source::Clock::new(move || clock.now()))
+            MemorySource::new(clock)
         };
         let context = Context {
             events: Events::new(client.clone(), "test", "0", clock.clone()),

@@ -30,7 +30,7 @@ struct Whole {
 impl Whole {
     async fn new() -> Self {
         let clock = clock();
-        let source = MemorySource::new(muster_sync::source::Clock::new(move || clock.now()));
+        let source = MemorySource::new(clock);
         let mut cluster = Cluster::downstream().await;
         create_namespace(&cluster).await;
         let agent = setup(&cluster, &source, no_clusters());

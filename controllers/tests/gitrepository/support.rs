@@ -54,7 +54,7 @@ impl Bed {
             .unwrap();
         let clock = Clock::starting_at(START.parse().unwrap());
         let source_clock = clock.clone();
-        let source = MemorySource::new(source::Clock::new(move || source_clock.now()));
+        let source = MemorySource::new(source_clock);
         let (client, jitter) = (api.client_as("muster"), Jitter::seeded(1));
         let context = Context {
             client: client.clone(),

@@ -100,7 +100,7 @@ impl Bed {
             .unwrap();
         let clock = Clock::starting_at(START.parse().unwrap());
         let source_clock = clock.clone();
-        let source = MemorySource::new(source::Clock::new(move || source_clock.now()));
+        let source = MemorySource::new(source_clock);
         let bed = Self {
             api,
             source,

@@ -67,9 +67,7 @@ fn setup(bed: &Bed, name: &str) -> (Setup, Shutdown) {
         options: Options::default(),
         clock: clock.clone(),
         jitter: Jitter::seeded(1).of(name),
-        source: Arc::new(MemorySource::new(muster_sync::source::Clock::new(move || {
-            clock.now()
-        }))),
+        source: Arc::new(MemorySource::new(clock)),
         connect: Arc::new(|_| unreachable!("there are no clusters")),
         gates: muster_controllers::gates::Access::default(),
         notify: None,

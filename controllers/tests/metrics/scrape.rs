@@ -79,9 +79,7 @@ impl Bed {
         )
         .await;
         let clock = start();
-        let source = Arc::new(MemorySource::new(muster_sync::source::Clock::new(move || {
-            clock.now()
-        })));
+        let source = Arc::new(MemorySource::new(clock));
         let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: greeting, namespace: default}\n";
         let files = [("base/greeting.yaml", manifest), ("base/widget.yaml", WIDGET)];
         let files = files.map(|(path, text)| (path, text.to_owned()));

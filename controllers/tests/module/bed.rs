@@ -109,9 +109,7 @@ impl Bed {
         let mut bed = Self {
             management,
             clusters,
-            source: Arc::new(MemorySource::new(muster_sync::source::Clock::new(move || {
-                now.now()
-            }))),
+            source: Arc::new(MemorySource::new(now)),
             clock,
             sync: SyncMode::Builtin,
             gates: gates::Access::default(),

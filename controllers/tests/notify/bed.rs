@@ -240,7 +240,7 @@ fn context(api: &ApiServer) -> Context {
         options: Arc::new(Options::default()),
         clock: clock.clone(),
         jitter: jitter.clone(),
-        source: Arc::new(MemorySource::new(source::Clock::new(move || source_clock.now()))),
+        source: Arc::new(MemorySource::new(source_clock)),
         registry: Registry::new(Setup {
             proxy_hosts: muster_controllers::hosts::Hosts::default(),
             client: client.clone(),

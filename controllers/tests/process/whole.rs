@@ -68,7 +68,7 @@ impl Bed {
         let mut bed = Self {
             management,
             clusters,
-            source: Arc::new(MemorySource::new(muster_sync::source::Clock::from_runtime(
+            source: Arc::new(MemorySource::new(muster_sync::source::Clock::starting_at(
                 jiff::Timestamp::UNIX_EPOCH,
             ))),
             agents: BTreeMap::new(),

@@ -334,9 +334,7 @@ impl Bed {
             options: Arc::new(Options::default()),
             clock,
             jitter,
-            source: Arc::new(MemorySource::new(muster_sync::source::Clock::new(move || {
-                now.now()
-            }))),
+            source: Arc::new(MemorySource::new(now)),
             remote: registry.clone(),
             registry: Arc::clone(&registry),
             gap: Duration::ZERO,

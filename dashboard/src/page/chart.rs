@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
-use muster_api::age;
+use muster_kit::age;
 
 use super::parts;
 use crate::{Bar, Kind, Timeline};

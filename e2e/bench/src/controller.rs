@@ -19,7 +19,7 @@ use muster_controllers::{
     rolloutwindow::WatchedWindows,
     runtime::{Clock, Events, Jitter, Shutdown},
 };
-use muster_sync::source::{self, MemorySource};
+use muster_sync::source::MemorySource;
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tower::ServiceExt;
@@ -99,7 +99,7 @@ pub(crate) fn context(
         client,
         namespace: namespace.to_owned(),
         options: Arc::new(Options::default()),
-        source: Arc::new(MemorySource::new(source::Clock::new(move || now.now()))),
+        source: Arc::new(MemorySource::new(now)),
         clock,
         jitter,
         remote: registry.clone(),

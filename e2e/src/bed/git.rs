@@ -42,7 +42,7 @@ impl Git {
         match ground {
             Ground::Virtual => {
                 let now = clock.clone();
-                let source = MemorySource::new(muster_sync::source::Clock::new(move || now.now()));
+                let source = MemorySource::new(now);
                 Self {
                     url: URL.to_owned(),
                     host: Host::Memory {

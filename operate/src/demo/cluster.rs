@@ -29,7 +29,7 @@ use muster_controllers::{
     reconcile::Options,
     registry,
 };
-use muster_sync::source::{self, GitOptions, GitSource, Limits};
+use muster_sync::source::{GitOptions, GitSource, Limits};
 
 use super::{Ground, Pace, log_limit, name::Name, nodes};
 
@@ -173,7 +173,7 @@ pub fn setup(
         options: Options::default(),
         clock,
         jitter,
-        source: Arc::new(GitSource::new(git, source::Clock::new(move || now.now()))?),
+        source: Arc::new(GitSource::new(git, now)?),
         connect: Arc::new(registry::connect_over_network),
         gates: muster_controllers::gates::Access::default(),
         notify: None,

@@ -11,15 +11,15 @@ use k8s_openapi::api::{
 };
 use kube::{ResourceExt, api::ListParams};
 use muster_api::{
-    ProxyAssemblage, age,
+    ProxyAssemblage,
     cluster::NotReady,
     conditions::{REACHABLE, find},
     labels::manager,
     names,
 };
-use muster_controllers::runtime::Api;
-use muster_controllers::runtime::{CallError, Clock, call_within};
+use muster_controllers::runtime::{Api, CallError, Clock, call_within};
 use muster_fleet::apply::DEADLINE;
+use muster_kit::age;
 
 use super::{address::Address, management::Plane};
 use crate::steps::Refusal;

@@ -16,7 +16,9 @@ use reqwest::{Method, StatusCode, Url, header};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::clock::{Clock, Deadline};
+use muster_kit::Clock;
+
+use super::deadline::Deadline;
 use super::error::AppRefusal;
 use super::github_app::{GitHubApp, Installation};
 use super::url::GitUrl;

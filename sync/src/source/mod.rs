@@ -4,8 +4,8 @@
 //! and for the virtual bed. Whoever needs configuration asks in three steps: *resolve* (which commit is this tag), *fetch* (have
 //! the commit here), *read* (the manifests below a path of it).
 
-mod clock;
 mod commit;
+mod deadline;
 mod entries;
 mod error;
 mod git;
@@ -25,7 +25,6 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 
-pub use self::clock::Clock;
 pub use self::commit::{CommitId, InvalidCommitId};
 pub use self::error::{AppRefusal, HostKeyRefusal, Refusal, SourceError, SourceErrorClass, Unverified};
 #[doc(hidden)]
@@ -37,6 +36,7 @@ pub use self::memory::{Counts, Fault, MemorySource};
 pub use self::types::{Credentials, Fetched, File, Files, Remote, Resolved, Want};
 pub use self::verify::{KeyRing, Signer, Verify, VerifyMode, verify_commit, verify_tag};
 pub use self::worktree::{FolderError, FolderErrors, read_folder};
+pub use muster_kit::Clock;
 
 /// Where configuration comes from.
 ///

@@ -148,7 +148,7 @@ impl Bed {
             limits: Limits::default(),
         };
         Self {
-            source: GitSource::new(options, Clock::new(move || *clock.lock())).unwrap(),
+            source: GitSource::new(options, Clock::given(move || *clock.lock())).unwrap(),
             api,
             server,
             repo,

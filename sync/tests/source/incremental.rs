@@ -97,7 +97,7 @@ fn source(data: &Path, now: &Arc<Mutex<Timestamp>>) -> GitSource {
             ..Limits::default()
         },
     };
-    GitSource::new(options, Clock::new(move || *now.lock())).unwrap()
+    GitSource::new(options, Clock::given(move || *now.lock())).unwrap()
 }
 
 fn main_branch() -> Want {

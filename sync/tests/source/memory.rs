@@ -8,7 +8,7 @@ use muster_sync::source::{Clock, Counts, Fault, MemorySource, Remote, Source, So
 const URL: &str = "https://git.example.com/fleet";
 
 fn source() -> MemorySource {
-    MemorySource::new(Clock::from_runtime("2026-01-01T00:00:00Z".parse().unwrap()))
+    MemorySource::new(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()))
 }
 
 fn tag(name: &str) -> Want {

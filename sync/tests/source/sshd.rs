@@ -293,9 +293,9 @@ async fn a_host_is_known_by_its_certificate() {
         HostKeyRefusal::Certificate { why, .. } => assert_eq!(why, expect),
         why => panic!("{why}"),
     };
-    bed.clock = Clock::new(|| jiff::Timestamp::now() + jiff::SignedDuration::from_hours(2));
+    bed.clock = Clock::given(|| jiff::Timestamp::now() + jiff::SignedDuration::from_hours(2));
     expired(bed.refused(&known).await, "it has expired");
-    bed.clock = Clock::new(|| jiff::Timestamp::now() - jiff::SignedDuration::from_hours(2));
+    bed.clock = Clock::given(|| jiff::Timestamp::now() - jiff::SignedDuration::from_hours(2));
     expired(bed.refused(&known).await, "it is not valid yet");
     for (options, expect) in [
         (&["-n", "other.test"][..], "it does not name localhost"),

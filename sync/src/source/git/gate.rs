@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::super::SourceError;
-use super::super::clock::Deadline;
+use super::super::deadline::Deadline;
 use super::super::url::GitUrl;
 
 /// Queues by URL and by host; those that nobody waits in are dropped.

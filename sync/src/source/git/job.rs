@@ -7,7 +7,9 @@ use git2::Oid;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::super::clock::{Clock, Deadline};
+use muster_kit::Clock;
+
+use super::super::deadline::Deadline;
 use super::super::github::Tokens;
 use super::super::transport::Context;
 use super::super::url::GitUrl;

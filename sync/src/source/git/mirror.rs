@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use git2::{ObjectType, Oid, Repository, RepositoryInitOptions};
 use tempfile::TempDir;
 
-use super::super::clock::Deadline;
+use super::super::deadline::Deadline;
 use super::super::url::GitUrl;
 use super::super::{CommitId, Files, Limits, Remote, SourceError};
 use super::crash::point;

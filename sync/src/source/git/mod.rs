@@ -41,7 +41,7 @@ use self::mirror::{Mirror, Whole};
 #[doc(hidden)]
 pub use self::objects::Objects;
 use self::retention::Recent;
-use super::clock::Deadline;
+use super::deadline::Deadline;
 use super::github::Tokens;
 use super::transport;
 use super::types::unsupported;

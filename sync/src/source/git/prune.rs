@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use git2::{Oid, Repository};
 
-use super::super::clock::Deadline;
+use super::super::deadline::Deadline;
 use super::super::{Limits, SourceError};
 use super::crash::point;
 use super::mirror::{self, Mirror, PACKS, Part, move_packs, sync_folder, writing};

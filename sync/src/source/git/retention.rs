@@ -6,7 +6,7 @@ use git2::Oid;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::super::clock::Deadline;
+use super::super::deadline::Deadline;
 use super::super::limits::RECENT;
 use super::super::url::GitUrl;
 use super::super::{CommitId, SourceError};

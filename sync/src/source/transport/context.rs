@@ -11,7 +11,9 @@ use parking_lot::Mutex;
 use reqwest::StatusCode;
 use reqwest::blocking::{Client, RequestBuilder, Response};
 
-use super::super::clock::{Clock, Deadline};
+use muster_kit::Clock;
+
+use super::super::deadline::Deadline;
 use super::super::github::{self, Tokens};
 use super::super::url::GitUrl;
 use super::super::{Credentials, Limits, SourceError};

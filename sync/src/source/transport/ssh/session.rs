@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
 use super::super::super::SourceError;
-use super::super::super::clock::Deadline;
+use super::super::super::deadline::Deadline;
 use super::super::context::Context;
 use super::Login;
 use super::known_hosts::shown_as;

@@ -1,6 +1,6 @@
-//! The one clock of the controllers: a wall time read once, carried on by tokio's clock, so that it follows paused time in tests.
+//! The one clock: a wall time read once, carried on by tokio's clock, so that it follows paused time in tests.
 
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -9,10 +9,15 @@ use tokio::time::Instant;
 ///
 /// The wall time is read once, at the start; what follows is monotonic. A step of the host's clock therefore neither shortens nor
 /// prolongs a deadline; times that are shown drift from the host's by as much as the step.
-#[derive(Clone, Debug)]
-pub struct Clock {
-    start: Timestamp,
-    base: Instant,
+#[derive(Clone)]
+pub struct Clock(Now);
+
+#[derive(Clone)]
+enum Now {
+    /// A wall time, and when it was read.
+    Since(Timestamp, Instant),
+    /// What a function says.
+    Given(Arc<dyn Fn() -> Timestamp + Send + Sync>),
 }
 
 impl Clock {
@@ -23,17 +28,25 @@ impl Clock {
 
     /// Starts at the time given: for tests, whose outputs must not depend on the day.
     pub fn starting_at(start: Timestamp) -> Self {
-        Self {
-            start,
-            base: Instant::now(),
-        }
+        Self(Now::Since(start, Instant::now()))
     }
 
-    /// The time now, in whole milliseconds.
+    /// Shows what `now` says: for tests that set the time.
+    pub fn given(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Now::Given(Arc::new(now)))
+    }
+
+    /// The time now; in whole milliseconds, but where it is given.
     pub fn now(&self) -> Timestamp {
-        let elapsed = SignedDuration::from_millis(self.elapsed_millis());
-        // Saturates at the year 9999 only: the error is not reachable by waiting.
-        self.start.checked_add(elapsed).unwrap_or(Timestamp::MAX)
+        match &self.0 {
+            Now::Since(start, base) => {
+                let elapsed = i64::try_from(base.elapsed().as_millis()).unwrap_or(i64::MAX);
+                // Saturates at the year 9999 only: the error is not reachable by waiting.
+                let now = start.checked_add(SignedDuration::from_millis(elapsed));
+                now.unwrap_or(Timestamp::MAX)
+            }
+            Now::Given(now) => now(),
+        }
     }
 
     /// The time now in milliseconds since 1970.
@@ -47,9 +60,11 @@ impl Clock {
         // A negative span (a time of another host that is ahead) counts as no time at all.
         Duration::try_from(self.now().duration_since(then)).unwrap_or(Duration::ZERO)
     }
+}
 
-    fn elapsed_millis(&self) -> i64 {
-        i64::try_from(self.base.elapsed().as_millis()).unwrap_or(i64::MAX)
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Clock").field(&self.now()).finish()
     }
 }
 

@@ -1,0 +1,95 @@
+//! Answers over HTTP that are read up to a limit, and why one could not be had.
+
+use bytes::{Bytes, BytesMut};
+use reqwest::Response;
+use thiserror::Error;
+
+/// Why a body was not read to its end.
+#[derive(Debug, Error)]
+pub enum BodyError {
+    /// It is longer than the limit; nothing is read beyond it.
+    #[error("the answer is longer than {} KiB", .limit / 1024)]
+    TooLong {
+        /// In bytes.
+        limit: usize,
+    },
+    /// The connection failed.
+    #[error(transparent)]
+    Broken(#[from] reqwest::Error),
+}
+
+/// Reads the body of an answer that is at most `limit` bytes long.
+///
+/// # Errors
+/// A body that is longer, by its announced length or by what comes; a connection that breaks.
+pub async fn read(mut answer: Response, limit: usize) -> Result<Bytes, BodyError> {
+    if answer
+        .content_length()
+        .is_some_and(|announced| announced > limit as u64)
+    {
+        return Err(BodyError::TooLong { limit });
+    }
+    let mut body = BytesMut::new();
+    while let Some(chunk) = answer.chunk().await? {
+        if body.len() + chunk.len() > limit {
+            return Err(BodyError::TooLong { limit });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body.freeze())
+}
+
+/// The last cause of a failed call, which says most. Without the address: it may hold a password or a token.
+pub fn cause(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut last: &dyn std::error::Error = &error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{Router, body::Body, routing::get};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// `/long` announces its length, `/chunks` does not.
+    async fn server() -> String {
+        let chunks = || async {
+            let parts = ["1234", "5678"].map(Ok::<_, std::io::Error>);
+            Body::from_stream(futures::stream::iter(parts))
+        };
+        let router = Router::new()
+            .route("/long", get(|| async { "12345678" }))
+            .route("/chunks", get(chunks));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        format!("http://{address}")
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_up_to_its_limit() {
+        let server = server().await;
+        for path in ["long", "chunks"] {
+            let answer = || async { reqwest::get(format!("{server}/{path}")).await.unwrap() };
+            assert_eq!(&read(answer().await, 8).await.unwrap()[..], b"12345678", "{path}");
+            let error = read(answer().await, 7).await.unwrap_err();
+            assert!(
+                matches!(error, BodyError::TooLong { limit: 7 }),
+                "{path}: {error}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn the_cause_of_a_failure_names_no_address() {
+        let error = reqwest::get("http://127.0.0.1:1/secret").await.unwrap_err();
+        let cause = cause(error);
+        assert!(cause.contains("refused"), "{cause}");
+        assert!(!cause.contains("secret"), "{cause}");
+    }
+}
