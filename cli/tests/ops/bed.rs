@@ -23,7 +23,7 @@ use muster_controllers::{
     registry,
     runtime::{Clock, Jitter, Shutdown},
 };
-use muster_sync::source::{self, GitOptions, GitSource, Limits};
+use muster_sync::source::{GitOptions, GitSource, Limits};
 use serde_json::Value;
 use tempfile::TempDir;
 

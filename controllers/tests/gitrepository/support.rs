@@ -9,7 +9,7 @@ use muster_controllers::{
     registry::{Registry, RemoteClients, RemoteError, Setup},
     runtime::{Clock, Events, Jitter, Shutdown},
 };
-use muster_sync::source::{self, MemorySource, Source};
+use muster_sync::source::{MemorySource, Source};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -53,8 +53,7 @@ impl Bed {
             .in_process()
             .unwrap();
         let clock = Clock::starting_at(START.parse().unwrap());
-        let source_clock = clock.clone();
-        let source = MemorySource::new(source_clock);
+        let source = MemorySource::new(clock.clone());
         let (client, jitter) = (api.client_as("muster"), Jitter::seeded(1));
         let context = Context {
             client: client.clone(),

@@ -10,7 +10,7 @@ use muster_controllers::{
     registry::{Access, Connect, ConnectError, Registry, Setup},
     runtime::{Clock, Events, Jitter, Shutdown},
 };
-use muster_sync::source::{self, MemorySource};
+use muster_sync::source::MemorySource;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
@@ -99,8 +99,7 @@ impl Bed {
             .in_process()
             .unwrap();
         let clock = Clock::starting_at(START.parse().unwrap());
-        let source_clock = clock.clone();
-        let source = MemorySource::new(source_clock);
+        let source = MemorySource::new(clock.clone());
         let bed = Self {
             api,
             source,

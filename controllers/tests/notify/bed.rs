@@ -19,7 +19,7 @@ use muster_controllers::{
     registry::{Registry, RemoteClients, RemoteError, Setup},
     runtime::{Clock, Events, Jitter, Shutdown},
 };
-use muster_sync::source::{self, MemorySource};
+use muster_sync::source::MemorySource;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::task::AbortOnDropHandle;
@@ -232,7 +232,6 @@ fn merge(object: &mut Value, more: Value) {
 
 fn context(api: &ApiServer) -> Context {
     let clock = Clock::starting_at(START.parse().unwrap());
-    let source_clock = clock.clone();
     let (client, jitter) = (api.client_as("muster"), Jitter::seeded(1));
     Context {
         client: client.clone(),
@@ -240,7 +239,7 @@ fn context(api: &ApiServer) -> Context {
         options: Arc::new(Options::default()),
         clock: clock.clone(),
         jitter: jitter.clone(),
-        source: Arc::new(MemorySource::new(source_clock)),
+        source: Arc::new(MemorySource::new(clock.clone())),
         registry: Registry::new(Setup {
             proxy_hosts: muster_controllers::hosts::Hosts::default(),
             client: client.clone(),
