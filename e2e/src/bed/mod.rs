@@ -51,7 +51,7 @@ pub use self::{
     objects::{Kind, Objects, kinds, name as name_of},
     observer::{Moment, Workload},
     process::{open_log, print_logs},
-    programs::{muster, node_agent},
+    programs::{kubectl_apply, muster, node_agent},
     real::keep_uses,
     requests::Asked,
     sources::{Cosign, GitOverSsh, Registry, Signer},

@@ -18,8 +18,8 @@ use kube::{
 };
 use muster_api::{ClusterUpgrade, crds};
 use muster_e2e::bed::{
-    install::{established, export, kubectl_apply, token},
-    keep_uses, muster,
+    install::{established, export, token},
+    keep_uses, kubectl_apply, muster,
 };
 use muster_real::{Fleet, Plan};
 use serde_json::{Value, json};

@@ -17,8 +17,8 @@ use kube::{
 use muster_api::crds;
 use muster_apiserver::{ApiServer, Login};
 use muster_e2e::bed::{
-    install::{bound_token, established, export, kubectl_apply, token},
-    keep_uses,
+    install::{bound_token, established, export, token},
+    keep_uses, kubectl_apply,
 };
 use muster_real::{Fleet, Plan};
 use serde_json::{Value, json};
