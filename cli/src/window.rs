@@ -25,6 +25,7 @@ Examples:
   muster window bypass freeze-december --module bootstrapmodule/base --reason '…' --until 2026-12-28T08:00:00Z
   kubectl get rolloutwindows                                     which windows there are";
 
+/// Let a module through a change window
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
 pub struct WindowFlags {
