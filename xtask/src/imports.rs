@@ -62,11 +62,11 @@ impl Imports {
         let mut imports = Self {
             modules: BTreeMap::new(),
         };
-        imports.file(source, &root, source, Names::new())?;
+        imports.file(source, &root, source, &Names::new())?;
         Ok(imports)
     }
 
-    fn file(&mut self, source: &Path, path: &Path, folder: &Path, name: Names) -> anyhow::Result<()> {
+    fn file(&mut self, source: &Path, path: &Path, folder: &Path, name: &[String]) -> anyhow::Result<()> {
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let parsed = syn::parse_file(&text).with_context(|| path.display().to_string())?;
         let file = path
@@ -84,7 +84,7 @@ impl Imports {
         items: &[Item],
         folder: &Path,
         file: &str,
-        name: Names,
+        name: &[String],
     ) -> anyhow::Result<()> {
         let mut module = Module {
             file: file.to_owned(),
@@ -101,11 +101,11 @@ impl Imports {
                 _ => Uses(&mut module).visit_item(item),
             }
         }
-        self.modules.insert(name.clone(), module);
+        self.modules.insert(name.to_vec(), module);
         for child in below {
-            let mut path = name.clone();
+            let mut path = name.to_vec();
             path.push(child.ident.to_string());
-            self.child(source, child, folder, file, path)?;
+            self.child(source, child, folder, file, &path)?;
         }
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Imports {
         child: &ItemMod,
         folder: &Path,
         file: &str,
-        name: Names,
+        name: &[String],
     ) -> anyhow::Result<()> {
         let ident = child.ident.to_string();
         let inner = folder.join(&ident);

@@ -174,9 +174,10 @@ fn read() -> anyhow::Result<Vec<Walk>> {
 
 /// The files that a patch touches.
 fn touched(patch: &str) -> BTreeSet<String> {
-    let headers = patch
-        .lines()
-        .filter_map(|line| line.strip_prefix("--- a/").or(line.strip_prefix("+++ b/")));
+    let headers = patch.lines().filter_map(|line| {
+        line.strip_prefix("--- a/")
+            .or_else(|| line.strip_prefix("+++ b/"))
+    });
     headers.map(str::to_owned).collect()
 }
 
