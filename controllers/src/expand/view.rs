@@ -58,7 +58,7 @@ pub struct Refusal {
     pub message: String,
     /// Whose fault it is.
     pub class: FailureClass,
-    /// Whether it is a failure of what the row says, which only another row can mend.
+    /// Whether it is a failure of what the row says, which only another row can fix.
     pub terminal: bool,
 }
 

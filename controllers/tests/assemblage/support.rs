@@ -133,10 +133,7 @@ impl Cluster {
             connect,
         });
         let objects = Objects::new(client.clone(), &*namespace, Kinds::default());
-        let sources = {
-            let clock = clock.clone();
-            MemorySource::new(clock)
-        };
+        let sources = MemorySource::new(clock.clone());
         let context = Context {
             events: Events::new(client.clone(), "test", "0", clock.clone()),
             client,
