@@ -51,10 +51,16 @@ pub fn cause(error: reqwest::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use axum::{Router, body::Body, routing::get};
+    use axum::{Router, body::Body, routing};
     use tokio::net::TcpListener;
 
     use super::*;
+
+    async fn get(address: &str) -> Result<Response, reqwest::Error> {
+        // The program installs it; another test may have done so.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        reqwest::get(address).await
+    }
 
     /// `/long` announces its length, `/chunks` does not.
     async fn server() -> String {
@@ -63,8 +69,8 @@ mod tests {
             Body::from_stream(futures::stream::iter(parts))
         };
         let router = Router::new()
-            .route("/long", get(|| async { "12345678" }))
-            .route("/chunks", get(chunks));
+            .route("/long", routing::get(|| async { "12345678" }))
+            .route("/chunks", routing::get(chunks));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -75,7 +81,7 @@ mod tests {
     async fn a_body_is_read_up_to_its_limit() {
         let server = server().await;
         for path in ["long", "chunks"] {
-            let answer = || async { reqwest::get(format!("{server}/{path}")).await.unwrap() };
+            let answer = || async { get(&format!("{server}/{path}")).await.unwrap() };
             assert_eq!(&read(answer().await, 8).await.unwrap()[..], b"12345678", "{path}");
             let error = read(answer().await, 7).await.unwrap_err();
             assert!(
@@ -87,7 +93,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_cause_of_a_failure_names_no_address() {
-        let error = reqwest::get("http://127.0.0.1:1/secret").await.unwrap_err();
+        let error = get("http://127.0.0.1:1/secret").await.unwrap_err();
         let cause = cause(error);
         assert!(cause.contains("refused"), "{cause}");
         assert!(!cause.contains("secret"), "{cause}");
