@@ -66,7 +66,7 @@ where
 }
 
 /// The definition, labelled as ours.
-pub fn ours(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+pub(crate) fn ours(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let labels = definition.metadata.labels.get_or_insert_default();
     for key in [labels::label::APP_MANAGED_BY, labels::label::APP_PART_OF] {
         labels.insert(key.to_owned(), labels::MUSTER.to_owned());

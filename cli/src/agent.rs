@@ -10,7 +10,7 @@ use crate::{
     process::{ProcessFlags, ended, setup},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster agent --kubeconfig eu-1.kubeconfig
   muster agent --data-dir /var/lib/muster --log-format json
@@ -19,7 +19,7 @@ Examples:
 /// Run the agent of a downstream cluster, or of a single one
 #[derive(Args, Clone, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct AgentFlags {
+pub(crate) struct AgentFlags {
     #[command(flatten)]
     pub process: ProcessFlags,
     /// Also roll NodeModules over the nodes of this cluster, node by node
@@ -38,7 +38,7 @@ pub struct AgentFlags {
 }
 
 /// Runs the process of a downstream cluster until SIGTERM or Ctrl-C.
-pub async fn run(cluster: &Target, flags: AgentFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: AgentFlags, out: &Out) -> anyhow::Result<u8> {
     let AgentFlags {
         process,
         nodes,

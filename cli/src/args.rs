@@ -49,7 +49,7 @@ use crate::{
 /// Rolls git-pinned configuration over a fleet of Kubernetes clusters, cluster by cluster.
 #[derive(Debug, Parser)]
 #[command(name = "muster", version, propagate_version = true, before_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     pub cluster: ClusterFlags,
     #[command(flatten)]
@@ -74,7 +74,7 @@ Examples:
   muster replay LOG                   what a controller decided when, and whether it comes out the same here";
 
 #[derive(Debug, Subcommand)]
-pub enum Verb {
+pub(crate) enum Verb {
     Demo(DemoFlags),
     Controller(ControllerFlags),
     Agent(AgentFlags),
@@ -117,7 +117,7 @@ pub enum Verb {
 
 impl Verb {
     /// Does it; the exit code.
-    pub async fn run(self, target: &Target, out: &Out) -> anyhow::Result<u8> {
+    pub(crate) async fn run(self, target: &Target, out: &Out) -> anyhow::Result<u8> {
         match self {
             Self::Demo(flags) => demo::run(flags, out).await,
             Self::Controller(flags) => controller::run(target, flags, out).await,

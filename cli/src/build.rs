@@ -12,7 +12,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster build apps/podinfo                     the objects, as one List in YAML
   muster build apps/podinfo --substitute REPLICAS=3
@@ -31,7 +31,7 @@ Examples:
 /// Exit codes: 0 printed, 1 something is wrong with the files, 2 usage.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct BuildFlags {
+pub(crate) struct BuildFlags {
     #[command(flatten)]
     pub folder: FolderFlags,
     /// How it is printed
@@ -51,7 +51,7 @@ pub struct BuildFlags {
 
 /// A folder with manifests, and the variables in them.
 #[derive(Args, Debug)]
-pub struct FolderFlags {
+pub(crate) struct FolderFlags {
     /// The folder with the manifests
     #[arg(value_name = "FOLDER")]
     pub path: PathBuf,
@@ -62,7 +62,7 @@ pub struct FolderFlags {
 
 /// How objects are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// As YAML
     Yaml,
     /// As JSON
@@ -83,7 +83,7 @@ fn tell(wrong: &folder::Wrong, all_errors: bool, out: &Out) -> u8 {
 }
 
 /// Prints the objects as one List, or says what is wrong with the files.
-pub async fn run(flags: BuildFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(flags: BuildFlags, out: &Out) -> anyhow::Result<u8> {
     let BuildFlags {
         folder,
         output: format,

@@ -11,7 +11,7 @@ use crate::{
     output::{Out, counted},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster support-bundle                       muster-support-<time>.tar.gz, here
   muster support-bundle -o bundle.tar.gz
@@ -25,14 +25,14 @@ Examples:
 /// Exit codes: 0 written, 2 could not be written, or the management cluster does not answer.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct BundleFlags {
+pub(crate) struct BundleFlags {
     /// The file, which must not be there yet
     #[arg(short, long, value_name = "FILE.tar.gz")]
     pub output: Option<PathBuf>,
 }
 
 /// Writes the file, and says what is in it.
-pub async fn run(target: &Target, flags: &BundleFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: &BundleFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let written = bundle::write(&client, &namespace, flags.output.clone()).await?;
     say!(

@@ -11,7 +11,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster check                        the installation, the clusters, the modules
   muster check --cluster eu-1         one cluster, from here
@@ -27,7 +27,7 @@ Examples:
 /// Exit codes: 0 nothing is broken, 1 something is, 2 usage, or something could not be checked.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct CheckFlags {
+pub(crate) struct CheckFlags {
     /// Whether an installation would be taken; nothing is written
     #[arg(long, conflicts_with = "one_cluster")]
     pub pre: bool,
@@ -43,7 +43,7 @@ pub struct CheckFlags {
 }
 
 /// Prints what was found.
-pub async fn run(target: &Target, flags: &CheckFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: &CheckFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let report = if flags.pre {
         check::before_installation(&client, &namespace).await?

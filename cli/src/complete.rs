@@ -15,7 +15,7 @@ use crate::{
 const NO_FILES: &str = ":4\n";
 
 /// Answers a shell that asks what may be typed next, and gives the exit code; otherwise none.
-pub fn answer(words: &[OsString]) -> Option<u8> {
+pub(crate) fn answer(words: &[OsString]) -> Option<u8> {
     // The words that were typed stand behind `--`.
     let typed = words
         .iter()
@@ -37,7 +37,7 @@ pub fn answer(words: &[OsString]) -> Option<u8> {
 }
 
 /// Prints what may stand in place of the last of the words, one to a line, with what it means after a tab.
-pub fn complete(mut words: Vec<OsString>, out: &Out) -> u8 {
+pub(crate) fn complete(mut words: Vec<OsString>, out: &Out) -> u8 {
     if words.len() < 2 {
         words.push(OsString::new());
     }

@@ -6,9 +6,9 @@ use clap_complete::{Shell, env::Shells};
 use crate::{exit::DONE, output::Out};
 
 /// How the script of a shell asks this command.
-pub const ASKED_BY: &str = "_MUSTER_COMPLETE";
+pub(crate) const ASKED_BY: &str = "_MUSTER_COMPLETE";
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   source <(muster completion bash)                                   this shell
   muster completion bash > /etc/bash_completion.d/muster             every bash
@@ -18,14 +18,14 @@ Examples:
 /// Print the completion script of a shell
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct CompletionFlags {
+pub(crate) struct CompletionFlags {
     /// Which shell
     #[arg(value_enum)]
     pub shell: Shell,
 }
 
 /// Prints a script for a shell.
-pub fn run(flags: &CompletionFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) fn run(flags: &CompletionFlags, out: &Out) -> anyhow::Result<u8> {
     let name = flags.shell.to_string();
     let shells = Shells::builtins();
     let shell = shells

@@ -12,7 +12,7 @@ use crate::{
     process::{ProcessFlags, ended, setup},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster controller --kubeconfig management.kubeconfig -n fleet --leader-elect=false
   muster controller --dashboard-addr 0.0.0.0:8080 --metrics-addr 0.0.0.0:9090 --log-format json";
@@ -20,7 +20,7 @@ Examples:
 /// Run the controller of the management cluster
 #[derive(Args, Clone, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct ControllerFlags {
+pub(crate) struct ControllerFlags {
     #[command(flatten)]
     pub process: ProcessFlags,
     /// Also roll the versions of ClusterUpgrades over Clusters that ask for it (docs/upgrades.md)
@@ -31,7 +31,7 @@ pub struct ControllerFlags {
 }
 
 /// Runs the process of the management cluster until SIGTERM or Ctrl-C.
-pub async fn run(cluster: &Target, flags: ControllerFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: ControllerFlags, out: &Out) -> anyhow::Result<u8> {
     let ControllerFlags {
         process,
         upgrades,

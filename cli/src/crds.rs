@@ -11,7 +11,7 @@ use crate::{exit::DONE, output::Out};
 /// Exit codes: 0 printed, 2 usage.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct CrdsFlags {
+pub(crate) struct CrdsFlags {
     /// Those of the management cluster
     #[arg(long, required_unless_present_any = ["downstream", "nodes", "machines"], conflicts_with = "downstream")]
     pub management: bool,
@@ -32,7 +32,7 @@ pub struct CrdsFlags {
     pub cluster_api: bool,
 }
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster crds --management | kubectl apply --server-side -f -
   muster crds --management --cluster-api      also a minimal kind Cluster, where Cluster API is not
@@ -42,7 +42,7 @@ Examples:
   muster crds --machines                      of muster machines, which is beside the controller";
 
 /// Prints definitions as a stream of YAML documents, for `kubectl apply --server-side -f -`.
-pub fn run(flags: &CrdsFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) fn run(flags: &CrdsFlags, out: &Out) -> anyhow::Result<u8> {
     for definition in &definitions(flags) {
         say!(out, "---\n{}", crds::yaml(definition).trim_end())?;
     }

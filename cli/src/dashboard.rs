@@ -19,7 +19,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster dashboard                                  prints the address to open
   muster dashboard --addr 127.0.0.1:8080            always the same address
@@ -34,7 +34,7 @@ Examples:
 /// Exit codes: 0 ended by Ctrl-C, 2 could not begin.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct DashboardFlags {
+pub(crate) struct DashboardFlags {
     /// Where it is answered; port 0: one that is free
     #[arg(
         long,
@@ -50,7 +50,7 @@ pub struct DashboardFlags {
 }
 
 /// Answers until Ctrl-C or SIGTERM.
-pub async fn run(cluster: &Target, flags: DashboardFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: DashboardFlags, out: &Out) -> anyhow::Result<u8> {
     let out = out.outliving_readers();
     let (client, namespace) = connect::client(cluster).await?;
     let DashboardFlags { addr, host_allowed } = flags;
@@ -73,7 +73,7 @@ pub async fn run(cluster: &Target, flags: DashboardFlags, out: &Out) -> anyhow::
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Dashboard")]
 #[allow(clippy::struct_field_names, reason = "the names of the flags")]
-pub struct BesideFlags {
+pub(crate) struct BesideFlags {
     /// Where the dashboard is answered, without TLS, such as 127.0.0.1:8081 or :8081 for all addresses; 0 or empty: nowhere
     #[arg(
         long,
@@ -98,7 +98,7 @@ pub struct BesideFlags {
 }
 
 /// The dashboard beside a controller, if there is to be one. It leads nothing: every replica answers.
-pub async fn beside(cluster: &Target, flags: BesideFlags) -> anyhow::Result<Option<Local>> {
+pub(crate) async fn beside(cluster: &Target, flags: BesideFlags) -> anyhow::Result<Option<Local>> {
     let BesideFlags {
         dashboard_addr,
         dashboard_auth,

@@ -15,7 +15,7 @@ use crate::{
 /// Run a management plane and a fleet of simulated clusters in one process, with a real git repository
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct DemoFlags {
+pub(crate) struct DemoFlags {
     /// How many clusters, 1 to 50
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=50))]
     pub clusters: u16,
@@ -48,7 +48,7 @@ pub struct DemoFlags {
     pub seed: Option<u64>,
 }
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster demo                                      in a fresh folder, which is removed at the end
   muster demo --dashboard                          with the dashboard from the start
@@ -58,7 +58,7 @@ Examples:
   muster demo --zones                              StatefulSets of three zones in one cluster (docs/zones.md)";
 
 /// Runs the demo until Ctrl-C or SIGTERM.
-pub async fn run(flags: DemoFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(flags: DemoFlags, out: &Out) -> anyhow::Result<u8> {
     let out = out.outliving_readers();
     if std::env::var_os("RUST_LOG").is_some() {
         logs::start(LogFormat::Text, &out);

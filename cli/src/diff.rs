@@ -19,7 +19,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster diff apps/podinfo                   against the cluster of the kubeconfig
   muster diff apps/podinfo --kustomization podinfo -n apps
@@ -38,7 +38,7 @@ Examples:
 /// Exit codes: 0 no difference, 1 differences, 2 could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct DiffFlags {
+pub(crate) struct DiffFlags {
     /// A folder with manifests; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME: what its clusters or nodes should have (a folder of
     /// that name: ./module/NAME)
     #[arg(value_name = "FOLDER|module/NAME")]
@@ -65,7 +65,7 @@ pub struct DiffFlags {
 
 impl DiffFlags {
     /// What is wrong with the flags: some are for a module, and some for a folder.
-    pub fn misplaced(&self) -> Option<String> {
+    pub(crate) fn misplaced(&self) -> Option<String> {
         let what = self.what.display();
         let is_of_nodes = matches!(self.module(), Some(Ok(module)) if module.is_of_nodes());
         if is_of_nodes && !(self.cluster.is_empty() && self.source.is_empty()) {
@@ -101,14 +101,14 @@ impl DiffFlags {
     }
 
     /// The module that is named; none: it is a folder.
-    pub fn module(&self) -> Option<anyhow::Result<ModuleName>> {
+    pub(crate) fn module(&self) -> Option<anyhow::Result<ModuleName>> {
         let text = self.what.to_str()?;
         is_module(text).then(|| with_content(text).map_err(anyhow::Error::msg))
     }
 }
 
 /// Shows what would be created, changed and deleted. Writes nothing.
-pub async fn run(target: &Target, flags: DiffFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: DiffFlags, out: &Out) -> anyhow::Result<u8> {
     if let Some(wrong) = flags.misplaced() {
         bail!(wrong);
     }

@@ -17,7 +17,7 @@ use crate::{
     steps::{Told, refuse},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster enroll kind-eu-2 --name eu-2 -l env=prod,region=eu     a context of your kubeconfig
   muster enroll --downstream-kubeconfig eu-2.kubeconfig --name eu-2 -l env=prod --bootstrap
@@ -34,7 +34,7 @@ Examples:
 /// Exit codes: 0 enrolled, 1 a step failed, or it was not reached in time, 2 usage, or a cluster does not answer, 130 interrupted.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct EnrollFlags {
+pub(crate) struct EnrollFlags {
     /// How you reach the new cluster: a context of your kubeconfig, or of --downstream-kubeconfig
     #[arg(required_unless_present = "downstream_kubeconfig")]
     pub new_context: Option<String>,
@@ -79,7 +79,7 @@ pub struct EnrollFlags {
 }
 
 /// Brings a cluster in, or says at which step it could not.
-pub async fn run(target: &Target, flags: EnrollFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: EnrollFlags, out: &Out) -> anyhow::Result<u8> {
     let told = if flags.export {
         Told::beside(out)
     } else {

@@ -28,7 +28,7 @@ use crate::{
     output::{self, Age, Out},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster events                      all that happened, newest last
   muster events module/podinfo -w    of one module, as it happens
@@ -43,7 +43,7 @@ Examples:
 /// Exit codes: 0 printed, 2 no such module or cluster, or could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct EventsFlags {
+pub(crate) struct EventsFlags {
     /// About what: fleet, module/NAME, bootstrapmodule/NAME or cluster/NAME
     #[arg(default_value_t = Top::Fleet)]
     pub top: Top,
@@ -59,7 +59,7 @@ pub struct EventsFlags {
 }
 
 /// Prints events.
-pub async fn run(cluster: &Target, flags: &EventsFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &EventsFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let api: Api<Event> = if flags.all_namespaces {
         Api::all(client.clone())

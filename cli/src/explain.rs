@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Prints an answer.
-pub fn print(why: &Why, view: View, out: &Out) -> anyhow::Result<()> {
+pub(crate) fn print(why: &Why, view: View, out: &Out) -> anyhow::Result<()> {
     match view {
         View::Json => out.json(why),
         View::Table => Ok(out.lines(&lines(why, out.width()))?),
@@ -16,12 +16,12 @@ pub fn print(why: &Why, view: View, out: &Out) -> anyhow::Result<()> {
 }
 
 /// The answer on lines that fit; a command that is to be typed next is never broken, so that it can be copied.
-pub fn lines(why: &Why, width: usize) -> Vec<String> {
+pub(crate) fn lines(why: &Why, width: usize) -> Vec<String> {
     blocks(why, width).concat()
 }
 
 /// The same in blocks: what is said of somebody belongs together.
-pub fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
+pub(crate) fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
     let Why {
         schema: _,
         headline,
@@ -55,7 +55,7 @@ pub fn blocks(why: &Why, width: usize) -> Vec<Vec<String>> {
 }
 
 /// What can be done, and below it the command on a line of its own.
-pub fn advice(words: &str, command: Option<&str>, width: usize) -> Vec<String> {
+pub(crate) fn advice(words: &str, command: Option<&str>, width: usize) -> Vec<String> {
     let colon = if command.is_some() { ":" } else { "" };
     let mut lines = output::wrapped(&format!("{words}{colon}"), width);
     lines.extend(command.map(|command| format!("  {command}")));

@@ -28,7 +28,7 @@ use crate::{
     output::{self, Out},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster get                                              what can be listed
   muster get modules
@@ -45,7 +45,7 @@ Examples:
 /// Exit codes: 0 printed, 2 nothing is of the name, or could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct GetFlags {
+pub(crate) struct GetFlags {
     /// What to list, or TYPE/NAME; without it: the types that there are
     #[arg(value_parser = ListedParser)]
     pub what: Option<Listed>,
@@ -70,7 +70,7 @@ pub struct GetFlags {
 
 /// Objects by one of their conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StatusSelector {
+pub(crate) struct StatusSelector {
     /// The type of the condition, in lower case.
     pub condition: String,
     /// Its status: `True`, `False` or `Unknown`.
@@ -117,7 +117,7 @@ impl GetFlags {
 
 /// What `get` lists, as kubectl takes it: TYPE or TYPE/NAME.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub(crate) struct Listed {
     /// Of which kinds.
     pub what: What,
     /// Which one.
@@ -155,7 +155,7 @@ impl TypedValueParser for ListedParser {
 
 /// What `get` lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum What {
+pub(crate) enum What {
     /// Modules and BootstrapModules
     #[value(alias = "module", alias = "mmod")]
     Modules,
@@ -197,7 +197,7 @@ pub enum What {
 
 impl What {
     /// It is of the nodes of a cluster: its kinds have no namespace.
-    pub const fn is_of_nodes(self) -> bool {
+    pub(crate) const fn is_of_nodes(self) -> bool {
         matches!(
             self,
             Self::NodeModules | Self::NodeAssemblages | Self::NodeRevisions
@@ -214,7 +214,7 @@ const TICK: Duration = Duration::from_secs(10);
 const PACE: Duration = Duration::from_secs(1);
 
 /// Prints a list once, or at each change.
-pub async fn run(cluster: &Target, flags: &GetFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &GetFlags, out: &Out) -> anyhow::Result<u8> {
     if flags.watch && !matches!(flags.output, Output::Table | Output::Wide) {
         bail!(
             "-w shows tables: leave -o out, or write -o wide (each change as JSON: kubectl get -w -o json)"
@@ -285,7 +285,7 @@ async fn watch(listing: &Listing, flags: &GetFlags, out: &Out) -> anyhow::Result
 }
 
 /// The kinds that are served of what is listed.
-pub async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResource>> {
+pub(crate) async fn kinds(client: &Client, what: What) -> anyhow::Result<Vec<ApiResource>> {
     let modules = [
         ApiResource::erase::<Module>(&()),
         ApiResource::erase::<BootstrapModule>(&()),

@@ -12,7 +12,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster hold eu-1 --reason 'migration' --for 2h                 for all modules
   muster hold module/podinfo --clusters eu-1,eu-2 --reason '…'   for one module
@@ -27,7 +27,7 @@ Examples:
 /// Exit codes: 0 held, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct HoldFlags {
+pub(crate) struct HoldFlags {
     /// CLUSTER, for all modules; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME, for those named by --clusters or --node
     #[arg(required_unless_present = "nodes")]
     pub top: Option<Held>,
@@ -47,7 +47,7 @@ pub struct HoldFlags {
 }
 
 /// Keeps clusters or nodes as they are.
-pub async fn run(target: &Target, flags: &HoldFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: &HoldFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let (top, units) = Held::meant(
         flags.top.as_ref(),

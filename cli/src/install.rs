@@ -12,7 +12,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster install --export --management --crds | kubectl apply --server-side -f -
   muster install --export --management --crds --cluster-api -n fleet      modules and clusters in namespace fleet, no Cluster API
@@ -92,7 +92,7 @@ pub struct InstallFlags {
 }
 
 /// Prints manifests as a stream of YAML documents.
-pub fn run(target: &Target, flags: InstallFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) fn run(target: &Target, flags: InstallFlags, out: &Out) -> anyhow::Result<u8> {
     out.text(&manifests(&flags.into(), target.namespace.as_deref())?)?;
     Ok(DONE)
 }

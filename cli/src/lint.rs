@@ -12,7 +12,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster lint                              all manifests below this folder
   muster lint modules/podinfo.yaml         one file
@@ -26,7 +26,7 @@ Examples:
 /// Exit codes: 0 nothing is wrong, 1 something is (with --strict also a warning), 2 usage, or there is nothing of a fleet.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct LintFlags {
+pub(crate) struct LintFlags {
     /// Files, or folders with manifests
     #[arg(value_name = "FILE|FOLDER", default_value = ".")]
     pub paths: Vec<PathBuf>,
@@ -43,7 +43,7 @@ pub struct LintFlags {
 
 /// How findings are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Shown {
+pub(crate) enum Shown {
     /// For people, each with the line that it is about
     Text,
     /// For programs; schema lint/v1
@@ -51,7 +51,7 @@ pub enum Shown {
 }
 
 /// Looks at files.
-pub fn run(flags: &LintFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) fn run(flags: &LintFlags, out: &Out) -> anyhow::Result<u8> {
     let files = lint::read(&flags.paths)?;
     let variables = flags.substitute.iter().cloned();
     let variables = variables

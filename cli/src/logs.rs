@@ -9,7 +9,7 @@ use crate::output::Out;
 
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// For people
     Text,
     /// One JSON object a line
@@ -17,12 +17,12 @@ pub enum LogFormat {
 }
 
 /// Starts logging; `RUST_LOG` changes what is logged.
-pub fn start(format: LogFormat, out: &Out) {
+pub(crate) fn start(format: LogFormat, out: &Out) {
     start_with(format, out, "info,kube_client=warn");
 }
 
 /// Starts logging with this filter, unless `RUST_LOG` gives another.
-pub fn start_with(format: LogFormat, out: &Out, filter: &str) {
+pub(crate) fn start_with(format: LogFormat, out: &Out, filter: &str) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new(filter));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)

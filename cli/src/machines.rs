@@ -30,19 +30,19 @@ use crate::{
     process::{ended, open},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster machines serve --updaters updaters.yaml
   muster machines retry web-md-0-x7k2p -n fleet --reason 'the registry is back'
   muster machines abort web-md-0-x7k2p -n fleet --reason 'wrong image'";
-pub const SERVE_EXAMPLES: &str = "\
+pub(crate) const SERVE_EXAMPLES: &str = "\
 Examples:
   muster machines serve --updaters updaters.yaml
   muster machines serve --updaters updaters.yaml --tls-cert-file tls.crt --tls-key-file tls.key";
-pub const RETRY_EXAMPLES: &str = "\
+pub(crate) const RETRY_EXAMPLES: &str = "\
 Examples:
   muster machines retry web-md-0-x7k2p -n fleet --reason 'the registry is back'";
-pub const ABORT_EXAMPLES: &str = "\
+pub(crate) const ABORT_EXAMPLES: &str = "\
 Examples:
   muster machines abort web-md-0-x7k2p -n fleet --reason 'wrong image'";
 
@@ -52,13 +52,13 @@ const CERTIFICATE: Duration = Duration::from_hours(365 * 24);
 /// Update machines in place for Cluster API, and retry or abort the update of a Machine
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct MachinesFlags {
+pub(crate) struct MachinesFlags {
     #[command(subcommand)]
     pub verb: MachinesVerb,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum MachinesVerb {
+pub(crate) enum MachinesVerb {
     Serve(ServeFlags),
     /// Retry the update of a Machine: the step that failed begins once more
     ///
@@ -79,7 +79,7 @@ pub enum MachinesVerb {
 /// Exit codes: 0 ended by SIGTERM or Ctrl-C, 1 it ended by itself, 2 usage, or it could not begin.
 #[derive(Args, Debug)]
 #[command(before_help = SERVE_EXAMPLES)]
-pub struct ServeFlags {
+pub(crate) struct ServeFlags {
     /// The updaters, and in which order they are called (docs/machines.md)
     #[arg(long, value_name = "FILE", env = "MUSTER_UPDATERS")]
     pub updaters: PathBuf,
@@ -110,7 +110,7 @@ pub struct ServeFlags {
 }
 
 #[derive(Args, Debug)]
-pub struct MachineFlags {
+pub(crate) struct MachineFlags {
     /// The Machine
     pub machine: String,
     /// Reason, recorded in the UpdatePlan and in the message of the Machine
@@ -121,7 +121,7 @@ pub struct MachineFlags {
 }
 
 /// Runs a verb.
-pub async fn run(cluster: &Target, flags: &MachinesFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &MachinesFlags, out: &Out) -> anyhow::Result<u8> {
     match &flags.verb {
         MachinesVerb::Serve(flags) => serve(cluster, flags, out).await,
         MachinesVerb::Retry(flags) => {

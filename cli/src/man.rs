@@ -10,7 +10,7 @@ use crate::{exit::DONE, output::Out};
 /// Characters of a line of the reference.
 const WIDTH: usize = 120;
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster man | man -l -                                  this page
   muster man --out ~/.local/share/man/man1               a page for each verb, for: man muster-rollout-status
@@ -21,7 +21,7 @@ Examples:
 /// Exit codes: 0 printed or written, 2 could not be written.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct ManFlags {
+pub(crate) struct ManFlags {
     /// Write a page for each verb into this folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "markdown")]
     pub out: Option<PathBuf>,
@@ -31,7 +31,7 @@ pub struct ManFlags {
 }
 
 /// Prints the manual, or writes it.
-pub fn run(command: Command, flags: &ManFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) fn run(command: Command, flags: &ManFlags, out: &Out) -> anyhow::Result<u8> {
     let command = without_surroundings(command);
     if flags.markdown {
         out.text(&reference(command))?;

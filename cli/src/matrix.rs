@@ -22,7 +22,7 @@ use crate::{
 /// Exit codes: 0 printed, 2 could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct MatrixFlags {
+pub(crate) struct MatrixFlags {
     /// Show each change until interrupted
     #[arg(short, long, conflicts_with = "output")]
     pub watch: bool,
@@ -43,7 +43,7 @@ pub struct MatrixFlags {
     pub output: View,
 }
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster matrix -w                    as it changes
   muster matrix -l region=eu          of some clusters
@@ -52,7 +52,7 @@ Examples:
   muster matrix -o json | jq '.rows[] | {module, target}'";
 
 /// Prints the matrix once, or at each change.
-pub async fn run(cluster: &Target, flags: &MatrixFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &MatrixFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let filter = Filter {
         labels: flags.selector.clone(),
@@ -115,7 +115,7 @@ const LISTED: usize = 3;
 
 /// The matrix as text that fits: modules down and clusters across; else clusters down and modules across; else a list. Below it
 /// the totals, and a legend of the shapes that occur.
-pub fn lines(matrix: &Matrix, width: usize) -> Vec<String> {
+pub(crate) fn lines(matrix: &Matrix, width: usize) -> Vec<String> {
     let mut lines = [across, down]
         .into_iter()
         .map(|layout| layout(matrix))

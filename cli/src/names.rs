@@ -90,7 +90,7 @@ impl Names {
 }
 
 /// The definition of the command, with names for the arguments that take one. Nobody is asked before a name is wanted.
-pub fn command(words: &[OsString]) -> Command {
+pub(crate) fn command(words: &[OsString]) -> Command {
     let lenient = Arguments::command().ignore_errors(true);
     let Ok(matches) = lenient.try_get_matches_from(words) else {
         return Arguments::command();

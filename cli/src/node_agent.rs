@@ -32,7 +32,7 @@ impl Program for Muster {
 }
 
 /// Runs a verb.
-pub async fn run(flags: NodeAgentFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(flags: NodeAgentFlags, out: &Out) -> anyhow::Result<u8> {
     match command::run(flags, &Muster(out.clone())).await {
         // Standard output, as `print` gives it.
         Err(CommandError::Io(error)) => {

@@ -16,7 +16,7 @@ use crossterm::{
 use jiff::Timestamp;
 use muster_dashboard::Shape;
 use muster_fleet::Tell;
-pub use muster_fleet::text::{Age, GAP, counted, cut, lines, safe, table, wrapped};
+pub(crate) use muster_fleet::text::{Age, GAP, counted, cut, lines, safe, table, wrapped};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -32,7 +32,7 @@ macro_rules! complain {
 
 /// Standard output cannot be written.
 #[derive(Debug, Error)]
-pub enum Unwritten {
+pub(crate) enum Unwritten {
     /// The reader went away, as after `head`: the rest would be for no one.
     #[error("standard output is closed")]
     ReaderGone,
@@ -53,7 +53,7 @@ impl From<io::Error> for Unwritten {
 
 /// Standard output and standard error, and how this process writes to them.
 #[derive(Clone, Debug)]
-pub struct Out {
+pub(crate) struct Out {
     colour: ColorChoice,
     is_quiet: bool,
     outlives_readers: bool,
@@ -62,7 +62,7 @@ pub struct Out {
 
 impl Out {
     /// Where `is_quiet`, nothing is printed but complaints: the exit code says all.
-    pub fn new(colour: ColorChoice, is_quiet: bool) -> Self {
+    pub(crate) fn new(colour: ColorChoice, is_quiet: bool) -> Self {
         Self {
             colour,
             is_quiet,
@@ -72,7 +72,7 @@ impl Out {
     }
 
     /// The same, for what goes on when its reader goes away: a process that is there for others too, or a change that was begun.
-    pub fn outliving_readers(&self) -> Self {
+    pub(crate) fn outliving_readers(&self) -> Self {
         Self {
             outlives_readers: true,
             ..self.clone()
@@ -80,18 +80,18 @@ impl Out {
     }
 
     /// Prints a line, shapes in colour.
-    pub fn line(&self, text: &str) -> Result<(), Unwritten> {
+    pub(crate) fn line(&self, text: &str) -> Result<(), Unwritten> {
         let written = self.write(format!("{}\n", painted(&safe(text))).as_bytes());
         if self.outlives_readers { Ok(()) } else { written }
     }
 
     /// Prints lines.
-    pub fn lines<'a>(&self, lines: impl IntoIterator<Item = &'a String>) -> Result<(), Unwritten> {
+    pub(crate) fn lines<'a>(&self, lines: impl IntoIterator<Item = &'a String>) -> Result<(), Unwritten> {
         lines.into_iter().try_for_each(|text| self.line(text))
     }
 
     /// Prints a text as it is: what programs read.
-    pub fn text(&self, text: &str) -> Result<(), Unwritten> {
+    pub(crate) fn text(&self, text: &str) -> Result<(), Unwritten> {
         match self.write(text.as_bytes()) {
             Err(Unwritten::ReaderGone) if self.outlives_readers => Ok(()),
             written => written,
@@ -99,7 +99,7 @@ impl Out {
     }
 
     /// Prints a value as JSON.
-    pub fn json(&self, value: &impl Serialize) -> anyhow::Result<()> {
+    pub(crate) fn json(&self, value: &impl Serialize) -> anyhow::Result<()> {
         Ok(self.text(&(serde_json::to_string_pretty(value)? + "\n"))?)
     }
 
@@ -113,17 +113,17 @@ impl Out {
     }
 
     /// Prints a line to standard error; if that is closed, there is no one to read it.
-    pub fn complaint(&self, text: &str) {
+    pub(crate) fn complaint(&self, text: &str) {
         let _ = writeln!(AutoStream::new(io::stderr(), self.colour), "{}", safe(text));
     }
 
     /// Whether standard output is a terminal, and no pipe.
-    pub const fn is_terminal(&self) -> bool {
+    pub(crate) const fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
     /// Whether log lines on standard error are in colour: as --color says, and otherwise where a terminal shows them.
-    pub fn has_coloured_log(&self) -> bool {
+    pub(crate) fn has_coloured_log(&self) -> bool {
         let choice = match self.colour {
             ColorChoice::Auto => AutoStream::choice(&io::stderr()),
             choice => choice,
@@ -132,7 +132,7 @@ impl Out {
     }
 
     /// How many characters fit on a line: the terminal's width, or `$COLUMNS`; in a pipe nothing is cut.
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         let said = || std::env::var("COLUMNS").ok()?.parse().ok(); // what is no number says nothing
         let size = || terminal_size::terminal_size_of(io::stdout());
         let shown = self.is_terminal.then(size).flatten();
@@ -142,7 +142,7 @@ impl Out {
 
     /// How a moment is given in a view that is shown again and again: ages tick on a terminal, and in a pipe no line changes but for what it
     /// says.
-    pub const fn when(&self, now: Timestamp) -> When {
+    pub(crate) const fn when(&self, now: Timestamp) -> When {
         if self.is_terminal {
             When::Ago(now)
         } else {
@@ -151,7 +151,7 @@ impl Out {
     }
 
     /// Shows text again and again.
-    pub fn live(&self) -> Live {
+    pub(crate) fn live(&self) -> Live {
         Live {
             out: self.clone(),
             shown: Vec::new(),
@@ -204,7 +204,7 @@ fn colour(character: char) -> Option<AnsiColor> {
 
 /// How a moment is told.
 #[derive(Clone, Copy)]
-pub enum When {
+pub(crate) enum When {
     /// By its age, seen from this moment.
     Ago(Timestamp),
     /// By the clock: what is read later, or line by line, stays true.
@@ -213,7 +213,7 @@ pub enum When {
 
 impl When {
     /// The moment in words.
-    pub fn tell(self, moment: Timestamp) -> String {
+    pub(crate) fn tell(self, moment: Timestamp) -> String {
         match self {
             Self::Ago(now) => Age(moment, now).to_string(),
             Self::OnClock => moment.strftime("%H:%M:%S UTC").to_string(),
@@ -222,7 +222,7 @@ impl When {
 }
 
 /// Shows text again and again: in place on a terminal, and into a pipe only the blocks of lines that were not there before.
-pub struct Live {
+pub(crate) struct Live {
     out: Out,
     /// What was shown, whatever room was between its words: a column that got wider is no news.
     shown: Vec<String>,
@@ -232,13 +232,13 @@ pub struct Live {
 
 impl Live {
     /// Shows the lines as they are now; each stands for itself.
-    pub fn show(&mut self, lines: Vec<String>) -> Result<(), Unwritten> {
+    pub(crate) fn show(&mut self, lines: Vec<String>) -> Result<(), Unwritten> {
         let blocks: Vec<Vec<String>> = lines.into_iter().map(|line| vec![line]).collect();
         self.show_blocks(&blocks)
     }
 
     /// Shows blocks of lines as they are now; the lines of one belong together.
-    pub fn show_blocks(&mut self, blocks: &[Vec<String>]) -> Result<(), Unwritten> {
+    pub(crate) fn show_blocks(&mut self, blocks: &[Vec<String>]) -> Result<(), Unwritten> {
         let words = |block: &Vec<String>| {
             let words: Vec<&str> = block.iter().flat_map(|line| line.split_whitespace()).collect();
             words.join(" ")

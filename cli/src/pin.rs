@@ -13,7 +13,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout history module/podinfo                          which revisions there are
   muster pin eu-1 --module podinfo --revision v1.4.0 --reason 'crashes there' --for 24h
@@ -28,7 +28,7 @@ Examples:
 /// Exit codes: 0 pinned, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct PinFlags {
+pub(crate) struct PinFlags {
     /// The cluster
     #[arg(required_unless_present = "node")]
     pub cluster: Option<ClusterName>,
@@ -46,7 +46,7 @@ pub struct PinFlags {
 }
 
 /// Gives a cluster or node a revision, and keeps it there.
-pub async fn run(target: &Target, flags: &PinFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: &PinFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let unit = pinned(flags.cluster.as_deref(), flags.node.as_deref())?;
     let what = (&flags.module, flags.revision.as_str());

@@ -12,7 +12,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster plan -f modules                            what applying the folder would do to which clusters, in order
   muster plan -f modules --git origin/main...HEAD -o markdown
@@ -34,7 +34,7 @@ Examples:
 /// Exit codes: 0 no changes, 1 changes, 2 usage, something is wrong with the files, or could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct PlanFlags {
+pub(crate) struct PlanFlags {
     /// The folder with the manifests of Modules and BootstrapModules; Clusters and ConfigMaps in it count, too
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub filename: PathBuf,
@@ -70,7 +70,7 @@ pub struct PlanFlags {
 
 /// How a plan is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Shown {
+pub(crate) enum Shown {
     /// For people
     Text,
     /// For a comment on a pull request
@@ -80,7 +80,7 @@ pub enum Shown {
 }
 
 /// Prints what would become of the fleet.
-pub async fn run(target: &Target, flags: PlanFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: PlanFlags, out: &Out) -> anyhow::Result<u8> {
     let output = flags.output;
     let options = flags.options();
     let sides = Sides::read(&options)?;

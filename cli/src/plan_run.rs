@@ -17,33 +17,33 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster plan-run start backup module/db --cluster eu-1 --reason 'before the audit'
   muster plan-run retry module/db --cluster eu-1 --step schema/migrate --reason 'the disk was full'";
-pub const START_EXAMPLES: &str = "\
+pub(crate) const START_EXAMPLES: &str = "\
 Examples:
   muster plan-run start backup module/db --cluster eu-1 --reason 'before the audit'";
-pub const ABORT_EXAMPLES: &str = "\
+pub(crate) const ABORT_EXAMPLES: &str = "\
 Examples:
   muster plan-run abort module/db --cluster eu-1 --reason 'it locks the table'";
-pub const RETRY_EXAMPLES: &str = "\
+pub(crate) const RETRY_EXAMPLES: &str = "\
 Examples:
   muster plan-run retry module/db --cluster eu-1 --step schema/migrate --reason 'the disk was full'";
-pub const SKIP_EXAMPLES: &str = "\
+pub(crate) const SKIP_EXAMPLES: &str = "\
 Examples:
   muster plan-run skip module/db --cluster eu-1 --step schema/migrate --reason 'done by hand'";
 
 /// Start, abort, retry or skip in the run of a module's plan in a cluster
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct PlanRunFlags {
+pub(crate) struct PlanRunFlags {
     #[command(subcommand)]
     pub verb: PlanRunVerb,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum PlanRunVerb {
+pub(crate) enum PlanRunVerb {
     Start(StartFlags),
     /// Abort the run that is under way: it has failed, and its Jobs are deleted
     ///
@@ -73,7 +73,7 @@ pub enum PlanRunVerb {
 /// Exit codes: 0 taken by the cluster, 1 refused there or not taken in time, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = START_EXAMPLES)]
-pub struct StartFlags {
+pub(crate) struct StartFlags {
     /// The plan, as the plan file names it
     pub plan: String,
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub struct StartFlags {
 }
 
 #[derive(Args, Debug)]
-pub struct StepFlags {
+pub(crate) struct StepFlags {
     #[command(flatten)]
     pub on: OnRunFlags,
     /// The step, as PHASE/STEP
@@ -90,7 +90,7 @@ pub struct StepFlags {
 }
 
 #[derive(Args, Debug)]
-pub struct OnRunFlags {
+pub(crate) struct OnRunFlags {
     /// The module: NAME or module/NAME
     #[arg(value_parser = over_clusters)]
     pub module: ModuleName,
@@ -108,7 +108,7 @@ pub struct OnRunFlags {
 }
 
 /// Runs a verb about runs of plans.
-pub async fn run(cluster: &Target, flags: PlanRunFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: PlanRunFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let (deed, on) = match flags.verb {
         PlanRunVerb::Start(StartFlags { plan, on }) => (Deed::Start { plan }, on),

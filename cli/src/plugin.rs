@@ -11,7 +11,7 @@ use crate::args::Arguments;
 
 /// What this process is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CalledAs {
+pub(crate) enum CalledAs {
     /// `muster`.
     Muster,
     /// `kubectl-muster`: help says `kubectl muster`.
@@ -22,7 +22,7 @@ pub enum CalledAs {
 
 impl CalledAs {
     /// By the first word of a command line.
-    pub fn by(word: Option<&OsString>) -> Self {
+    pub(crate) fn by(word: Option<&OsString>) -> Self {
         let name = word.and_then(|word| Path::new(word).file_stem()?.to_str());
         match name {
             Some("kubectl-muster") => Self::Plugin,
@@ -32,7 +32,7 @@ impl CalledAs {
     }
 
     /// The definition of the command under this name.
-    pub fn command(self) -> Command {
+    pub(crate) fn command(self) -> Command {
         match self {
             Self::Muster | Self::Completer => Arguments::command(),
             Self::Plugin => Arguments::command().bin_name("kubectl muster"),

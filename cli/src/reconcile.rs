@@ -20,7 +20,7 @@ use crate::{
 /// Exit codes: 0 looked at, 1 not within the time, 2 no such module, or could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct ReconcileFlags {
+pub(crate) struct ReconcileFlags {
     /// module/NAME or bootstrapmodule/NAME
     #[arg(value_parser = over_clusters)]
     pub module: ModuleName,
@@ -29,13 +29,13 @@ pub struct ReconcileFlags {
     pub timeout: Duration,
 }
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster reconcile module/podinfo
   muster reconcile bootstrapmodule/base --timeout 2m";
 
 /// Asks for a reconcile by Flux's annotation, and waits until it was handled.
-pub async fn run(cluster: &Target, flags: &ReconcileFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &ReconcileFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let ReconcileFlags { module, timeout } = flags;
     let request = reconcile::request(&client, &namespace, module).await?;

@@ -12,7 +12,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster release eu-1
   muster release module/podinfo --clusters eu-1
@@ -24,7 +24,7 @@ Examples:
 /// Exit codes: 0 not held any more, 1 a module still holds the cluster, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct ReleaseFlags {
+pub(crate) struct ReleaseFlags {
     /// CLUSTER; or module/NAME, bootstrapmodule/NAME or nodemodule/NAME
     #[arg(required_unless_present = "nodes")]
     pub top: Option<Held>,
@@ -44,7 +44,7 @@ pub struct ReleaseFlags {
 }
 
 /// Takes a hold back.
-pub async fn run(target: &Target, flags: &ReleaseFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: &ReleaseFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let (top, units) = Held::meant(
         flags.top.as_ref(),

@@ -10,7 +10,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster replay fleet.Module.podinfo.jsonl             what was decided when, and whether it comes out the same
   muster replay fleet.Module.podinfo.jsonl -c eu-1     only what was decided about eu-1
@@ -25,7 +25,7 @@ How a controller records, and what is in a record: docs/operations.md";
 /// Exit codes: 0 every decision comes out as it was recorded, 1 some do not, 2 no record, or one that cannot be read.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct ReplayFlags {
+pub(crate) struct ReplayFlags {
     /// The record: a file of the folder that the controller was started with (--record-decisions)
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
@@ -39,7 +39,7 @@ pub struct ReplayFlags {
 
 /// How a replay is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Told {
+pub(crate) enum Told {
     /// A line for each change
     Text,
     /// All of it; schema replay/v1
@@ -47,7 +47,7 @@ pub enum Told {
 }
 
 /// Prints what was decided, and whether it comes out the same.
-pub fn run(flags: &ReplayFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) fn run(flags: &ReplayFlags, out: &Out) -> anyhow::Result<u8> {
     let replay = match replay::replay(&flags.log, flags.cluster.as_deref()) {
         Ok(replay) => replay,
         Err(error) => {

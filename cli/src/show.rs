@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// Calls `show` with the fleet as it is, at each change, and on a terminal each second, until it breaks off; gives what it breaks off with.
 ///
 /// What is wrong for good, such as a right that is missing, is an error at once. What fails later is told once, and tried again.
-pub async fn watch<T>(
+pub(crate) async fn watch<T>(
     client: &Client,
     namespace: &str,
     out: &Out,

@@ -10,7 +10,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster simulate fleet.yaml                         how a version would roll over the clusters of the file
   muster simulate fleet.yaml --fail eu-2             and if it fails on eu-2
@@ -29,7 +29,7 @@ const WIDTH: usize = 100;
 /// Exit codes: 0 printed, whatever became of the version; 2 something is wrong with the file or the flags.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct SimulateFlags {
+pub(crate) struct SimulateFlags {
     /// The fleet: clusters with labels, spec.rollout of a module, how long things take
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -55,7 +55,7 @@ pub struct SimulateFlags {
 
 /// How a simulation is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Drawn {
+pub(crate) enum Drawn {
     /// A line for each cluster
     Text,
     /// A picture
@@ -65,7 +65,7 @@ pub enum Drawn {
 }
 
 /// Prints what would happen.
-pub fn run(flags: SimulateFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) fn run(flags: SimulateFlags, out: &Out) -> anyhow::Result<u8> {
     let (drawn, width) = (flags.output, flags.width);
     let story = match simulate::simulate(&flags.options()) {
         Ok(story) => story,

@@ -14,14 +14,14 @@ use crate::{
 ///
 /// Whoever reads, what was begun is ended: half of what a verb makes is worse than none.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub(crate) struct Told {
     out: Out,
     is_beside: bool,
 }
 
 impl Told {
     /// The steps are the output.
-    pub fn output(out: &Out) -> Self {
+    pub(crate) fn output(out: &Out) -> Self {
         Self {
             out: out.outliving_readers(),
             is_beside: false,
@@ -29,7 +29,7 @@ impl Told {
     }
 
     /// Something else is the output: steps go to standard error.
-    pub fn beside(out: &Out) -> Self {
+    pub(crate) fn beside(out: &Out) -> Self {
         Self {
             out: out.outliving_readers(),
             is_beside: true,
@@ -56,7 +56,7 @@ impl Tell for Told {
 }
 
 /// Says why it ends here; the exit code that follows.
-pub fn refuse(steps: Steps<'_>, refusal: &Refusal) -> u8 {
+pub(crate) fn refuse(steps: Steps<'_>, refusal: &Refusal) -> u8 {
     steps.refuse(refusal);
     match refusal.cause {
         Cause::Failed => FAILED,
@@ -66,7 +66,7 @@ pub fn refuse(steps: Steps<'_>, refusal: &Refusal) -> u8 {
 
 /// A person's word: by the flag, or by the terminal. Whoever waits for it can be interrupted: it is read by a thread of its own, which ends
 /// with the process.
-pub async fn consent(yes: bool) -> Step<()> {
+pub(crate) async fn consent(yes: bool) -> Step<()> {
     if yes {
         return Ok(());
     }

@@ -19,7 +19,7 @@ use crate::{
     show,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster tree                     all modules: what needs attention in full, all else on one line
   muster tree module/podinfo      one module and its clusters
@@ -46,7 +46,7 @@ const LINES_OF_A_MESSAGE: usize = 3;
 /// Exit codes: 0 printed, 2 could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct TreeFlags {
+pub(crate) struct TreeFlags {
     /// Where it begins: fleet, a module (module/NAME or NAME), bootstrapmodule/NAME, nodemodule/NAME or cluster/NAME
     #[arg(default_value_t = Top::Fleet)]
     pub top: Top,
@@ -62,7 +62,7 @@ pub struct TreeFlags {
 }
 
 /// Prints a tree once, or at each change.
-pub async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &TreeFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let now = || Clock::system().now();
     if flags.watch {
@@ -111,7 +111,7 @@ struct Drawn<'a> {
 }
 
 /// The tree as lines of at most `width` characters. A message stands beside its branch if there is room for all of it, else below.
-pub fn lines(root: &Branch, width: usize, when: When) -> Vec<String> {
+pub(crate) fn lines(root: &Branch, width: usize, when: When) -> Vec<String> {
     let mut drawn = Vec::new();
     draw(root, String::new(), "", &mut drawn);
     if width < LEAST {

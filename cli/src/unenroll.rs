@@ -16,7 +16,7 @@ use crate::{
     steps::{Told, consent, refuse},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster unenroll eu-2                                          what runs in it goes on; the account in it is left, and named
   muster unenroll eu-2 --downstream-context kind-eu-2           the account of the management cluster is removed as well
@@ -31,7 +31,7 @@ Examples:
 /// Exit codes: 0 not in the fleet, 1 a step failed or something is left, 2 usage, or a cluster does not answer, 130 interrupted.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct UnenrollFlags {
+pub(crate) struct UnenrollFlags {
     /// The cluster's name in the fleet
     pub name: ClusterName,
     /// What modules brought stays, and an agent goes on with it: the default
@@ -60,7 +60,7 @@ pub struct UnenrollFlags {
 }
 
 /// Takes a cluster out, or says at which step it could not.
-pub async fn run(target: &Target, flags: UnenrollFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: UnenrollFlags, out: &Out) -> anyhow::Result<u8> {
     let told = Told::output(out);
     let steps = Steps(&told);
     let yes = flags.yes;

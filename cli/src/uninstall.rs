@@ -14,7 +14,7 @@ use crate::{
     steps::{Told, consent, refuse},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster uninstall --management --dry-run              what would be removed, in which order
   muster uninstall --management --keep-objects --yes   the process and its rights; modules and clusters stay, and nobody acts on them
@@ -28,7 +28,7 @@ Examples:
 /// Exit codes: 0 removed, or nothing is there, 1 refused, or a step failed, 2 usage, or the cluster does not answer, 130 interrupted.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct UninstallFlags {
+pub(crate) struct UninstallFlags {
     /// muster controller, from the management cluster
     #[arg(long, required_unless_present = "downstream", conflicts_with = "downstream")]
     pub management: bool,
@@ -52,7 +52,7 @@ pub struct UninstallFlags {
 }
 
 /// Removes an installation, or says why not.
-pub async fn run(target: &Target, flags: UninstallFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: UninstallFlags, out: &Out) -> anyhow::Result<u8> {
     let told = Told::output(out);
     let steps = Steps(&told);
     let yes = flags.yes;

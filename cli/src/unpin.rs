@@ -13,7 +13,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster unpin eu-1                                              where one module pins it
   muster unpin eu-1 --module podinfo
@@ -24,7 +24,7 @@ Examples:
 /// Exit codes: 0 not pinned any more, 1 the module itself still pins it, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct UnpinFlags {
+pub(crate) struct UnpinFlags {
     /// The cluster
     #[arg(required_unless_present = "node")]
     pub cluster: Option<ClusterName>,
@@ -39,7 +39,7 @@ pub struct UnpinFlags {
 }
 
 /// Takes a pin back.
-pub async fn run(target: &Target, flags: &UnpinFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &Target, flags: &UnpinFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(target).await?;
     let unit = pinned(flags.cluster.as_deref(), flags.node.as_deref())?;
     let (module, dry_run) = (flags.module.as_ref(), flags.dry_run.by);

@@ -13,7 +13,7 @@ use crate::{exit::DONE, flags::View, output::Out};
 /// Exit codes: 0 printed, 2 the API server does not answer.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct VersionFlags {
+pub(crate) struct VersionFlags {
     /// Only of this command
     #[arg(long)]
     pub client: bool,
@@ -22,14 +22,14 @@ pub struct VersionFlags {
     pub output: View,
 }
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster version
   muster version --client
   muster version -o json";
 
 /// Prints the version of this command, and that of the management cluster's API server.
-pub async fn run(cluster: &Target, flags: &VersionFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &VersionFlags, out: &Out) -> anyhow::Result<u8> {
     let own = env!("CARGO_PKG_VERSION");
     if flags.output == View::Table {
         say!(out, "muster {own}")?;

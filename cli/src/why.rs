@@ -23,7 +23,7 @@ use crate::{
     show,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster why module/podinfo
   muster why podinfo --cluster eu-1   of one cluster
@@ -44,7 +44,7 @@ Examples:
 /// Exit codes: 0 printed, 2 no such module, NodeModule or ZoneRollout, or could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct WhyFlags {
+pub(crate) struct WhyFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME, zonerollout/NAME or machine/NAME
     pub rollout: RolloutName,
     /// Only this cluster
@@ -62,7 +62,7 @@ pub struct WhyFlags {
 }
 
 /// Explains a module, one cluster of it, a ZoneRollout, or a Machine; once, or at each change.
-pub async fn run(cluster: &Target, flags: &WhyFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &WhyFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     match &flags.rollout {
         RolloutName::Module(module) if module.is_of_nodes() => {

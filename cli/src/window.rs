@@ -16,10 +16,10 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster window bypass freeze-december --module podinfo --reason 'CVE-2026-1234' --for 1h";
-pub const BYPASS_EXAMPLES: &str = "\
+pub(crate) const BYPASS_EXAMPLES: &str = "\
 Examples:
   muster window bypass freeze-december --module podinfo --reason 'CVE-2026-1234' --for 1h
   muster window bypass freeze-december --module bootstrapmodule/base --reason '…' --until 2026-12-28T08:00:00Z
@@ -28,13 +28,13 @@ Examples:
 /// Let a module through a change window
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct WindowFlags {
+pub(crate) struct WindowFlags {
     #[command(subcommand)]
     pub verb: WindowVerb,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum WindowVerb {
+pub(crate) enum WindowVerb {
     Bypass(BypassFlags),
 }
 
@@ -46,7 +46,7 @@ pub enum WindowVerb {
 /// Exit codes: 0 written, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = BYPASS_EXAMPLES)]
-pub struct BypassFlags {
+pub(crate) struct BypassFlags {
     /// The RolloutWindow
     pub window: WindowName,
     /// The module: NAME, module/NAME or bootstrapmodule/NAME
@@ -71,7 +71,7 @@ pub struct BypassFlags {
 }
 
 /// Runs a verb about windows.
-pub async fn run(cluster: &Target, flags: WindowFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: WindowFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     let WindowVerb::Bypass(flags) = flags.verb;
     bypass::add(&client, &namespace, &flags.bypass(), out).await?;

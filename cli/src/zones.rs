@@ -27,7 +27,7 @@ use crate::{
     process::ended,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster zones -kubernetes.namespace=mimir -server-tls.enabled=true
   muster zones -h                                                  every flag";
@@ -35,7 +35,7 @@ Examples:
 /// Roll and scale StatefulSets of several zones one zone at a time, in place of rollout-operator
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES, disable_help_flag = true)]
-pub struct ZonesFlags {
+pub(crate) struct ZonesFlags {
     /// Log format
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "MUSTER_LOG_FORMAT")]
     pub log_format: LogFormat,
@@ -45,7 +45,7 @@ pub struct ZonesFlags {
 }
 
 /// Runs the process until SIGTERM or Ctrl-C.
-pub async fn run(cluster: &Target, flags: &ZonesFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &ZonesFlags, out: &Out) -> anyhow::Result<u8> {
     let read = flags::parse(&flags.arguments).and_then(|given| Ok((Settings::new(&given)?, given)));
     let (settings, given) = match read {
         Ok(read) => read,

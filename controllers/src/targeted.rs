@@ -6,7 +6,7 @@ use muster_api::assemblage::TargetedAssemblageSpec;
 use crate::{module::Carrier, runtime::Key};
 
 /// Those that a change of an object bound here may concern.
-pub fn with_bindings<A: Carrier>(store: &Store<A>) -> Vec<Key> {
+pub(crate) fn with_bindings<A: Carrier>(store: &Store<A>) -> Vec<Key> {
     keys(store, |spec| {
         spec.syncs
             .iter()
@@ -15,7 +15,7 @@ pub fn with_bindings<A: Carrier>(store: &Store<A>) -> Vec<Key> {
 }
 
 /// Those of a cluster.
-pub fn of_cluster<A: Carrier>(store: &Store<A>, cluster: &str) -> Vec<Key> {
+pub(crate) fn of_cluster<A: Carrier>(store: &Store<A>, cluster: &str) -> Vec<Key> {
     keys(store, |spec| {
         spec.cluster_ref
             .as_ref()

@@ -16,7 +16,7 @@ const KEPT: usize = 1_000;
 
 /// The newest events.
 #[derive(Debug, Default)]
-pub struct Log {
+pub(crate) struct Log {
     /// By time, and by name where two have the same.
     by_time: BTreeMap<(Timestamp, String), Arc<Happened>>,
     times: HashMap<String, Timestamp>,
@@ -25,7 +25,7 @@ pub struct Log {
 
 impl Log {
     /// Takes an event in; whether what is shown changed.
-    pub fn event(&mut self, event: Event<ApiEvent>) -> bool {
+    pub(crate) fn event(&mut self, event: Event<ApiEvent>) -> bool {
         // A list that has begun may fail again.
         if !matches!(event, Event::Init) {
             self.failing = None;
@@ -66,7 +66,7 @@ impl Log {
     }
 
     /// The watch failed; whether that is news.
-    pub fn failed(&mut self, message: String, now: Timestamp) -> bool {
+    pub(crate) fn failed(&mut self, message: String, now: Timestamp) -> bool {
         let since = self.failing.as_ref().map_or(now, |trouble| trouble.since);
         let what = "events".to_owned();
         let trouble = Some(Trouble { what, since, message });
@@ -76,12 +76,12 @@ impl Log {
     }
 
     /// Newest first.
-    pub fn newest(&self) -> Vec<Arc<Happened>> {
+    pub(crate) fn newest(&self) -> Vec<Arc<Happened>> {
         self.by_time.values().rev().cloned().collect()
     }
 
     /// What cannot be read.
-    pub fn troubles(&self) -> impl Iterator<Item = Trouble> {
+    pub(crate) fn troubles(&self) -> impl Iterator<Item = Trouble> {
         self.failing.iter().cloned()
     }
 }

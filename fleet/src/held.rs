@@ -1,99 +1,95 @@
 //! The objects of one kind as a watch tells them, and what cannot be read of them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use jiff::Timestamp;
-use kube::{Resource, ResourceExt, runtime::watcher::Event};
-use muster_controllers::runtime::Guard;
+use kube::{Resource, core::error_boundary::InvalidObject, runtime::watcher::Event};
+use muster_controllers::runtime::{Guard, Index, Key};
 use muster_dashboard::Trouble;
 
-/// Objects that cannot be read and are named; more are counted by whoever shows them.
+/// How many objects that cannot be read are kept with their message.
 const NAMED: usize = 20;
 
-/// The objects of a kind.
+/// A whole object as a row of an index: each version is a change.
 #[derive(Debug)]
-pub struct Held<K> {
-    kind: &'static str,
-    by_name: BTreeMap<String, Arc<K>>,
-    /// What a new list has brought so far.
-    fresh: Option<BTreeMap<String, Arc<K>>>,
-    unreadable: BTreeMap<String, Trouble>,
-    /// Since when the watch fails, and why.
-    failing: Option<Trouble>,
-    is_read: bool,
+struct Whole<K>(Arc<K>);
+
+impl<K> Clone for Whole<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
 }
 
-impl<K: Resource> Held<K> {
+impl<K> PartialEq for Whole<K> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// The objects of a kind.
+pub struct Held<K> {
+    kind: &'static str,
+    objects: Index<K, Whole<K>>,
+    unreadable: BTreeMap<Key, Trouble>,
+    /// Since when the watch fails, and why.
+    failing: Option<Trouble>,
+}
+
+impl<K> Held<K>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+{
     /// Nothing was read yet. `kind` is the plural, for people.
-    pub const fn new(kind: &'static str) -> Self {
+    pub fn new(kind: &'static str) -> Self {
         Self {
             kind,
-            by_name: BTreeMap::new(),
-            fresh: None,
+            objects: Index::new(
+                |object: &K| Some(Whole(Arc::new(object.clone()))),
+                |_, _| Vec::new(),
+            ),
             unreadable: BTreeMap::new(),
             failing: None,
-            is_read: false,
         }
     }
 
-    /// Takes an event in; whether what is held may have changed.
-    pub fn event(&mut self, event: Event<Guard<K>>, now: Timestamp) -> bool {
+    /// Takes an event in; whether the objects may have changed.
+    ///
+    /// An object that cannot be read any more goes: what a person reads shows no old state of it.
+    pub fn event(&mut self, event: &Event<Guard<K>>, now: Timestamp) -> bool {
         // A list that has begun may fail again.
         if !matches!(event, Event::Init) {
             self.failing = None;
         }
         match event {
-            Event::Init => {
-                self.fresh = Some(BTreeMap::new());
-                self.unreadable.clear();
-                return false;
-            }
-            Event::InitApply(Guard(object)) => {
-                self.put(object, true, now);
-                return false;
-            }
-            Event::InitDone => {
-                self.by_name = self.fresh.take().unwrap_or_default();
-                self.is_read = true;
-            }
-            Event::Apply(Guard(object)) => self.put(object, false, now),
-            Event::Delete(guard) => {
-                let name = guard.name_any();
-                self.unreadable.remove(&name);
-                self.by_name.remove(&name);
-            }
-        }
-        true
-    }
-
-    fn put(
-        &mut self,
-        object: Result<K, kube::core::error_boundary::InvalidObject>,
-        is_list: bool,
-        now: Timestamp,
-    ) {
-        let into = match &mut self.fresh {
-            Some(fresh) if is_list => fresh,
-            _ => &mut self.by_name,
-        };
-        match object {
-            Ok(object) => {
-                let name = object.name_any();
-                self.unreadable.remove(&name);
-                into.insert(name, Arc::new(object));
-            }
-            Err(invalid) => {
-                let name = invalid.metadata.name.unwrap_or_default();
-                into.remove(&name);
-                let trouble = Trouble {
-                    what: format!("{} {name}", self.kind),
-                    since: now,
-                    message: invalid.error,
-                };
-                if self.unreadable.len() < NAMED {
-                    self.unreadable.entry(name).or_insert(trouble);
+            Event::Init => self.unreadable.clear(),
+            Event::InitDone => {}
+            Event::InitApply(guard) | Event::Apply(guard) => {
+                let key = Key::of(guard);
+                match &guard.0 {
+                    Ok(_) => drop(self.unreadable.remove(&key)),
+                    Err(invalid) => {
+                        if matches!(event, Event::Apply(_)) {
+                            self.objects.delete(&key);
+                        }
+                        self.cannot_read(key, invalid, now);
+                        return matches!(event, Event::Apply(_));
+                    }
                 }
             }
+            Event::Delete(guard) => drop(self.unreadable.remove(&Key::of(guard))),
+        }
+        self.objects.event(event);
+        !matches!(event, Event::Init | Event::InitApply(_))
+    }
+
+    fn cannot_read(&mut self, key: Key, invalid: &InvalidObject, now: Timestamp) {
+        if self.unreadable.len() < NAMED {
+            let trouble = Trouble {
+                what: format!("{} {}", self.kind, key.name),
+                since: now,
+                message: invalid.error.clone(),
+            };
+            self.unreadable.entry(key).or_insert(trouble);
         }
     }
 
@@ -107,14 +103,14 @@ impl<K: Resource> Held<K> {
         is_news
     }
 
-    /// Everything was read at least once.
-    pub const fn is_read(&self) -> bool {
-        self.is_read
+    /// Whether a complete list was read.
+    pub fn is_read(&self) -> bool {
+        self.objects.is_synced()
     }
 
-    /// The objects, by name.
+    /// The objects, in the order of their keys.
     pub fn all(&self) -> Vec<Arc<K>> {
-        self.by_name.values().cloned().collect()
+        self.objects.all().into_iter().map(|whole| whole.0).collect()
     }
 
     /// What cannot be read.
@@ -123,10 +119,18 @@ impl<K: Resource> Held<K> {
     }
 }
 
+impl<K> fmt::Debug for Held<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::core::{ObjectMeta, error_boundary::InvalidObject};
+    use kube::{ResourceExt as _, core::ObjectMeta};
 
     use super::*;
 
@@ -166,44 +170,44 @@ mod tests {
     #[test]
     fn a_new_list_takes_the_place_of_the_old_one_when_it_is_whole() {
         let mut held = Held::new("maps");
-        assert!(!held.event(Event::Init, at(0)));
-        assert!(!held.event(Event::InitApply(readable("a")), at(0)));
+        assert!(!held.event(&Event::Init, at(0)));
+        assert!(!held.event(&Event::InitApply(readable("a")), at(0)));
         check(&held, &[], &[]);
         assert!(!held.is_read());
-        assert!(held.event(Event::InitDone, at(0)));
-        assert!(held.event(Event::Apply(readable("b")), at(1)));
+        assert!(held.event(&Event::InitDone, at(0)));
+        assert!(held.event(&Event::Apply(readable("b")), at(1)));
         check(&held, &["a", "b"], &[]);
-        held.event(Event::Init, at(2));
-        held.event(Event::InitApply(readable("c")), at(2));
+        held.event(&Event::Init, at(2));
+        held.event(&Event::InitApply(readable("c")), at(2));
         check(&held, &["a", "b"], &[]);
-        held.event(Event::InitDone, at(2));
+        held.event(&Event::InitDone, at(2));
         check(&held, &["c"], &[]);
-        held.event(Event::Delete(readable("c")), at(3));
+        held.event(&Event::Delete(readable("c")), at(3));
         check(&held, &[], &[]);
     }
 
     #[test]
     fn what_cannot_be_read_is_told_and_stops_nothing_else() {
         let mut held = Held::new("maps");
-        held.event(Event::Apply(readable("a")), at(1));
-        held.event(Event::Apply(unreadable("a")), at(2));
-        held.event(Event::Apply(readable("b")), at(3));
+        held.event(&Event::Apply(readable("a")), at(1));
+        held.event(&Event::Apply(unreadable("a")), at(2));
+        held.event(&Event::Apply(readable("b")), at(3));
         check(&held, &["b"], &[("maps a", 2)]);
-        held.event(Event::Apply(readable("a")), at(4));
+        held.event(&Event::Apply(readable("a")), at(4));
         check(&held, &["a", "b"], &[]);
     }
 
     #[test]
     fn a_watch_that_fails_is_told_since_it_first_did() {
         let mut held = Held::new("maps");
-        held.event(Event::Apply(readable("a")), at(1));
+        held.event(&Event::Apply(readable("a")), at(1));
         assert!(held.failed("refused".to_owned(), at(2)));
         assert!(!held.failed("refused".to_owned(), at(3)), "no news");
         // A list that has begun is no list yet.
-        held.event(Event::Init, at(4));
+        held.event(&Event::Init, at(4));
         held.failed("refused".to_owned(), at(5));
         check(&held, &["a"], &[("maps", 2)]);
-        held.event(Event::InitDone, at(6));
+        held.event(&Event::InitDone, at(6));
         check(&held, &[], &[]);
     }
 }

@@ -218,21 +218,21 @@ impl Live {
     fn hear(&mut self, told: Told) -> bool {
         let now = self.clock.now();
         match told {
-            Told::Module(event) => self.modules.event(event, now),
-            Told::BootstrapModule(event) => self.bootstrap_modules.event(event, now),
+            Told::Module(event) => self.modules.event(&event, now),
+            Told::BootstrapModule(event) => self.bootstrap_modules.event(&event, now),
             Told::Upgrade(event) => {
                 self.are_upgrades_served = true;
-                self.upgrades.event(event, now)
+                self.upgrades.event(&event, now)
             }
             Told::NoUpgrades => std::mem::replace(&mut self.are_upgrades_served, false),
-            Told::Proxy(event) => self.proxies.event(event, now),
-            Told::Remote(event) => self.remotes.event(event, now),
-            Told::Revision(event) => self.revisions.event(event, now),
-            Told::Zones(event) => self.zones.event(event, now),
-            Told::Updates(event) => self.updates.event(event, now),
+            Told::Proxy(event) => self.proxies.event(&event, now),
+            Told::Remote(event) => self.remotes.event(&event, now),
+            Told::Revision(event) => self.revisions.event(&event, now),
+            Told::Zones(event) => self.zones.event(&event, now),
+            Told::Updates(event) => self.updates.event(&event, now),
             Told::Cluster(event) => {
                 self.are_clusters_served = true;
-                self.clusters.event(guarded(event), now)
+                self.clusters.event(&guarded(event), now)
             }
             Told::NoClusters => {
                 let is_news = self.are_clusters_served;

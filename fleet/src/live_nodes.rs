@@ -24,7 +24,7 @@ const UNTIL_SERVED: Duration = Duration::from_mins(1);
 const BETWEEN_LEASES: Duration = Duration::from_secs(30);
 
 /// What a watch brings.
-pub enum Change {
+pub(crate) enum Change {
     Module(Box<Event<Guard<NodeModule>>>),
     Assemblage(Box<Event<Guard<NodeAssemblage>>>),
     Node(Box<Event<Guard<Node>>>),
@@ -37,7 +37,7 @@ pub enum Change {
 
 /// Which watch.
 #[derive(Clone, Copy)]
-pub enum Kind {
+pub(crate) enum Kind {
     Modules,
     Assemblages,
     Nodes,
@@ -47,7 +47,7 @@ pub enum Kind {
 
 /// What the watches have brought.
 #[derive(Debug)]
-pub struct LiveNodes {
+pub(crate) struct LiveNodes {
     modules: Held<NodeModule>,
     assemblages: Held<NodeAssemblage>,
     nodes: Held<Node>,
@@ -71,13 +71,13 @@ impl Default for LiveNodes {
 
 impl LiveNodes {
     /// Takes a change in; whether there is something new to show.
-    pub fn hear(&mut self, change: Change, now: Timestamp) -> bool {
+    pub(crate) fn hear(&mut self, change: Change, now: Timestamp) -> bool {
         match change {
-            Change::Module(event) => self.modules.event(*event, now),
-            Change::Assemblage(event) => self.assemblages.event(*event, now),
-            Change::Node(event) => self.nodes.event(*event, now),
-            Change::Revision(event) => self.revisions.event(*event, now),
-            Change::Budget(event) => self.budgets.event(*event, now),
+            Change::Module(event) => self.modules.event(&event, now),
+            Change::Assemblage(event) => self.assemblages.event(&event, now),
+            Change::Node(event) => self.nodes.event(&event, now),
+            Change::Revision(event) => self.revisions.event(&event, now),
+            Change::Budget(event) => self.budgets.event(&event, now),
             Change::Leases(leases) => {
                 let is_news = self.leases != leases;
                 self.leases = leases;
@@ -94,12 +94,12 @@ impl LiveNodes {
     }
 
     /// What views are made of was read at least once.
-    pub const fn is_read(&self) -> bool {
+    pub(crate) const fn is_read(&self) -> bool {
         self.modules.is_read() && self.assemblages.is_read() && self.nodes.is_read()
     }
 
     /// The objects; none before all that views are made of was read.
-    pub fn objects(&self) -> NodeObjects {
+    pub(crate) fn objects(&self) -> NodeObjects {
         if !self.is_read() {
             return NodeObjects::default();
         }
@@ -114,7 +114,7 @@ impl LiveNodes {
     }
 
     /// What cannot be read.
-    pub fn troubles(&self) -> impl Iterator<Item = Trouble> {
+    pub(crate) fn troubles(&self) -> impl Iterator<Item = Trouble> {
         self.modules
             .troubles()
             .chain(self.assemblages.troubles())
@@ -125,7 +125,7 @@ impl LiveNodes {
 }
 
 /// The watches, from when NodeModules are served and may be read: seldom in a management cluster, and not by everybody.
-pub fn watches(client: Client) -> BoxStream<'static, Change> {
+pub(crate) fn watches(client: Client) -> BoxStream<'static, Change> {
     let served = async move {
         let modules: Api<Guard<NodeModule>> = Api::all(client.clone());
         while is_refused(&modules, &[403, 404]).await {

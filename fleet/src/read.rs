@@ -102,10 +102,10 @@ pub fn missing_cluster(fleet: &Fleet, name: &str, namespace: &str) -> String {
 }
 
 /// The command that shows a module: a verb, and what follows the module.
-pub const SEE: (&str, &str) = ("tree", "");
+pub(crate) const SEE: (&str, &str) = ("tree", "");
 
 /// There is no module of this name: one of the other kind has it, or a cluster, or names are near.
-pub fn no_module<'a>(
+pub(crate) fn no_module<'a>(
     module: &ModuleName,
     namespace: &str,
     names: impl IntoIterator<Item = &'a str>,
@@ -133,7 +133,7 @@ pub fn no_module<'a>(
 }
 
 /// There is no cluster of this name: a module has it, which the verb takes as well, or names are near.
-pub fn no_cluster<'a>(
+pub(crate) fn no_cluster<'a>(
     name: &str,
     namespace: &str,
     names: impl IntoIterator<Item = &'a str>,
@@ -232,7 +232,7 @@ pub async fn node_modules(client: &Client) -> anyhow::Result<Vec<(Kind, DynamicO
 }
 
 /// The resource of a kind.
-pub fn resource(kind: Kind) -> ApiResource {
+pub(crate) fn resource(kind: Kind) -> ApiResource {
     match kind {
         Kind::Module => ApiResource::erase::<Module>(&()),
         Kind::BootstrapModule => ApiResource::erase::<BootstrapModule>(&()),

@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
 /// The codes of a list of a kind that is not served, or may not be read.
-pub const NOT_THERE: [u16; 2] = [403, 404];
+pub(crate) const NOT_THERE: [u16; 2] = [403, 404];
 
 /// What a watch tells, and that it fails.
-pub fn told<K, T>(
+pub(crate) fn told<K, T>(
     api: Api<K>,
     fail: impl Fn(String) -> T + Send + 'static,
     tell: impl Fn(Event<K>) -> T + Send + 'static,
@@ -42,7 +42,10 @@ where
 }
 
 /// Whether a list is answered with one of these codes: 404 where the kind is not served. What else fails is told by the watch.
-pub async fn is_refused<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, codes: &[u16]) -> bool {
+pub(crate) async fn is_refused<K: Clone + DeserializeOwned + std::fmt::Debug>(
+    api: &Api<K>,
+    codes: &[u16],
+) -> bool {
     let one = ListParams::default().limit(1);
     matches!(api.list_metadata(&one).await, Err(kube::Error::Api(status)) if codes.contains(&status.code))
 }

@@ -69,7 +69,7 @@ pub(crate) fn names(failing: &[Failing]) -> Vec<String> {
 
 impl Means<'_> {
     /// Carries a change out. A refusal left all targets untouched; the record has how it ended.
-    pub fn carry_out(
+    pub(crate) fn carry_out(
         &self,
         draft: &Draft,
         tries: u32,
@@ -157,7 +157,7 @@ impl Means<'_> {
     }
 
     /// The checks of the plan that fail now.
-    pub fn failing(&self, plan: &Plan) -> Vec<Failing> {
+    pub(crate) fn failing(&self, plan: &Plan) -> Vec<Failing> {
         checks::failing(&plan.procedure.checks, self.config, self.host)
     }
 
@@ -181,7 +181,7 @@ impl Means<'_> {
     }
 
     /// Runs the reloaders once more; all of them, whatever the others do.
-    pub fn reload_all(&self, reload: &[String], secrets: &Secrets) -> Result<(), String> {
+    pub(crate) fn reload_all(&self, reload: &[String], secrets: &Secrets) -> Result<(), String> {
         let failed: Vec<String> = reload
             .iter()
             .filter_map(|name| self.reload_one(name).err())
@@ -234,7 +234,7 @@ impl Means<'_> {
     }
 
     /// Brings the old files back after a restart; `reload` also has the services read them.
-    pub fn restore(&self, plan: &Plan, record: &mut Record, reload: bool, journal: &mut Journal) {
+    pub(crate) fn restore(&self, plan: &Plan, record: &mut Record, reload: bool, journal: &mut Journal) {
         let failed_before = record.outcome.take();
         let secrets = Secrets::all(self.config, self.host);
         if let Err(error) = self.old_files(plan, record, reload, &secrets, journal) {

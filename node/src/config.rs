@@ -29,9 +29,9 @@ use crate::{
 /// Longest time that a reloader or a service's check may be given.
 pub const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 /// Longest name of a reloader, a service or a secret.
-pub const MAX_NAME: usize = 63;
+pub(crate) const MAX_NAME: usize = 63;
 /// Entries of each list of the configuration.
-pub const MAX_ENTRIES: usize = 256;
+pub(crate) const MAX_ENTRIES: usize = 256;
 /// How often a connection is tried before its check fails, where the configuration does not say: one lost answer is no failure.
 pub const DIAL_TRIES: u32 = 3;
 

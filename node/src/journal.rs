@@ -187,7 +187,7 @@ fn newest(bytes: &[u8]) -> (Reading, usize) {
 
 impl Journal {
     /// Opens the journal, or makes one, and says what it has.
-    pub fn open(own: Own) -> DiskResult<(Self, Reading)> {
+    pub(crate) fn open(own: Own) -> DiskResult<(Self, Reading)> {
         let bytes = own.disk.read(&own.path(FILE), 2 * SLOT as u64)?;
         if bytes.as_ref().is_none_or(|bytes| bytes.len() < 2 * SLOT) {
             own.disk.allocate(&own.path(FILE), 2 * SLOT)?;
@@ -201,7 +201,7 @@ impl Journal {
     }
 
     /// Writes the record into the older slot.
-    pub fn write(&mut self, record: &mut Record) -> DiskResult<()> {
+    pub(crate) fn write(&mut self, record: &mut Record) -> DiskResult<()> {
         record.seq = self.seq + 1;
         let json = serde_json::to_vec(record).unwrap_or_default();
         let mut slot = frame(FORMAT, &json);
@@ -221,17 +221,17 @@ impl Journal {
     }
 
     /// The number of the record that is written next.
-    pub fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.seq + 1
     }
 
     /// Numbers what is written from now on above this: a journal that was lost begins where the memory ended.
-    pub fn go_on_from(&mut self, seq: u64) {
+    pub(crate) fn go_on_from(&mut self, seq: u64) {
         self.seq = self.seq.max(seq);
     }
 
     /// Puts a journal of another machine away, and begins a new one.
-    pub fn set_aside(own: Own) -> DiskResult<Self> {
+    pub(crate) fn set_aside(own: Own) -> DiskResult<Self> {
         let disk = &own.disk;
         disk.rename(&own.path(FILE), &own.path("journal.other-machine"))?;
         disk.allocate(&own.path(FILE), 2 * SLOT)?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{content::Key, outcome::Outcome};
 
 /// How many are remembered; the oldest goes first.
-pub const MOST: usize = 64;
+pub(crate) const MOST: usize = 64;
 
 /// A content that failed here for its own reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]

@@ -60,14 +60,14 @@ pub(crate) struct Try {
 
 impl Try {
     /// Whether the same is tried again: it ended for the surroundings' reasons, and not too often.
-    pub fn is_repeated(&self) -> bool {
+    pub(crate) fn is_repeated(&self) -> bool {
         self.outcome.verdict.class() == Some(Class::Infra) && self.tries + 1 < MAX_TRIES
     }
 }
 
 impl Memory {
     /// The memory of this machine, or the one before it, or an empty one.
-    pub fn open(own: &Own, machine_id: &str) -> DiskResult<Self> {
+    pub(crate) fn open(own: &Own, machine_id: &str) -> DiskResult<Self> {
         let mut memory = None;
         for name in [FILE, "memory.before"] {
             if memory.is_none() {
@@ -82,12 +82,12 @@ impl Memory {
         }))
     }
 
-    pub fn save(&self, own: &Own) -> DiskResult<()> {
+    pub(crate) fn save(&self, own: &Own) -> DiskResult<()> {
         own.put_json(FILE, self, true)
     }
 
     /// Takes over how a change ended. Whether that is news.
-    pub fn take(&mut self, record: &Record, now: u64) -> bool {
+    pub(crate) fn take(&mut self, record: &Record, now: u64) -> bool {
         let Some(outcome) = record.outcome.as_ref().filter(|_| record.seq > self.taken) else {
             return false;
         };
@@ -111,12 +111,12 @@ impl Memory {
     }
 
     /// Whether the files of this key stand since its last try.
-    pub fn has_confirmed(&self, row: &str, key: &Key) -> bool {
+    pub(crate) fn has_confirmed(&self, row: &str, key: &Key) -> bool {
         let last = self.rows.get(row).and_then(|row| row.last.as_ref());
         last.is_some_and(|last| last.key == *key && last.outcome.verdict == Verdict::Confirmed)
     }
 
-    pub fn known_bad(&self, key: &Key) -> Option<&KnownBad> {
+    pub(crate) fn known_bad(&self, key: &Key) -> Option<&KnownBad> {
         self.known_bad.iter().find(|bad| bad.is_about(key))
     }
 }

@@ -46,7 +46,7 @@ fn parse(bytes: &[u8]) -> Option<(Head, &[u8])> {
 
 impl Originals {
     /// Reads the heads of all originals; one that is damaged is none.
-    pub fn open(own: &Own) -> DiskResult<Self> {
+    pub(crate) fn open(own: &Own) -> DiskResult<Self> {
         let own = Own {
             path: own.path("originals"),
             disk: own.disk.clone(),
@@ -69,16 +69,16 @@ impl Originals {
     }
 
     /// All, by path.
-    pub fn all(&self) -> impl Iterator<Item = &Head> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Head> {
         self.heads.values()
     }
 
-    pub fn of(&self, path: &str) -> Option<&Head> {
+    pub(crate) fn of(&self, path: &str) -> Option<&Head> {
         self.heads.get(path)
     }
 
     /// Keeps what stands at a path that has no original.
-    pub fn keep(&mut self, head: Head, content: &[u8]) -> DiskResult<()> {
+    pub(crate) fn keep(&mut self, head: Head, content: &[u8]) -> DiskResult<()> {
         if self.heads.is_empty() {
             self.own.disk.make_dir(&self.own.path)?;
             self.own.disk.sync_dir(paths::split(&self.own.path).0)?;
@@ -92,7 +92,7 @@ impl Originals {
     }
 
     /// What has to stand at the path for it to be as it was; `None` where no original can be read.
-    pub fn target(&self, path: &str) -> DiskResult<Option<Target>> {
+    pub(crate) fn target(&self, path: &str) -> DiskResult<Option<Target>> {
         let bytes = self.own.get(&file(path))?;
         let original = bytes.as_deref().and_then(parse);
         Ok(original.map(|(head, content)| match head.attributes {
@@ -105,7 +105,7 @@ impl Originals {
     }
 
     /// Gives the path up.
-    pub fn forget(&mut self, path: &str) -> DiskResult<()> {
+    pub(crate) fn forget(&mut self, path: &str) -> DiskResult<()> {
         if self.heads.contains_key(path) {
             self.own.remove(&file(path))?;
             self.heads.remove(path);

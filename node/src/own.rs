@@ -21,12 +21,12 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    pub fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
 
     /// Replaces a file as a whole; with `before`, the old one is kept under its name and `.before`.
-    pub fn put(&self, name: &str, content: &[u8], before: bool) -> DiskResult<()> {
+    pub(crate) fn put(&self, name: &str, content: &[u8], before: bool) -> DiskResult<()> {
         let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
         self.disk
             .write_new(&new, &sealed::seal(content), Attributes::PRIVATE)?;
@@ -41,24 +41,24 @@ impl Own {
     }
 
     /// The content; `None` where it is not there or damaged.
-    pub fn get(&self, name: &str) -> DiskResult<Option<Vec<u8>>> {
+    pub(crate) fn get(&self, name: &str) -> DiskResult<Option<Vec<u8>>> {
         let read = self.disk.read(&self.path(name), MOST)?;
         Ok(read.as_deref().and_then(sealed::open).map(<[u8]>::to_vec))
     }
 
-    pub fn put_json<T: Serialize>(&self, name: &str, value: &T, before: bool) -> DiskResult<()> {
+    pub(crate) fn put_json<T: Serialize>(&self, name: &str, value: &T, before: bool) -> DiskResult<()> {
         // Our own types have no map keys that JSON lacks.
         self.put(name, &serde_json::to_vec(value).unwrap_or_default(), before)
     }
 
     /// The value; `None` where it is not there, damaged, or of a form that this version does not know.
-    pub fn get_json<T: DeserializeOwned>(&self, name: &str) -> DiskResult<Option<T>> {
+    pub(crate) fn get_json<T: DeserializeOwned>(&self, name: &str) -> DiskResult<Option<T>> {
         let content = self.get(name)?;
         Ok(content.and_then(|content| serde_json::from_slice(&content).ok()))
     }
 
     /// Removes a file, and remembers that over a power cut.
-    pub fn remove(&self, name: &str) -> DiskResult<()> {
+    pub(crate) fn remove(&self, name: &str) -> DiskResult<()> {
         self.disk.unlink(&self.path(name))?;
         self.disk.sync_dir(&self.path)
     }

@@ -69,29 +69,29 @@ impl Swap {
     }
 
     /// The new file before it has its name.
-    pub fn new_name(&self) -> String {
+    pub(crate) fn new_name(&self) -> String {
         self.beside("new")
     }
 
     /// The old file's second name; it stays until the journal says that the old file has its own again.
-    pub fn old_name(&self) -> String {
+    pub(crate) fn old_name(&self) -> String {
         self.beside("old")
     }
 
     /// The old file's third name, which becomes its first one: made beforehand, so that a restore needs no space.
-    pub fn spare_name(&self) -> String {
+    pub(crate) fn spare_name(&self) -> String {
         self.beside("spare")
     }
 }
 
 impl Plan {
     /// The folders of the swaps, each once.
-    pub fn folders(&self) -> BTreeSet<&str> {
+    pub(crate) fn folders(&self) -> BTreeSet<&str> {
         self.swaps.iter().map(|swap| paths::split(&swap.path).0).collect()
     }
 
     /// Whether the services are to read their files anew.
-    pub fn reloads(&self) -> bool {
+    pub(crate) fn reloads(&self) -> bool {
         self.reload_anyway || !self.swaps.is_empty()
     }
 }

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 const HEAD: usize = 65;
 
 /// SHA-256 of the parts, joined by NUL, in lower-case hex.
-pub fn hash(parts: &[&[u8]]) -> String {
+pub(crate) fn hash(parts: &[&[u8]]) -> String {
     let mut hasher = Sha256::new();
     for (number, part) in parts.iter().enumerate() {
         if number > 0 {
@@ -19,7 +19,7 @@ pub fn hash(parts: &[&[u8]]) -> String {
 }
 
 /// The content behind its checksum.
-pub fn seal(content: &[u8]) -> Vec<u8> {
+pub(crate) fn seal(content: &[u8]) -> Vec<u8> {
     let mut sealed = hash(&[content]).into_bytes();
     sealed.push(b'\n');
     sealed.extend_from_slice(content);
@@ -27,7 +27,7 @@ pub fn seal(content: &[u8]) -> Vec<u8> {
 }
 
 /// The content; `None` if the checksum is another.
-pub fn open(sealed: &[u8]) -> Option<&[u8]> {
+pub(crate) fn open(sealed: &[u8]) -> Option<&[u8]> {
     let (head, content) = sealed.split_at_checked(HEAD)?;
     let fits = head.strip_suffix(b"\n")? == hash(&[content]).as_bytes();
     fits.then_some(content)

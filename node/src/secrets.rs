@@ -26,7 +26,7 @@ impl fmt::Debug for Secrets {
 
 impl Secrets {
     /// All that the node's configuration names and that can be read: what is printed after a restart may have any of them in it.
-    pub fn all(config: &Config, host: &dyn Host) -> Self {
+    pub(crate) fn all(config: &Config, host: &dyn Host) -> Self {
         let mut all = Self::default();
         for name in config.secrets.keys() {
             // One that cannot be read was not filled in either.
@@ -36,7 +36,12 @@ impl Secrets {
     }
 
     /// The content with each secret as the file of it that the node's configuration names has it, without its last line break.
-    pub fn fill(&mut self, pieces: &[Piece], config: &Config, host: &dyn Host) -> Result<String, Refusal> {
+    pub(crate) fn fill(
+        &mut self,
+        pieces: &[Piece],
+        config: &Config,
+        host: &dyn Host,
+    ) -> Result<String, Refusal> {
         let mut filled = String::new();
         for piece in pieces {
             filled.push_str(match piece {
@@ -69,7 +74,7 @@ impl Secrets {
     }
 
     /// A hash of all of them: it changes when one does.
-    pub fn hash(&self) -> String {
+    pub(crate) fn hash(&self) -> String {
         let parts = self
             .values
             .iter()
@@ -78,7 +83,7 @@ impl Secrets {
     }
 
     /// The text without any of them, or a line of them.
-    pub fn mask(&self, text: &str) -> String {
+    pub(crate) fn mask(&self, text: &str) -> String {
         let values = self.values.iter().map(|(_, value)| value.as_str());
         let lines = values
             .clone()

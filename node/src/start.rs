@@ -34,7 +34,7 @@ pub(crate) struct Started {
 
 impl Started {
     /// Reads journal, memory and originals. A journal of another machine is put away: the disk is a copy.
-    pub fn read(own: &Own, machine_id: &str) -> DiskResult<(Self, bool)> {
+    pub(crate) fn read(own: &Own, machine_id: &str) -> DiskResult<(Self, bool)> {
         let (mut journal, reading) = Journal::open(own.clone())?;
         let mut damaged = false;
         let mut newer = false;
@@ -76,7 +76,7 @@ impl Started {
     }
 
     /// Restores what is unconfirmed, and clears away what a cut left behind.
-    pub fn settle(&mut self, means: &Means<'_>, damaged: bool, services: Services) -> DiskResult<()> {
+    pub(crate) fn settle(&mut self, means: &Means<'_>, damaged: bool, services: Services) -> DiskResult<()> {
         let plan: Option<Plan> = means.own.get_json(plan::FILE)?;
         if damaged && let Some(plan) = &plan {
             if self.memory.has_confirmed(&plan.row, &plan.key) {
@@ -111,7 +111,7 @@ impl Started {
     }
 
     /// Takes how the last change ended into the memory. On a full disk the journal remembers it instead.
-    pub fn remember(&mut self, means: &Means<'_>) -> bool {
+    pub(crate) fn remember(&mut self, means: &Means<'_>) -> bool {
         if let Some(last) = &self.last {
             self.unsaved |= self.memory.take(last, milliseconds(means.clock.since_boot()));
         }
@@ -122,7 +122,7 @@ impl Started {
     }
 
     /// Clears a plan away whose change has ended.
-    pub fn clear(&mut self, plan: &Plan, confirmed: bool, own: &Own) -> DiskResult<()> {
+    pub(crate) fn clear(&mut self, plan: &Plan, confirmed: bool, own: &Own) -> DiskResult<()> {
         swap::finish(plan, confirmed, &mut self.originals, own)
     }
 }

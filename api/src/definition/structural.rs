@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform, transfor
 use serde_json::{Map, Value, json};
 
 /// The schema of a root type.
-pub fn schema<K: JsonSchema>() -> Option<JSONSchemaProps> {
+pub(crate) fn schema<K: JsonSchema>() -> Option<JSONSchemaProps> {
     let generator = SchemaSettings::openapi3()
         .with(|settings| {
             settings.inline_subschemas = true;

@@ -7,7 +7,7 @@ use muster_apiserver::schema::Schema;
 use serde_json::Value;
 
 /// Our definitions for fleets and nodes.
-pub fn definitions() -> Vec<CustomResourceDefinition> {
+pub(crate) fn definitions() -> Vec<CustomResourceDefinition> {
     let all = [
         crds::management(),
         crds::downstream(),
@@ -19,13 +19,13 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
 }
 
 /// The schema of a definition as JSON.
-pub fn openapi(definition: &CustomResourceDefinition) -> Value {
+pub(crate) fn openapi(definition: &CustomResourceDefinition) -> Value {
     let schema = definition.spec.versions[0].schema.as_ref().unwrap();
     serde_json::to_value(schema.open_api_v3_schema.as_ref().expect("a schema")).unwrap()
 }
 
 /// The schema of one of our kinds as an API server reads it.
-pub fn schema(kind: &str) -> &'static Schema {
+pub(crate) fn schema(kind: &str) -> &'static Schema {
     static SCHEMAS: LazyLock<BTreeMap<String, Schema>> = LazyLock::new(|| {
         let parse = |definition: &CustomResourceDefinition| {
             let kind = definition.spec.names.kind.clone();
@@ -39,14 +39,14 @@ pub fn schema(kind: &str) -> &'static Schema {
 }
 
 /// YAML as JSON.
-pub fn yaml(text: &str) -> Value {
+pub(crate) fn yaml(text: &str) -> Value {
     // As it is printed: words such as `on` are texts.
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(text, options).unwrap()
 }
 
 /// What an API server stores of an object, or what it says against it.
-pub fn admit(object: &Value, old: Option<&Value>) -> Result<Value, Vec<String>> {
+pub(crate) fn admit(object: &Value, old: Option<&Value>) -> Result<Value, Vec<String>> {
     let schema = schema(object["kind"].as_str().unwrap());
     let mut stored = object.clone();
     let dropped = schema.prune(&mut stored);

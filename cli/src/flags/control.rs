@@ -37,7 +37,7 @@ impl Tried {
 
 /// kubectl's flag.
 #[derive(Args, Clone, Copy, Debug)]
-pub struct DryRunFlag {
+pub(crate) struct DryRunFlag {
     /// Do not do it: say what would be done (client; without a value), or ask the API server whether it would be taken (server)
     #[arg(long = "dry-run", value_parser = Tried::parser(), value_name = "WHO", num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "client", hide_possible_values = true)]
     pub by: DryRun,
@@ -45,7 +45,7 @@ pub struct DryRunFlag {
 
 /// What is written beside a control that holds until it goes.
 #[derive(Args, Debug)]
-pub struct TermFlags {
+pub(crate) struct TermFlags {
     /// Why: it is shown in the module's status and events
     #[arg(long)]
     pub reason: Option<String>,
@@ -61,7 +61,7 @@ pub struct TermFlags {
 
 impl TermFlags {
     /// What is written beside the control.
-    pub fn term(&self) -> Term {
+    pub(crate) fn term(&self) -> Term {
         Term {
             reason: self.reason.clone(),
             until: self.until,
@@ -72,7 +72,7 @@ impl TermFlags {
 
 /// What is written beside something that is said once.
 #[derive(Args, Debug)]
-pub struct WordFlags {
+pub(crate) struct WordFlags {
     /// Reason, recorded in an event of the module
     #[arg(long)]
     pub reason: Option<String>,
@@ -82,7 +82,7 @@ pub struct WordFlags {
 
 impl WordFlags {
     /// The same, without flags.
-    pub fn word(&self) -> Word {
+    pub(crate) fn word(&self) -> Word {
         Word {
             reason: self.reason.clone(),
             dry_run: self.dry_run.by,

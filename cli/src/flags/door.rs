@@ -4,17 +4,17 @@ use std::net::SocketAddr;
 
 /// Where `/metrics` and its companions are answered, if anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DoorAddress(Option<SocketAddr>);
+pub(crate) struct DoorAddress(Option<SocketAddr>);
 
 impl DoorAddress {
     /// The address, if anything is answered.
-    pub const fn address(self) -> Option<SocketAddr> {
+    pub(crate) const fn address(self) -> Option<SocketAddr> {
         self.0
     }
 }
 
 /// Reads `--metrics-addr`.
-pub fn door_address(text: &str) -> Result<DoorAddress, String> {
+pub(crate) fn door_address(text: &str) -> Result<DoorAddress, String> {
     if matches!(text, "" | "0") {
         return Ok(DoorAddress(None));
     }

@@ -9,7 +9,7 @@ use crate::output::Out;
 /// How it is printed.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Output")]
-pub struct Manner {
+pub(crate) struct Manner {
     /// When to use colour; NO_COLOR is honoured
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = clap::ColorChoice::Auto)]
     pub color: clap::ColorChoice,
@@ -23,7 +23,7 @@ pub struct Manner {
 
 impl Manner {
     /// Where verbs print, and how. With -v the log begins.
-    pub fn begin(self) -> Out {
+    pub(crate) fn begin(self) -> Out {
         let colour = match self.color {
             clap::ColorChoice::Auto => ColorChoice::Auto,
             clap::ColorChoice::Always => ColorChoice::Always,

@@ -12,7 +12,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 use muster_fleet::connect::Target;
 
-pub use self::{
+pub(crate) use self::{
     control::{DryRunFlag, TermFlags, WordFlags},
     door::{DoorAddress, door_address},
     manner::Manner,
@@ -24,7 +24,7 @@ pub use self::{
 /// Which management cluster, and which namespace of it: kubectl's own flags.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Management cluster")]
-pub struct ClusterFlags {
+pub(crate) struct ClusterFlags {
     /// Path of the kubeconfig [default: $KUBECONFIG, else ~/.kube/config, else in-cluster]
     #[arg(long, global = true, value_name = "FILE", env = "MUSTER_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
@@ -52,7 +52,7 @@ pub struct ClusterFlags {
 
 /// How a view is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum View {
+pub(crate) enum View {
     /// For people
     Table,
     /// As JSON
@@ -60,7 +60,7 @@ pub enum View {
 }
 
 /// A time as flags take it.
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let duration: muster_api::Duration = text
         .parse()
         .map_err(|error: muster_api::duration::DurationError| error.to_string())?;
@@ -69,7 +69,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 
 /// How objects are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// As a table
     Table,
     /// As a table with more columns
@@ -84,7 +84,7 @@ pub enum Output {
 
 impl ClusterFlags {
     /// The same, without flags.
-    pub fn target(self) -> Target {
+    pub(crate) fn target(self) -> Target {
         Target {
             kubeconfig: self.kubeconfig,
             context: self.context.map(Into::into),

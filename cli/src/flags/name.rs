@@ -53,6 +53,6 @@ names! {
 }
 
 /// Names as the libraries take them.
-pub fn strings<N: Into<String> + Clone>(names: &[N]) -> Vec<String> {
+pub(crate) fn strings<N: Into<String> + Clone>(names: &[N]) -> Vec<String> {
     names.iter().cloned().map(Into::into).collect()
 }

@@ -16,7 +16,7 @@ enum SyncValue {
 }
 
 /// Reads what applies GitRepository and Kustomization objects.
-pub fn sync() -> impl TypedValueParser<Value = Sync> {
+pub(crate) fn sync() -> impl TypedValueParser<Value = Sync> {
     EnumValueParser::<SyncValue>::new().map(|value| match value {
         SyncValue::Builtin => Sync::Builtin,
         SyncValue::Flux => Sync::Flux,
@@ -33,7 +33,7 @@ enum AuthValue {
 }
 
 /// Reads who may look at the dashboard of a controller.
-pub fn auth() -> impl TypedValueParser<Value = Auth> {
+pub(crate) fn auth() -> impl TypedValueParser<Value = Auth> {
     EnumValueParser::<AuthValue>::new().map(|value| match value {
         AuthValue::None => Auth::None,
         AuthValue::Token => Auth::Token,

@@ -6,7 +6,7 @@ use muster_sync::substitute::Variables;
 
 /// A variable of a substitution.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Variable {
+pub(crate) struct Variable {
     /// Its name.
     pub name: String,
     /// Its value.
@@ -36,7 +36,7 @@ impl FromStr for Variable {
 
 impl Variable {
     /// Variables by name; of several of one name the last.
-    pub fn map(all: Vec<Self>) -> BTreeMap<String, String> {
+    pub(crate) fn map(all: Vec<Self>) -> BTreeMap<String, String> {
         all.into_iter()
             .map(|variable| (variable.name, variable.value))
             .collect()

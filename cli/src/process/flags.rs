@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[derive(Args, Clone, Debug)]
-pub struct ProcessFlags {
+pub(crate) struct ProcessFlags {
     /// What applies GitRepository and Kustomization objects
     #[arg(long, value_parser = sync(), default_value = "builtin", env = "MUSTER_SYNC")]
     pub sync: Sync,

@@ -23,7 +23,7 @@ use muster_operate::install::Sync;
 use muster_sync::source::{GitOptions, GitSource};
 use tokio::net::TcpListener;
 
-pub use self::flags::ProcessFlags;
+pub(crate) use self::flags::ProcessFlags;
 use crate::{
     exit::{DONE, FAILED},
     flags::{DoorAddress, duration},
@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// The exit code of a process that has ended, told if it was not told to.
-pub fn ended(result: Result<(), ProcessError>, out: &Out) -> u8 {
+pub(crate) fn ended(result: Result<(), ProcessError>, out: &Out) -> u8 {
     match result {
         Ok(()) => DONE,
         Err(error) => {
@@ -42,7 +42,7 @@ pub fn ended(result: Result<(), ProcessError>, out: &Out) -> u8 {
 }
 
 /// The setup of a process, by the flags that both have.
-pub async fn setup(cluster: &Target, flags: ProcessFlags) -> anyhow::Result<Setup> {
+pub(crate) async fn setup(cluster: &Target, flags: ProcessFlags) -> anyhow::Result<Setup> {
     let ProcessFlags {
         sync,
         proxy_poll_interval,
@@ -134,7 +134,7 @@ fn election(config: &Config, duration: LeaseDuration) -> anyhow::Result<Election
     })
 }
 
-pub async fn open(door: DoorAddress) -> anyhow::Result<Option<TcpListener>> {
+pub(crate) async fn open(door: DoorAddress) -> anyhow::Result<Option<TcpListener>> {
     let Some(address) = door.address() else {
         return Ok(None);
     };
@@ -155,7 +155,7 @@ fn binding_kind(text: &str) -> anyhow::Result<BindingKind> {
 }
 
 /// Reads `--lease-duration`.
-pub fn lease_duration(text: &str) -> Result<LeaseDuration, String> {
+pub(crate) fn lease_duration(text: &str) -> Result<LeaseDuration, String> {
     LeaseDuration::try_from(duration(text)?).map_err(|error| error.to_string())
 }
 

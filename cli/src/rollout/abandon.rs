@@ -10,7 +10,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout abandon nodemodule/fabric --node n3 --reason 'it was scrapped'";
 
@@ -21,7 +21,7 @@ Examples:
 /// Exit codes: 0 abandoned, 1 there is nothing to abandon, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct AbandonFlags {
+pub(crate) struct AbandonFlags {
     /// nodemodule/NAME
     pub module: ModuleName,
     /// The nodes
@@ -32,7 +32,7 @@ pub struct AbandonFlags {
 }
 
 /// Nodes of what is withdrawn are given up.
-pub async fn run(client: &Client, flags: &AbandonFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(client: &Client, flags: &AbandonFlags, out: &Out) -> anyhow::Result<u8> {
     let nodes = strings(&flags.nodes);
     write_off::abandon(client, (&flags.module, &nodes), &flags.word.word(), out)
         .await

@@ -6,7 +6,7 @@ use muster_fleet::{name::ModuleName, once};
 
 use crate::{exit::code, flags::WordFlags, output::Out};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout abort module/podinfo --reason 'wrong branch'";
 
@@ -17,7 +17,7 @@ Examples:
 /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct AbortFlags {
+pub(crate) struct AbortFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
     /// The revision, or at least 8 digits of it; otherwise what the module asks for now
@@ -28,7 +28,12 @@ pub struct AbortFlags {
 }
 
 /// What is being rolled out goes no further.
-pub async fn run(client: &Client, namespace: &str, flags: &AbortFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(
+    client: &Client,
+    namespace: &str,
+    flags: &AbortFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     let what = (&flags.module, flags.revision.as_deref());
     once::abort((client, namespace), what, &flags.word.word(), out)
         .await

@@ -6,7 +6,7 @@ use muster_fleet::{name::ModuleName, once};
 
 use crate::{exit::code, flags::WordFlags, output::Out};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout approve module/podinfo                       the only stage that asks for it
   muster rollout approve module/podinfo --stage canary --reason 'dashboards are green'";
@@ -18,7 +18,7 @@ Examples:
 /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct ApproveFlags {
+pub(crate) struct ApproveFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
     /// The stage; may be left out where only one asks for approval
@@ -29,7 +29,12 @@ pub struct ApproveFlags {
 }
 
 /// A stage may be passed, or is.
-pub async fn run(client: &Client, namespace: &str, flags: &ApproveFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(
+    client: &Client,
+    namespace: &str,
+    flags: &ApproveFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     let what = (&flags.module, flags.stage.as_deref());
     once::approve((client, namespace), what, &flags.word.word(), false, out)
         .await

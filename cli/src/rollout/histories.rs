@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Prints them, with the command that shows the history of one.
-pub async fn list(client: &Client, namespace: &str, how: Output, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn list(client: &Client, namespace: &str, how: Output, out: &Out) -> anyhow::Result<u8> {
     let fleet = fleet::read(client, namespace).await?;
     let modules = Standings::of(&fleet);
     match how {

@@ -18,7 +18,7 @@ use crate::{
     output::{self, Age, Out},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout history                                         the modules that there are
   muster rollout history module/podinfo
@@ -47,7 +47,7 @@ const LINES: usize = 3;
 /// Exit codes: 0 printed, 2 could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct HistoryFlags {
+pub(crate) struct HistoryFlags {
     /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME; without it: the modules that there are
     pub module: Option<ModuleName>,
     /// Only this one, in full, by at least 8 digits of its hash
@@ -59,7 +59,12 @@ pub struct HistoryFlags {
 }
 
 /// Prints them.
-pub async fn run(client: &Client, namespace: &str, flags: &HistoryFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(
+    client: &Client,
+    namespace: &str,
+    flags: &HistoryFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     let HistoryFlags {
         module,
         revision,

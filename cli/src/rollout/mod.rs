@@ -24,7 +24,7 @@ use self::{
 };
 use crate::output::Out;
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout status module/podinfo
   muster rollout history module/podinfo
@@ -35,13 +35,13 @@ Examples:
 /// Follow and control the rollout of a module, of a NodeModule, or of the zones of a ZoneRollout
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct RolloutFlags {
+pub(crate) struct RolloutFlags {
     #[command(subcommand)]
     pub verb: RolloutVerb,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum RolloutVerb {
+pub(crate) enum RolloutVerb {
     Status(StatusFlags),
     Pause(PauseFlags),
     Resume(ResumeFlags),
@@ -57,7 +57,7 @@ pub enum RolloutVerb {
 }
 
 /// Runs a verb of `muster rollout`.
-pub async fn run(cluster: &Target, flags: &RolloutFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(cluster: &Target, flags: &RolloutFlags, out: &Out) -> anyhow::Result<u8> {
     let (client, namespace) = connect::client(cluster).await?;
     match &flags.verb {
         RolloutVerb::Status(flags) => status::run(&client, &namespace, flags, out).await,

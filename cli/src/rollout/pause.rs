@@ -7,7 +7,7 @@ use muster_fleet::{machines::MachineError, name::RolloutName, pause, zones};
 
 use crate::{exit::DONE, flags::TermFlags, output::Out};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout pause module/podinfo --reason 'release freeze'
   muster rollout pause module/podinfo --for 2h        it goes on by itself after two hours
@@ -21,7 +21,7 @@ Examples:
 /// Exit codes: 0 paused, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct PauseFlags {
+pub(crate) struct PauseFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     #[command(flatten)]
@@ -29,7 +29,12 @@ pub struct PauseFlags {
 }
 
 /// Pauses a module: no further cluster begins; or a ZoneRollout: no further pod is replaced.
-pub async fn run(client: &Client, namespace: &str, flags: &PauseFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(
+    client: &Client,
+    namespace: &str,
+    flags: &PauseFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     let (term, dry_run) = (flags.term.term(), flags.term.dry_run.by);
     match &flags.rollout {
         RolloutName::Module(module) => pause::pause(client, namespace, module, &term, dry_run, out).await?,

@@ -6,7 +6,7 @@ use muster_fleet::{name::ModuleName, once};
 
 use crate::{exit::code, flags::WordFlags, output::Out};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout promote module/podinfo --stage canary --reason 'the fix is urgent'";
 
@@ -15,7 +15,7 @@ Examples:
 /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct PromoteFlags {
+pub(crate) struct PromoteFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
     /// The stage; may be left out where only one asks for approval
@@ -26,7 +26,12 @@ pub struct PromoteFlags {
 }
 
 /// A stage may be passed, or is.
-pub async fn run(client: &Client, namespace: &str, flags: &PromoteFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(
+    client: &Client,
+    namespace: &str,
+    flags: &PromoteFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     let what = (&flags.module, flags.stage.as_deref());
     once::approve((client, namespace), what, &flags.word.word(), true, out)
         .await

@@ -10,7 +10,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout release nodemodule/fabric --node n3 --reason 'its hardware is broken'
   muster rollout release nodemodule/fabric --node n3,n4 --context eu-1";
@@ -23,7 +23,7 @@ Examples:
 /// Exit codes: 0 released, 1 the node is not lost in its change, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct ReleaseFlags {
+pub(crate) struct ReleaseFlags {
     /// nodemodule/NAME
     pub module: ModuleName,
     /// The nodes
@@ -34,7 +34,7 @@ pub struct ReleaseFlags {
 }
 
 /// Nodes that vanished in their change are waited for no more.
-pub async fn run(client: &Client, flags: &ReleaseFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(client: &Client, flags: &ReleaseFlags, out: &Out) -> anyhow::Result<u8> {
     let nodes = strings(&flags.nodes);
     write_off::release(client, (&flags.module, &nodes), &flags.word.word(), out)
         .await

@@ -11,7 +11,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout resume module/podinfo
   muster rollout resume zonerollout/ingester -n mimir";
@@ -22,7 +22,7 @@ Examples:
 /// 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct ResumeFlags {
+pub(crate) struct ResumeFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     #[command(flatten)]
@@ -30,7 +30,12 @@ pub struct ResumeFlags {
 }
 
 /// Takes a pause away.
-pub async fn run(client: &Client, namespace: &str, flags: &ResumeFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(
+    client: &Client,
+    namespace: &str,
+    flags: &ResumeFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     let dry_run = flags.dry_run.by;
     match &flags.rollout {
         RolloutName::Module(module) => pause::resume(client, namespace, module, dry_run, out)

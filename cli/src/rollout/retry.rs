@@ -7,7 +7,7 @@ use muster_fleet::{machines::MachineError, name::RolloutName, once, zones};
 
 use crate::{exit::code, flags::WordFlags, output::Out};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout retry module/podinfo --reason 'the registry was down'
   muster rollout retry zonerollout/ingester -n mimir";
@@ -17,7 +17,7 @@ Examples:
 /// Exit codes: 0 written, 1 it would have no effect, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct RetryFlags {
+pub(crate) struct RetryFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME, clusterupgrade/NAME or zonerollout/NAME
     pub rollout: RolloutName,
     /// The revision, or at least 8 digits of it; otherwise what is asked for now
@@ -28,7 +28,12 @@ pub struct RetryFlags {
 }
 
 /// What was condemned, or aborted, is tried again.
-pub async fn run(client: &Client, namespace: &str, flags: &RetryFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(
+    client: &Client,
+    namespace: &str,
+    flags: &RetryFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     let (revision, word) = (flags.revision.as_deref(), flags.word.word());
     let is_written = match &flags.rollout {
         RolloutName::Module(module) => {

@@ -20,7 +20,7 @@ use crate::{
     show, tree,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout status module/podinfo
   muster rollout status module/podinfo --tag v1.2.0 --timeout 20m     in a pipeline, after the push
@@ -35,7 +35,7 @@ Examples:
 /// Exit codes: 0 done, 1 failed or not done in time, 2 could not find out, 130 interrupted.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct StatusFlags {
+pub(crate) struct StatusFlags {
     /// module/NAME, bootstrapmodule/NAME, nodemodule/NAME or clusterupgrade/NAME
     pub module: ModuleName,
     /// Say where it stands now, and do not follow it
@@ -53,7 +53,12 @@ pub struct StatusFlags {
 }
 
 /// Prints each change until nothing moves by itself any more, or says where it stands.
-pub async fn run(client: &Client, namespace: &str, flags: &StatusFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(
+    client: &Client,
+    namespace: &str,
+    flags: &StatusFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     let mut shown = Shown {
         out,
         live: out.live(),

@@ -19,7 +19,7 @@ use crate::{
     output::Out,
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout undo module/podinfo                             what to write, and where
   muster rollout undo module/podinfo | git apply                 in the work tree of the repository that has the Module
@@ -33,7 +33,7 @@ Examples:
 /// file has changes of yours, 2 could not find out.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct UndoFlags {
+pub(crate) struct UndoFlags {
     /// module/NAME or bootstrapmodule/NAME; of nodemodule/NAME the manifest is printed with the content of that revision
     #[arg(value_parser = with_content)]
     pub module: ModuleName,
@@ -52,7 +52,12 @@ pub struct UndoFlags {
 }
 
 /// Prints the way back, or commits it.
-pub async fn run(client: &Client, namespace: &str, flags: &UndoFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(
+    client: &Client,
+    namespace: &str,
+    flags: &UndoFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     let module = &flags.module;
     if module.is_of_nodes() {
         if flags.repo.is_some() || flags.commit {

@@ -15,7 +15,7 @@ use crate::{
     output::{self, Out},
 };
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   muster rollout withdraw module/podinfo                      which clusters would lose it
   muster rollout withdraw module/podinfo --acknowledge --reason 'it moved to another team'";
@@ -29,7 +29,7 @@ Examples:
 /// Exit codes: 0 shown or acknowledged, 1 nothing is held, so there is nothing to acknowledge, 2 could not be done.
 #[derive(Args, Debug)]
 #[command(before_help = EXAMPLES)]
-pub struct WithdrawFlags {
+pub(crate) struct WithdrawFlags {
     /// module/NAME, bootstrapmodule/NAME or nodemodule/NAME
     #[arg(value_parser = with_content)]
     pub module: ModuleName,
@@ -41,7 +41,12 @@ pub struct WithdrawFlags {
 }
 
 /// What the brake holds is shown, or is withdrawn.
-pub async fn run(client: &Client, namespace: &str, flags: &WithdrawFlags, out: &Out) -> anyhow::Result<u8> {
+pub(crate) async fn run(
+    client: &Client,
+    namespace: &str,
+    flags: &WithdrawFlags,
+    out: &Out,
+) -> anyhow::Result<u8> {
     let WithdrawFlags {
         module,
         acknowledge,

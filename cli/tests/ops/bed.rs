@@ -28,9 +28,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// How long something may take that follows by itself.
-pub const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-pub struct Bed {
+pub(crate) struct Bed {
     pub management: ApiServer,
     pub downstream: ApiServer,
     folder: TempDir,
@@ -39,14 +39,14 @@ pub struct Bed {
 
 /// What a command printed, and how it ended.
 #[derive(Debug)]
-pub struct Told {
+pub(crate) struct Told {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
 }
 
 /// Creates definitions, and waits until they are served.
-pub async fn serve(cluster: &ApiServer, definitions: &[CustomResourceDefinition]) {
+pub(crate) async fn serve(cluster: &ApiServer, definitions: &[CustomResourceDefinition]) {
     let api = Api::all(cluster.client());
     for definition in definitions {
         api.create(&PostParams::default(), definition).await.unwrap();
@@ -74,7 +74,7 @@ pub async fn serve(cluster: &ApiServer, definitions: &[CustomResourceDefinition]
 
 impl Bed {
     /// Both clusters, nothing in them but the definitions of the management cluster.
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let management = ApiServer::builder()
             .seed(1)
@@ -99,12 +99,12 @@ impl Bed {
         bed
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Starts the controller that ships.
-    pub fn start_controller(&self) {
+    pub(crate) fn start_controller(&self) {
         let clock = Clock::system();
         let now = clock.clone();
         let git = GitOptions {
@@ -134,7 +134,7 @@ impl Bed {
     }
 
     /// The command in the folder; `new` is the kubeconfig of the new cluster.
-    pub fn command(&self, words: &str) -> Command {
+    pub(crate) fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
         command
             .args(words.split_whitespace())
@@ -147,7 +147,7 @@ impl Bed {
     }
 
     /// Runs the command.
-    pub async fn muster(&self, words: &str) -> Told {
+    pub(crate) async fn muster(&self, words: &str) -> Told {
         let mut command = self.command(words);
         let output = tokio::task::spawn_blocking(move || command.output().unwrap())
             .await
@@ -161,7 +161,7 @@ impl Bed {
 
     /// Runs the command; it must end so. What it prints, ports and folder masked.
     #[track_caller]
-    pub fn types<'a>(&'a self, words: &'a str, code: i32) -> impl Future<Output = String> + 'a {
+    pub(crate) fn types<'a>(&'a self, words: &'a str, code: i32) -> impl Future<Output = String> + 'a {
         let place = std::panic::Location::caller();
         async move {
             let told = self.muster(words).await;
@@ -177,7 +177,7 @@ impl Bed {
     }
 
     /// Creates what the command prints, in the management cluster.
-    pub async fn install(&self, words: &str) {
+    pub(crate) async fn install(&self, words: &str) {
         let printed = self.muster(words).await.out;
         for document in muster_sync::yaml::documents("install", printed.as_bytes()).unwrap() {
             create(&self.management.client(), document.value().unwrap()).await;
@@ -185,7 +185,7 @@ impl Bed {
     }
 
     /// Waits until something holds.
-    pub async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+    pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let waiting = async {
             while !holds().await {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -208,7 +208,7 @@ impl Bed {
     }
 
     /// The address of the new cluster.
-    pub fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         format!("https://{}", self.downstream.address().unwrap())
     }
 }
@@ -220,7 +220,7 @@ impl Drop for Bed {
 }
 
 /// An object's kind, name and version, of all of these resources.
-pub async fn versions(client: &Client, kinds: &[(&str, &str)]) -> Vec<String> {
+pub(crate) async fn versions(client: &Client, kinds: &[(&str, &str)]) -> Vec<String> {
     let mut all = Vec::new();
     for (api_version, kind) in kinds {
         for object in objects(client, api_version, kind).await {
@@ -235,7 +235,7 @@ pub async fn versions(client: &Client, kinds: &[(&str, &str)]) -> Vec<String> {
 }
 
 /// All objects of a kind.
-pub async fn objects(client: &Client, api_version: &str, kind: &str) -> Vec<DynamicObject> {
+pub(crate) async fn objects(client: &Client, api_version: &str, kind: &str) -> Vec<DynamicObject> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let gvk = kube::core::GroupVersionKind::gvk(group, version, kind);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &kube::core::ApiResource::from_gvk(&gvk));
@@ -243,7 +243,7 @@ pub async fn objects(client: &Client, api_version: &str, kind: &str) -> Vec<Dyna
 }
 
 /// Creates an object.
-pub async fn create(client: &Client, object: Value) {
+pub(crate) async fn create(client: &Client, object: Value) {
     let dynamic: DynamicObject = serde_json::from_value(object.clone()).unwrap();
     let api_version = object["apiVersion"].as_str().unwrap();
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));

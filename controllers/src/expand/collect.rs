@@ -30,7 +30,7 @@ use super::{
 use crate::runtime::{Api, CallError, Key, call, call::explain};
 
 /// How long a source outlives its last reference: long enough for a row that is taken back.
-pub const LINGER: SignedDuration = SignedDuration::from_mins(10);
+pub(crate) const LINGER: SignedDuration = SignedDuration::from_mins(10);
 /// How often it is looked for such sources, in memory: a tenth of the time that they linger.
 const PERIOD: Duration = Duration::from_mins(1);
 /// Objects of one page of a list.
@@ -128,7 +128,7 @@ impl Expander {
 }
 
 /// Of the unreferenced sources those that have been so for [`LINGER`]; remembers since when the others are.
-pub fn due(
+pub(crate) fn due(
     idle: &mut BTreeMap<String, Timestamp>,
     unreferenced: &BTreeSet<String>,
     now: Timestamp,

@@ -8,10 +8,10 @@ use muster_api::{
 };
 
 /// The keys that are ours to set.
-pub const KEYS: &[&str] = &[label::APP_MANAGED_BY, label::ASSEMBLAGE];
+pub(crate) const KEYS: &[&str] = &[label::APP_MANAGED_BY, label::ASSEMBLAGE];
 
 /// The labels of a Kustomization of `assemblage`.
-pub fn of_kustomization(assemblage: &str) -> BTreeMap<String, String> {
+pub(crate) fn of_kustomization(assemblage: &str) -> BTreeMap<String, String> {
     let mut labels = of_source();
     // The name of an object may be longer than the value of a label: then the owner reference alone tells.
     if assemblage.len() <= MAX_LABEL {
@@ -21,12 +21,12 @@ pub fn of_kustomization(assemblage: &str) -> BTreeMap<String, String> {
 }
 
 /// The labels of a source, which all assemblages of a namespace share.
-pub fn of_source() -> BTreeMap<String, String> {
+pub(crate) fn of_source() -> BTreeMap<String, String> {
     BTreeMap::from([(label::APP_MANAGED_BY.to_owned(), MUSTER.to_owned())])
 }
 
 /// Whether the labels say that muster made the object.
-pub fn is_ours(labels: &BTreeMap<String, String>) -> bool {
+pub(crate) fn is_ours(labels: &BTreeMap<String, String>) -> bool {
     labels
         .get(label::APP_MANAGED_BY)
         .is_some_and(|value| value == MUSTER)

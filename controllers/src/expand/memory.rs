@@ -8,7 +8,7 @@ use super::seen::KustomizationRow;
 
 /// Guards against a watch that is behind, and against blame for an absence.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// The incarnation and generation that were last read or written.
     seen: Mutex<BTreeMap<String, (String, i64)>>,
     /// Kustomizations whose cluster was away since they were written.
@@ -17,7 +17,7 @@ pub struct Memory {
 
 impl Memory {
     /// Whether a row of the index is not older than what was read or written before.
-    pub fn is_current(&self, name: &str, row: &KustomizationRow) -> bool {
+    pub(crate) fn is_current(&self, name: &str, row: &KustomizationRow) -> bool {
         self.seen
             .lock()
             .get(name)
@@ -25,35 +25,35 @@ impl Memory {
     }
 
     /// The object was read.
-    pub fn read(&self, name: &str, row: &KustomizationRow) {
+    pub(crate) fn read(&self, name: &str, row: &KustomizationRow) {
         self.seen
             .lock()
             .insert(name.to_owned(), (row.uid.clone(), row.generation));
     }
 
     /// The object was written: what follows is told by its next reports.
-    pub fn written(&self, name: &str, row: &KustomizationRow) {
+    pub(crate) fn written(&self, name: &str, row: &KustomizationRow) {
         self.read(name, row);
         self.lived_through(name);
     }
 
     /// The cluster is away: what a Kustomization reports until it is written again, or has succeeded, may be due to that.
-    pub fn away(&self, name: &str) {
+    pub(crate) fn away(&self, name: &str) {
         self.away.lock().insert(name.to_owned());
     }
 
     /// The absence is over for this Kustomization.
-    pub fn lived_through(&self, name: &str) {
+    pub(crate) fn lived_through(&self, name: &str) {
         self.away.lock().remove(name);
     }
 
     /// Whether the cluster was away since the Kustomization was written.
-    pub fn was_away(&self, name: &str) -> bool {
+    pub(crate) fn was_away(&self, name: &str) -> bool {
         self.away.lock().contains(name)
     }
 
     /// The object is gone.
-    pub fn forget(&self, name: &str) {
+    pub(crate) fn forget(&self, name: &str) {
         self.seen.lock().remove(name);
         self.lived_through(name);
     }

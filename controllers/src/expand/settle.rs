@@ -14,7 +14,7 @@ use muster_api::{
 use super::seen::KustomizationRow;
 
 /// How long the success of a row is still to be held. `said`: its status as last written.
-pub fn left(
+pub(crate) fn left(
     row: &SyncRow,
     current: &KustomizationRow,
     said: Option<&SyncState>,
@@ -39,7 +39,7 @@ pub fn left(
 }
 
 /// What a package says, or else 30 seconds or half of its timeout.
-pub fn settle(package: &Package) -> Duration {
+pub(crate) fn settle(package: &Package) -> Duration {
     let timeout = package.timeout.to_std();
     package
         .settle

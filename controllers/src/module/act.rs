@@ -44,7 +44,7 @@ const SHOWN: Duration = Duration::from_secs(1);
 
 /// Carries a plan out. What fails is repeated by the next plan: the memory names every intent until its row stands. Returns when to
 /// decide again because of rows that were refused.
-pub async fn act<K: Rolled>(
+pub(crate) async fn act<K: Rolled>(
     module: &K,
     seen: &Observation,
     plan: Plan,
@@ -365,7 +365,7 @@ async fn guarded<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<K, Error
 }
 
 /// Gives the module free, and forgets what is only kept for it.
-pub async fn release<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), Error> {
+pub(crate) async fn release<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), Error> {
     let left: Vec<String> = module
         .finalizers()
         .iter()
@@ -403,7 +403,7 @@ async fn with_finalizers<K: Rolled>(
 }
 
 /// Whether the module goes because its kind or its namespace goes: then nothing is withdrawn. An error means: wait.
-pub async fn is_swept_away<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<bool, Error> {
+pub(crate) async fn is_swept_away<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<bool, Error> {
     let client = &modules.context.client;
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let crd = format!("{}.{}", K::plural(&()), K::group(&()));

@@ -22,7 +22,7 @@ use super::{
 };
 
 /// The controls of rows that do not carry them yet, by cluster.
-pub fn writes(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> Vec<(String, Patch)> {
+pub(crate) fn writes(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> Vec<(String, Patch)> {
     let write = |(cluster, control): &(String, PlanControl)| {
         let row = carrying(clusters, cluster)?;
         let stands = row.control.as_ref() == Some(&control.id) || is_taken(row, control);
@@ -36,7 +36,7 @@ pub fn writes(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> 
 }
 
 /// What came of each control.
-pub fn heard(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> Vec<ControlStatus> {
+pub(crate) fn heard(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> Vec<ControlStatus> {
     let said = |(cluster, control): &(String, PlanControl)| {
         let (effect, message) = match carrying(clusters, cluster) {
             None => (
@@ -54,7 +54,7 @@ pub fn heard(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> V
 }
 
 /// The steps that are skipped, by the revision in whose rollout that is.
-pub fn skipped(
+pub(crate) fn skipped(
     controls: &Controls,
     clusters: &[ClusterSeen],
     now: Timestamp,

@@ -3,7 +3,7 @@
 use muster_api::labels::manager;
 
 /// The command that writes a control so that Flux leaves it alone; without a value, the one that removes it.
-pub fn command(address: &Address<'_>, key: &str, value: Option<&str>) -> String {
+pub(crate) fn command(address: &Address<'_>, key: &str, value: Option<&str>) -> String {
     let Address { namespace, module } = address;
     let within = if namespace.is_empty() {
         String::new()

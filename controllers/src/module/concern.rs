@@ -33,7 +33,7 @@ use crate::{
 
 /// A cluster that is selected, has a row of the module, or is being changed.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     /// The cluster.
     pub cluster: Arc<ClusterRow>,
     /// The module's selector matches it.
@@ -52,7 +52,7 @@ pub struct Candidate {
 
 /// What a pair is to a module.
 #[derive(Clone, Debug)]
-pub enum Concern {
+pub(crate) enum Concern {
     /// Nothing.
     None,
     /// Only a row still names it.
@@ -63,7 +63,7 @@ pub enum Concern {
 
 /// What tells whether a module is about a cluster, and where that comes in a rollout.
 #[derive(Debug)]
-pub struct Concerns<'a> {
+pub(crate) struct Concerns<'a> {
     module: String,
     selector: Option<&'a Matcher>,
     memory: &'a Memory,
@@ -73,7 +73,7 @@ pub struct Concerns<'a> {
 
 impl<'a> Concerns<'a> {
     /// Of a module; one without a selector selects nobody.
-    pub fn of<K: ModuleObject>(
+    pub(crate) fn of<K: ModuleObject>(
         module: &'a K,
         selector: Option<&'a Matcher>,
         memory: &'a Memory,
@@ -103,7 +103,7 @@ impl<'a> Concerns<'a> {
     }
 
     /// Whoever is selected, has a row or is being changed concerns a module, and whoever only a row still names.
-    pub fn about(&self, pair: &Pair) -> Concern {
+    pub(crate) fn about(&self, pair: &Pair) -> Concern {
         let assemblage = pair.assemblage.as_ref();
         let own = assemblage.filter(|own| own.head.ours);
         let row = own.and_then(|own| own.of(&self.module));
@@ -163,7 +163,7 @@ fn orphan(cluster: &str, row: &Arc<SeenRow>) -> ClusterSeen {
 
 /// What people say about one cluster.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub(crate) struct Said {
     hold: Option<Hold>,
     pin: Option<Pin>,
     heard: Vec<ControlStatus>,
@@ -173,7 +173,12 @@ pub struct Said {
 
 impl Said {
     /// By annotations of the Cluster and of the module.
-    pub fn of(candidate: &Candidate, module: &Address<'_>, seen: &Observation, now: Timestamp) -> Self {
+    pub(crate) fn of(
+        candidate: &Candidate,
+        module: &Address<'_>,
+        seen: &Observation,
+        now: Timestamp,
+    ) -> Self {
         let cluster = &candidate.cluster;
         let revisions = seen.revisions.values();
         let known = Known {
@@ -193,18 +198,18 @@ impl Said {
     }
 
     /// What was said of it may end, or be answered otherwise: nothing of it is kept.
-    pub fn is_fleeting(&self) -> bool {
+    pub(crate) fn is_fleeting(&self) -> bool {
         self.annotated || self.hold.is_some() || self.pin.is_some()
     }
 
     /// The revision that it is to have, if it is pinned to one that can be meant.
-    pub fn pinned_to(&self, selected: bool) -> Option<&str> {
+    pub(crate) fn pinned_to(&self, selected: bool) -> Option<&str> {
         let pin = self.pin.as_ref().filter(|_| selected)?;
         pin.revision.as_deref().ok()
     }
 
     /// What it is pinned to, if that is on record.
-    pub fn pinned(&self, definition: Option<Definition>) -> Option<Pinned> {
+    pub(crate) fn pinned(&self, definition: Option<Definition>) -> Option<Pinned> {
         let (pin, definition) = self.pin.as_ref().zip(definition)?;
         let version = definition.sync.source.version().short(Some(&definition.commit));
         Some(Pinned {
@@ -216,7 +221,7 @@ impl Said {
 
 /// What was looked up for a cluster.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub(crate) struct Found {
     /// What it is pinned to.
     pub pinned: Option<Pinned>,
     /// The values of what it shall have.
@@ -226,7 +231,7 @@ pub struct Found {
 }
 
 /// One cluster as the module sees it.
-pub fn seen<K: Rolled>(
+pub(crate) fn seen<K: Rolled>(
     candidate: Candidate,
     said: Said,
     found: Found,

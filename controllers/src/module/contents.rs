@@ -9,7 +9,7 @@ use super::{facts::Values, rows::Print};
 
 /// What a row is to hold, without its token.
 #[derive(Debug)]
-pub struct Content {
+pub(crate) struct Content {
     /// The row.
     pub row: SyncRow,
     /// Its revision.
@@ -22,11 +22,11 @@ pub struct Content {
 
 /// The contents that rows may get: an entry for each cluster, in the order of their names.
 #[derive(Clone, Debug, Default)]
-pub struct Contents(Vec<Choice>);
+pub(crate) struct Contents(Vec<Choice>);
 
 /// What one cluster's row may hold.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// The cluster.
     pub unit: engine::UnitId,
     /// What it shall have.
@@ -37,7 +37,7 @@ pub struct Choice {
 
 impl Contents {
     /// Sets the entry of a cluster by its place.
-    pub fn put(&mut self, place: usize, choice: Choice) {
+    pub(crate) fn put(&mut self, place: usize, choice: Choice) {
         match self.0.get_mut(place) {
             Some(old) => *old = choice,
             None => self.0.push(choice),
@@ -45,7 +45,7 @@ impl Contents {
     }
 
     /// What a cluster's row is to hold for a digest.
-    pub fn get(&self, cluster: &str, digest: engine::Digest) -> Option<&Content> {
+    pub(crate) fn get(&self, cluster: &str, digest: engine::Digest) -> Option<&Content> {
         let place = self
             .0
             .binary_search_by(|choice| choice.unit.as_str().cmp(cluster));
@@ -55,7 +55,7 @@ impl Contents {
 
 impl Choice {
     /// What it goes back to may be what it shall have, under another name of the version.
-    pub fn get(&self, digest: engine::Digest) -> Option<&Content> {
+    pub(crate) fn get(&self, digest: engine::Digest) -> Option<&Content> {
         let all = [&self.last_good, &self.wanted].into_iter().flatten();
         all.map(|content| &**content)
             .find(|content| content.digest == digest)
@@ -63,11 +63,11 @@ impl Choice {
 }
 
 /// Contents of one definition by the values that they were made for.
-pub type Made = BTreeMap<Values, Result<Option<Arc<Content>>, String>>;
+pub(crate) type Made = BTreeMap<Values, Result<Option<Arc<Content>>, String>>;
 
 /// The clusters as units, and the contents that rows may get.
 #[derive(Clone, Debug, Default)]
-pub struct Units {
+pub(crate) struct Units {
     /// One for each cluster that was seen.
     pub all: Vec<engine::Unit>,
     /// What their rows may hold.

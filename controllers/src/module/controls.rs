@@ -350,7 +350,7 @@ fn plan_runs(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Op
 }
 
 /// The manager by which a control was written, if Flux applies the object and will take the control away from that manager.
-pub fn at_risk<'a>(managed: &'a [ManagedFieldsEntry], key: &str) -> Option<&'a str> {
+pub(crate) fn at_risk<'a>(managed: &'a [ManagedFieldsEntry], key: &str) -> Option<&'a str> {
     const FLUX: &str = "kustomize-controller";
     let by = |entry: &'a ManagedFieldsEntry| entry.manager.as_deref().unwrap_or_default();
     if !managed.iter().any(|entry| by(entry) == FLUX) {

@@ -35,7 +35,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What is to be written about one module, in this order.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The content of the target, if it is not on record: written before anything of it is assigned.
     pub record: Option<Box<ModuleRevision>>,
     /// Status and memory: written by compare-and-swap before any row is touched (W2).
@@ -74,7 +74,7 @@ pub struct Plan {
 
 /// What the engine was asked about the units in sight, and what it said.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub(crate) struct Asked {
     now: Millis,
     spec: engine::Spec,
     memory: Memory,
@@ -83,7 +83,7 @@ pub struct Asked {
 
 impl Asked {
     /// As it is put on record.
-    pub fn case(self, units: &[engine::Unit]) -> Case {
+    pub(crate) fn case(self, units: &[engine::Unit]) -> Case {
         let Self {
             now,
             spec,
@@ -101,7 +101,7 @@ impl Asked {
 }
 
 /// Decides about one module.
-pub fn decide<K: ModuleObject>(
+pub(crate) fn decide<K: ModuleObject>(
     module: &K,
     seen: &Observation,
     now: Timestamp,
@@ -199,12 +199,12 @@ fn by_hand(seen: &Observation, planned: &[Planned], now: Timestamp) -> Vec<(Stri
 
 impl Plan {
     /// Whether some cluster is to get something.
-    pub fn assigns(&self) -> bool {
+    pub(crate) fn assigns(&self) -> bool {
         self.planned.iter().any(assigns)
     }
 
     /// Whether some cluster is to be withdrawn from.
-    pub fn withdraws(&self) -> bool {
+    pub(crate) fn withdraws(&self) -> bool {
         let withdraws = |change: Change| matches!(change.then, Then::Withdrawn(_));
         self.planned
             .iter()
@@ -212,7 +212,7 @@ impl Plan {
     }
 
     /// Whether some cluster's agent does not report a feature that its row needs.
-    pub fn lacks_features(&self) -> bool {
+    pub(crate) fn lacks_features(&self) -> bool {
         let group = |group: &ReasonGroup| group.reason == Reason::SyncUnsupported.as_str();
         self.status.reasons.iter().any(group)
     }

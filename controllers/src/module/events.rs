@@ -25,7 +25,7 @@ const ACTION: &str = "Rollout";
 
 /// What the events of a decision are told with.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene<'a> {
+pub(crate) struct Scene<'a> {
     /// How units are named.
     pub words: &'static Words,
     /// The version that is wanted.
@@ -39,7 +39,7 @@ pub struct Scene<'a> {
 }
 
 /// The events of a decision. `memory` is that of before.
-pub fn between(
+pub(crate) fn between(
     memory: &Memory,
     decision: &Decision,
     told: &[Explained<'_>],
@@ -53,7 +53,7 @@ pub fn between(
 }
 
 /// A gate that did hold, or was not read yet, and that does not hold now or gives no data.
-pub fn of_gates(before: &Memory, after: &Memory, answers: &Answers) -> Vec<Event> {
+pub(crate) fn of_gates(before: &Memory, after: &Memory, answers: &Answers) -> Vec<Event> {
     let told = answers.iter().filter_map(|(place, (about, reading))| {
         let at = usize::from(place.gate);
         let last = |memory: &Memory| memory.course.gates.get(at).and_then(|gate| gate.last);
@@ -76,7 +76,7 @@ pub fn of_gates(before: &Memory, after: &Memory, answers: &Answers) -> Vec<Event
 }
 
 /// The version of a module, as its events name it.
-pub fn version(status: &ModuleStatus) -> &str {
+pub(crate) fn version(status: &ModuleStatus) -> &str {
     status
         .source
         .as_ref()
@@ -146,7 +146,7 @@ fn ended(before: &Memory, after: &Memory, told: &[Explained<'_>], scene: &Scene<
 
 /// Something that happened to one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Happened<'a> {
+pub(crate) struct Happened<'a> {
     /// The unit.
     pub unit: &'a str,
     /// One word.
@@ -158,7 +158,7 @@ pub struct Happened<'a> {
 }
 
 /// Units that were confirmed, failed, vanished or were withdrawn from, in the order of their names.
-pub fn happened<'a>(
+pub(crate) fn happened<'a>(
     memory: &Memory,
     decision: &Decision,
     told: &[Explained<'a>],
@@ -223,7 +223,7 @@ fn units(memory: &Memory, decision: &Decision, told: &[Explained<'_>], scene: &S
 }
 
 /// Conditions that came.
-pub fn conditions(now: &[Condition], before: &[Condition]) -> Vec<Event> {
+pub(crate) fn conditions(now: &[Condition], before: &[Condition]) -> Vec<Event> {
     let reason_of = |type_: &str| conditions::find(before, type_).map(|condition| &condition.reason);
     let mut events = Vec::new();
     for condition in now {
@@ -253,7 +253,7 @@ pub fn conditions(now: &[Condition], before: &[Condition]) -> Vec<Event> {
 
 /// The controls that take effect by a decision, and what is told of each. That one did stands in status or memory, so that it is not
 /// told again by who comes next. A cluster that is given up is told of where its row is emptied.
-pub fn applied(
+pub(crate) fn applied(
     controls: &Controls,
     memory: &Memory,
     decision: &Decision,
@@ -314,6 +314,6 @@ fn normal(reason: EventReason, note: String) -> Event {
     Event::normal(reason, ACTION, note)
 }
 
-pub fn warning(reason: EventReason, note: String) -> Event {
+pub(crate) fn warning(reason: EventReason, note: String) -> Event {
     Event::warning(reason, ACTION, note)
 }

@@ -26,11 +26,11 @@ use crate::bindings;
 const FIRST_REPORT: Duration = Duration::from_mins(1);
 
 /// The values of a cluster's control-plane bindings.
-pub type Values = BTreeMap<String, String>;
+pub(crate) type Values = BTreeMap<String, String>;
 
 /// A revision in full: what is rolled out, at which commit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Definition {
+pub(crate) struct Definition {
     /// Its hash.
     pub revision: String,
     /// The commit that the version stands for.
@@ -45,7 +45,12 @@ pub struct Definition {
 
 impl Definition {
     /// A revision of its parts.
-    pub fn new(revision: String, commit: String, sync: Sync, control_plane_bindings: Vec<Binding>) -> Self {
+    pub(crate) fn new(
+        revision: String,
+        commit: String,
+        sync: Sync,
+        control_plane_bindings: Vec<Binding>,
+    ) -> Self {
         Self {
             given: bindings::used_by(&sync.package, &sync.bindings),
             revision,
@@ -71,7 +76,7 @@ impl From<ModuleRevisionSpec> for Definition {
 
 /// What every selected cluster shall have.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Target {
+pub(crate) enum Target {
     /// This.
     Known {
         /// The revision.
@@ -96,7 +101,7 @@ pub enum Target {
 
 impl Target {
     /// The revision, if it is known.
-    pub fn definition(&self) -> Option<&Definition> {
+    pub(crate) fn definition(&self) -> Option<&Definition> {
         match self {
             Self::Known { definition, .. } => Some(definition),
             Self::Unknown { .. } | Self::Nothing => None,
@@ -115,7 +120,7 @@ pub struct Invalid {
 
 /// One cluster as a module sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ClusterSeen {
+pub(crate) struct ClusterSeen {
     /// Its name.
     pub name: String,
     /// The uid of the Cluster; empty if there is none any more.
@@ -157,7 +162,7 @@ pub struct ClusterSeen {
 
 /// What carries a cluster's rows.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum CarrierSeen {
+pub(crate) enum CarrierSeen {
     /// No assemblage: none was made yet.
     #[default]
     Absent,
@@ -174,7 +179,7 @@ pub enum CarrierSeen {
 
 impl CarrierSeen {
     /// What a row needs that is not reported.
-    pub fn missing(&self, row: &SyncRow) -> BTreeSet<&'static str> {
+    pub(crate) fn missing(&self, row: &SyncRow) -> BTreeSet<&'static str> {
         match self {
             Self::Absent => features::missing(row, None),
             Self::Agent { reports, .. } => features::missing(row, reports.as_deref()),
@@ -183,7 +188,7 @@ impl CarrierSeen {
     }
 
     /// Its agent has reported nothing yet, and is likely to do so within moments.
-    pub fn is_new(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_new(&self, now: Timestamp) -> bool {
         match self {
             Self::Absent => true,
             Self::Agent { reports: None, made } => made.is_some_and(|made| now < made + FIRST_REPORT),
@@ -192,7 +197,7 @@ impl CarrierSeen {
     }
 
     /// Why such a row is not assigned.
-    pub fn refusal(&self, missing: &BTreeSet<&'static str>) -> String {
+    pub(crate) fn refusal(&self, missing: &BTreeSet<&'static str>) -> String {
         match self {
             Self::Agent { reports, .. } => features::refusal(missing, reports.as_deref()),
             Self::Absent | Self::Controller => features::refusal(missing, None),
@@ -202,7 +207,7 @@ impl CarrierSeen {
 
 /// What a cluster is pinned to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pinned {
+pub(crate) struct Pinned {
     /// The revision in full.
     pub definition: Box<Definition>,
     /// Who, why, until when, and what ends it.
@@ -211,7 +216,7 @@ pub struct Pinned {
 
 impl ClusterSeen {
     /// It is pinned to something else than the target.
-    pub fn is_pinned_elsewhere(&self, target: &Target) -> bool {
+    pub(crate) fn is_pinned_elsewhere(&self, target: &Target) -> bool {
         let target = target.definition().map(|target| &target.revision);
         self.pinned
             .as_ref()
@@ -219,14 +224,14 @@ impl ClusterSeen {
     }
 
     /// It has no row, or is itself gone: with it goes all that is ours there.
-    pub fn has_nothing(&self) -> bool {
+    pub(crate) fn has_nothing(&self) -> bool {
         self.row.is_none() || self.uid.is_empty()
     }
 }
 
 /// A ModuleRevision as a row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RevisionRow {
+pub(crate) struct RevisionRow {
     /// The name of its module.
     pub module: String,
     /// The hash.

@@ -45,7 +45,7 @@ use crate::{
 };
 
 /// What is known of the objects by which Flux reads the sources of one kind of module.
-pub struct FluxSources {
+pub(crate) struct FluxSources {
     repositories: Arc<Index<GitRepository, Row>>,
     artifacts: Arc<Index<OciRepository, Row>>,
 }
@@ -72,7 +72,7 @@ struct Owner {
 
 /// What keeps Flux from reading a source, and what helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub(crate) struct Trouble {
     why: String,
     next: Option<String>,
 }
@@ -85,7 +85,7 @@ impl From<String> for Trouble {
 
 impl FluxSources {
     /// Those of modules of this kind.
-    pub fn of<K: Rolled>() -> Self {
+    pub(crate) fn of<K: Rolled>() -> Self {
         Self {
             repositories: Arc::new(Index::new(|object| Some(row::<K, _>(object)), concerned)),
             artifacts: Arc::new(Index::new(|object| Some(row::<K, _>(object)), concerned)),
@@ -93,7 +93,7 @@ impl FluxSources {
     }
 
     /// Follows them, where Flux applies: elsewhere there are none.
-    pub fn follow<K: Rolled>(&self, runner: Runner<K>, context: &Context) -> Runner<K> {
+    pub(crate) fn follow<K: Rolled>(&self, runner: Runner<K>, context: &Context) -> Runner<K> {
         match context.options.sync {
             SyncMode::Flux => runner
                 .late_rows(Arc::clone(&self.repositories))
@@ -140,7 +140,7 @@ fn concerned(key: &Key, row: &Row) -> Vec<Key> {
 
 /// Brings the object of a module to what its spec says; one of a source that it has no longer is deleted. Whatever is in the way keeps
 /// this module's source from being read, and nothing else.
-pub async fn keep<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), Trouble> {
+pub(crate) async fn keep<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), Trouble> {
     if modules.context.options.sync != SyncMode::Flux {
         return Ok(());
     }
@@ -298,7 +298,7 @@ impl Row {
 
 /// What a module wants whose source Flux reads: its version as pinned before, or as Flux has it now. Without Flux nothing is rolled on, also
 /// where it was pinned before.
-pub fn target<K: Rolled>(
+pub(crate) fn target<K: Rolled>(
     module: &K,
     source: &FluxSource,
     kept: Result<(), Trouble>,
@@ -402,7 +402,7 @@ fn is_exact(source: &FluxSource, revision: &str) -> bool {
 }
 
 /// What the status says, if it is about what is asked for now.
-pub fn pinned(source: &FluxSource, status: Option<&SourceStatus>) -> Option<SourceStatus> {
+pub(crate) fn pinned(source: &FluxSource, status: Option<&SourceStatus>) -> Option<SourceStatus> {
     let asked = request(source);
     status
         .filter(|status| status.request.as_ref() == Some(&asked))

@@ -13,10 +13,10 @@ use super::instants::{instant, millis};
 use crate::gates::{self, Question, Reading, Subject};
 
 /// What gates said last, each of what is asked now.
-pub type Answers = BTreeMap<GateId, (Subject, Reading)>;
+pub(crate) type Answers = BTreeMap<GateId, (Subject, Reading)>;
 
 /// A gate as the engine has it.
-pub fn engine(gate: &api::Gate) -> engine::Gate {
+pub(crate) fn engine(gate: &api::Gate) -> engine::Gate {
     engine::Gate {
         definition: gates::definition(gate),
         interval: Millis(gate.interval.as_millis()),
@@ -26,14 +26,14 @@ pub fn engine(gate: &api::Gate) -> engine::Gate {
 }
 
 /// Of what was read, that which was read for what the memory is about and for what the spec says now.
-pub fn current<K: ModuleObject>(module: &K, memory: &Memory, mut read: Answers) -> Answers {
+pub(crate) fn current<K: ModuleObject>(module: &K, memory: &Memory, mut read: Answers) -> Answers {
     let counts = |place: &GateId, about: &Subject| subject(module, memory, *place).as_ref() == Some(about);
     read.retain(|place, (about, _)| counts(place, about));
     read
 }
 
 /// The readings as the engine takes them.
-pub fn readings(answers: &Answers) -> Vec<engine::Reading> {
+pub(crate) fn readings(answers: &Answers) -> Vec<engine::Reading> {
     let readings = answers.iter().map(|(gate, (_, reading))| engine::Reading {
         gate: *gate,
         at: millis(reading.at),
@@ -43,7 +43,7 @@ pub fn readings(answers: &Answers) -> Vec<engine::Reading> {
 }
 
 /// The gates that the engine wants read.
-pub fn questions<K: ModuleObject>(module: &K, decision: &Decision) -> Vec<Question> {
+pub(crate) fn questions<K: ModuleObject>(module: &K, decision: &Decision) -> Vec<Question> {
     let asked = decision.steps.iter().filter_map(|step| match step {
         Step::Evaluate { gate } => Some(*gate),
         Step::Assign { .. }
@@ -80,7 +80,7 @@ fn gate(stages: &[api::Stage], place: GateId) -> Option<&api::Gate> {
     stage.gates.get(usize::from(place.gate))
 }
 
-pub const fn failing(outcome: Outcome) -> &'static str {
+pub(crate) const fn failing(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Pass => "holds",
         Outcome::Fail => "does not hold",

@@ -16,7 +16,7 @@ use super::reasons::Explained;
 const FRAME: usize = 128;
 
 /// The groups in the order of precedence. Where all names do not fit, the largest groups go without theirs.
-pub fn groups(told: &[Explained<'_>]) -> Vec<ReasonGroup> {
+pub(crate) fn groups(told: &[Explained<'_>]) -> Vec<ReasonGroup> {
     let mut members: BTreeMap<Reason, Vec<&Explained<'_>>> = BTreeMap::new();
     for told in told {
         members.entry(told.reason).or_default().push(told);

@@ -32,7 +32,7 @@ const OF_MODULE: [&str; 4] = [
 ];
 
 /// What became of the controls of one unit, and of those of the module that fail there.
-pub fn of_unit(
+pub(crate) fn of_unit(
     unit: &Unit<'_>,
     pin_annotation: Option<(&str, &str)>,
     hold: Option<&Hold>,
@@ -86,7 +86,7 @@ fn pinned(pin: &Pin, unit: &str, hold: Option<&Hold>) -> Option<(Effect, String)
 
 /// A unit, and what became of its own controls.
 #[derive(Clone, Copy, Debug)]
-pub struct Heard<'a> {
+pub(crate) struct Heard<'a> {
     /// Its name.
     pub name: &'a str,
     /// The module selects it.
@@ -96,7 +96,7 @@ pub struct Heard<'a> {
 }
 
 /// All that people say to a module and to its units, and what came of it: first what has no effect, and no more than a status holds.
-pub fn all<'a>(
+pub(crate) fn all<'a>(
     words: &Words,
     controls: &Controls,
     units: impl Iterator<Item = Heard<'a>> + Clone,
@@ -167,7 +167,7 @@ fn ended(control: &Control) -> String {
     format!("expired{}", control.told())
 }
 
-pub fn entry(control: &str, unit: Option<&str>, effect: Effect, message: &str) -> ControlStatus {
+pub(crate) fn entry(control: &str, unit: Option<&str>, effect: Effect, message: &str) -> ControlStatus {
     ControlStatus {
         control: control.to_owned(),
         cluster: unit.map(str::to_owned),
@@ -178,7 +178,7 @@ pub fn entry(control: &str, unit: Option<&str>, effect: Effect, message: &str) -
 
 /// The events of what is new, each with the annotation of the module that it is about, if it is about one. That somebody paused the
 /// module is told with its condition; that a time has ended, only where it had ended before it was seen.
-pub fn news(heard: &[ControlStatus], known: &[ControlStatus]) -> Vec<(Option<&'static str>, Event)> {
+pub(crate) fn news(heard: &[ControlStatus], known: &[ControlStatus]) -> Vec<(Option<&'static str>, Event)> {
     let fresh = heard.iter().filter_map(|said| {
         let old = known
             .iter()

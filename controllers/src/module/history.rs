@@ -45,7 +45,7 @@ use crate::{
 const MOST_BAD: usize = 100;
 
 /// The revisions of all modules of one kind.
-pub struct History {
+pub(crate) struct History {
     rows: Arc<Index<ModuleRevision, RevisionRow>>,
     /// The contents that were asked for, by module and revision, as long as they are on record: contents are immutable, so none is
     /// ever stale.
@@ -54,7 +54,7 @@ pub struct History {
 
 impl History {
     /// The revisions of modules of kind `K`.
-    pub fn of<K: ModuleObject>() -> Self {
+    pub(crate) fn of<K: ModuleObject>() -> Self {
         let rows = Index::new(
             |revision: &ModuleRevision| (revision.spec.module_ref.kind == K::KIND).then(|| row(revision)),
             |key: &Key, row: &RevisionRow| vec![Key::new(&key.namespace, &row.module)],
@@ -66,17 +66,17 @@ impl History {
     }
 
     /// The index, to be filled by a watch.
-    pub fn rows(&self) -> Arc<Index<ModuleRevision, RevisionRow>> {
+    pub(crate) fn rows(&self) -> Arc<Index<ModuleRevision, RevisionRow>> {
         Arc::clone(&self.rows)
     }
 
     /// The revisions of a module, by name of the ModuleRevision.
-    pub fn about(&self, module: &Key) -> BTreeMap<String, RevisionRow> {
+    pub(crate) fn about(&self, module: &Key) -> BTreeMap<String, RevisionRow> {
         self.rows.about(module).into_iter().collect()
     }
 
     /// A revision of a module in full, found by what the engine remembers of its hash.
-    pub async fn definition(
+    pub(crate) async fn definition(
         &self,
         module: &Key,
         revision: &str,
@@ -112,7 +112,7 @@ impl History {
     }
 
     /// A module is gone.
-    pub fn forget(&self, module: &Key) {
+    pub(crate) fn forget(&self, module: &Key) {
         self.contents.lock().remove(module);
     }
 }
@@ -128,7 +128,7 @@ pub(super) fn row(revision: &ModuleRevision) -> RevisionRow {
 }
 
 /// The ModuleRevision of a definition, owned by its module.
-pub fn object<K: ModuleObject>(module: &K, definition: &Definition) -> ModuleRevision {
+pub(crate) fn object<K: ModuleObject>(module: &K, definition: &Definition) -> ModuleRevision {
     let Definition {
         revision,
         commit,
@@ -165,7 +165,7 @@ pub fn object<K: ModuleObject>(module: &K, definition: &Definition) -> ModuleRev
 }
 
 /// Writes the content of a revision, unless it is there.
-pub async fn record(object: &ModuleRevision, context: &Context) -> Result<(), Error> {
+pub(crate) async fn record(object: &ModuleRevision, context: &Context) -> Result<(), Error> {
     let namespace = object.namespace().unwrap_or_default();
     let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), &namespace);
     let parameters = PostParams {
@@ -182,7 +182,7 @@ pub async fn record(object: &ModuleRevision, context: &Context) -> Result<(), Er
 }
 
 /// The stories that are to be told differently, by name of the ModuleRevision: pure.
-pub fn stories(
+pub(crate) fn stories(
     revisions: &BTreeMap<String, RevisionRow>,
     memory: &Memory,
     counts: &Summary,
@@ -204,7 +204,12 @@ pub fn stories(
 }
 
 /// What became of a revision by what is remembered, where its record says `before`, and that it `began` to be rolled out.
-pub fn verdict(memory: &Memory, revision: Revision, before: Option<Verdict>, began: bool) -> Option<Verdict> {
+pub(crate) fn verdict(
+    memory: &Memory,
+    revision: Revision,
+    before: Option<Verdict>,
+    began: bool,
+) -> Option<Verdict> {
     let run = memory.run.filter(|run| run.target == revision);
     match (memory.verdict(revision), run, before) {
         (Some(muster_rollout::Verdict::Bad), ..) => Some(Verdict::Bad),
@@ -315,7 +320,7 @@ fn conditions(verdict: Option<Verdict>, status: &ModuleRevisionStatus, aborted: 
 }
 
 /// Writes a story.
-pub async fn tell(
+pub(crate) async fn tell(
     namespace: &str,
     name: &str,
     row: &RevisionRow,
@@ -363,7 +368,7 @@ fn ended(before: Option<&ModuleRevisionStatus>, after: &ModuleRevisionStatus) ->
 
 /// The revisions beyond the limit, oldest first. Those that are wanted (as target, or by a pin), the last good one and the bad ones
 /// are kept.
-pub fn surplus(
+pub(crate) fn surplus(
     revisions: &BTreeMap<String, RevisionRow>,
     memory: &Memory,
     wanted: &BTreeSet<&str>,
@@ -406,7 +411,7 @@ fn newest_bad(revisions: &BTreeMap<String, RevisionRow>) -> BTreeSet<&str> {
 }
 
 /// The verdicts that stand in ModuleRevisions: where the memory is lost, it is rebuilt from them and from the rows (W7).
-pub fn verdicts(revisions: &BTreeMap<String, RevisionRow>) -> Verdicts {
+pub(crate) fn verdicts(revisions: &BTreeMap<String, RevisionRow>) -> Verdicts {
     let judged = |verdict: Verdict| {
         revisions
             .values()
@@ -434,7 +439,12 @@ fn remembered(row: &RevisionRow) -> muster_rollout::Evidence {
 }
 
 /// Deletes a revision that is beyond the limit.
-pub async fn forget(namespace: &str, name: &str, row: &RevisionRow, context: &Context) -> Result<(), Error> {
+pub(crate) async fn forget(
+    namespace: &str,
+    name: &str,
+    row: &RevisionRow,
+    context: &Context,
+) -> Result<(), Error> {
     let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), namespace);
     let preconditions = Preconditions {
         uid: Some(row.uid.clone()),
@@ -456,13 +466,13 @@ pub async fn forget(namespace: &str, name: &str, row: &RevisionRow, context: &Co
     }
 }
 
-pub fn time(at: Millis) -> Time {
+pub(crate) fn time(at: Millis) -> Time {
     let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
     Time(Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
 }
 
 /// The name of the ModuleRevision of a revision of this module.
-pub fn revision_name<K: ModuleObject>(module: &K, revision: &str) -> String {
+pub(crate) fn revision_name<K: ModuleObject>(module: &K, revision: &str) -> String {
     muster_api::names::module_revision(
         K::KIND,
         &module.namespace().unwrap_or_default(),

@@ -11,7 +11,7 @@ use super::{
 
 /// Why a unit is kept, and when that ends by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hold {
+pub(crate) struct Hold {
     /// One word.
     pub reason: Reason,
     /// Who, why, until when, and what ends it.
@@ -21,7 +21,7 @@ pub struct Hold {
 }
 
 /// The hold of a unit for a module.
-pub fn of(unit: &Unit<'_>, module: &Address<'_>, controls: &Controls, now: Timestamp) -> Option<Hold> {
+pub(crate) fn of(unit: &Unit<'_>, module: &Address<'_>, controls: &Controls, now: Timestamp) -> Option<Hold> {
     by_unit(unit, module.namespace, now).or_else(|| by_module(unit, module, controls.held(now)?))
 }
 

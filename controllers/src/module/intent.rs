@@ -19,7 +19,7 @@ use super::{contents::Content, observation::Observation, rows::SeenRow};
 
 /// How a change is carried out on what was seen.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Write {
+pub(crate) enum Write {
     /// Patch the assemblage; a failed test means: observe again.
     Patch(Patch),
     /// There is no such row: append this one.
@@ -34,7 +34,7 @@ pub enum Write {
 }
 
 /// The rows of a module, as they were observed.
-pub struct Rows<'a> {
+pub(crate) struct Rows<'a> {
     /// The module's name, and that of its rows.
     pub module: &'a str,
     /// What was observed.
@@ -114,7 +114,7 @@ fn attempt(seen: &SeenRow, content: &SyncRow, token: u64) -> Option<u64> {
 }
 
 /// The write of a control of a row's plan. The row's token stays: what is assigned stays.
-pub fn control(seen: &SeenRow, control: &PlanControl) -> Write {
+pub(crate) fn control(seen: &SeenRow, control: &PlanControl) -> Write {
     Write::Patch(tested(seen, add(seen, "planControl", json!(control))))
 }
 
@@ -145,7 +145,7 @@ fn removal(seen: &SeenRow) -> Write {
 
 /// An assemblage to which rows are appended: exactly this version of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen<'a> {
+pub(crate) struct Seen<'a> {
     /// Its resourceVersion.
     pub version: &'a str,
     /// It has rows: without any there is no list to append to.
@@ -154,7 +154,7 @@ pub struct Seen<'a> {
 
 /// One patch that carries several writes out, all or none. Rows are changed where they stand, then appended, then taken out from the
 /// last to the first: so no operation moves the place of another. Appending needs the assemblage as `seen`.
-pub fn merged(writes: &[&Write], seen: Option<Seen<'_>>) -> Patch {
+pub(crate) fn merged(writes: &[&Write], seen: Option<Seen<'_>>) -> Patch {
     let mut operations = Vec::new();
     let mut appended = Vec::new();
     let mut removed = Vec::new();

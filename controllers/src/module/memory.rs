@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::runtime::Key;
 
 /// The encoding of this version of muster.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The memory as it was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub struct Recalled {
 }
 
 /// Reads the memory out of the status of the module with this uid.
-pub fn recall(stored: Option<&RolloutStatus>, uid: Option<&str>) -> Recalled {
+pub(crate) fn recall(stored: Option<&RolloutStatus>, uid: Option<&str>) -> Recalled {
     let own = stored.filter(|stored| stored.version == VERSION && stored.uid.as_deref() == uid);
     // What cannot be decoded is as good as lost, and treated so.
     match own.and_then(|own| serde_json::from_str(&own.memory).ok()) {
@@ -39,7 +39,7 @@ pub fn recall(stored: Option<&RolloutStatus>, uid: Option<&str>) -> Recalled {
 }
 
 /// The memory as it is stored.
-pub fn store(memory: &Memory, uid: Option<&str>) -> Result<RolloutStatus, serde_json::Error> {
+pub(crate) fn store(memory: &Memory, uid: Option<&str>) -> Result<RolloutStatus, serde_json::Error> {
     Ok(RolloutStatus {
         version: VERSION,
         uid: uid.map(str::to_owned),
@@ -50,7 +50,7 @@ pub fn store(memory: &Memory, uid: Option<&str>) -> Result<RolloutStatus, serde_
 /// The time in which nobody led is on no unit's account. It is added to the memory that the leader before left, as often as that is
 /// read, and to none that was written since: a failed write does not lose it, and a successful one does not count it twice.
 #[derive(Debug)]
-pub struct Gaps {
+pub(crate) struct Gaps {
     gap: Duration,
     /// What each module's memory was when this process first saw it. Bounded by the number of modules.
     left: Mutex<BTreeMap<Key, Option<u64>>>,
@@ -58,7 +58,7 @@ pub struct Gaps {
 
 impl Gaps {
     /// So long nobody led before this process did.
-    pub fn new(gap: Duration) -> Self {
+    pub(crate) fn new(gap: Duration) -> Self {
         Self {
             gap,
             left: Mutex::default(),
@@ -66,7 +66,7 @@ impl Gaps {
     }
 
     /// How long nobody led since the memory was written that stands in the module's status.
-    pub fn before(&self, key: &Key, stored: Option<&RolloutStatus>) -> Duration {
+    pub(crate) fn before(&self, key: &Key, stored: Option<&RolloutStatus>) -> Duration {
         let now = stored.map(|stored| fingerprint(&stored.memory));
         let left = *self.left.lock().entry(key.clone()).or_insert(now);
         if now.is_some() && now == left {
@@ -77,7 +77,7 @@ impl Gaps {
     }
 
     /// A module is gone.
-    pub fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &Key) {
         self.left.lock().remove(key);
     }
 }

@@ -21,7 +21,7 @@ use super::{
 
 /// Everything that a decision rests on.
 #[derive(Clone, Debug)]
-pub struct Observation {
+pub(crate) struct Observation {
     /// Why nothing can be decided at all.
     pub invalid: Option<Invalid>,
     /// The module is being deleted.
@@ -56,35 +56,35 @@ pub struct Observation {
 
 impl Observation {
     /// What a cluster shall have that is pinned to this, or to nothing.
-    pub fn shall_have<'a>(&'a self, pinned: Option<&'a Pinned>) -> Option<&'a Definition> {
+    pub(crate) fn shall_have<'a>(&'a self, pinned: Option<&'a Pinned>) -> Option<&'a Definition> {
         let pinned = pinned.map(|pinned| &*pinned.definition);
         pinned.or_else(|| self.target.definition())
     }
 
     /// A version is wanted: the module is neither invalid nor being deleted.
-    pub const fn has_target(&self) -> bool {
+    pub(crate) const fn has_target(&self) -> bool {
         self.invalid.is_none() && !self.deleting
     }
 
     /// The clusters, by name.
-    pub fn clusters(&self) -> &[ClusterSeen] {
+    pub(crate) fn clusters(&self) -> &[ClusterSeen] {
         &self.sight.clusters
     }
 
     /// A cluster by its name.
-    pub fn cluster(&self, name: &str) -> Option<&ClusterSeen> {
+    pub(crate) fn cluster(&self, name: &str) -> Option<&ClusterSeen> {
         let clusters = self.clusters();
         let place = clusters.binary_search_by(|cluster| cluster.name.as_str().cmp(name));
         place.ok().and_then(|place| clusters.get(place))
     }
 
     /// What it would go back to: whoever is pinned neither comes from there nor goes back.
-    pub fn comes_from(&self, pinned: Option<&Pinned>) -> Option<&Definition> {
+    pub(crate) fn comes_from(&self, pinned: Option<&Pinned>) -> Option<&Definition> {
         self.last_good.as_ref().filter(|_| pinned.is_none())
     }
 
     /// None: what is seen rests on how other modules stand, or on rows that no watch keeps.
-    pub fn basis<K: ModuleObject>(&self, module: &K) -> Option<Basis> {
+    pub(crate) fn basis<K: ModuleObject>(&self, module: &K) -> Option<Basis> {
         let lasts = !self.ties.any() && !self.memory.lost;
         lasts.then(|| Basis {
             uid: module.uid(),
@@ -98,7 +98,7 @@ impl Observation {
     }
 
     /// The memory; a lost one is rebuilt from the rows and from the verdicts of ModuleRevisions (W7).
-    pub fn remembered(&self, units: &[Unit], now: Millis) -> Memory {
+    pub(crate) fn remembered(&self, units: &[Unit], now: Millis) -> Memory {
         let found = &self.memory;
         let recalled = if found.lost {
             muster_driver::Recalled::Lost(history::verdicts(&self.revisions))

@@ -26,7 +26,7 @@ const PAGE: u32 = 100;
 
 /// Gathers what a decision about `module` needs. Only the version of the source, revisions that are named and objects of bindings are
 /// read over the network; everything else stands in rows that watches keep.
-pub async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Observation, Error> {
+pub(crate) async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Observation, Error> {
     let key = Key::of(module);
     let now = || modules.context.clock.now();
     let windows = || modules.windows.current().ok_or(Error::UnreadWindows);

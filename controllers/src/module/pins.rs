@@ -21,13 +21,13 @@ use super::{
 };
 
 /// Digits of a hash that name a revision: as many as messages show.
-pub const SHORTEST: usize = 8;
+pub(crate) const SHORTEST: usize = 8;
 /// Digits of a hash.
 const LONGEST: usize = 64;
 
 /// Why a pin cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum PinError {
+pub(crate) enum PinError {
     /// The annotation cannot be read, or is not meant.
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] ControlError),
@@ -80,7 +80,7 @@ pub enum PinError {
 
 /// A pin, as far as it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pin {
+pub(crate) struct Pin {
     /// The annotation.
     pub key: String,
     /// How messages name what is pinned.
@@ -99,7 +99,7 @@ pub struct Pin {
 
 impl Pin {
     /// What is said of a pin that cannot be carried out.
-    pub fn problem(&self, unit: &str, error: &PinError) -> String {
+    pub(crate) fn problem(&self, unit: &str, error: &PinError) -> String {
         let Words { kind, module, .. } = self.words;
         let on = if self.on_unit {
             format!(" on {kind} {unit}")
@@ -114,7 +114,7 @@ impl Pin {
 
     /// Why it cannot be carried out on a unit for which its revision was not found. One that is not selected is withdrawn from,
     /// pinned or not, unless nobody knows what the pin means.
-    pub fn hindrance(&self, selected: bool) -> Option<PinError> {
+    pub(crate) fn hindrance(&self, selected: bool) -> Option<PinError> {
         match &self.revision {
             Err(error) => Some(error.clone()),
             Ok(revision) => selected.then(|| PinError::Unknown {
@@ -125,7 +125,7 @@ impl Pin {
     }
 
     /// What is said of one that is.
-    pub fn says(&self, version: &str, revision: &str) -> String {
+    pub(crate) fn says(&self, version: &str, revision: &str) -> String {
         let revision = revision.get(..SHORTEST).unwrap_or(revision);
         format!(
             "pinned to {version} (revision {revision}){}; to unpin it: {}",
@@ -134,7 +134,7 @@ impl Pin {
     }
 
     /// What is said of one whose revision has no version besides its hash.
-    pub fn says_revision(&self, revision: &str) -> String {
+    pub(crate) fn says_revision(&self, revision: &str) -> String {
         let revision = revision.get(..SHORTEST).unwrap_or(revision);
         format!(
             "pinned to revision {revision}{}; to unpin it: {}",
@@ -144,11 +144,11 @@ impl Pin {
 }
 
 /// How the hash of a revision begins, by unit.
-pub type Entries = BTreeMap<String, String>;
+pub(crate) type Entries = BTreeMap<String, String>;
 
 /// What is known of a module's revisions.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a, R> {
+pub(crate) struct Known<'a, R> {
     /// Those on record: each revision with its verdict.
     pub revisions: R,
     /// What the engine remembers.
@@ -156,7 +156,7 @@ pub struct Known<'a, R> {
 }
 
 /// The annotation of a Cluster or Node that pins it for a module, if it has it: key and text.
-pub fn annotated<'a>(unit: &Unit<'a>, module: &Address<'_>) -> Option<(&'a str, &'a str)> {
+pub(crate) fn annotated<'a>(unit: &Unit<'a>, module: &Address<'_>) -> Option<(&'a str, &'a str)> {
     let name = module
         .module
         .split_once('/')
@@ -167,7 +167,7 @@ pub fn annotated<'a>(unit: &Unit<'a>, module: &Address<'_>) -> Option<(&'a str, 
 }
 
 /// The annotation of a module that pins units: `eu-1@1a2b3c4d`, by comma; each unit once.
-pub fn entries(control: &Control, words: &'static Words) -> Result<Entries, String> {
+pub(crate) fn entries(control: &Control, words: &'static Words) -> Result<Entries, String> {
     let unit = words.unit;
     let mut entries = BTreeMap::new();
     for entry in control
@@ -191,7 +191,7 @@ pub fn entries(control: &Control, words: &'static Words) -> Result<Entries, Stri
 }
 
 /// The pin of a unit for a module, if there is one that is not over.
-pub fn of<'r, R>(
+pub(crate) fn of<'r, R>(
     unit: &Unit<'_>,
     module: &Address<'_>,
     said: Option<(&Control, &Entries)>,
@@ -326,7 +326,7 @@ fn is_bad(revision: &str, verdict: Option<Verdict>, memory: &Memory) -> bool {
 
 /// A unit that is pinned to a revision on record.
 #[derive(Clone, Copy, Debug)]
-pub struct Placed<'a> {
+pub(crate) struct Placed<'a> {
     /// The unit.
     pub unit: &'a str,
     /// Who, why, until when, and what ends it.
@@ -336,7 +336,7 @@ pub struct Placed<'a> {
 }
 
 /// What is said of each unit that is pinned: by whom, to what, and whether it is there.
-pub fn told<'a>(
+pub(crate) fn told<'a>(
     words: &Words,
     decision: &Decision,
     placed: impl Iterator<Item = Placed<'a>>,

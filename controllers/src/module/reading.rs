@@ -54,7 +54,7 @@ const ROUNDS: usize = 8;
 
 /// What was gathered for single clusters.
 #[derive(Debug, Default)]
-pub struct Known {
+pub(crate) struct Known {
     /// Revisions of the module by what names them; none: not on record.
     pub revisions: BTreeMap<String, Option<Definition>>,
     /// Objects of bindings.
@@ -67,7 +67,7 @@ pub struct Known {
 
 /// What must be gathered before a cluster can be read. More may follow from it.
 #[derive(Clone, Debug, Default)]
-pub struct Needs {
+pub(crate) struct Needs {
     /// Revisions of the module.
     pub revisions: BTreeSet<String>,
     /// Objects that bindings read.
@@ -76,13 +76,13 @@ pub struct Needs {
 
 impl Needs {
     /// Nothing.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.revisions.is_empty() && self.objects.is_empty()
     }
 }
 
 /// What the module alone says: everything but its target, the last good revision, and the clusters.
-pub fn observation<K: ModuleObject>(
+pub(crate) fn observation<K: ModuleObject>(
     module: &K,
     ties: Ties,
     windows: Windows,
@@ -161,7 +161,7 @@ fn unreadable_expression(each: &[HealthExpression]) -> Option<String> {
 }
 
 /// A stage without clusters guards nothing: most likely its selector, or a label, is wrong. It does not matter once the rollout is done.
-pub fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Invalid> {
+pub(crate) fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Invalid> {
     let target = seen.target.definition()?;
     let done = seen.memory.memory.run.is_some_and(|run| {
         run.state == RunState::Good && target.revision.starts_with(&run.target.to_string())
@@ -189,7 +189,7 @@ pub fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Option<In
 }
 
 /// Reads clusters for one module.
-pub struct Reader<'a, K: Rolled> {
+pub(crate) struct Reader<'a, K: Rolled> {
     concerns: Concerns<'a>,
     key: Key,
     address: String,
@@ -201,7 +201,7 @@ pub struct Reader<'a, K: Rolled> {
 
 impl<'a, K: Rolled> Reader<'a, K> {
     /// A reader that lets bindings read objects of these kinds.
-    pub fn new(
+    pub(crate) fn new(
         module: &'a K,
         selector: Option<&'a Matcher>,
         seen: &'a Observation,
@@ -219,7 +219,7 @@ impl<'a, K: Rolled> Reader<'a, K> {
     }
 
     /// One cluster, or what must be gathered first.
-    pub fn cluster(&self, pair: &Pair, known: &Known) -> Result<Seen, Needs> {
+    pub(crate) fn cluster(&self, pair: &Pair, known: &Known) -> Result<Seen, Needs> {
         let candidate = match self.concerns.about(pair) {
             Concern::None => {
                 return Ok(Seen {
@@ -316,7 +316,7 @@ impl<'a, K: Rolled> Reader<'a, K> {
 
     /// Makes units of the clusters: of all, or of those at these places. Closed windows are applied to all of them; a lost memory is
     /// rebuilt for that, as for the decision.
-    pub fn units(&self, sight: &mut Sight, changed: Option<&[usize]>) {
+    pub(crate) fn units(&self, sight: &mut Sight, changed: Option<&[usize]>) {
         match changed {
             Some(places) => units::again(sight, places, self.seen, &self.key.name, self.rollout),
             None => sight.units = units::units(&sight.clusters, self.seen, &self.key.name, self.rollout),

@@ -199,7 +199,7 @@ impl Background<'_> {
 }
 
 /// Explains a unit's reason.
-pub fn explain<'a>(unit: &'a UnitId, why: &'a Why, background: &'a Background<'a>) -> Explained<'a> {
+pub(crate) fn explain<'a>(unit: &'a UnitId, why: &'a Why, background: &'a Background<'a>) -> Explained<'a> {
     let (word, since) = word(why);
     // The engine knows only that there is no version.
     let unresolved = background.source.filter(|_| matches!(why, Why::Unresolved));
@@ -280,7 +280,7 @@ fn carried(reason: Ineligible) -> Reason {
 
 /// The precedence of a reason as the engine has it. Records of decisions hold these numbers, and stay true: a new reason shares the
 /// number of the one beside it in the table.
-pub fn precedence(reason: Reason) -> u8 {
+pub(crate) fn precedence(reason: Reason) -> u8 {
     match reason {
         Reason::WriteFailed => Reason::Failed.code(),
         Reason::SyncUnsupported
@@ -309,7 +309,7 @@ pub fn precedence(reason: Reason) -> u8 {
 }
 
 /// The reason for a cluster that the registry does not give.
-pub const fn not_ready(reason: NotReady) -> Reason {
+pub(crate) const fn not_ready(reason: NotReady) -> Reason {
     match reason {
         NotReady::Deleting => Reason::Deleting,
         NotReady::ClusterPaused => Reason::ClusterPaused,
@@ -545,7 +545,7 @@ pub fn few<T: Borrow<str>>(clusters: &[T]) -> String {
 }
 
 /// Whom it waits for.
-pub fn waiting(words: &Words, holders: &[UnitId], limit: u32, what: &str) -> String {
+pub(crate) fn waiting(words: &Words, holders: &[UnitId], limit: u32, what: &str) -> String {
     if limit == 0 {
         return format!(
             "{what} waits: {} is 0, so no {} is updated",

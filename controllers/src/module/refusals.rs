@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 
 /// A row that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub(crate) struct Refused {
     /// Its token; 0 where the row was to be removed.
     pub token: Token,
     /// The words of the API server.
@@ -33,7 +33,7 @@ pub struct Refused {
 
 /// What became of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Noted {
+pub(crate) struct Noted {
     /// It says something new.
     pub is_new: bool,
     /// When the row is tried again.
@@ -41,20 +41,20 @@ pub struct Noted {
 }
 
 /// What was refused of one module, by cluster.
-pub type Rows = BTreeMap<UnitId, Refused>;
+pub(crate) type Rows = BTreeMap<UnitId, Refused>;
 
 /// Kept by the process that leads: another one tries at once, and is refused again. Bounded by the rows that a module writes at once.
 #[derive(Debug, Default)]
-pub struct Refusals(Mutex<HashMap<Key, Rows>>);
+pub(crate) struct Refusals(Mutex<HashMap<Key, Rows>>);
 
 impl Refusals {
     /// What was refused of a module.
-    pub fn of(&self, module: &Key) -> Rows {
+    pub(crate) fn of(&self, module: &Key) -> Rows {
         self.0.lock().get(module).cloned().unwrap_or_default()
     }
 
     /// A row was refused. Other words for the same row are no news: some webhooks name each request.
-    pub fn note(&self, module: &Key, planned: &Planned, message: &str, now: Timestamp) -> Noted {
+    pub(crate) fn note(&self, module: &Key, planned: &Planned, message: &str, now: Timestamp) -> Noted {
         let token = planned.token();
         let message = bounded(message, MAX_MESSAGE);
         let mut all = self.0.lock();
@@ -74,7 +74,7 @@ impl Refusals {
     }
 
     /// What is left of them: the others were written, or are not wanted any more.
-    pub fn keep(&self, module: &Key, rows: Rows) {
+    pub(crate) fn keep(&self, module: &Key, rows: Rows) {
         let mut all = self.0.lock();
         if rows.is_empty() {
             all.remove(module);
@@ -84,13 +84,13 @@ impl Refusals {
     }
 
     /// A module is gone.
-    pub fn forget(&self, module: &Key) {
+    pub(crate) fn forget(&self, module: &Key) {
         self.0.lock().remove(module);
     }
 }
 
 /// What the engine is to know of them.
-pub fn of_engine(rows: &Rows) -> BTreeMap<UnitId, engine::Refusal> {
+pub(crate) fn of_engine(rows: &Rows) -> BTreeMap<UnitId, engine::Refusal> {
     let refusal = |refused: &Refused| engine::Refusal {
         token: refused.token,
         message: Arc::clone(&refused.message),
@@ -101,7 +101,7 @@ pub fn of_engine(rows: &Rows) -> BTreeMap<UnitId, engine::Refusal> {
 }
 
 /// Those that are still to be written, now or once that may be: their charge has that token, or a row waits to be removed.
-pub fn left(rows: &Rows, memory: &Memory, planned: &[Planned]) -> Rows {
+pub(crate) fn left(rows: &Rows, memory: &Memory, planned: &[Planned]) -> Rows {
     let wanted = |cluster: &UnitId, token: Token| match memory.charges.get(cluster) {
         Some(charge) => charge.token == token,
         None => planned
@@ -116,7 +116,7 @@ pub fn left(rows: &Rows, memory: &Memory, planned: &[Planned]) -> Rows {
 }
 
 /// When a row is tried again that was refused with this token. None: at once, it was not.
-pub fn again(rows: &Rows, planned: &Planned, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn again(rows: &Rows, planned: &Planned, now: Timestamp) -> Option<Timestamp> {
     let refused = rows.get(&planned.unit)?;
     (refused.token == planned.token() && refused.again > now).then_some(refused.again)
 }

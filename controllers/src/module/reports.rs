@@ -9,21 +9,21 @@ use crate::runtime::Key;
 
 /// Kept by the process that leads: another one begins with none.
 #[derive(Default)]
-pub struct Reports(Mutex<HashMap<Key, Timestamp>>);
+pub(crate) struct Reports(Mutex<HashMap<Key, Timestamp>>);
 
 impl Reports {
     /// When it was last.
-    pub fn last(&self, key: &Key) -> Option<Timestamp> {
+    pub(crate) fn last(&self, key: &Key) -> Option<Timestamp> {
         self.0.lock().get(key).copied()
     }
 
     /// It was written.
-    pub fn note(&self, key: Key, at: Timestamp) {
+    pub(crate) fn note(&self, key: Key, at: Timestamp) {
         self.0.lock().insert(key, at);
     }
 
     /// A module is gone.
-    pub fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);
     }
 }

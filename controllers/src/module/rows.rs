@@ -27,7 +27,7 @@ use crate::{
 
 /// An assemblage in rows. Readers share it, and what did not change is shared between its versions: nothing of it is ever changed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AssemblageRow {
+pub(crate) struct AssemblageRow {
     /// What concerns every module.
     pub head: Arc<Head>,
     /// Its syncs, by name.
@@ -41,7 +41,7 @@ pub struct AssemblageRow {
 
 /// What concerns every module of an assemblage.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Head {
+pub(crate) struct Head {
     /// Its name.
     pub name: String,
     /// muster's own assemblage of the cluster that it is named after; another's is never written to.
@@ -60,7 +60,7 @@ pub struct Head {
 
 impl AssemblageRow {
     /// The row of a module.
-    pub fn of(&self, module: &str) -> Option<&Arc<SeenRow>> {
+    pub(crate) fn of(&self, module: &str) -> Option<&Arc<SeenRow>> {
         self.syncs.get(self.index(module)?)
     }
 
@@ -83,13 +83,13 @@ impl AssemblageRow {
     }
 
     /// What the cluster reports of a module that has no row.
-    pub fn left_of(&self, module: &str) -> Option<&engine::Echo> {
+    pub(crate) fn left_of(&self, module: &str) -> Option<&engine::Echo> {
         let left = self.left.iter().find(|(name, _)| name == module);
         left.map(|(_, report)| report)
     }
 
     /// Whether two versions of an assemblage are the same to a module.
-    pub fn is_same_to(&self, module: &str, other: &Self) -> bool {
+    pub(crate) fn is_same_to(&self, module: &str, other: &Self) -> bool {
         Arc::ptr_eq(&self.head, &other.head)
             && is_same(self.of(module), other.of(module))
             && self.left_of(module) == other.left_of(module)
@@ -104,7 +104,7 @@ impl AssemblageRow {
 }
 
 /// The very same, or neither.
-pub fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+pub(crate) fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => Arc::ptr_eq(one, other),
         (one, other) => one.is_none() && other.is_none(),
@@ -113,7 +113,7 @@ pub fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
 
 /// One sync: what is assigned, and what was echoed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenRow {
+pub(crate) struct SeenRow {
     /// The sync's name.
     pub name: String,
     /// Where it stands in `spec.syncs`: what a JSON patch tests and replaces.
@@ -143,17 +143,17 @@ pub struct SeenRow {
 }
 
 /// What a row is made of: what is assigned, and what is reported.
-pub type Parts = (Shared<SyncRow>, Option<Shared<SyncState>>);
+pub(crate) type Parts = (Shared<SyncRow>, Option<Shared<SyncState>>);
 
 /// The greatest token of a report that is believed without a row that has it. A restored fleet may report tokens that nobody here
 /// remembers, and new ones must be greater; a report that left no room for those would stop the module for good.
 const BELIEVED: u64 = MAX_TOKEN / 2;
 
 /// The hash of what a row holds, whatever its token is.
-pub type Print = u64;
+pub(crate) type Print = u64;
 
 /// The print of a row: of what its digest is of.
-pub fn print(row: &SyncRow) -> Print {
+pub(crate) fn print(row: &SyncRow) -> Print {
     let row = SyncRow {
         token: None,
         attempt: None,
@@ -168,12 +168,12 @@ pub fn print(row: &SyncRow) -> Print {
 
 impl SeenRow {
     /// Its token as the engine has it: 0 where it has none.
-    pub fn engine_token(&self) -> engine::Token {
+    pub(crate) fn engine_token(&self) -> engine::Token {
         engine::Token(self.token.unwrap_or(0))
     }
 
     /// Nothing of it is left in the cluster: it never asked for anything, or its withdrawal was echoed.
-    pub fn is_withdrawn(&self) -> bool {
+    pub(crate) fn is_withdrawn(&self) -> bool {
         let echoed = |echo: &Echo| echo.phase == SyncPhase::Withdrawn && echo.token == self.token;
         match self.asks {
             Asks::Carry => false,
@@ -185,7 +185,7 @@ impl SeenRow {
 
 /// What a row asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asks {
+pub(crate) enum Asks {
     /// A sync to be carried out.
     Carry,
     /// A sync to be withdrawn.
@@ -196,7 +196,7 @@ pub enum Asks {
 
 /// What the cluster said about a sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Echo {
+pub(crate) struct Echo {
     /// The digest that it is about.
     pub digest: Option<String>,
     /// The token that it is about.
@@ -216,7 +216,7 @@ pub struct Echo {
 }
 
 /// An index of the rows of all assemblages of a kind; a changed assemblage concerns the modules of whose rows something changed in it.
-pub fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
+pub(crate) fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
     Index::new(
         |assemblage| Some(Arc::new(row(assemblage, None))),
         |key: &Key, row: &Arc<AssemblageRow>| {
@@ -234,7 +234,7 @@ pub fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
 }
 
 /// Projects an assemblage. What is as in the version before is shared with it, and not worked out again.
-pub fn row<A: Carrier>(assemblage: &A, before: Option<&Arc<AssemblageRow>>) -> AssemblageRow {
+pub(crate) fn row<A: Carrier>(assemblage: &A, before: Option<&Arc<AssemblageRow>>) -> AssemblageRow {
     let states = assemblage.status().map_or(&[][..], |status| &status.syncs);
     let rows = &assemblage.spec().syncs;
     let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
@@ -282,7 +282,7 @@ pub fn row<A: Carrier>(assemblage: &A, before: Option<&Arc<AssemblageRow>>) -> A
 }
 
 /// muster's own assemblages are named after their cluster and labelled.
-pub fn is_ours<A: Carrier>(assemblage: &A) -> bool {
+pub(crate) fn is_ours<A: Carrier>(assemblage: &A) -> bool {
     let manager = assemblage.labels().get(labels::label::MANAGED_BY);
     let cluster = assemblage
         .spec()

@@ -27,7 +27,7 @@ const MAX_KEPT: usize = 50_000;
 
 /// What the sight of every cluster rests on, besides its own rows.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Basis {
+pub(crate) struct Basis {
     pub uid: Option<String>,
     pub generation: Option<i64>,
     pub annotations: BTreeMap<String, String>,
@@ -39,7 +39,7 @@ pub struct Basis {
 
 /// A cluster and the assemblage of its name; one of them may be missing.
 #[derive(Clone, Debug)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// The cluster.
     pub cluster: Option<Arc<ClusterRow>>,
     /// The assemblage, whosever it is.
@@ -65,7 +65,7 @@ impl Pair {
 }
 
 /// Clusters and assemblages by name; both are in that order. `before` makes it faster where nothing changed: names are not read.
-pub fn pairs(
+pub(crate) fn pairs(
     clusters: Vec<Arc<ClusterRow>>,
     assemblages: Vec<Arc<AssemblageRow>>,
     before: &Sight,
@@ -104,7 +104,7 @@ fn head(assemblage: Option<&Arc<AssemblageRow>>) -> Option<&Arc<Head>> {
 
 /// One cluster in sight.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// What is seen of it. None: the module is not about it.
     pub cluster: Option<ClusterSeen>,
     /// It rests on more than its pair and the basis.
@@ -122,7 +122,7 @@ struct Place {
 
 /// A module's clusters in sight.
 #[derive(Clone, Debug, Default)]
-pub struct Sight {
+pub(crate) struct Sight {
     /// None: nothing of it outlives this decision.
     basis: Option<Basis>,
     places: Vec<Place>,
@@ -134,7 +134,7 @@ pub struct Sight {
 
 /// What of a sight is to be made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Again {
+pub(crate) enum Again {
     /// Everything.
     All,
     /// These pairs.
@@ -143,7 +143,7 @@ pub enum Again {
 
 impl Sight {
     /// An empty one.
-    pub fn new(basis: Option<Basis>) -> Self {
+    pub(crate) fn new(basis: Option<Basis>) -> Self {
         Self {
             basis,
             ..Self::default()
@@ -152,7 +152,7 @@ impl Sight {
 
     /// Which of these pairs must be read, if this is to become what `module` sees of them on the basis of `new`, while these clusters are
     /// being changed, and the windows are asked at this instant.
-    pub fn again<'a>(
+    pub(crate) fn again<'a>(
         &self,
         module: &str,
         pairs: &[Pair],
@@ -187,7 +187,7 @@ impl Sight {
     }
 
     /// Adds the next pair.
-    pub fn push(&mut self, pair: Pair, seen: Seen) {
+    pub(crate) fn push(&mut self, pair: Pair, seen: Seen) {
         let place = Place {
             pair,
             cluster: seen.cluster.is_some().then_some(self.clusters.len()),
@@ -198,7 +198,7 @@ impl Sight {
     }
 
     /// Goes on from these pairs, all of which were the same to the module or read again: no old version is kept for the next decision.
-    pub fn adopt(&mut self, pairs: Vec<Pair>) {
+    pub(crate) fn adopt(&mut self, pairs: Vec<Pair>) {
         for (place, pair) in self.places.iter_mut().zip(pairs) {
             place.pair = pair;
         }
@@ -206,7 +206,7 @@ impl Sight {
 
     /// Puts a pair that was looked at again in its place; returns where its cluster stands. An error: it came in sight, or went out
     /// of it, so that the others have other places.
-    pub fn replace(&mut self, place: usize, pair: Pair, seen: Seen) -> Result<Option<usize>, Moved> {
+    pub(crate) fn replace(&mut self, place: usize, pair: Pair, seen: Seen) -> Result<Option<usize>, Moved> {
         let place = self.places.get_mut(place).ok_or(Moved)?;
         let cluster = place.cluster.and_then(|cluster| self.clusters.get_mut(cluster));
         match (cluster, seen.cluster) {
@@ -222,22 +222,22 @@ impl Sight {
 
 /// The places are not the same any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved;
+pub(crate) struct Moved;
 
 /// The sights of modules that decided lately, the latest last.
 #[derive(Debug, Default)]
-pub struct Sights(Mutex<Vec<(Key, Sight)>>);
+pub(crate) struct Sights(Mutex<Vec<(Key, Sight)>>);
 
 impl Sights {
     /// The sight that was kept for a module, if it was; it is not kept any more.
-    pub fn take(&self, module: &Key) -> Sight {
+    pub(crate) fn take(&self, module: &Key) -> Sight {
         let mut kept = self.0.lock();
         let place = kept.iter().position(|(key, _)| key == module);
         place.map(|place| kept.remove(place).1).unwrap_or_default()
     }
 
     /// Keeps a sight for the next decision of a module.
-    pub fn keep(&self, module: Key, sight: Sight) {
+    pub(crate) fn keep(&self, module: Key, sight: Sight) {
         if sight.basis.is_none() {
             return;
         }

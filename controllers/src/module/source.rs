@@ -32,7 +32,7 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// What is known of the tags of modules besides what their status says. Lost at a restart, and found again by asking.
 #[derive(Debug, Default)]
-pub struct Tags(Mutex<BTreeMap<Key, Look>>);
+pub(crate) struct Tags(Mutex<BTreeMap<Key, Look>>);
 
 /// The last look at a module's repository.
 #[derive(Clone, Debug)]
@@ -66,12 +66,12 @@ struct Failure {
 
 impl Tags {
     /// A module is gone.
-    pub fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);
     }
 
     /// When the tag of a module is looked at next.
-    pub fn next(&self, key: &Key, interval: Duration) -> Option<Timestamp> {
+    pub(crate) fn next(&self, key: &Key, interval: Duration) -> Option<Timestamp> {
         let looks = self.0.lock();
         let look = looks.get(key)?;
         look.found.is_ok().then(|| later(look.at, interval))
@@ -79,7 +79,7 @@ impl Tags {
 }
 
 /// What a module wants: its version as pinned before, or resolved now.
-pub async fn target<K: Rolled>(module: &K, kept: Result<(), Trouble>, modules: &Modules<K>) -> Target {
+pub(crate) async fn target<K: Rolled>(module: &K, kept: Result<(), Trouble>, modules: &Modules<K>) -> Target {
     match &module.spec().sync.source {
         Source::Git(git) => of_git(module, git, modules).await,
         Source::Flux(flux) => flux_source::target(module, flux, kept, modules),

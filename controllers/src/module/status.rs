@@ -31,7 +31,7 @@ const MAX_NAMED: usize = 20;
 const MAX_TOLD: usize = 3;
 
 /// The status while nothing can be decided: suspended, or a spec that cannot be acted on. Everything else stays as it was.
-pub fn idle<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> ModuleStatus {
+pub(crate) fn idle<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> ModuleStatus {
     let said = match &seen.invalid {
         Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message)
             .stalled(invalid.reason, &*invalid.message),
@@ -53,7 +53,7 @@ pub fn idle<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> 
 }
 
 /// The status of a module that rolls, or rests.
-pub fn rolling<K: ModuleObject>(
+pub(crate) fn rolling<K: ModuleObject>(
     module: &K,
     seen: &Observation,
     decision: &engine::Decision,
@@ -124,7 +124,7 @@ fn heard(clusters: &[ClusterSeen]) -> impl Iterator<Item = Heard<'_>> + Clone {
 }
 
 /// Whether `new` says nothing else than `old` but of clusters: reasons, numbers, attention, and the messages of conditions that stand.
-pub fn differs_by_clusters_only(old: &ModuleStatus, new: &ModuleStatus) -> bool {
+pub(crate) fn differs_by_clusters_only(old: &ModuleStatus, new: &ModuleStatus) -> bool {
     let ModuleStatus {
         observed_generation,
         conditions,
@@ -159,7 +159,7 @@ pub fn differs_by_clusters_only(old: &ModuleStatus, new: &ModuleStatus) -> bool 
 }
 
 /// How a module stands, in one word for a table: a pause and holds are said beside a success, too.
-pub fn state(conditions: &[Condition], told: &[Explained<'_>]) -> Option<String> {
+pub(crate) fn state(conditions: &[Condition], told: &[Explained<'_>]) -> Option<String> {
     let ready = conditions::find(conditions, conditions::READY)?;
     let is = |reason: Reason| match reason {
         Reason::Paused => conditions::is_true(conditions, conditions::PAUSED),
@@ -176,12 +176,12 @@ pub fn state(conditions: &[Condition], told: &[Explained<'_>]) -> Option<String>
 }
 
 /// The kind and name of a module, as kubectl takes them: `module/podinfo`.
-pub fn address<K: ModuleObject>(module: &K) -> String {
+pub(crate) fn address<K: ModuleObject>(module: &K) -> String {
     format!("{}/{}", K::KIND.as_str().to_lowercase(), module.name_any())
 }
 
 /// Whether the rollout is paused, by whom, and what ends that. What is being deleted is withdrawn, paused or not.
-pub fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> Option<Pause> {
+pub(crate) fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> Option<Pause> {
     if seen.deleting {
         return None;
     }
@@ -208,7 +208,7 @@ pub fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) ->
 }
 
 /// The version as people write it: the tag, or the first digits of the commit.
-pub fn version<K: ModuleObject>(module: &K, target: &Target) -> String {
+pub(crate) fn version<K: ModuleObject>(module: &K, target: &Target) -> String {
     let wanted = module.spec().sync.source.version();
     let commit = match target {
         Target::Known { source, .. } => Some(source.commit.as_str()),
@@ -221,7 +221,7 @@ pub fn version<K: ModuleObject>(module: &K, target: &Target) -> String {
 }
 
 /// The memory of the engine as it stands in the status.
-pub fn stored<K: ModuleObject>(module: &K) -> Option<&RolloutStatus> {
+pub(crate) fn stored<K: ModuleObject>(module: &K) -> Option<&RolloutStatus> {
     module.status()?.rollout.as_ref()
 }
 
@@ -242,7 +242,11 @@ fn merged<K: ModuleObject>(
 }
 
 /// The units in numbers.
-pub fn summary(units: &[engine::Unit], decision: &engine::Decision, told: &[Explained<'_>]) -> Summary {
+pub(crate) fn summary(
+    units: &[engine::Unit],
+    decision: &engine::Decision,
+    told: &[Explained<'_>],
+) -> Summary {
     let counted = |bucket: Bucket| count(told.iter().filter(|told| told.reason.bucket() == bucket));
     let engine::Summary { total, updated, .. } = decision.summary;
     Summary {
@@ -275,7 +279,7 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
 }
 
 /// The clusters that are not as they shall be, worst first. `since` of a reason that the engine gives no time for is when it was first told.
-pub fn attention(told: &[Explained<'_>], before: &[Attention], now: Timestamp) -> Vec<Attention> {
+pub(crate) fn attention(told: &[Explained<'_>], before: &[Attention], now: Timestamp) -> Vec<Attention> {
     let mut worst: Vec<&Explained<'_>> = told
         .iter()
         .filter(|told| !matches!(told.reason, Reason::UpToDate | Reason::Excluded))
@@ -372,7 +376,7 @@ fn conditions<K: ModuleObject>(
 }
 
 /// What stopped the rollout, if something did.
-pub fn halt<'a>(decision: &engine::Decision, told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
+pub(crate) fn halt<'a>(decision: &engine::Decision, told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
     let stopped = matches!(
         decision.summary.phase,
         Phase::Halted | Phase::Aborted | Phase::Reverting
@@ -398,7 +402,7 @@ fn ready<K: ModuleObject>(
 }
 
 /// The conditions of a module whose version is known, by the reasons of its units.
-pub fn standing(
+pub(crate) fn standing(
     words: &Words,
     version: &str,
     phase: Phase,

@@ -22,7 +22,7 @@ use super::facts::Standing;
 
 /// What decides whether two modules apply the same objects: everything but the version and the way of applying.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Content {
+pub(crate) struct Content {
     source: Source,
     flux: Option<Box<FluxPackage>>,
     path: String,
@@ -34,7 +34,7 @@ pub struct Content {
 
 impl Content {
     /// The content of a module.
-    pub fn of(spec: &ModuleSpec) -> Self {
+    pub(crate) fn of(spec: &ModuleSpec) -> Self {
         let package = &spec.sync.package;
         Self {
             source: spec.sync.source.for_rows().without_version(),

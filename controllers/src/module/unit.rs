@@ -7,7 +7,7 @@ use crate::registry::ClusterRow;
 
 /// An object that people may annotate: a Cluster or a Node.
 #[derive(Clone, Copy, Debug)]
-pub struct Unit<'a> {
+pub(crate) struct Unit<'a> {
     /// How it is named.
     pub words: &'static Words,
     /// Its name.
@@ -18,7 +18,7 @@ pub struct Unit<'a> {
 
 impl<'a> Unit<'a> {
     /// A cluster.
-    pub const fn of_cluster(cluster: &'a ClusterRow) -> Self {
+    pub(crate) const fn of_cluster(cluster: &'a ClusterRow) -> Self {
         Self {
             words: &Words::CLUSTERS,
             name: cluster.name.as_str(),
@@ -27,7 +27,7 @@ impl<'a> Unit<'a> {
     }
 
     /// The object, as kubectl takes it: `node/n1`.
-    pub fn object(&self) -> String {
+    pub(crate) fn object(&self) -> String {
         format!("{}/{}", self.words.unit, self.name)
     }
 }

@@ -96,7 +96,12 @@ struct Recipes<'a> {
 }
 
 /// A unit for each cluster, with the contents that it may get.
-pub fn units(clusters: &[ClusterSeen], seen: &Observation, module: &str, rollout: &api::Rollout) -> Units {
+pub(crate) fn units(
+    clusters: &[ClusterSeen],
+    seen: &Observation,
+    module: &str,
+    rollout: &api::Rollout,
+) -> Units {
     let mut units = Units::default();
     units.put(clusters.iter().enumerate(), seen, module, rollout);
     units.share(clusters, rollout);
@@ -104,7 +109,13 @@ pub fn units(clusters: &[ClusterSeen], seen: &Observation, module: &str, rollout
 }
 
 /// The units of the clusters at these places, once more: nothing changed for the others, nor in what all rest on.
-pub fn again(sight: &mut Sight, places: &[usize], seen: &Observation, module: &str, rollout: &api::Rollout) {
+pub(crate) fn again(
+    sight: &mut Sight,
+    places: &[usize],
+    seen: &Observation,
+    module: &str,
+    rollout: &api::Rollout,
+) {
     let Sight { clusters, units, .. } = sight;
     let changed = places
         .iter()
@@ -173,7 +184,7 @@ impl Units {
 
 /// The settings of a module as the engine has them. What is being deleted is withdrawn as `onDelete` says, paused or not; an explicit
 /// `onDelete` releases the brake.
-pub fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
+pub(crate) fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
     let wishes = wishes(&module.rollout);
     let deleting = seen.deleting;
     let explicit = deleting && module.on_delete.is_some();
@@ -435,7 +446,7 @@ fn assigned(row: &SeenRow, choice: &Choice) -> engine::Row {
 
 /// What rests on the memory, and so is made for each decision anew, whether units were kept or not: stages go on without a closed cluster
 /// whose windows say so, unless a change of it is in flight; and one that waits for another module is not retargeted in flight either.
-pub fn apply_windows(sight: &mut Sight, memory: &engine::Memory, rollout: &api::Rollout) {
+pub(crate) fn apply_windows(sight: &mut Sight, memory: &engine::Memory, rollout: &api::Rollout) {
     for (unit, cluster) in sight.units.all.iter_mut().zip(&sight.clusters) {
         let Some(window) = windows::closing(cluster, unit) else {
             continue;

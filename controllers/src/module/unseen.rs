@@ -12,7 +12,7 @@ use crate::registry::ClusterRow;
 
 /// Fails if a Cluster is there that is charged, or of whose row the memory is to be rebuilt, and `seen`, which is in the order of the
 /// names, does not have it.
-pub async fn look<K: Rolled>(
+pub(crate) async fn look<K: Rolled>(
     module: &str,
     memory: &Recalled,
     rows: &[Arc<AssemblageRow>],

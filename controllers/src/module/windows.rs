@@ -25,7 +25,7 @@ use crate::{registry::ClusterRow, rolloutwindow::Windows};
 
 /// The windows of a namespace, asked for one module at one instant.
 #[derive(Clone, Debug)]
-pub struct ModuleWindows {
+pub(crate) struct ModuleWindows {
     windows: Windows,
     kind: ModuleKind,
     name: String,
@@ -36,14 +36,14 @@ pub struct ModuleWindows {
 
 /// What answers about the windows of a module rest on, apart from the cluster and the time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Version {
+pub(crate) struct Version {
     windows: u64,
     labels: BTreeMap<String, String>,
 }
 
 impl ModuleWindows {
     /// Of a module.
-    pub fn new<K: ModuleObject>(module: &K, windows: Windows, now: Timestamp) -> Self {
+    pub(crate) fn new<K: ModuleObject>(module: &K, windows: Windows, now: Timestamp) -> Self {
         Self {
             windows,
             kind: K::KIND,
@@ -54,7 +54,7 @@ impl ModuleWindows {
     }
 
     /// Answers of another version say nothing about this one.
-    pub fn version(&self) -> Version {
+    pub(crate) fn version(&self) -> Version {
         Version {
             windows: self.windows.version(),
             labels: self.labels.clone(),
@@ -62,7 +62,7 @@ impl ModuleWindows {
     }
 
     /// Why no change may begin in a cluster, and when that answer may change. Nothing is evaluated where there are no windows.
-    pub fn of_cluster(&self, row: &ClusterRow) -> (Option<Box<Closed>>, Option<Timestamp>) {
+    pub(crate) fn of_cluster(&self, row: &ClusterRow) -> (Option<Box<Closed>>, Option<Timestamp>) {
         if self.windows.all().is_empty() {
             return (None, None);
         }
@@ -85,12 +85,12 @@ impl ModuleWindows {
 }
 
 /// When the first window of a cluster opens or closes, or another answer about it changes.
-pub fn next_change(clusters: &[ClusterSeen]) -> Option<Timestamp> {
+pub(crate) fn next_change(clusters: &[ClusterSeen]) -> Option<Timestamp> {
     clusters.iter().filter_map(|cluster| cluster.window_change).min()
 }
 
 /// Why no change begins in a unit that could be touched otherwise.
-pub fn closed(closed: &Closed, is_behind: bool, rollout: &Rollout) -> Eligible {
+pub(crate) fn closed(closed: &Closed, is_behind: bool, rollout: &Rollout) -> Eligible {
     Eligible::Closed {
         why: ineligible(closed.reason(), rollout),
         reverts: closed.reverts == WhileClosed::Allow,
@@ -100,7 +100,7 @@ pub fn closed(closed: &Closed, is_behind: bool, rollout: &Rollout) -> Eligible {
 }
 
 /// What closes a cluster that could be touched otherwise.
-pub fn closing<'a>(cluster: &'a ClusterSeen, unit: &Unit) -> Option<&'a Closed> {
+pub(crate) fn closing<'a>(cluster: &'a ClusterSeen, unit: &Unit) -> Option<&'a Closed> {
     let closed = cluster.closed.as_deref()?;
     let hindered = matches!(unit.eligible, Eligible::No(why) if why.code != closed.reason().code());
     (!hindered).then_some(closed)

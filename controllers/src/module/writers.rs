@@ -53,7 +53,7 @@ const TRIES: usize = 4;
 
 /// Who writes which assemblage. Bounded by the assemblages that are being written now.
 #[derive(Debug, Default)]
-pub struct Writers {
+pub(crate) struct Writers {
     queues: Mutex<BTreeMap<Key, Weak<Queue>>>,
     /// Until when rows are gathered for the next write: [`Pace`].
     gathering: Mutex<BTreeMap<Key, Instant>>,

@@ -33,13 +33,13 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait that a receiver may ask for between two tries; who asks for more is asked again in the next round.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// How long nobody tries a receiver that took none of the tries.
-pub const ROUND: Duration = Duration::from_mins(5);
+pub(crate) const ROUND: Duration = Duration::from_mins(5);
 /// The longest answer that is read, in bytes: Slack's has the message once more.
 const MAX_ANSWER: usize = 64 * 1024;
 
 /// Why a message did not arrive. Nothing in it comes from a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Undelivered {
+pub(crate) enum Undelivered {
     /// Another time it may.
     Later(String),
     /// It will not.
@@ -53,7 +53,7 @@ struct Failed {
 }
 
 /// Brings messages to receivers.
-pub struct Courier {
+pub(crate) struct Courier {
     proxies: Proxies,
     /// By the file of authorities; without one the machine's.
     clients: Mutex<BTreeMap<Option<PathBuf>, Client>>,
@@ -63,7 +63,7 @@ pub struct Courier {
 
 impl Courier {
     /// How long a receiver is still left alone.
-    pub fn ails_for(&self, receiver: &Receiver) -> Option<Duration> {
+    pub(crate) fn ails_for(&self, receiver: &Receiver) -> Option<Duration> {
         let until = *self.ailing.lock().get(&receiver.name)?;
         until
             .checked_duration_since(Instant::now())
@@ -71,7 +71,7 @@ impl Courier {
     }
 
     /// Receivers are reached through these proxies.
-    pub fn through(proxies: Proxies) -> Self {
+    pub(crate) fn through(proxies: Proxies) -> Self {
         Self {
             proxies,
             clients: Mutex::default(),
@@ -80,7 +80,7 @@ impl Courier {
     }
 
     /// Brings one message; returns where it can be edited.
-    pub async fn bring(
+    pub(crate) async fn bring(
         &self,
         receiver: &Receiver,
         standing: &Standing,

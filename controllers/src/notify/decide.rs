@@ -12,7 +12,7 @@ const RECENT: SignedDuration = SignedDuration::from_hours(1);
 
 /// What a receiver was told of a rollout. It stands in an annotation of the ModuleRevision, so that the next process knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub(crate) struct Told {
     /// When the rollout began: another one is told of anew.
     pub run: Timestamp,
     /// What it stood at.
@@ -32,7 +32,7 @@ pub struct Told {
 
 /// A message that can be edited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Post {
+pub(crate) struct Post {
     /// Where it is.
     pub channel: String,
     /// By which it is known there.
@@ -54,7 +54,7 @@ pub enum Manner {
 
 /// What is to be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Telling {
+pub(crate) struct Telling {
     /// The number of this message about the rollout, from 1.
     pub sequence: u32,
     /// The message that is edited; `None`: a new one.
@@ -63,7 +63,7 @@ pub struct Telling {
 
 /// What follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub(crate) enum Next {
     /// A message.
     Tell(Telling),
     /// No message, but a record.
@@ -73,7 +73,7 @@ pub enum Next {
 }
 
 /// What is told next, if anything.
-pub fn decide(
+pub(crate) fn decide(
     told: Option<&Told>,
     standing: &Standing,
     manner: Manner,
@@ -126,7 +126,7 @@ fn left(told: Option<&Told>, standing: &Standing, manner: Manner, phases: &BTree
 }
 
 /// What stands on record after a message, whether it arrived or was given up.
-pub fn after(telling: &Telling, standing: &Standing, post: Option<Post>, given_up: bool) -> Told {
+pub(crate) fn after(telling: &Telling, standing: &Standing, post: Option<Post>, given_up: bool) -> Told {
     Told {
         run: standing.rollout.started,
         phase: standing.phase,

@@ -16,7 +16,7 @@ const SCHEMA: &str = "notification/v1";
 /// A message as data, for webhooks. Fields may be added.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Notification<'a> {
+pub(crate) struct Notification<'a> {
     schema: &'static str,
     /// The same for all messages about a rollout.
     id: String,
@@ -63,7 +63,7 @@ struct Evidence<'a> {
 
 impl<'a> Notification<'a> {
     /// What is said to a receiver.
-    pub fn of(standing: &'a Standing, telling: &Telling, receiver: &Receiver) -> Self {
+    pub(crate) fn of(standing: &'a Standing, telling: &Telling, receiver: &Receiver) -> Self {
         let Rollout {
             namespace,
             kind,
@@ -106,7 +106,7 @@ impl<'a> Notification<'a> {
 }
 
 /// One line for people: what, how far, and what to do where something is to be done.
-pub fn text(standing: &Standing) -> String {
+pub(crate) fn text(standing: &Standing) -> String {
     let Rollout {
         kind,
         module,

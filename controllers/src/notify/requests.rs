@@ -30,7 +30,7 @@ const MAX_SHOWN: usize = 200;
 const KEY_PREFIX: &str = "whsec_";
 
 /// A POST. It holds credentials: there is no `Debug`.
-pub struct Request {
+pub(crate) struct Request {
     /// Where.
     pub url: Url,
     /// Beside the content type.
@@ -41,7 +41,7 @@ pub struct Request {
 
 /// What an answer means.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// It arrived; where it can be edited from now on.
     Arrived(Option<Post>),
     /// The message that was to be edited is gone.
@@ -54,7 +54,7 @@ pub enum Answer {
 
 /// JSON to an address of somebody's, signed as [Standard Webhooks](https://www.standardwebhooks.com/) has it, so that any of its libraries
 /// verifies it: HMAC-SHA256 over `id.timestamp.body`.
-pub fn webhook(
+pub(crate) fn webhook(
     url: Url,
     key: Option<&str>,
     id: &str,
@@ -89,7 +89,7 @@ fn sign(key: &str, id: &str, timestamp: &str, body: &[u8]) -> Result<String, Str
 }
 
 /// `chat.postMessage`, or `chat.update` of a message.
-pub fn channel(api: &Url, token: &str, channel: &str, edits: Option<&Post>, text: &str) -> Request {
+pub(crate) fn channel(api: &Url, token: &str, channel: &str, edits: Option<&Post>, text: &str) -> Request {
     let (method, body) = match edits {
         Some(post) => (
             "chat.update",
@@ -108,7 +108,7 @@ pub fn channel(api: &Url, token: &str, channel: &str, edits: Option<&Post>, text
 }
 
 /// A message by an incoming webhook.
-pub fn incoming(url: Url, text: &str) -> Request {
+pub(crate) fn incoming(url: Url, text: &str) -> Request {
     Request {
         url,
         headers: Vec::new(),
@@ -117,7 +117,7 @@ pub fn incoming(url: Url, text: &str) -> Request {
 }
 
 /// The text of a message for Slack and those that read like it: nothing in it is markup, a mention or a link but ours.
-pub fn slack_text(standing: &Standing, link: Option<&str>) -> String {
+pub(crate) fn slack_text(standing: &Standing, link: Option<&str>) -> String {
     let sign = match standing.phase {
         Phase::Rolling => "◐",
         Phase::Paused => "⏸",
@@ -142,7 +142,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// A commit status as GitHub takes it: of one context the last counts.
-pub fn github(project: &Project, token: &str, standing: &Standing, link: Option<&str>) -> Request {
+pub(crate) fn github(project: &Project, token: &str, standing: &Standing, link: Option<&str>) -> Request {
     let state = match standing.phase.state() {
         State::Pending => "pending",
         State::Success => "success",
@@ -169,7 +169,7 @@ pub fn github(project: &Project, token: &str, standing: &Standing, link: Option<
 }
 
 /// A commit status as GitLab takes it.
-pub fn gitlab(project: &Project, token: &str, standing: &Standing, link: Option<&str>) -> Request {
+pub(crate) fn gitlab(project: &Project, token: &str, standing: &Standing, link: Option<&str>) -> Request {
     let state = match standing.phase.state() {
         State::Pending => "running",
         State::Success => "success",
@@ -225,7 +225,7 @@ fn below(url: &Url, parts: &[&str]) -> Url {
 }
 
 /// What the answer of a host means, where its status says it all.
-pub fn plain(status: StatusCode, body: &[u8]) -> Answer {
+pub(crate) fn plain(status: StatusCode, body: &[u8]) -> Answer {
     if status.is_success() {
         return Answer::Arrived(None);
     }
@@ -245,7 +245,7 @@ pub fn plain(status: StatusCode, body: &[u8]) -> Answer {
 }
 
 /// What Slack's answer means: it is 200 whatever became of the message.
-pub fn slack(status: StatusCode, body: &[u8]) -> Answer {
+pub(crate) fn slack(status: StatusCode, body: &[u8]) -> Answer {
     if !status.is_success() {
         return plain(status, body);
     }

@@ -21,7 +21,7 @@ const MAX_EVIDENCE: usize = 5;
 
 /// Of a module, what is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModuleRow {
+pub(crate) struct ModuleRow {
     /// Its uid.
     pub uid: Option<String>,
     /// Its labels, by which receivers choose.
@@ -38,7 +38,7 @@ pub struct ModuleRow {
 
 impl ModuleRow {
     /// The row of a module.
-    pub fn of<K: ModuleObject>(module: &K) -> Self {
+    pub(crate) fn of<K: ModuleObject>(module: &K) -> Self {
         let status = module.status();
         let conditions = status.map_or(&[][..], |status| &status.conditions);
         let waits = status.and_then(|status| {
@@ -101,7 +101,7 @@ impl Rollout {
 
 /// How a rollout stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub(crate) struct Standing {
     /// Which one.
     pub rollout: Rollout,
     /// What it stands at.
@@ -117,7 +117,7 @@ pub struct Standing {
 }
 
 /// How the rollout of a revision stands; `None` where there is none, or none to tell of.
-pub fn standing(revision: &ModuleRevision, module: Option<&ModuleRow>) -> Option<Standing> {
+pub(crate) fn standing(revision: &ModuleRevision, module: Option<&ModuleRow>) -> Option<Standing> {
     let spec = &revision.spec;
     let status = revision.status.as_ref()?;
     // What goes with its module is not told of.

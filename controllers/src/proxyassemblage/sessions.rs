@@ -42,7 +42,7 @@ const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(5);
 
 /// The sessions of one process.
 #[derive(Debug)]
-pub struct Sessions {
+pub(crate) struct Sessions {
     clock: Clock,
     jitter: Jitter,
     by_proxy: Mutex<BTreeMap<Key, Session>>,
@@ -84,7 +84,7 @@ struct Failures {
 
 impl Sessions {
     /// No sessions yet, and the stream of proxies whose mirror changed, or is no more watched.
-    pub fn new(clock: Clock, jitter: Jitter) -> (Self, impl Stream<Item = Key> + Send + 'static) {
+    pub(crate) fn new(clock: Clock, jitter: Jitter) -> (Self, impl Stream<Item = Key> + Send + 'static) {
         let changed = Pending::default();
         let keys = changed.keys();
         (
@@ -99,7 +99,7 @@ impl Sessions {
     }
 
     /// Whether the mirror of a proxy is being watched.
-    pub fn is_watched(&self, proxy: &Key) -> bool {
+    pub(crate) fn is_watched(&self, proxy: &Key) -> bool {
         self.by_proxy
             .lock()
             .get(proxy)
@@ -107,7 +107,7 @@ impl Sessions {
     }
 
     /// The mirror of a proxy as its watch shows it; `None` if it must be read.
-    pub fn latest(&self, proxy: &Key) -> Option<Assemblage> {
+    pub(crate) fn latest(&self, proxy: &Key) -> Option<Assemblage> {
         let sessions = self.by_proxy.lock();
         let session = sessions
             .get(proxy)
@@ -116,34 +116,34 @@ impl Sessions {
     }
 
     /// The mirror of a proxy was written.
-    pub fn written(&self, proxy: &Key, live: &Assemblage) {
+    pub(crate) fn written(&self, proxy: &Key, live: &Assemblage) {
         if let Some(session) = self.by_proxy.lock().get(proxy) {
             session.latest.lock().take(live.clone());
         }
     }
 
     /// The account in the cluster has no right to patch: it was enrolled by an older muster. It is asked again in the next session.
-    pub fn deny_patches(&self, proxy: &Key) {
+    pub(crate) fn deny_patches(&self, proxy: &Key) {
         if let Some(session) = self.by_proxy.lock().get_mut(proxy) {
             session.may_not_patch = true;
         }
     }
 
     /// Whether the mirror of a proxy may be patched, as far as is known.
-    pub fn may_patch(&self, proxy: &Key) -> bool {
+    pub(crate) fn may_patch(&self, proxy: &Key) -> bool {
         let sessions = self.by_proxy.lock();
         sessions.get(proxy).is_none_or(|session| !session.may_not_patch)
     }
 
     /// The mirror of a proxy must be read again.
-    pub fn forget(&self, proxy: &Key) {
+    pub(crate) fn forget(&self, proxy: &Key) {
         if let Some(session) = self.by_proxy.lock().get(proxy) {
             *session.latest.lock() = Latest::default();
         }
     }
 
     /// Watches the mirror of a proxy from `version` on, at which it was `live`, unless it is watched already, or failed lately.
-    pub fn watch(
+    pub(crate) fn watch(
         &self,
         proxy: &Key,
         api: Api<Guard<Assemblage>>,
@@ -198,12 +198,12 @@ impl Sessions {
     }
 
     /// Ends the session of a proxy.
-    pub fn end(&self, proxy: &Key) {
+    pub(crate) fn end(&self, proxy: &Key) {
         self.by_proxy.lock().remove(proxy);
     }
 
     /// Ends the sessions of proxies that are no more.
-    pub fn retain(&self, lives: impl Fn(&Key) -> bool) {
+    pub(crate) fn retain(&self, lives: impl Fn(&Key) -> bool) {
         self.by_proxy.lock().retain(|key, _| lives(key));
     }
 }

@@ -1,7 +1,7 @@
 //! The order of versions of muster: `MAJOR.MINOR.PATCH`, and before it `MAJOR.MINOR.PATCH-anything`.
 
 /// Whether a version is before another. One that cannot be read is not known to be.
-pub fn is_older(version: &str, than: &str) -> bool {
+pub(crate) fn is_older(version: &str, than: &str) -> bool {
     match (parsed(version), parsed(than)) {
         (Some(version), Some(than)) => version < than,
         _ => false,

@@ -134,7 +134,7 @@ pub(super) mod tests {
     }
 
     /// When what is on record in a file was decided; a line that cannot be read is an error.
-    pub fn times(file: &Path) -> Result<Vec<u64>, String> {
+    pub(crate) fn times(file: &Path) -> Result<Vec<u64>, String> {
         let mut reader = Reader::default();
         let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
         let read = |line: &str| match reader.read(line.as_bytes()) {
@@ -153,7 +153,7 @@ pub(super) mod tests {
     }
 
     /// A decision at this time, unlike the one before.
-    pub fn case(at: u64) -> Case {
+    pub(crate) fn case(at: u64) -> Case {
         let spec = Spec {
             min_ready: Millis(at),
             ..Spec::default()

@@ -21,11 +21,11 @@ use muster_controllers::expand::{
 };
 use serde_json::json;
 
-pub const OLD: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-pub const NEW: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
-pub const US: &str = "muster-agent";
+pub(crate) const OLD: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+pub(crate) const NEW: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+pub(crate) const US: &str = "muster-agent";
 
-pub fn row(commit: &str, token: u64) -> SyncRow {
+pub(crate) fn row(commit: &str, token: u64) -> SyncRow {
     let git = GitSource {
         url: "https://git.example/web".to_owned(),
         version: GitVersion {
@@ -46,7 +46,7 @@ pub fn row(commit: &str, token: u64) -> SyncRow {
     }
 }
 
-pub fn derived(row: &SyncRow) -> Derived {
+pub(crate) fn derived(row: &SyncRow) -> Derived {
     let package = Package {
         substitute: BTreeMap::from([("REGION".to_owned(), "eu".to_owned())]),
         ..Package::default()
@@ -54,7 +54,7 @@ pub fn derived(row: &SyncRow) -> Derived {
     derived_with(row, &package)
 }
 
-pub fn place() -> Place {
+pub(crate) fn place() -> Place {
     Place {
         namespace: "muster-system".to_owned(),
         assemblage: "eu-1".to_owned(),
@@ -70,12 +70,12 @@ pub fn place() -> Place {
     }
 }
 
-pub fn derived_with(row: &SyncRow, package: &Package) -> Derived {
+pub(crate) fn derived_with(row: &SyncRow, package: &Package) -> Derived {
     let source = row.source.as_ref().unwrap();
     derive(&place(), row, source, row.commit.as_deref().unwrap(), package)
 }
 
-pub fn fields(manager: &str, fields: serde_json::Value) -> ManagedFieldsEntry {
+pub(crate) fn fields(manager: &str, fields: serde_json::Value) -> ManagedFieldsEntry {
     ManagedFieldsEntry {
         manager: Some(manager.to_owned()),
         operation: Some("Update".to_owned()),
@@ -84,7 +84,7 @@ pub fn fields(manager: &str, fields: serde_json::Value) -> ManagedFieldsEntry {
     }
 }
 
-pub fn condition(status: &str, reason: &str, message: &str) -> Condition {
+pub(crate) fn condition(status: &str, reason: &str, message: &str) -> Condition {
     Condition {
         type_: "Ready".to_owned(),
         status: status.to_owned(),
@@ -96,7 +96,7 @@ pub fn condition(status: &str, reason: &str, message: &str) -> Condition {
 }
 
 /// The Kustomization as an API server has it, carried out.
-pub fn live(derived: &Derived) -> Kustomization {
+pub(crate) fn live(derived: &Derived) -> Kustomization {
     let mut live = derived.kustomization.clone();
     live.metadata.uid = Some("k-1".to_owned());
     live.metadata.resource_version = Some("7".to_owned());
@@ -114,7 +114,7 @@ pub fn live(derived: &Derived) -> Kustomization {
     live
 }
 
-pub fn live_source(derived: &Derived) -> GitRepository {
+pub(crate) fn live_source(derived: &Derived) -> GitRepository {
     let FluxObject::Git(source) = &derived.source else {
         panic!("muster reads it");
     };
@@ -149,7 +149,7 @@ fn scope() -> Scope {
 }
 
 /// One situation: what is there of a row.
-pub struct Case {
+pub(crate) struct Case {
     pub row: SyncRow,
     pub wish: Wish,
     pub kustomization: Option<Kustomization>,
@@ -159,7 +159,7 @@ pub struct Case {
 }
 
 impl Case {
-    pub fn carry(row: SyncRow) -> Self {
+    pub(crate) fn carry(row: SyncRow) -> Self {
         let wish = Wish::Carry(Box::new(derived(&row)));
         Self {
             row,
@@ -171,7 +171,7 @@ impl Case {
         }
     }
 
-    pub fn withdraw(how: Withdraw) -> Self {
+    pub(crate) fn withdraw(how: Withdraw) -> Self {
         Self {
             row: SyncRow::withdrawal("web", 9, how),
             wish: Wish::Withdraw(how),
@@ -179,17 +179,17 @@ impl Case {
         }
     }
 
-    pub fn with(mut self, kustomization: Kustomization) -> Self {
+    pub(crate) fn with(mut self, kustomization: Kustomization) -> Self {
         self.kustomization = Some(kustomization);
         self
     }
 
-    pub fn source(mut self, source: GitRepository) -> Self {
+    pub(crate) fn source(mut self, source: GitRepository) -> Self {
         self.source = Some(source);
         self
     }
 
-    pub fn plan(self) -> Plan {
+    pub(crate) fn plan(self) -> Plan {
         let kustomization = self.kustomization.map_or(Live::Absent, |live| {
             Live::Differs(KustomizationRow::of(&live), Box::new(live))
         });
@@ -239,7 +239,7 @@ fn line(plan: &Plan) -> String {
 }
 
 #[track_caller]
-pub fn check(case: Case, expect: &str) -> Plan {
+pub(crate) fn check(case: Case, expect: &str) -> Plan {
     let plan = case.plan();
     assert_eq!(line(&plan), expect, "{:?}", plan.state);
     plan

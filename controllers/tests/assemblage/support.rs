@@ -36,20 +36,20 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 /// The commit that rows begin with.
-pub const OLD: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+pub(crate) const OLD: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 /// The commit that they go to.
-pub const NEW: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+pub(crate) const NEW: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 /// The namespace of the management cluster.
-pub const FLEET: &str = "fleet";
+pub(crate) const FLEET: &str = "fleet";
 /// The namespace of downstream clusters.
-pub const SYSTEM: &str = "muster-system";
+pub(crate) const SYSTEM: &str = "muster-system";
 /// As which client the controllers are known to a server's recorder.
-pub const CONTROLLERS: &str = "controllers";
+pub(crate) const CONTROLLERS: &str = "controllers";
 /// The longest that anything is waited for, in virtual time.
 const LIMIT: Duration = Duration::from_mins(10);
 
 /// One cluster: its API server, and what runs on it.
-pub struct Cluster {
+pub(crate) struct Cluster {
     pub server: ApiServer,
     pub namespace: &'static str,
     tasks: Vec<AbortOnDropHandle<()>>,
@@ -57,12 +57,12 @@ pub struct Cluster {
 
 impl Cluster {
     /// A cluster with the kinds that an agent needs.
-    pub async fn downstream() -> Self {
+    pub(crate) async fn downstream() -> Self {
         Self::with(SYSTEM, crds::downstream().into_iter().chain(crds::flux())).await
     }
 
     /// A cluster with the kinds that the controllers need.
-    pub async fn management() -> Self {
+    pub(crate) async fn management() -> Self {
         Self::with(
             FLEET,
             crds::management()
@@ -111,7 +111,7 @@ impl Cluster {
     }
 
     /// The objects of a kind in this cluster's namespace, as the test reaches them.
-    pub fn api<K>(&self) -> Api<K>
+    pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
@@ -119,7 +119,7 @@ impl Cluster {
     }
 
     /// What controllers on this cluster may use.
-    pub fn context(&self, connect: Connect) -> (Context, Arc<Objects>) {
+    pub(crate) fn context(&self, connect: Connect) -> (Context, Arc<Objects>) {
         let client = self.server.client_as(CONTROLLERS);
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
         let jitter = Jitter::seeded(1);
@@ -152,22 +152,22 @@ impl Cluster {
     }
 
     /// Runs something until the cluster is dropped, or [`Cluster::crash`].
-    pub fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.push(AbortOnDropHandle::new(tokio::spawn(task)));
     }
 
     /// Ends everything that runs, at once.
-    pub fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         self.tasks.clear();
     }
 
     /// Runs the controller of Assemblages.
-    pub fn run_assemblages(&mut self) {
+    pub(crate) fn run_assemblages(&mut self) {
         self.run_assemblages_by(SyncMode::Builtin);
     }
 
     /// Runs the controller of Assemblages where this applies.
-    pub fn run_assemblages_by(&mut self, sync: SyncMode) {
+    pub(crate) fn run_assemblages_by(&mut self, sync: SyncMode) {
         let (mut context, objects) = self.context(no_clusters());
         context.options = Arc::new(Options {
             sync,
@@ -178,7 +178,7 @@ impl Cluster {
     }
 
     /// Runs the registry and the controllers of both assemblages of a management cluster.
-    pub fn run_management(&mut self, downstream: &BTreeMap<&'static str, Cluster>) {
+    pub(crate) fn run_management(&mut self, downstream: &BTreeMap<&'static str, Cluster>) {
         let (context, objects) = self.context(connect(downstream));
         self.spawn(Arc::clone(&context.registry).run(context.shutdown.clone()));
         self.spawn(Arc::clone(&objects).run(context.shutdown.clone()));
@@ -191,7 +191,7 @@ impl Cluster {
     }
 
     /// Creates an object.
-    pub async fn create<K>(&self, object: K) -> K
+    pub(crate) async fn create<K>(&self, object: K) -> K
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone
@@ -203,7 +203,7 @@ impl Cluster {
     }
 
     /// Changes an object as `kubectl` would.
-    pub async fn patch<K>(&self, name: &str, patch: Value) -> K
+    pub(crate) async fn patch<K>(&self, name: &str, patch: Value) -> K
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
@@ -215,7 +215,7 @@ impl Cluster {
     }
 
     /// Replaces the rows of an Assemblage, a RemoteAssemblage or a ProxyAssemblage.
-    pub async fn set_rows<K>(&self, name: &str, rows: &[SyncRow])
+    pub(crate) async fn set_rows<K>(&self, name: &str, rows: &[SyncRow])
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
@@ -223,12 +223,12 @@ impl Cluster {
     }
 
     /// All Kustomizations, by name.
-    pub async fn kustomizations(&self) -> Vec<Kustomization> {
+    pub(crate) async fn kustomizations(&self) -> Vec<Kustomization> {
         self.api().list(&ListParams::default()).await.unwrap().items
     }
 
     /// The Kustomization of a row, if it is there.
-    pub async fn kustomization(&self, assemblage: &str, row: &str) -> Option<Kustomization> {
+    pub(crate) async fn kustomization(&self, assemblage: &str, row: &str) -> Option<Kustomization> {
         self.api()
             .get_opt(&names::kustomization(self.namespace, assemblage, row))
             .await
@@ -236,7 +236,7 @@ impl Cluster {
     }
 
     /// Waits for the Kustomization of a row.
-    pub async fn until_kustomization(
+    pub(crate) async fn until_kustomization(
         &self,
         assemblage: &str,
         row: &str,
@@ -251,7 +251,12 @@ impl Cluster {
     }
 
     /// Waits for the state of a row.
-    pub async fn until_state<K: HasStates>(&self, assemblage: &str, row: &str, expect: &str) -> SyncState {
+    pub(crate) async fn until_state<K: HasStates>(
+        &self,
+        assemblage: &str,
+        row: &str,
+        expect: &str,
+    ) -> SyncState {
         until(&format!("{row} {expect}"), || async {
             let object: K = self.api().get(assemblage).await.unwrap();
             object
@@ -263,7 +268,7 @@ impl Cluster {
     }
 
     /// Plays source-controller: all sources hold their commits.
-    pub async fn fetch_sources(&self) {
+    pub(crate) async fn fetch_sources(&self) {
         for source in self
             .api::<GitRepository>()
             .list(&ListParams::default())
@@ -284,7 +289,7 @@ impl Cluster {
     }
 
     /// Waits for the source of a commit, and plays source-controller.
-    pub async fn until_fetched(&self, commit: &str) {
+    pub(crate) async fn until_fetched(&self, commit: &str) {
         let name = names::source(URL, commit, None);
         until(&format!("the source of {commit}"), || async {
             self.api::<GitRepository>().get_opt(&name).await.unwrap()
@@ -294,7 +299,13 @@ impl Cluster {
     }
 
     /// Plays kustomize-controller: it has carried a Kustomization out, or failed to.
-    pub async fn report(&self, kustomization: &Kustomization, status: &str, reason: &str, message: &str) {
+    pub(crate) async fn report(
+        &self,
+        kustomization: &Kustomization,
+        status: &str,
+        reason: &str,
+        message: &str,
+    ) {
         let commit = self.commit_of(kustomization).await;
         let mut body = json!({"status": {"conditions": [condition(kustomization.metadata.generation, status, reason, message)]}});
         if status == "True" {
@@ -312,7 +323,7 @@ impl Cluster {
     }
 
     /// Plays Flux for a row of a new commit until it has succeeded.
-    pub async fn carry_out(&self, assemblage: &str, row: &str, commit: &str) -> Kustomization {
+    pub(crate) async fn carry_out(&self, assemblage: &str, row: &str, commit: &str) -> Kustomization {
         self.until_fetched(commit).await;
         let source = names::source(URL, commit, None);
         let kustomization = self
@@ -334,7 +345,10 @@ impl Cluster {
     }
 
     /// How many requests controllers have sent, as many as `counts`.
-    pub fn requests(&self, counts: impl Fn(&muster_apiserver::record::RequestRecord) -> bool) -> usize {
+    pub(crate) fn requests(
+        &self,
+        counts: impl Fn(&muster_apiserver::record::RequestRecord) -> bool,
+    ) -> usize {
         self.server
             .recorder()
             .requests()
@@ -344,13 +358,13 @@ impl Cluster {
     }
 
     /// How many writes controllers have sent.
-    pub fn writes(&self) -> usize {
+    pub(crate) fn writes(&self) -> usize {
         self.requests(|request| request.is_write())
     }
 }
 
 /// An object with states of rows.
-pub trait HasStates:
+pub(crate) trait HasStates:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned
 {
     /// Its states.
@@ -371,10 +385,10 @@ macro_rules! has_states {
 has_states!(Assemblage, RemoteAssemblage, ProxyAssemblage);
 
 /// Where all rows come from.
-pub const URL: &str = "https://git.test/web";
+pub(crate) const URL: &str = "https://git.test/web";
 
 /// A row at a commit.
-pub fn row(name: &str, commit: &str, token: u64) -> SyncRow {
+pub(crate) fn row(name: &str, commit: &str, token: u64) -> SyncRow {
     SyncRow {
         name: name.to_owned(),
         source: Some(Source::Git(GitSource {
@@ -395,17 +409,17 @@ pub fn row(name: &str, commit: &str, token: u64) -> SyncRow {
 }
 
 /// As assemblages hold them.
-pub fn shared<T: Clone>(parts: &[T]) -> Vec<Shared<T>> {
+pub(crate) fn shared<T: Clone>(parts: &[T]) -> Vec<Shared<T>> {
     parts.iter().cloned().map(Shared::from).collect()
 }
 
 /// An Assemblage.
-pub fn assemblage(name: &str, rows: &[SyncRow]) -> Assemblage {
+pub(crate) fn assemblage(name: &str, rows: &[SyncRow]) -> Assemblage {
     Assemblage::new(name, AssemblageSpec { syncs: shared(rows) })
 }
 
 /// The spec of a ProxyAssemblage or RemoteAssemblage for a Cluster.
-pub fn targeted(cluster: &str, rows: &[SyncRow]) -> TargetedAssemblageSpec {
+pub(crate) fn targeted(cluster: &str, rows: &[SyncRow]) -> TargetedAssemblageSpec {
     TargetedAssemblageSpec {
         cluster_ref: Some(LocalReference {
             name: cluster.to_owned(),
@@ -416,7 +430,7 @@ pub fn targeted(cluster: &str, rows: &[SyncRow]) -> TargetedAssemblageSpec {
 }
 
 /// A state in one line: token, phase, reason.
-pub fn line(state: &SyncState) -> String {
+pub(crate) fn line(state: &SyncState) -> String {
     let token = state
         .token
         .map_or_else(|| "-".to_owned(), |token| token.to_string());
@@ -429,7 +443,7 @@ pub fn line(state: &SyncState) -> String {
 }
 
 /// Waits, in virtual time, until something is there.
-pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn() -> F) -> T {
+pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn() -> F) -> T {
     let reached = async {
         loop {
             if let Some(found) = look().await {
@@ -444,7 +458,7 @@ pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn()
 }
 
 /// Lets virtual time pass.
-pub async fn pass(time: Duration) {
+pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
@@ -453,12 +467,12 @@ fn condition(generation: Option<i64>, status: &str, reason: &str, message: &str)
 }
 
 /// The way to no cluster.
-pub fn no_clusters() -> Connect {
+pub(crate) fn no_clusters() -> Connect {
     connect(&BTreeMap::new())
 }
 
 /// The way to clusters: each by its URL.
-pub fn connect(downstream: &BTreeMap<&'static str, Cluster>) -> Connect {
+pub(crate) fn connect(downstream: &BTreeMap<&'static str, Cluster>) -> Connect {
     let doors: BTreeMap<String, Client> = downstream
         .iter()
         .map(|(name, cluster)| {
@@ -480,7 +494,7 @@ pub fn connect(downstream: &BTreeMap<&'static str, Cluster>) -> Connect {
 }
 
 /// Clusters with a control plane and a kubeconfig.
-pub async fn enrol(management: &Cluster, clusters: &[&str]) {
+pub(crate) async fn enrol(management: &Cluster, clusters: &[&str]) {
     for name in clusters {
         let objects: Api<DynamicObject> = Api::namespaced_with(
             management.server.client(),

@@ -13,15 +13,15 @@ use muster_sync::source::{MemorySource, Source};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-pub const NS: &str = "fleet";
-pub const URL: &str = "https://git.test/fleet";
+pub(crate) const NS: &str = "fleet";
+pub(crate) const URL: &str = "https://git.test/fleet";
 /// How long a state may take to come, in virtual time, before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(7_200);
 /// How often a state is looked for.
 const LOOK: Duration = Duration::from_millis(100);
 const START: &str = "2026-11-21T12:00:00Z";
 
-pub struct Bed {
+pub(crate) struct Bed {
     pub api: ApiServer,
     pub source: MemorySource,
     pub context: Context,
@@ -40,12 +40,12 @@ impl RemoteClients for NoRemotes {
 
 impl Bed {
     /// A cluster with the namespace `fleet` and the Flux kinds; the controller runs.
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(|source| Arc::new(source)).await
     }
 
     /// The same, with the source of this making around the one in memory.
-    pub async fn with(around: impl FnOnce(MemorySource) -> Arc<dyn Source>) -> Self {
+    pub(crate) async fn with(around: impl FnOnce(MemorySource) -> Arc<dyn Source>) -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
             .event_log(true)
@@ -95,7 +95,7 @@ impl Bed {
     }
 
     /// Starts the controller, anew if it runs already: what it had in memory is lost, as after a crash.
-    pub fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         self.running = None;
         self.running = Some(AbortOnDropHandle::new(tokio::spawn(gitrepository::run(
             self.context.clone(),
@@ -103,7 +103,7 @@ impl Bed {
     }
 
     /// Commits these files and nothing else to branch `main`.
-    pub fn commit(&self, files: &[(&str, &str)]) -> String {
+    pub(crate) fn commit(&self, files: &[(&str, &str)]) -> String {
         let files = files
             .iter()
             .map(|(path, text)| ((*path).to_owned(), (*text).to_owned().into_bytes()));
@@ -111,7 +111,7 @@ impl Bed {
     }
 
     /// A GitRepository of branch `main` each minute, with these fields beside the usual ones.
-    pub async fn repository(&self, name: &str, extra: Value) {
+    pub(crate) async fn repository(&self, name: &str, extra: Value) {
         let mut spec = json!({"url": URL, "interval": "1m", "ref": {"branch": "main"}});
         spec.as_object_mut()
             .unwrap()
@@ -123,32 +123,32 @@ impl Bed {
     }
 
     /// A Secret of these texts.
-    pub async fn secret(&self, name: &str, data: Value) {
+    pub(crate) async fn secret(&self, name: &str, data: Value) {
         let secret =
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data});
         self.create(&format!("/api/v1/namespaces/{NS}/secrets"), secret)
             .await;
     }
 
-    pub async fn create(&self, path: &str, object: Value) {
+    pub(crate) async fn create(&self, path: &str, object: Value) {
         self.send("POST", path, Some(object)).await.unwrap();
     }
 
-    pub async fn edit(&self, path: &str, patch: Value) {
+    pub(crate) async fn edit(&self, path: &str, patch: Value) {
         self.send("PATCH", path, Some(patch)).await.unwrap();
     }
 
-    pub async fn delete(&self, path: &str) {
+    pub(crate) async fn delete(&self, path: &str) {
         self.send("DELETE", path, None).await.unwrap();
     }
 
     /// Asks for a fetch now.
-    pub async fn request(&self, name: &str, at: &str) {
+    pub(crate) async fn request(&self, name: &str, at: &str) {
         let annotation = json!({"metadata": {"annotations": {"reconcile.fluxcd.io/requestedAt": at}}});
         self.edit(&repository(name), annotation).await;
     }
 
-    pub async fn read(&self, path: &str) -> Option<Value> {
+    pub(crate) async fn read(&self, path: &str) -> Option<Value> {
         match self.send("GET", path, None).await {
             Ok(object) => Some(object),
             Err(kube::Error::Api(status)) if status.code == 404 => None,
@@ -157,7 +157,7 @@ impl Bed {
     }
 
     /// Waits until what `path` serves is as `wanted` says; returns it.
-    pub async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
             let found = self.read(path).await;
@@ -174,13 +174,13 @@ impl Bed {
     }
 
     /// Waits until the Ready condition of a GitRepository is `<status> <reason>` at its present generation; returns the object.
-    pub async fn until_ready(&self, name: &str, wanted: &str) -> Value {
+    pub(crate) async fn until_ready(&self, name: &str, wanted: &str) -> Value {
         self.until(&repository(name), |object| ready(object) == wanted)
             .await
     }
 
     /// The writes of the controller since the recorder was cleared, as `<method> <path>`.
-    pub fn writes(&self) -> Vec<String> {
+    pub(crate) fn writes(&self) -> Vec<String> {
         let requests = self.api.recorder().requests();
         let ours = requests
             .iter()
@@ -190,7 +190,7 @@ impl Bed {
     }
 
     /// Lets virtual time pass.
-    pub async fn pass(&self, time: Duration) {
+    pub(crate) async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 
@@ -213,12 +213,12 @@ impl Bed {
 }
 
 /// The path of a GitRepository.
-pub fn repository(name: &str) -> String {
+pub(crate) fn repository(name: &str) -> String {
     format!("/apis/source.toolkit.fluxcd.io/v1/namespaces/{NS}/gitrepositories/{name}")
 }
 
 /// The Ready condition as `<status> <reason>`, if it speaks of the present generation.
-pub fn ready(object: &Value) -> String {
+pub(crate) fn ready(object: &Value) -> String {
     let current = condition(object, "Ready")
         .filter(|ready| ready["observedGeneration"] == object["metadata"]["generation"]);
     current.map_or_else(String::new, |ready| {
@@ -230,7 +230,7 @@ pub fn ready(object: &Value) -> String {
     })
 }
 
-pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"]
         .as_array()?
         .iter()
@@ -238,7 +238,7 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
 }
 
 /// What the condition says to people.
-pub fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
+pub(crate) fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
     condition(object, kind)
         .and_then(|condition| condition["message"].as_str())
         .unwrap_or_default()

@@ -25,7 +25,7 @@ use crate::support::{Bed, NS, config_yaml, ids, kustomization, words};
 
 /// What happens at the request of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Blow {
+pub(crate) enum Blow {
     /// The process ends before the request reaches the server.
     Before,
     /// The request has its effect, then the process ends.
@@ -36,7 +36,7 @@ pub enum Blow {
 
 /// Numbers the requests of a process that may write, and ends it at one of them.
 #[derive(Default)]
-pub struct Fate {
+pub(crate) struct Fate {
     blow: Option<(usize, Blow)>,
     pub count: AtomicUsize,
     /// How many processes have ended.
@@ -45,7 +45,7 @@ pub struct Fate {
 }
 
 impl Fate {
-    pub fn new(blow: Option<(usize, Blow)>) -> Arc<Self> {
+    pub(crate) fn new(blow: Option<(usize, Blow)>) -> Arc<Self> {
         Arc::new(Self {
             blow,
             ..Self::default()
@@ -53,7 +53,7 @@ impl Fate {
     }
 
     /// Tells a story while the controllers live, and live again after each death.
-    pub async fn under<T>(self: &Arc<Self>, bed: &Bed, story: impl Future<Output = T>) -> T {
+    pub(crate) async fn under<T>(self: &Arc<Self>, bed: &Bed, story: impl Future<Output = T>) -> T {
         let lives = async {
             loop {
                 let life = bed.controllers(self.door(bed));
@@ -271,7 +271,7 @@ fn observe(bed: &Bed, blow: Option<(usize, Blow)>) {
 }
 
 /// Tells a story anew for each of its writes, of which there are at least so many: the worlds are those of the story without a blow.
-pub async fn every(
+pub(crate) async fn every(
     blow: Blow,
     least: usize,
     tell: impl AsyncFn(Option<(usize, Blow)>) -> (Vec<String>, usize),

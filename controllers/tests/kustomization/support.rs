@@ -15,15 +15,15 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-pub const NS: &str = "fleet";
-pub const URL: &str = "https://git.test/fleet";
+pub(crate) const NS: &str = "fleet";
+pub(crate) const URL: &str = "https://git.test/fleet";
 /// How long a state may take to come, in virtual time, before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(7_200);
 /// How often a state is looked for, at first; the longer it has taken already, the less often.
 const LOOK: Duration = Duration::from_millis(100);
 const START: &str = "2026-11-21T12:00:00Z";
 
-pub struct Bed {
+pub(crate) struct Bed {
     pub api: ApiServer,
     pub source: MemorySource,
     pub doors: Doors,
@@ -33,11 +33,11 @@ pub struct Bed {
 
 /// The clusters that kubeconfigs lead to, by server and token.
 #[derive(Clone, Default)]
-pub struct Doors(Arc<Mutex<BTreeMap<(String, String), Client>>>);
+pub(crate) struct Doors(Arc<Mutex<BTreeMap<(String, String), Client>>>);
 
 impl Doors {
     /// From now on a kubeconfig of this server and token leads there.
-    pub fn open(&self, server: &str, token: &str, client: Client) {
+    pub(crate) fn open(&self, server: &str, token: &str, client: Client) {
         self.0
             .lock()
             .insert((server.to_owned(), token.to_owned()), client);
@@ -62,7 +62,7 @@ impl Doors {
 }
 
 /// A kubeconfig as it stands in a Secret.
-pub fn kubeconfig(server: &str, token: &str) -> String {
+pub(crate) fn kubeconfig(server: &str, token: &str) -> String {
     json!({
         "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority-data": "Q0E="}}],
@@ -73,21 +73,21 @@ pub fn kubeconfig(server: &str, token: &str) -> String {
 
 impl Bed {
     /// A cluster with the namespace `fleet`, the Flux kinds, and a GitRepository `src` on branch `main` each minute.
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let mut bed = Self::idle().await;
         bed.start();
         bed
     }
 
     /// The same in another cluster, whose objects have other uids.
-    pub async fn elsewhere() -> Self {
+    pub(crate) async fn elsewhere() -> Self {
         let mut bed = Self::seeded(2).await;
         bed.start();
         bed
     }
 
     /// The same as [`Bed::new`], with nothing that carries anything out.
-    pub async fn idle() -> Self {
+    pub(crate) async fn idle() -> Self {
         Self::seeded(1).await
     }
 
@@ -123,13 +123,13 @@ impl Bed {
     }
 
     /// Starts the controllers, anew if they run already: what they had in memory is lost, as after a crash.
-    pub fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         self.running.clear();
         self.running = self.controllers(self.api.client_as("muster"));
     }
 
     /// The controllers of the Flux kinds, until they are dropped.
-    pub fn controllers(&self, client: Client) -> Vec<AbortOnDropHandle<()>> {
+    pub(crate) fn controllers(&self, client: Client) -> Vec<AbortOnDropHandle<()>> {
         let context = self.context(client);
         vec![
             AbortOnDropHandle::new(tokio::spawn(gitrepository::run(context.clone()))),
@@ -138,7 +138,7 @@ impl Bed {
     }
 
     /// Ends what runs, as a crash does, and starts an agent that leaves the Flux kinds to Flux.
-    pub fn start_with_flux(&mut self) {
+    pub(crate) fn start_with_flux(&mut self) {
         self.running.clear();
         let agent = process::agent(process::Setup {
             client: self.api.client_as("muster"),
@@ -191,12 +191,12 @@ impl Bed {
     }
 
     /// Ends the controllers as a crash does.
-    pub fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         self.running.clear();
     }
 
     /// A Secret of the namespace of the Kustomizations.
-    pub async fn secret(&self, name: &str, data: Value) {
+    pub(crate) async fn secret(&self, name: &str, data: Value) {
         let secret =
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data});
         self.create(&format!("/api/v1/namespaces/{NS}/secrets"), secret)
@@ -204,14 +204,14 @@ impl Bed {
     }
 
     /// A ConfigMap of the namespace of the Kustomizations.
-    pub async fn variables(&self, name: &str, data: Value) {
+    pub(crate) async fn variables(&self, name: &str, data: Value) {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
         self.create(&format!("/api/v1/namespaces/{NS}/configmaps"), map)
             .await;
     }
 
     /// Commits these files and nothing else to branch `main`.
-    pub fn commit(&self, files: &[(&str, &str)]) -> String {
+    pub(crate) fn commit(&self, files: &[(&str, &str)]) -> String {
         let files = files
             .iter()
             .map(|(path, text)| ((*path).to_owned(), (*text).to_owned().into_bytes()));
@@ -219,12 +219,12 @@ impl Bed {
     }
 
     /// A GitRepository `src` and a Kustomization `app` of its path `app`, with these fields beside the usual ones.
-    pub async fn deploy(&self, extra: Value) {
+    pub(crate) async fn deploy(&self, extra: Value) {
         self.repository("src", json!({})).await;
         self.kustomization("app", extra).await;
     }
 
-    pub async fn repository(&self, name: &str, extra: Value) {
+    pub(crate) async fn repository(&self, name: &str, extra: Value) {
         let mut spec = json!({"url": URL, "interval": "1m", "ref": {"branch": "main"}});
         spec.as_object_mut()
             .unwrap()
@@ -236,7 +236,7 @@ impl Bed {
         .await;
     }
 
-    pub async fn kustomization(&self, name: &str, extra: Value) {
+    pub(crate) async fn kustomization(&self, name: &str, extra: Value) {
         let mut spec = json!({
             "sourceRef": {"kind": "GitRepository", "name": "src"}, "path": name, "prune": true, "wait": true,
             "interval": "10m", "retryInterval": "1m", "timeout": "5m",
@@ -251,36 +251,36 @@ impl Bed {
         .await;
     }
 
-    pub async fn create(&self, path: &str, object: Value) {
+    pub(crate) async fn create(&self, path: &str, object: Value) {
         send(&self.api, "POST", path, Some(object))
             .await
             .unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 
-    pub async fn edit(&self, path: &str, patch: Value) {
+    pub(crate) async fn edit(&self, path: &str, patch: Value) {
         send(&self.api, "PATCH", path, Some(patch))
             .await
             .unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 
     /// Server-side apply by force as `manager`, as a sync of another make does it.
-    pub async fn apply_as(&self, manager: &str, path: &str, object: Value) -> Value {
+    pub(crate) async fn apply_as(&self, manager: &str, path: &str, object: Value) -> Value {
         apply_as(&self.api, manager, path, object).await
     }
 
-    pub async fn delete(&self, path: &str) {
+    pub(crate) async fn delete(&self, path: &str) {
         send(&self.api, "DELETE", path, None)
             .await
             .unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 
-    pub async fn read(&self, path: &str) -> Option<Value> {
+    pub(crate) async fn read(&self, path: &str) -> Option<Value> {
         read(&self.api, path).await
     }
 
     /// Waits until what `path` serves is as `wanted` says; returns it.
     #[track_caller]
-    pub fn until<'a, F: Fn(&Value) -> bool>(
+    pub(crate) fn until<'a, F: Fn(&Value) -> bool>(
         &'a self,
         path: &str,
         wanted: F,
@@ -292,7 +292,7 @@ impl Bed {
 
     /// Waits until nothing is served at `path`.
     #[track_caller]
-    pub fn until_gone<'a>(&'a self, path: &str) -> impl Future<Output = ()> + use<'a> {
+    pub(crate) fn until_gone<'a>(&'a self, path: &str) -> impl Future<Output = ()> + use<'a> {
         until(&self.api, path.to_owned(), |object| {
             object.is_none().then_some(())
         })
@@ -300,14 +300,18 @@ impl Bed {
 
     /// Waits until the Ready condition of a Kustomization is `<status> <reason>` at its present generation; returns the object.
     #[track_caller]
-    pub fn until_ready<'a>(&'a self, name: &str, wanted: &str) -> impl Future<Output = Value> + use<'a> {
+    pub(crate) fn until_ready<'a>(
+        &'a self,
+        name: &str,
+        wanted: &str,
+    ) -> impl Future<Output = Value> + use<'a> {
         let wanted = wanted.to_owned();
         self.until(&kustomization(name), move |object| ready(object) == wanted)
     }
 
     /// Waits until a Kustomization is Ready at the commit; returns it.
     #[track_caller]
-    pub fn until_at<'a>(&'a self, name: &str, commit: &str) -> impl Future<Output = Value> + use<'a> {
+    pub(crate) fn until_at<'a>(&'a self, name: &str, commit: &str) -> impl Future<Output = Value> + use<'a> {
         let revision = format!("main@sha1:{commit}");
         self.until(&kustomization(name), move |object| {
             ready(object) == "True ReconciliationSucceeded"
@@ -316,7 +320,7 @@ impl Bed {
     }
 
     /// What Ready said of a Kustomization, one after the other, as `<status> <reason>`.
-    pub fn history(&self, name: &str) -> Vec<String> {
+    pub(crate) fn history(&self, name: &str) -> Vec<String> {
         let mut history: Vec<String> = Vec::new();
         for event in self.api.recorder().events() {
             let object = event.object();
@@ -331,7 +335,7 @@ impl Bed {
     }
 
     /// The ConfigMaps and Deployments of the namespace `default`, with their uids and versions.
-    pub async fn deployed(&self) -> Vec<String> {
+    pub(crate) async fn deployed(&self) -> Vec<String> {
         let mut deployed = Vec::new();
         for list in [config(""), deployment("")] {
             let list = self.read(list.trim_end_matches('/')).await.unwrap();
@@ -346,7 +350,7 @@ impl Bed {
     }
 
     /// The requests of the controllers that were writes since the recorder was cleared, as `<method> <path>`.
-    pub fn writes(&self) -> Vec<String> {
+    pub(crate) fn writes(&self) -> Vec<String> {
         let requests = self.api.recorder().requests();
         let ours = requests
             .iter()
@@ -356,17 +360,17 @@ impl Bed {
     }
 
     /// Lets virtual time pass.
-    pub async fn pass(&self, time: Duration) {
+    pub(crate) async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 
     /// Asks for a reconciliation now.
-    pub async fn request(&self, name: &str, at: &str) {
+    pub(crate) async fn request(&self, name: &str, at: &str) {
         self.edit(&kustomization(name), requested(at)).await;
     }
 
     /// Asks for a look at the repository now.
-    pub async fn fetch(&self, at: &str) {
+    pub(crate) async fn fetch(&self, at: &str) {
         self.edit(&repository("src"), requested(at)).await;
     }
 }
@@ -376,27 +380,27 @@ fn requested(at: &str) -> Value {
 }
 
 /// The path of a Kustomization.
-pub fn kustomization(name: &str) -> String {
+pub(crate) fn kustomization(name: &str) -> String {
     format!("/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/{NS}/kustomizations/{name}")
 }
 
 /// The path of a GitRepository.
-pub fn repository(name: &str) -> String {
+pub(crate) fn repository(name: &str) -> String {
     format!("/apis/source.toolkit.fluxcd.io/v1/namespaces/{NS}/gitrepositories/{name}")
 }
 
 /// The path of a ConfigMap.
-pub fn config(name: &str) -> String {
+pub(crate) fn config(name: &str) -> String {
     format!("/api/v1/namespaces/default/configmaps/{name}")
 }
 
 /// The path of a Deployment.
-pub fn deployment(name: &str) -> String {
+pub(crate) fn deployment(name: &str) -> String {
     format!("/apis/apps/v1/namespaces/default/deployments/{name}")
 }
 
 /// A condition as `<status> <reason>`, if it speaks of the present generation.
-pub fn ready(object: &Value) -> String {
+pub(crate) fn ready(object: &Value) -> String {
     condition(object, "Ready").map_or_else(String::new, |ready| {
         if ready["observedGeneration"] != object["metadata"]["generation"] {
             return String::new();
@@ -406,14 +410,14 @@ pub fn ready(object: &Value) -> String {
 }
 
 /// The texts of these fields.
-pub fn words<const N: usize>(object: &Value, fields: [&str; N]) -> String {
+pub(crate) fn words<const N: usize>(object: &Value, fields: [&str; N]) -> String {
     fields
         .map(|field| object[field].as_str().unwrap_or("-"))
         .join(" ")
 }
 
 /// The ids of the inventory of a Kustomization.
-pub fn ids(object: &Value) -> Vec<String> {
+pub(crate) fn ids(object: &Value) -> Vec<String> {
     let entries = object["status"]["inventory"]["entries"]
         .as_array()
         .cloned()
@@ -424,7 +428,7 @@ pub fn ids(object: &Value) -> Vec<String> {
         .collect()
 }
 
-pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"]
         .as_array()?
         .iter()
@@ -432,13 +436,13 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
 }
 
 /// What the condition says to people.
-pub fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
+pub(crate) fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
     condition(object, kind)
         .and_then(|condition| condition["message"].as_str())
         .unwrap_or_default()
 }
 
-pub async fn send(
+pub(crate) async fn send(
     api: &ApiServer,
     method: &str,
     path: &str,
@@ -460,7 +464,7 @@ pub async fn send(
 }
 
 /// Server-side apply by force as `manager`.
-pub async fn apply_as(api: &ApiServer, manager: &str, path: &str, object: Value) -> Value {
+pub(crate) async fn apply_as(api: &ApiServer, manager: &str, path: &str, object: Value) -> Value {
     let request = http::Request::patch(format!("{path}?fieldManager={manager}&force=true"))
         .header("content-type", "application/apply-patch+yaml")
         .body(object.to_string().into_bytes());
@@ -468,7 +472,7 @@ pub async fn apply_as(api: &ApiServer, manager: &str, path: &str, object: Value)
 }
 
 /// The managers of an object with their operations, as `muster-sync Apply`.
-pub fn managers(object: &Value) -> Vec<String> {
+pub(crate) fn managers(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array().unwrap();
     entries
         .iter()
@@ -476,7 +480,7 @@ pub fn managers(object: &Value) -> Vec<String> {
         .collect()
 }
 
-pub async fn read(api: &ApiServer, path: &str) -> Option<Value> {
+pub(crate) async fn read(api: &ApiServer, path: &str) -> Option<Value> {
     match send(api, "GET", path, None).await {
         Ok(object) => Some(object),
         Err(kube::Error::Api(status)) if status.code == 404 => None,
@@ -485,7 +489,7 @@ pub async fn read(api: &ApiServer, path: &str) -> Option<Value> {
 }
 
 #[track_caller]
-pub fn until<T>(
+pub(crate) fn until<T>(
     api: &ApiServer,
     path: String,
     wanted: impl Fn(Option<&Value>) -> Option<T>,
@@ -509,19 +513,19 @@ pub fn until<T>(
 }
 
 /// A manifest of a ConfigMap.
-pub fn config_yaml(name: &str, value: &str) -> String {
+pub(crate) fn config_yaml(name: &str, value: &str) -> String {
     format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: default}}\ndata: {{key: {value}}}\n"
     )
 }
 
 /// A manifest of a ConfigMap that is built, and that API servers refuse: a key with a blank.
-pub fn refused_yaml(name: &str) -> String {
+pub(crate) fn refused_yaml(name: &str) -> String {
     config_yaml(name, "x").replace("key:", "'no key':")
 }
 
 /// A manifest of a Deployment.
-pub fn deployment_yaml(name: &str, image: &str) -> String {
+pub(crate) fn deployment_yaml(name: &str, image: &str) -> String {
     format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}, namespace: default}}\nspec:\n  selector: {{matchLabels: \
          {{app: {name}}}}}\n  template:\n    metadata: {{labels: {{app: {name}}}}}\n    spec: {{containers: [{{name: main, image: \
@@ -530,7 +534,7 @@ pub fn deployment_yaml(name: &str, image: &str) -> String {
 }
 
 /// The status of a Deployment of generation `generation` that is done.
-pub fn done(generation: i64) -> Value {
+pub(crate) fn done(generation: i64) -> Value {
     json!({"status": {
         "observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
         "conditions": [

@@ -20,17 +20,17 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-pub const NS: &str = "default";
-pub const LEASE: &str = "muster-controller";
-pub const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const NS: &str = "default";
+pub(crate) const LEASE: &str = "muster-controller";
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-pub struct Bed {
+pub(crate) struct Bed {
     pub api: ApiServer,
     pub clock: Clock,
 }
 
 impl Bed {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let api = ApiServer::builder()
             .event_log(true)
@@ -44,7 +44,7 @@ impl Bed {
     }
 
     /// A candidate with a lease of 15 s, known to the API server by its name.
-    pub fn candidate(&self, name: &str) -> Candidate {
+    pub(crate) fn candidate(&self, name: &str) -> Candidate {
         let election = Election {
             client: self.api.client_as(name),
             duration: LeaseDuration::default(),
@@ -54,28 +54,28 @@ impl Bed {
     }
 
     /// Leads, at once.
-    pub async fn lead(&self, name: &str) -> Term {
+    pub(crate) async fn lead(&self, name: &str) -> Term {
         let started = Instant::now();
         let term = self.candidate(name).stand().await;
         assert_eq!(started.elapsed(), Duration::ZERO, "it was free");
         term
     }
 
-    pub fn leases(&self) -> Api<Lease> {
+    pub(crate) fn leases(&self) -> Api<Lease> {
         Api::namespaced(self.api.client_as("person"), NS)
     }
 
     /// What stands in the Lease.
-    pub async fn spec(&self) -> LeaseSpec {
+    pub(crate) async fn spec(&self) -> LeaseSpec {
         self.leases().get(LEASE).await.unwrap().spec.unwrap()
     }
 
-    pub async fn holder(&self) -> Option<String> {
+    pub(crate) async fn holder(&self) -> Option<String> {
         self.spec().await.holder_identity
     }
 
     /// Changes the Lease, as somebody with kubectl would.
-    pub async fn edit(&self, change: Value) {
+    pub(crate) async fn edit(&self, change: Value) {
         let patch = Patch::Merge(change);
         self.leases()
             .patch(LEASE, &PatchParams::default(), &patch)
@@ -83,7 +83,7 @@ impl Bed {
             .unwrap();
     }
 
-    pub async fn delete(&self) {
+    pub(crate) async fn delete(&self) {
         self.leases()
             .delete(LEASE, &DeleteParams::default())
             .await
@@ -91,12 +91,12 @@ impl Bed {
     }
 
     /// The API server fails a client.
-    pub fn fail(&self, name: &str, fault: Fault) -> muster_apiserver::fault::RuleId {
+    pub(crate) fn fail(&self, name: &str, fault: Fault) -> muster_apiserver::fault::RuleId {
         self.api.faults().add(Rule::always(Match::client(name), fault))
     }
 
     /// How often a client wrote.
-    pub fn writes(&self, name: &str) -> usize {
+    pub(crate) fn writes(&self, name: &str) -> usize {
         let requests = self.api.recorder().requests();
         let writes = requests
             .iter()
@@ -106,13 +106,13 @@ impl Bed {
 }
 
 /// A term that is kept by a task, until it is dropped.
-pub struct Kept {
+pub(crate) struct Kept {
     pub leadership: Leadership,
     pub lost: AbortOnDropHandle<(Lost, Duration)>,
 }
 
 /// Keeps a term. The task says why it ended, and after how long.
-pub fn keep(mut term: Term) -> Kept {
+pub(crate) fn keep(mut term: Term) -> Kept {
     let (leadership, started) = (term.leadership(), Instant::now());
     Kept {
         leadership,
@@ -122,10 +122,10 @@ pub fn keep(mut term: Term) -> Kept {
     }
 }
 
-pub async fn pass(time: Duration) {
+pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-pub fn holder_is(name: &str) -> Value {
+pub(crate) fn holder_is(name: &str) -> Value {
     json!({"spec": {"holderIdentity": name}})
 }

@@ -28,14 +28,14 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-pub const NAMESPACE: &str = "fleet";
+pub(crate) const NAMESPACE: &str = "fleet";
 /// Where the Machines are.
-pub const MACHINES: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/fleet/machines";
+pub(crate) const MACHINES: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/fleet/machines";
 const START: &str = "2026-11-28T12:00:00Z";
 
 /// What played updaters do and have been sent.
 #[derive(Default)]
-pub struct Played {
+pub(crate) struct Played {
     /// What each covers: object, path in its spec, and the value.
     pub covers: Mutex<BTreeMap<String, Vec<(String, String)>>>,
     /// The answers of each to `UpdateMachine`, the last one again and again; `{digest}` is what it was sent.
@@ -121,7 +121,7 @@ impl Played {
     }
 }
 
-pub struct Bed {
+pub(crate) struct Bed {
     pub api: ApiServer,
     pub played: Arc<Played>,
     pub clock: Clock,
@@ -134,7 +134,7 @@ const CONFIG: &str = "updaters:\n- {name: image, order: 2, clientConfig: {url: '
                       - {name: kubelet, order: 1, clientConfig: {url: 'https://kubelet'}, deadline: 10m}\n";
 
 impl Bed {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
             .event_log(true)
@@ -188,7 +188,7 @@ impl Bed {
     }
 
     /// Starts the process, anew if it runs: what it had in memory is lost.
-    pub async fn start(&mut self) {
+    pub(crate) async fn start(&mut self) {
         self.running = None;
         let setup = Setup {
             client: self.api.client_as("machines"),
@@ -213,13 +213,13 @@ impl Bed {
     }
 
     /// Each kubeconfig leads to the one API server that there is.
-    pub fn connect(&self) -> Connect {
+    pub(crate) fn connect(&self) -> Connect {
         let client = self.api.client_as("nodes");
         Arc::new(move |_| Ok(client.clone()))
     }
 
     /// The kubeconfig of a Cluster, as Cluster API keeps it.
-    pub async fn workload(&self, cluster: &str) {
+    pub(crate) async fn workload(&self, cluster: &str) {
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "c", "cluster": {"server": "https://c1.example.org:6443", "certificate-authority-data": "Q0E="}}],
@@ -233,7 +233,7 @@ impl Bed {
     }
 
     /// As `kubectl patch --type merge`.
-    pub async fn merge(&self, path: &str, fields: &Value) {
+    pub(crate) async fn merge(&self, path: &str, fields: &Value) {
         let request = http::Request::builder()
             .method(Method::PATCH)
             .uri(path)
@@ -243,11 +243,11 @@ impl Bed {
         let _: Value = self.api.client_as("test").request(request).await.unwrap();
     }
 
-    pub fn hooks(&self) -> Arc<Hooks> {
+    pub(crate) fn hooks(&self) -> Arc<Hooks> {
         Arc::clone(&self.running.as_ref().unwrap().0)
     }
 
-    pub async fn sent(&self, method: Method, path: &str, body: &Value) -> kube::Result<Value> {
+    pub(crate) async fn sent(&self, method: Method, path: &str, body: &Value) -> kube::Result<Value> {
         let request = http::Request::builder().method(method).uri(path);
         let request = request
             .header("content-type", "application/json")
@@ -256,19 +256,19 @@ impl Bed {
         self.api.client_as("test").request(request).await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Value {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
         self.sent(Method::POST, path, body).await.unwrap()
     }
 
     /// A Machine of a MachineSet; its uid.
-    pub async fn machine(&self, name: &str, set: &str) -> String {
+    pub(crate) async fn machine(&self, name: &str, set: &str) -> String {
         let owner =
             json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet", "name": set, "uid": "u"});
         self.machine_of(name, owner).await
     }
 
     /// The owner has to be there, if its kind is served: else the Machine goes with it.
-    pub async fn machine_of(&self, name: &str, mut owner: Value) -> String {
+    pub(crate) async fn machine_of(&self, name: &str, mut owner: Value) -> String {
         owner["controller"] = json!(true);
         let body = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
             "metadata": {"name": name, "namespace": NAMESPACE, "ownerReferences": [owner]}, "spec": {}});
@@ -279,7 +279,7 @@ impl Bed {
     }
 
     /// Machine `NAME-0` of KubeadmControlPlane `NAME`; the uids of both.
-    pub async fn control_plane(&self, name: &str, annotations: &Value) -> (String, String) {
+    pub(crate) async fn control_plane(&self, name: &str, annotations: &Value) -> (String, String) {
         let group = "controlplane.cluster.x-k8s.io/v1beta2";
         let path = format!("/apis/{group}/namespaces/{NAMESPACE}/kubeadmcontrolplanes");
         let metadata = json!({"name": name, "namespace": NAMESPACE, "annotations": annotations});
@@ -293,7 +293,7 @@ impl Bed {
     }
 
     /// What Cluster API is answered.
-    pub async fn call(&self, hook: Hook, request: &Value) -> Value {
+    pub(crate) async fn call(&self, hook: Hook, request: &Value) -> Value {
         let name = hook.as_str().to_ascii_lowercase();
         let asked = Asked {
             method: Method::POST,
@@ -306,13 +306,13 @@ impl Bed {
         serde_json::from_slice(&answer.body).unwrap()
     }
 
-    pub async fn can(&self, from: (&str, &str), to: (&str, &str), annotations: Value) -> Value {
+    pub(crate) async fn can(&self, from: (&str, &str), to: (&str, &str), annotations: Value) -> Value {
         let request =
             json!({"current": set("old", from, &json!({})), "desired": set("new", to, &annotations)});
         self.call(Hook::CanUpdateMachineSet, &request).await
     }
 
-    pub async fn update(&self, machine: &str, desired: (&str, &str)) -> Value {
+    pub(crate) async fn update(&self, machine: &str, desired: (&str, &str)) -> Value {
         self.call(
             Hook::UpdateMachine,
             &json!({"desired": objects(machine, desired)}),
@@ -321,7 +321,7 @@ impl Bed {
     }
 
     /// Asks again and again, as Cluster API does, until the end.
-    pub async fn until_done(&self, machine: &str, desired: (&str, &str)) {
+    pub(crate) async fn until_done(&self, machine: &str, desired: (&str, &str)) {
         for _ in 0..100 {
             let said = self.update(machine, desired).await;
             if said["status"] == "Success" && said["retryAfterSeconds"] == 0 {
@@ -332,13 +332,13 @@ impl Bed {
         panic!("{}", self.update(machine, desired).await);
     }
 
-    pub async fn plans(&self) -> Vec<UpdatePlan> {
+    pub(crate) async fn plans(&self) -> Vec<UpdatePlan> {
         let api: kube::Api<UpdatePlan> = kube::Api::namespaced(self.api.client_as("test"), NAMESPACE);
         api.list(&kube::api::ListParams::default()).await.unwrap().items
     }
 
     /// The entry of a Machine in the plan that names it.
-    pub async fn entry(&self, uid: &str) -> MachineUpdate {
+    pub(crate) async fn entry(&self, uid: &str) -> MachineUpdate {
         let plans = self.plans().await;
         let entries = plans
             .into_iter()
@@ -350,7 +350,7 @@ impl Bed {
     }
 
     /// Annotates the one plan, as a person does; `value` is written as JSON, or as it is where it is a text; null takes it away.
-    pub async fn annotate(&self, key: &str, value: Value) {
+    pub(crate) async fn annotate(&self, key: &str, value: Value) {
         let [plan] = &self.plans().await[..] else { panic!() };
         let text = match &value {
             Value::String(_) | Value::Null => value.clone(),
@@ -369,7 +369,7 @@ impl Bed {
         pass(2).await;
     }
 
-    pub fn calls(&self, updater: &str, machine: &str) -> usize {
+    pub(crate) fn calls(&self, updater: &str, machine: &str) -> usize {
         let calls = self.played.calls.lock();
         calls
             .iter()
@@ -377,7 +377,7 @@ impl Bed {
             .count()
     }
 
-    pub fn answers(&self, updater: &str, answers: &[Value]) {
+    pub(crate) fn answers(&self, updater: &str, answers: &[Value]) {
         self.played
             .answers
             .lock()
@@ -386,13 +386,13 @@ impl Bed {
 }
 
 /// Lets so many seconds pass; the tasks between run.
-pub async fn pass(seconds: u64) {
+pub(crate) async fn pass(seconds: u64) {
     for _ in 0..seconds {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
-pub fn set(name: &str, (version, hello): (&str, &str), annotations: &Value) -> Value {
+pub(crate) fn set(name: &str, (version, hello): (&str, &str), annotations: &Value) -> Value {
     json!({
         "machineSet": {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
                        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations,
@@ -403,7 +403,7 @@ pub fn set(name: &str, (version, hello): (&str, &str), annotations: &Value) -> V
     })
 }
 
-pub fn objects(machine: &str, (version, hello): (&str, &str)) -> Value {
+pub(crate) fn objects(machine: &str, (version, hello): (&str, &str)) -> Value {
     json!({
         "machine": {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": machine, "namespace": NAMESPACE},
                     "spec": {"clusterName": "c1", "version": version}},
@@ -412,10 +412,10 @@ pub fn objects(machine: &str, (version, hello): (&str, &str)) -> Value {
     })
 }
 
-pub const OLD: (&str, &str) = ("v1.33.0", "a");
-pub const NEW: (&str, &str) = ("v1.34.0", "b");
+pub(crate) const OLD: (&str, &str) = ("v1.33.0", "a");
+pub(crate) const NEW: (&str, &str) = ("v1.34.0", "b");
 
-pub fn definition(group: &str, kind: &str, plural: &str) -> Value {
+pub(crate) fn definition(group: &str, kind: &str, plural: &str) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{plural}.{group}")},
         "spec": {"group": group, "scope": "Namespaced",

@@ -52,7 +52,7 @@ metadata: {name: w, namespace: default}
 ";
 
 /// A management cluster, the cluster `eu-1` with an agent, and the cluster `eu-2` that has no kubeconfig.
-pub struct Bed {
+pub(crate) struct Bed {
     management: ApiServer,
     pub metrics: BTreeMap<&'static str, Metrics>,
     /// The cluster, and what runs.
@@ -60,12 +60,12 @@ pub struct Bed {
 }
 
 impl Bed {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::notifying(None).await
     }
 
     /// Whose controller reports rollouts there.
-    pub async fn notifying(notify: Option<Arc<Config>>) -> Self {
+    pub(crate) async fn notifying(notify: Option<Arc<Config>>) -> Self {
         let (management, cluster) = (server(), server());
         let upstream = crds::management()
             .into_iter()
@@ -127,7 +127,7 @@ impl Bed {
         Api::namespaced(self.management.client(), NS)
     }
 
-    pub async fn enrol(&self, name: &str) {
+    pub(crate) async fn enrol(&self, name: &str) {
         let cluster = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "spec": {},
             "metadata": {"name": name, "labels": {"env": "prod"}, "annotations": {"fleet.muster.dev/enrolled": ""}},
@@ -139,7 +139,7 @@ impl Bed {
             .unwrap();
     }
 
-    pub async fn give_kubeconfig(&self, name: &str) {
+    pub(crate) async fn give_kubeconfig(&self, name: &str) {
         let kubeconfig = json!({
             "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
             "clusters": [{"name": "c", "cluster": {"server": format!("https://{name}.test"), "certificate-authority-data": "Q0E="}}],
@@ -154,7 +154,7 @@ impl Bed {
         secrets.create(&PostParams::default(), &secret).await.unwrap();
     }
 
-    pub async fn create_module(&self) {
+    pub(crate) async fn create_module(&self) {
         let module = json!({
             "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "base"},
             "spec": {
@@ -169,7 +169,7 @@ impl Bed {
             .unwrap();
     }
 
-    pub fn scrape(&self, process: &str) -> String {
+    pub(crate) fn scrape(&self, process: &str) -> String {
         self.metrics[process].scrape().unwrap()
     }
 }
@@ -201,7 +201,7 @@ async fn install(api: &ApiServer, namespace: &str, kinds: impl Iterator<Item = C
 }
 
 /// As a parser of Prometheus' format reads it: each line a sample, and all of a family told together, after what it is.
-pub fn parse(text: &str) -> Scrape {
+pub(crate) fn parse(text: &str) -> Scrape {
     let lines = text.lines().map(|line| Ok(line.to_owned()));
     let scrape = Scrape::parse(lines).unwrap();
     let samples = text.lines().filter(|line| !line.starts_with('#')).count();

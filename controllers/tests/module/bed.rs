@@ -36,16 +36,16 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-pub const NS: &str = "fleet";
-pub const SYSTEM: &str = "muster-system";
-pub const URL: &str = "https://git.test/fleet.git";
-pub const CLUSTERS: [&str; 3] = ["eu-1", "eu-2", "us-1"];
+pub(crate) const NS: &str = "fleet";
+pub(crate) const SYSTEM: &str = "muster-system";
+pub(crate) const URL: &str = "https://git.test/fleet.git";
+pub(crate) const CLUSTERS: [&str; 3] = ["eu-1", "eu-2", "us-1"];
 /// The longest that anything is waited for, in virtual time.
 const LIMIT: Duration = Duration::from_mins(40);
 
 type Process = AbortOnDropHandle<Result<(), ProcessError>>;
 
-pub struct Bed {
+pub(crate) struct Bed {
     pub management: ApiServer,
     pub clusters: BTreeMap<String, ApiServer>,
     pub source: Arc<MemorySource>,
@@ -72,7 +72,7 @@ impl Drop for Bed {
 }
 
 /// The controller of modules, which ends with its tasks.
-pub struct Deciding {
+pub(crate) struct Deciding {
     pub context: Context,
     pub objects: Arc<Objects>,
     pub tasks: Vec<AbortOnDropHandle<()>>,
@@ -85,19 +85,22 @@ fn management() -> Vec<CustomResourceDefinition> {
 
 impl Bed {
     /// Clusters with agents, and a controller.
-    pub async fn new(names: &[&str]) -> Self {
+    pub(crate) async fn new(names: &[&str]) -> Self {
         let mut bed = Self::without_controller(names).await;
         bed.start_controller();
         bed
     }
 
-    pub async fn without_controller(names: &[&str]) -> Self {
+    pub(crate) async fn without_controller(names: &[&str]) -> Self {
         let current = |_: &str| crds::downstream();
         Self::with_kinds(names, current).await
     }
 
     /// Clusters with these kinds of muster, and no controller.
-    pub async fn with_kinds(names: &[&str], kinds: impl Fn(&str) -> Vec<CustomResourceDefinition>) -> Self {
+    pub(crate) async fn with_kinds(
+        names: &[&str],
+        kinds: impl Fn(&str) -> Vec<CustomResourceDefinition>,
+    ) -> Self {
         let management = server(NS, management()).await;
         let mut clusters = BTreeMap::new();
         for name in names {
@@ -124,12 +127,12 @@ impl Bed {
         bed
     }
 
-    pub async fn enroll(&self, name: &str) {
+    pub(crate) async fn enroll(&self, name: &str) {
         self.create_cluster(name).await;
         self.give_secret(name).await;
     }
 
-    pub async fn create_cluster(&self, name: &str) {
+    pub(crate) async fn create_cluster(&self, name: &str) {
         let cluster = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "spec": {},
             "metadata": {"name": name, "labels": {"env": "prod"}, "annotations": {"fleet.muster.dev/enrolled": ""}},
@@ -141,7 +144,7 @@ impl Bed {
             .unwrap();
     }
 
-    pub async fn give_secret(&self, name: &str) {
+    pub(crate) async fn give_secret(&self, name: &str) {
         let secret = Secret {
             metadata: ObjectMeta {
                 name: Some(format!("{name}-kubeconfig")),
@@ -160,7 +163,7 @@ impl Bed {
             .unwrap();
     }
 
-    pub fn setup(&self, server: &ApiServer, client: &str, namespace: &str) -> Setup {
+    pub(crate) fn setup(&self, server: &ApiServer, client: &str, namespace: &str) -> Setup {
         Setup {
             client: server.client_as(client),
             namespace: namespace.to_owned(),
@@ -182,13 +185,13 @@ impl Bed {
         }
     }
 
-    pub fn start_controller(&mut self) {
+    pub(crate) fn start_controller(&mut self) {
         let process = controller(self.setup(&self.management, "controller", NS));
         self.controller = Some(AbortOnDropHandle::new(tokio::spawn(process)));
     }
 
     /// The controller of modules alone, under a client's name: it decides, and carries nothing to clusters.
-    pub fn decide(&self, client: &str, gap: Duration) -> Deciding {
+    pub(crate) fn decide(&self, client: &str, gap: Duration) -> Deciding {
         let setup = self.setup(&self.management, client, NS);
         let registry = Registry::new(registry::Setup {
             proxy_hosts: muster_controllers::hosts::Hosts::default(),
@@ -257,23 +260,23 @@ impl Bed {
     }
 
     /// The controller crashes.
-    pub fn crash_controller(&mut self) {
+    pub(crate) fn crash_controller(&mut self) {
         drop(self.controller.take());
     }
 
-    pub fn start_agent(&mut self, name: &str) {
+    pub(crate) fn start_agent(&mut self, name: &str) {
         let process = agent(self.setup(&self.clusters[name], "agent", SYSTEM));
         self.agents
             .insert(name.to_owned(), AbortOnDropHandle::new(tokio::spawn(process)));
     }
 
     /// The agent of a cluster crashes.
-    pub fn crash_agent(&mut self, name: &str) {
+    pub(crate) fn crash_agent(&mut self, name: &str) {
         self.agents.remove(name);
     }
 
     /// A tag at which each of these ConfigMaps, in a folder of its own, says `text`.
-    pub fn release(&self, tag: &str, apps: &[&str], text: &str) {
+    pub(crate) fn release(&self, tag: &str, apps: &[&str], text: &str) {
         self.release_files(
             tag,
             apps.iter()
@@ -281,24 +284,24 @@ impl Bed {
         );
     }
 
-    pub fn release_files(&self, tag: &str, files: impl IntoIterator<Item = (String, String)>) {
+    pub(crate) fn release_files(&self, tag: &str, files: impl IntoIterator<Item = (String, String)>) {
         let commit = self.source.commit(URL, "main", files);
         self.source.tag(URL, tag, &commit);
     }
 
     /// An API of the management cluster's namespace.
-    pub fn api<K>(&self) -> Api<K>
+    pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         Api::namespaced(self.management.client(), NS)
     }
 
-    pub fn cluster_objects(&self) -> Api<DynamicObject> {
+    pub(crate) fn cluster_objects(&self) -> Api<DynamicObject> {
         Api::namespaced_with(self.management.client(), NS, &Version::V1Beta2.api_resource())
     }
 
-    pub async fn create<K>(&self, object: Value) -> K
+    pub(crate) async fn create<K>(&self, object: Value) -> K
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone
@@ -314,30 +317,30 @@ impl Bed {
     }
 
     /// Makes a module of the folder that has its name, and waits until it is in all its clusters.
-    pub async fn deploy(&self, name: &str, tag: &str, spec: Value) {
+    pub(crate) async fn deploy(&self, name: &str, tag: &str, spec: Value) {
         self.create::<Module>(module(name, tag, spec)).await;
         self.until_ready(name).await;
     }
 
-    pub async fn module(&self, name: &str) -> Option<Value> {
+    pub(crate) async fn module(&self, name: &str) -> Option<Value> {
         let module = self.api::<Module>().get_opt(name).await.unwrap();
         module.map(|module| serde_json::to_value(module).unwrap())
     }
 
-    pub async fn patch(&self, name: &str, patch: Value) {
+    pub(crate) async fn patch(&self, name: &str, patch: Value) {
         self.api::<Module>()
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .unwrap();
     }
 
-    pub async fn annotate(&self, name: &str, key: &str, value: Option<&str>) {
+    pub(crate) async fn annotate(&self, name: &str, key: &str, value: Option<&str>) {
         let key = format!("fleet.muster.dev/{key}");
         self.patch(name, json!({"metadata": {"annotations": {key: value}}}))
             .await;
     }
 
-    pub async fn patch_cluster(&self, name: &str, patch: Value) {
+    pub(crate) async fn patch_cluster(&self, name: &str, patch: Value) {
         self.cluster_objects()
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
@@ -345,7 +348,11 @@ impl Bed {
     }
 
     /// Waits until something is there.
-    pub async fn until<T, F: Future<Output = Option<T>>>(&self, what: &str, look: impl Fn() -> F) -> T {
+    pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
+        &self,
+        what: &str,
+        look: impl Fn() -> F,
+    ) -> T {
         let reached = async {
             loop {
                 if let Some(found) = look().await {
@@ -367,7 +374,7 @@ impl Bed {
         panic!("not within {LIMIT:?}: {what}\n{told:#?}")
     }
 
-    pub async fn until_ready(&self, name: &str) -> Value {
+    pub(crate) async fn until_ready(&self, name: &str) -> Value {
         self.until(&format!("{name} is ready"), || async {
             self.module(name).await.filter(is_ready)
         })
@@ -375,7 +382,7 @@ impl Bed {
     }
 
     /// Waits until a condition of a module says this, and returns its message.
-    pub async fn until_said(&self, name: &str, type_: &str, expect: &str) -> String {
+    pub(crate) async fn until_said(&self, name: &str, type_: &str, expect: &str) -> String {
         self.until(&format!("{name}: {type_} {expect}"), || async {
             let said = condition(&self.module(name).await?, type_)?;
             said.strip_prefix(expect)?.strip_prefix(": ").map(str::to_owned)
@@ -383,7 +390,7 @@ impl Bed {
         .await
     }
 
-    pub async fn until_gone(&self, name: &str) {
+    pub(crate) async fn until_gone(&self, name: &str) {
         self.until(&format!("{name} is gone"), || async {
             self.module(name).await.is_none().then_some(())
         })
@@ -391,13 +398,13 @@ impl Bed {
     }
 
     /// What a cluster's ConfigMap says.
-    pub async fn text(&self, cluster: &str, app: &str) -> Option<String> {
+    pub(crate) async fn text(&self, cluster: &str, app: &str) -> Option<String> {
         self.config_map(cluster, app)
             .await
             .and_then(|object| object.data?.get("text").cloned())
     }
 
-    pub async fn texts(&self, app: &str) -> Vec<String> {
+    pub(crate) async fn texts(&self, app: &str) -> Vec<String> {
         let mut texts = Vec::new();
         for cluster in self.clusters.keys() {
             texts.push(self.text(cluster, app).await.unwrap_or_default());
@@ -405,19 +412,19 @@ impl Bed {
         texts
     }
 
-    pub async fn config_map(&self, cluster: &str, app: &str) -> Option<ConfigMap> {
+    pub(crate) async fn config_map(&self, cluster: &str, app: &str) -> Option<ConfigMap> {
         let objects: Api<ConfigMap> = Api::namespaced(self.clusters[cluster].client(), "default");
         objects.get_opt(app).await.unwrap()
     }
 
     /// The identity and version of a module's ConfigMap in a cluster: unequal, and it was touched.
-    pub async fn mark(&self, cluster: &str, app: &str) -> (String, String) {
+    pub(crate) async fn mark(&self, cluster: &str, app: &str) -> (String, String) {
         let object = self.config_map(cluster, app).await;
         let object = object.unwrap_or_else(|| panic!("{app} is in {cluster}"));
         (object.uid().unwrap(), object.resource_version().unwrap())
     }
 
-    pub async fn marks(&self, app: &str) -> Vec<(String, String)> {
+    pub(crate) async fn marks(&self, app: &str) -> Vec<(String, String)> {
         let mut marks = Vec::new();
         for cluster in self.clusters.keys() {
             marks.push(self.mark(cluster, app).await);
@@ -426,7 +433,7 @@ impl Bed {
     }
 
     /// All that a ConfigMap of a cluster ever said, in order, by the event log; `None` is its removal.
-    pub fn story(&self, cluster: &str, app: &str) -> Vec<Option<String>> {
+    pub(crate) fn story(&self, cluster: &str, app: &str) -> Vec<Option<String>> {
         let events = self.clusters[cluster].recorder().events().into_iter();
         let of_app =
             events.filter(|event| event.resource.resource == "configmaps" && name(event.object()) == app);
@@ -446,21 +453,21 @@ impl Bed {
     }
 
     /// The row of a module in a cluster's assemblage.
-    pub async fn row(&self, cluster: &str, module: &str) -> Option<Value> {
+    pub(crate) async fn row(&self, cluster: &str, module: &str) -> Option<Value> {
         let proxy: ProxyAssemblage = self.api().get_opt(cluster).await.unwrap()?;
         let row = proxy.spec.syncs.into_iter().find(|row| row.name == module)?;
         Some(serde_json::to_value(row).unwrap())
     }
 
     /// The notes of all events of a reason.
-    pub async fn told(&self, reason: &str) -> Vec<String> {
+    pub(crate) async fn told(&self, reason: &str) -> Vec<String> {
         let events = self.events().await.into_iter();
         let of_reason = events.filter(|(told, _)| told == reason);
         of_reason.map(|(_, note)| note).collect()
     }
 
     /// The reasons and notes of all events, in their order.
-    pub async fn events(&self) -> Vec<(String, String)> {
+    pub(crate) async fn events(&self) -> Vec<(String, String)> {
         let events: Api<Event> = Api::namespaced(self.management.client(), NS);
         let mut all = events.list(&ListParams::default()).await.unwrap().items;
         // At one time they are told apart by how many were told before.
@@ -474,7 +481,7 @@ impl Bed {
     }
 
     /// Nothing is left that is being deleted and does not go, anywhere.
-    pub fn nothing_is_stuck(&self) {
+    pub(crate) fn nothing_is_stuck(&self) {
         for (place, server) in self.servers() {
             let mut last: BTreeMap<String, EventRecord> = BTreeMap::new();
             for event in server.recorder().events() {
@@ -496,7 +503,7 @@ impl Bed {
     }
 
     /// Waits a while, and then nothing is stuck.
-    pub async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         pass(Duration::from_mins(2)).await;
         self.nothing_is_stuck();
     }
@@ -507,23 +514,23 @@ impl Bed {
     }
 }
 
-pub fn name(object: &Value) -> &str {
+pub(crate) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
 /// Lets virtual time pass.
-pub async fn pass(time: Duration) {
+pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-pub fn config_map(app: &str, text: &str) -> String {
+pub(crate) fn config_map(app: &str, text: &str) -> String {
     format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {app}, namespace: default}}\ndata: {{text: \"{text}\"}}\n"
     )
 }
 
 /// A module of the folder that has its name; what `spec` says stands over the rest.
-pub fn module(name: &str, tag: &str, spec: Value) -> Value {
+pub(crate) fn module(name: &str, tag: &str, spec: Value) -> Value {
     let mut all = json!({
         "selector": {"matchLabels": {"env": "prod"}},
         "sync": {"source": {"git": {"url": URL, "version": {"tag": tag}}}, "package": {"path": name}},
@@ -533,17 +540,17 @@ pub fn module(name: &str, tag: &str, spec: Value) -> Value {
 }
 
 /// The part of a module's spec that names its version.
-pub fn version(tag: &str) -> Value {
+pub(crate) fn version(tag: &str) -> Value {
     json!({"spec": {"sync": {"source": {"git": {"version": {"tag": tag}}}}}})
 }
 
-pub fn is_ready(module: &Value) -> bool {
+pub(crate) fn is_ready(module: &Value) -> bool {
     let current = module["status"]["observedGeneration"] == module["metadata"]["generation"];
     current && condition(module, "Ready").is_some_and(|said| said.starts_with("True "))
 }
 
 /// The condition of this type, as `<status> <reason>: <message>`.
-pub fn condition(module: &Value, kind: &str) -> Option<String> {
+pub(crate) fn condition(module: &Value, kind: &str) -> Option<String> {
     let conditions = module["status"]["conditions"].as_array()?;
     let condition = conditions.iter().find(|condition| condition["type"] == kind)?;
     let word = |field: &str| condition[field].as_str().unwrap_or_default();
@@ -583,7 +590,7 @@ async fn server(namespace: &str, kinds: Vec<CustomResourceDefinition>) -> ApiSer
     server
 }
 
-pub fn connect(clusters: &BTreeMap<String, ApiServer>) -> Connect {
+pub(crate) fn connect(clusters: &BTreeMap<String, ApiServer>) -> Connect {
     let doors: BTreeMap<String, Client> = clusters
         .iter()
         .map(|(name, server)| (address(name), server.client_as("controller")))

@@ -25,7 +25,7 @@ fn night() -> Value {
         .into()
 }
 
-pub async fn close(bed: &Bed, name: &str, spec: Value) {
+pub(crate) async fn close(bed: &Bed, name: &str, spec: Value) {
     let mut all = json!({"selector": {}});
     json_patch::merge(&mut all, &spec);
     let window = json!({

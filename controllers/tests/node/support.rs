@@ -34,7 +34,7 @@ use serde_json::{Value, json};
 
 /// What the agent of a node does with a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Agent {
+pub(crate) enum Agent {
     /// It acknowledges it, and confirms it.
     Good,
     /// It acknowledges it, and restores what the node had: the revision is to blame.
@@ -49,7 +49,7 @@ pub enum Agent {
     None,
 }
 
-pub struct World {
+pub(crate) struct World {
     pub now: Timestamp,
     pub nodes: BTreeMap<String, NodeFacts>,
     pub agents: BTreeMap<String, Agent>,
@@ -68,7 +68,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn of(nodes: &[&str]) -> Self {
+    pub(crate) fn of(nodes: &[&str]) -> Self {
         let mut world = Self {
             // Objects have whole seconds, the engine is finer.
             now: "2026-12-01T12:00:00.007Z".parse().unwrap(),
@@ -90,7 +90,7 @@ impl World {
         world
     }
 
-    pub fn join(&mut self, name: &str, labels: &[(&str, &str)]) {
+    pub(crate) fn join(&mut self, name: &str, labels: &[(&str, &str)]) {
         let given = [("kubernetes.io/os", "linux"), ("kubernetes.io/hostname", name)];
         let labels = given.iter().chain(labels);
         self.version += 1;
@@ -111,7 +111,7 @@ impl World {
     }
 
     /// A NodeModule of one file with this content, for all nodes, with `edit` of its spec.
-    pub fn apply(&mut self, name: &str, content: &str, edit: impl Fn(&mut Value)) {
+    pub(crate) fn apply(&mut self, name: &str, content: &str, edit: impl Fn(&mut Value)) {
         let mut spec = json!({"selector": {}, "parts": [{"files": [{"path": format!("/etc/{name}"), "content": content}]}]});
         edit(&mut spec);
         let before = self.modules.get(name).cloned();
@@ -131,24 +131,24 @@ impl World {
         self.modules.insert(name.to_owned(), module);
     }
 
-    pub fn annotate(&mut self, module: &str, key: &str, value: &str) {
+    pub(crate) fn annotate(&mut self, module: &str, key: &str, value: &str) {
         let annotations = &mut self.modules.get_mut(module).unwrap().metadata.annotations;
         let annotations = annotations.get_or_insert_default();
         annotations.insert(format!("fleet.muster.dev/{key}"), value.to_owned());
     }
 
-    pub fn wait(&mut self, seconds: i64) {
+    pub(crate) fn wait(&mut self, seconds: i64) {
         self.now = self.now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
     }
 
     /// The Node vanishes, as the control plane sees it.
-    pub fn vanish(&mut self, node: &str) {
+    pub(crate) fn vanish(&mut self, node: &str) {
         self.nodes.get_mut(node).unwrap().ready = false;
         self.dead.insert(node.to_owned());
     }
 
     /// It is back.
-    pub fn is_back(&mut self, node: &str) {
+    pub(crate) fn is_back(&mut self, node: &str) {
         self.nodes.get_mut(node).unwrap().ready = true;
         self.dead.remove(node);
     }
@@ -185,13 +185,13 @@ impl World {
     }
 
     /// One pass of the controller, all of whose writes succeed.
-    pub fn pass(&mut self, name: &str) {
+    pub(crate) fn pass(&mut self, name: &str) {
         self.pass_with(name, |_, _| true);
     }
 
     /// One pass of the controller: claims, the record and the memory; rows, as far as `succeeds` says of a node and its row; then, if
     /// all of them are written, revisions and claims that are over. What it decided, unless nothing could be decided.
-    pub fn pass_with(
+    pub(crate) fn pass_with(
         &mut self,
         name: &str,
         mut succeeds: impl FnMut(&str, Option<&NodeRow>) -> bool,
@@ -239,7 +239,7 @@ impl World {
     }
 
     /// A pass whose process is killed before it writes rows; how many it would have written.
-    pub fn decide_without_rows(&mut self, name: &str) -> usize {
+    pub(crate) fn decide_without_rows(&mut self, name: &str) -> usize {
         let (seen, plan) = self.decide(name);
         self.record(name, &seen, &plan);
         self.modules.get_mut(name).unwrap().status = Some((*plan.status).clone());
@@ -251,7 +251,7 @@ impl World {
     }
 
     /// What a pass decides, once it has its claims.
-    pub fn decide(&mut self, name: &str) -> (Observation, Plan) {
+    pub(crate) fn decide(&mut self, name: &str) -> (Observation, Plan) {
         loop {
             match self.lists(name, |module, lists| pass::next(module, lists).unwrap()) {
                 Next::Read(objects) => panic!("nothing is read here: {objects:?}"),
@@ -262,7 +262,7 @@ impl World {
     }
 
     /// The target on record, as the plan says. Whether it was not there before.
-    pub fn record(&mut self, name: &str, seen: &Observation, plan: &Plan) -> bool {
+    pub(crate) fn record(&mut self, name: &str, seen: &Observation, plan: &Plan) -> bool {
         let Some(target) = seen.target.as_ref().filter(|_| plan.records) else {
             return false;
         };
@@ -279,12 +279,12 @@ impl World {
     }
 
     /// When time alone changes something about a NodeModule.
-    pub fn wakes_at(&mut self, name: &str) -> Option<Timestamp> {
+    pub(crate) fn wakes_at(&mut self, name: &str) -> Option<Timestamp> {
         self.decide(name).1.wake_at
     }
 
     /// The last good revision of a NodeModule.
-    pub fn last_good(&self, module: &str) -> Value {
+    pub(crate) fn last_good(&self, module: &str) -> Value {
         let status = self.modules[module].status.as_ref().unwrap();
         let memory: Value = serde_json::from_str(&status.rollout.as_ref().unwrap().memory).unwrap();
         memory["good"].clone()
@@ -324,7 +324,7 @@ impl World {
     }
 
     /// Each living agent goes one step further with one row.
-    pub fn act(&mut self) {
+    pub(crate) fn act(&mut self) {
         let nodes: Vec<String> = self.assemblages.keys().cloned().collect();
         let changing = nodes.iter().filter(|node| self.is_changing(node)).count();
         self.most = self.most.max(changing);
@@ -334,7 +334,7 @@ impl World {
     }
 
     /// A row of the node is assigned and not settled.
-    pub fn is_changing(&self, node: &str) -> bool {
+    pub(crate) fn is_changing(&self, node: &str) -> bool {
         let facts = self.assemblages.get(node).map(AssemblageFacts::of);
         facts.is_some_and(|facts| facts.rows.iter().any(|row| !row.is_settled()))
     }
@@ -398,7 +398,7 @@ impl World {
     }
 
     /// Passes of one NodeModule and steps of agents, so many times, a second each.
-    pub fn run(&mut self, module: &str, times: usize) {
+    pub(crate) fn run(&mut self, module: &str, times: usize) {
         for _ in 0..times {
             if self.modules.contains_key(module) {
                 self.pass(module);
@@ -409,7 +409,7 @@ impl World {
     }
 
     /// The nodes that carry this content of a NodeModule by their row.
-    pub fn on(&self, module: &str, content: &str) -> Vec<&str> {
+    pub(crate) fn on(&self, module: &str, content: &str) -> Vec<&str> {
         let revision = self.revisions.values().find(|revision| {
             let files = revision.spec.content.parts.iter().flat_map(|part| &part.files);
             let mut files = files.filter(|file| file.content.as_deref() == Some(content));
@@ -428,7 +428,7 @@ impl World {
     }
 
     /// Why each node is where it is.
-    pub fn words(&self, module: &str) -> String {
+    pub(crate) fn words(&self, module: &str) -> String {
         let status = self.modules[module].status.as_ref().unwrap();
         let groups = status
             .reasons
@@ -438,7 +438,7 @@ impl World {
     }
 
     /// Status and reason of Ready.
-    pub fn ready(&self, module: &str) -> (String, String) {
+    pub(crate) fn ready(&self, module: &str) -> (String, String) {
         let status = self.modules[module].status.as_ref().unwrap();
         let ready = status
             .conditions
@@ -449,7 +449,7 @@ impl World {
     }
 
     /// The message of a node that needs attention.
-    pub fn message(&self, module: &str, node: &str) -> String {
+    pub(crate) fn message(&self, module: &str, node: &str) -> String {
         let status = self.modules[module].status.as_ref().unwrap();
         let entry = status.attention.iter().find(|entry| entry.node == node).unwrap();
         entry.message.clone()

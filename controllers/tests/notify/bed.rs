@@ -26,11 +26,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::host::Host;
 
-pub const NS: &str = "fleet";
-pub const URL: &str = "https://git.test/acme/fleet.git";
-pub const COMMIT: &str = "1234567890123456789012345678901234567890";
+pub(crate) const NS: &str = "fleet";
+pub(crate) const URL: &str = "https://git.test/acme/fleet.git";
+pub(crate) const COMMIT: &str = "1234567890123456789012345678901234567890";
 /// What no object and no metric may have.
-pub const SECRETS: [&str; 2] = ["hunter2-token", "hunter2-key"];
+pub(crate) const SECRETS: [&str; 2] = ["hunter2-token", "hunter2-key"];
 const START: &str = "2026-11-21T12:00:00Z";
 
 /// Notifications reach no cluster.
@@ -43,7 +43,7 @@ impl RemoteClients for NoRemotes {
     }
 }
 
-pub struct Bed {
+pub(crate) struct Bed {
     pub api: ApiServer,
     pub host: Host,
     pub metrics: Metrics,
@@ -55,7 +55,7 @@ pub struct Bed {
 
 impl Bed {
     /// `receivers` is the list of them; `HOST` in it is the address of the host.
-    pub async fn new(receivers: &str) -> Self {
+    pub(crate) async fn new(receivers: &str) -> Self {
         let host = Host::new().await;
         let files = TempDir::new().unwrap();
         for (name, text) in [("token", SECRETS[0]), ("key", SECRETS[1])] {
@@ -108,14 +108,14 @@ impl Bed {
     }
 
     /// Starts the notifier, anew if it runs already: what it had in memory is lost, as after a crash.
-    pub fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         self.running = None;
         let run = notify::run(self.context.clone(), Arc::clone(&self.config));
         self.running = Some(AbortOnDropHandle::new(tokio::spawn(run)));
     }
 
     /// Ends it, as a crash does.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.running = None;
     }
 
@@ -123,12 +123,12 @@ impl Bed {
         Api::namespaced(self.api.client(), NS)
     }
 
-    pub fn revisions(&self) -> Api<ModuleRevision> {
+    pub(crate) fn revisions(&self) -> Api<ModuleRevision> {
         Api::namespaced(self.api.client(), NS)
     }
 
     /// A module, and the revision that it wants; nothing was rolled yet.
-    pub async fn module(&self, name: &str, labels: Value) {
+    pub(crate) async fn module(&self, name: &str, labels: Value) {
         let sync =
             json!({"source": {"git": {"url": URL, "version": {"tag": "v1.1.0"}}}, "package": {"path": name}});
         let module = json!({
@@ -156,7 +156,7 @@ impl Bed {
     }
 
     /// So many of four clusters have it, and this is how the module is otherwise.
-    pub async fn stands(&self, name: &str, updated: u32, more: Value) {
+    pub(crate) async fn stands(&self, name: &str, updated: u32, more: Value) {
         let mut status = json!({
             "revision": revision(name),
             "summary": {"total": 4, "updated": updated, "updating": 1, "clusters": format!("{updated}/4")},
@@ -170,7 +170,7 @@ impl Bed {
     }
 
     /// The story of the revision goes on.
-    pub async fn story(&self, name: &str, status: Value) {
+    pub(crate) async fn story(&self, name: &str, status: Value) {
         let patch = Patch::Merge(json!({"status": status}));
         self.revisions()
             .patch_status(&revision_name(name), &PatchParams::default(), &patch)
@@ -178,27 +178,27 @@ impl Bed {
             .unwrap();
     }
 
-    pub async fn begins(&self, name: &str) {
+    pub(crate) async fn begins(&self, name: &str) {
         self.stands(name, 0, json!({})).await;
         self.story(name, json!({"started": self.now()})).await;
     }
 
-    pub async fn ends(&self, name: &str, verdict: &str, more: Value) {
+    pub(crate) async fn ends(&self, name: &str, verdict: &str, more: Value) {
         let mut status = json!({"finished": self.now(), "verdict": verdict, "counts": {"total": 4, "updated": 4, "clusters": "4/4"}});
         merge(&mut status, more);
         self.story(name, status).await;
     }
 
-    pub fn now(&self) -> String {
+    pub(crate) fn now(&self) -> String {
         self.context.clock.now().to_string()
     }
 
-    pub async fn revision(&self, name: &str) -> ModuleRevision {
+    pub(crate) async fn revision(&self, name: &str) -> ModuleRevision {
         self.revisions().get(&revision_name(name)).await.unwrap()
     }
 
     /// Waits until what a receiver was told stands on record.
-    pub async fn recorded(&self, name: &str, receiver: &str, holds: impl Fn(&Value) -> bool) {
+    pub(crate) async fn recorded(&self, name: &str, receiver: &str, holds: impl Fn(&Value) -> bool) {
         let key = format!("notify.fleet.muster.dev/{receiver}");
         for _ in 0..3_000 {
             let revision = self.revision(name).await;
@@ -212,7 +212,7 @@ impl Bed {
     }
 
     /// Waits until a line is among the metrics.
-    pub async fn counted(&self, line: &str) {
+    pub(crate) async fn counted(&self, line: &str) {
         for _ in 0..3_000 {
             if self.metrics.scrape().unwrap().lines().any(|one| one == line) {
                 return;
@@ -257,7 +257,7 @@ fn context(api: &ApiServer) -> Context {
 }
 
 /// A hash of the name.
-pub fn revision(name: &str) -> String {
+pub(crate) fn revision(name: &str) -> String {
     let digit = char::from_digit(u32::from(name.as_bytes()[0]) % 16, 16).unwrap();
     digit.to_string().repeat(64)
 }

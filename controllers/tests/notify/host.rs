@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A request that came.
 #[allow(dead_code, reason = "each of two test binaries uses some of it")]
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub(crate) struct Heard {
     pub path: String,
     pub headers: BTreeMap<String, String>,
     pub text: String,
@@ -42,7 +42,7 @@ struct Memory {
 
 /// The host.
 #[allow(dead_code, reason = "each of two test binaries uses some of it")]
-pub struct Host {
+pub(crate) struct Host {
     pub address: SocketAddr,
     memory: Arc<Mutex<Memory>>,
     _serving: AbortOnDropHandle<()>,
@@ -50,7 +50,7 @@ pub struct Host {
 
 #[allow(dead_code, reason = "each of two test binaries uses some of it")]
 impl Host {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let memory = Arc::<Mutex<Memory>>::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -64,13 +64,13 @@ impl Host {
     }
 
     /// The next request to a path is answered so; who answers 429 wants to be left alone for an hour.
-    pub fn answers(&self, path: &str, status: u16) {
+    pub(crate) fn answers(&self, path: &str, status: u16) {
         let mut memory = self.memory.lock();
         memory.next.entry(path.to_owned()).or_default().push_back(status);
     }
 
     /// What came to paths that begin so.
-    pub fn heard(&self, path: &str) -> Vec<Heard> {
+    pub(crate) fn heard(&self, path: &str) -> Vec<Heard> {
         let heard = &self.memory.lock().heard;
         heard
             .iter()
@@ -80,7 +80,7 @@ impl Host {
     }
 
     /// Waits until something holds of the last that came.
-    pub async fn until_last(&self, path: &str, holds: impl Fn(&Value) -> bool) {
+    pub(crate) async fn until_last(&self, path: &str, holds: impl Fn(&Value) -> bool) {
         let begin = Instant::now();
         while !self.heard(path).last().is_some_and(|last| holds(&last.body)) {
             assert!(begin.elapsed() < PATIENCE, "{path}: only {:#?}", self.heard(path));
@@ -89,7 +89,7 @@ impl Host {
     }
 
     /// Waits until so many came.
-    pub async fn until(&self, path: &str, count: usize) -> Vec<Heard> {
+    pub(crate) async fn until(&self, path: &str, count: usize) -> Vec<Heard> {
         let begin = Instant::now();
         loop {
             let heard = self.heard(path);

@@ -24,14 +24,14 @@ use muster_controllers::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-pub const NS: &str = "fleet";
+pub(crate) const NS: &str = "fleet";
 /// A Secret that neither watch shows is read every 30 s.
-pub const READ: Duration = Duration::from_secs(30);
+pub(crate) const READ: Duration = Duration::from_secs(30);
 /// "Within 2 s of the event."
-pub const SOON: Duration = Duration::from_secs(2);
+pub(crate) const SOON: Duration = Duration::from_secs(2);
 
 /// A management cluster with a running registry, and clusters that it can reach by URL.
-pub struct Bed {
+pub(crate) struct Bed {
     pub management: ApiServer,
     pub downstream: BTreeMap<&'static str, ApiServer>,
     pub registry: Arc<Registry>,
@@ -41,12 +41,12 @@ pub struct Bed {
 }
 
 impl Bed {
-    pub async fn new(version: Version, clusters: &[&'static str]) -> Self {
+    pub(crate) async fn new(version: Version, clusters: &[&'static str]) -> Self {
         Self::with(version, clusters, |connect| connect).await
     }
 
     /// With another way to make clients.
-    pub async fn with(
+    pub(crate) async fn with(
         version: Version,
         clusters: &[&'static str],
         other: impl FnOnce(Connect) -> Connect,
@@ -83,24 +83,24 @@ impl Bed {
     }
 
     /// Another process beside this one, on the same clusters.
-    pub fn beside(&self) -> (Arc<Registry>, tokio_util::task::AbortOnDropHandle<()>) {
+    pub(crate) fn beside(&self) -> (Arc<Registry>, tokio_util::task::AbortOnDropHandle<()>) {
         start(self.management.client(), &self.connect)
     }
 
     /// The process ends and another begins: what is not in the API server is forgotten.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         (self.registry, self.running) = start(self.management.client(), &self.connect);
     }
 
-    pub fn clusters(&self) -> Api<DynamicObject> {
+    pub(crate) fn clusters(&self) -> Api<DynamicObject> {
         Api::namespaced_with(self.management.client(), NS, &self.version.api_resource())
     }
 
-    pub fn secrets(&self) -> Api<Secret> {
+    pub(crate) fn secrets(&self) -> Api<Secret> {
         Api::namespaced(self.management.client(), NS)
     }
 
-    pub async fn cluster(&self, name: &str) {
+    pub(crate) async fn cluster(&self, name: &str) {
         let ready = match self.version {
             Version::V1Beta1 => json!({"controlPlaneReady": true}),
             Version::V1Beta2 => json!({"initialization": {"controlPlaneInitialized": true}}),
@@ -108,7 +108,7 @@ impl Bed {
         self.cluster_with(name, ready).await;
     }
 
-    pub async fn cluster_with(&self, name: &str, status: Value) {
+    pub(crate) async fn cluster_with(&self, name: &str, status: Value) {
         let object = json!({
             "apiVersion": self.version.api_resource().api_version, "kind": "Cluster",
             "metadata": {"name": name, "namespace": NS, "labels": {"env": "test"}}, "spec": {}, "status": status,
@@ -119,21 +119,21 @@ impl Bed {
             .unwrap();
     }
 
-    pub async fn patch_cluster(&self, name: &str, patch: Value) {
+    pub(crate) async fn patch_cluster(&self, name: &str, patch: Value) {
         self.clusters()
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .unwrap();
     }
 
-    pub async fn secret(&self, name: &str, config: &str) {
+    pub(crate) async fn secret(&self, name: &str, config: &str) {
         self.secrets()
             .create(&PostParams::default(), &secret(name, config, Kind::Typed))
             .await
             .unwrap();
     }
 
-    pub async fn swap_secret(&self, name: &str, config: &str) {
+    pub(crate) async fn swap_secret(&self, name: &str, config: &str) {
         let patch = json!({"stringData": {"value": config}});
         self.secrets()
             .patch(
@@ -145,19 +145,19 @@ impl Bed {
             .unwrap();
     }
 
-    pub async fn good(&self, name: &str) {
+    pub(crate) async fn good(&self, name: &str) {
         self.cluster(name).await;
         self.secret(name, &kubeconfig(name, "token")).await;
     }
 
-    pub fn state(&self, name: &str) -> Option<NotReady> {
+    pub(crate) fn state(&self, name: &str) -> Option<NotReady> {
         self.registry
             .get(name)
             .map_or(Some(NotReady::Deleting), |row| row.state.reason())
     }
 
     /// Waits until a cluster is in a state; how long it took.
-    pub async fn until(&self, name: &str, expect: Option<NotReady>) -> Duration {
+    pub(crate) async fn until(&self, name: &str, expect: Option<NotReady>) -> Duration {
         let started = Instant::now();
         let mut changes = Box::pin(self.registry.subscribe());
         let reached = async {
@@ -175,18 +175,18 @@ impl Bed {
         started.elapsed()
     }
 
-    pub fn break_down(&self, name: &str, fault: Fault) {
+    pub(crate) fn break_down(&self, name: &str, fault: Fault) {
         self.downstream[name]
             .faults()
             .add(Rule::always(Match::default(), fault));
     }
 
-    pub fn repair(&self, name: &str) {
+    pub(crate) fn repair(&self, name: &str) {
         self.downstream[name].faults().clear();
     }
 
     /// The message of a cluster's state.
-    pub fn message(&self, name: &str) -> String {
+    pub(crate) fn message(&self, name: &str) -> String {
         self.registry
             .get(name)
             .map(|row| row.state.message().to_owned())
@@ -194,13 +194,13 @@ impl Bed {
     }
 
     /// The uid of a downstream cluster's `kube-system`.
-    pub async fn uid(&self, name: &str) -> String {
+    pub(crate) async fn uid(&self, name: &str) -> String {
         let namespaces: Api<Namespace> = Api::all(self.downstream[name].client());
         namespaces.get("kube-system").await.unwrap().metadata.uid.unwrap()
     }
 
     /// The reasons and notes of events about Clusters, in order.
-    pub async fn events(&self) -> Vec<String> {
+    pub(crate) async fn events(&self) -> Vec<String> {
         let events: Api<k8s_openapi::api::events::v1::Event> = Api::namespaced(self.management.client(), NS);
         let mut events = events.list(&ListParams::default()).await.unwrap().items;
         events.sort_by_key(|event| event.event_time.clone());
@@ -217,13 +217,13 @@ impl Bed {
     }
 
     /// The records of identities.
-    pub async fn records(&self) -> Vec<ConfigMap> {
+    pub(crate) async fn records(&self) -> Vec<ConfigMap> {
         let records: Api<ConfigMap> = Api::namespaced(self.management.client(), NS);
         let ours = ListParams::default().labels("fleet.muster.dev/identity");
         records.list(&ours).await.unwrap().items
     }
 
-    pub fn calls(&self, name: &str) -> usize {
+    pub(crate) fn calls(&self, name: &str) -> usize {
         self.downstream[name].recorder().requests().len()
     }
 }
@@ -242,7 +242,7 @@ fn start(client: Client, connect: &Connect) -> (Arc<Registry>, tokio_util::task:
 }
 
 /// The way in that the wiring gives: the server by its URL, the client by its token; `to-<cluster>` leads to that cluster from any URL.
-pub fn connect(downstream: &BTreeMap<&'static str, ApiServer>) -> Connect {
+pub(crate) fn connect(downstream: &BTreeMap<&'static str, ApiServer>) -> Connect {
     // A door outlives the map that it was made from.
     let tokens = ["token", "old", "new"];
     let mut doors: BTreeMap<(String, String), Client> = BTreeMap::new();
@@ -272,13 +272,13 @@ pub fn connect(downstream: &BTreeMap<&'static str, ApiServer>) -> Connect {
     })
 }
 
-pub enum Kind {
+pub(crate) enum Kind {
     Typed,
     Labelled,
     Plain,
 }
 
-pub fn secret(cluster: &str, config: &str, kind: Kind) -> Secret {
+pub(crate) fn secret(cluster: &str, config: &str, kind: Kind) -> Secret {
     Secret {
         metadata: ObjectMeta {
             name: Some(format!("{cluster}-kubeconfig")),
@@ -303,7 +303,7 @@ pub fn secret(cluster: &str, config: &str, kind: Kind) -> Secret {
     }
 }
 
-pub fn kubeconfig(cluster: &str, token: &str) -> String {
+pub(crate) fn kubeconfig(cluster: &str, token: &str) -> String {
     json!({
         "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         "clusters": [{"name": "c", "cluster": {"server": format!("https://{cluster}.test"), "certificate-authority-data": "Q0E="}}],
@@ -312,7 +312,7 @@ pub fn kubeconfig(cluster: &str, token: &str) -> String {
     .to_string()
 }
 
-pub fn crd(group: &str, version: &str, kind: &str, plural: &str) -> Value {
+pub(crate) fn crd(group: &str, version: &str, kind: &str, plural: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("{plural}.{group}")},
         "spec": {
@@ -323,7 +323,7 @@ pub fn crd(group: &str, version: &str, kind: &str, plural: &str) -> Value {
     })
 }
 
-pub async fn create_namespace(client: &Client, name: &str) {
+pub(crate) async fn create_namespace(client: &Client, name: &str) {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = Namespace {
         metadata: ObjectMeta {
@@ -339,7 +339,7 @@ pub async fn create_namespace(client: &Client, name: &str) {
 }
 
 /// Creates a CRD and waits until it is served.
-pub async fn create_crd(client: &Client, object: Value) {
+pub(crate) async fn create_crd(client: &Client, object: Value) {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let crd: CustomResourceDefinition = serde_json::from_value(object).unwrap();
     let created = crds.create(&PostParams::default(), &crd).await.unwrap();

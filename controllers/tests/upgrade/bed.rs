@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use tower::service_fn;
 
-pub const NS: &str = "fleet";
+pub(crate) const NS: &str = "fleet";
 /// The longest that anything is waited for, in virtual time.
 const LIMIT: Duration = Duration::from_hours(4);
 /// How often the played Cluster API does something.
@@ -46,7 +46,7 @@ const MACHINES: u32 = 3;
 /// What the API servers of clusters say of their version: a text, or 404.
 type Served = Arc<Mutex<BTreeMap<String, Option<String>>>>;
 
-pub struct Bed {
+pub(crate) struct Bed {
     pub management: ApiServer,
     pub clusters: Arc<BTreeMap<String, ApiServer>>,
     pub served: Served,
@@ -69,7 +69,7 @@ impl Drop for Bed {
     }
 }
 
-pub fn resource(group: &str, kind: &str) -> ApiResource {
+pub(crate) fn resource(group: &str, kind: &str) -> ApiResource {
     ApiResource {
         group: group.to_owned(),
         version: "v1beta2".to_owned(),
@@ -83,15 +83,15 @@ pub fn resource(group: &str, kind: &str) -> ApiResource {
     }
 }
 
-pub fn control_planes() -> ApiResource {
+pub(crate) fn control_planes() -> ApiResource {
     resource("controlplane.cluster.x-k8s.io", "KubeadmControlPlane")
 }
 
-pub fn deployments() -> ApiResource {
+pub(crate) fn deployments() -> ApiResource {
     resource("cluster.x-k8s.io", "MachineDeployment")
 }
 
-pub fn classes() -> ApiResource {
+pub(crate) fn classes() -> ApiResource {
     resource("cluster.x-k8s.io", "ClusterClass")
 }
 
@@ -193,7 +193,7 @@ fn kubeconfig(name: &str) -> String {
 
 impl Bed {
     /// Clusters with a topology at a version, and no controller.
-    pub async fn without_controller(names: &[&str], version: &str) -> Self {
+    pub(crate) async fn without_controller(names: &[&str], version: &str) -> Self {
         let management = server(
             crds::management()
                 .into_iter()
@@ -242,7 +242,7 @@ impl Bed {
     }
 
     /// Clusters with a topology at a version, and the controller.
-    pub async fn new(names: &[&str], version: &str) -> Self {
+    pub(crate) async fn new(names: &[&str], version: &str) -> Self {
         let mut bed = Self::without_controller(names, version).await;
         bed.settle().await;
         bed.start();
@@ -250,7 +250,7 @@ impl Bed {
     }
 
     /// Makes a Cluster that asks for upgrades, its control plane and its kubeconfig.
-    pub async fn enroll(&self, name: &str, spec: Value) {
+    pub(crate) async fn enroll(&self, name: &str, spec: Value) {
         let version = spec["topology"]["version"].as_str().map(str::to_owned);
         let mut spec = spec;
         spec["controlPlaneRef"] =
@@ -288,7 +288,7 @@ impl Bed {
     }
 
     /// Makes an object as Cluster API has it, by a manager that is none of ours.
-    pub async fn make(&self, resource: &ApiResource, name: &str, object: Value) {
+    pub(crate) async fn make(&self, resource: &ApiResource, name: &str, object: Value) {
         let mut object = object;
         object["apiVersion"] = json!(resource.api_version);
         object["kind"] = json!(resource.kind);
@@ -301,11 +301,11 @@ impl Bed {
         self.objects(resource).create(&by, &object).await.unwrap();
     }
 
-    pub fn objects(&self, resource: &ApiResource) -> Api<DynamicObject> {
+    pub(crate) fn objects(&self, resource: &ApiResource) -> Api<DynamicObject> {
         Api::namespaced_with(self.management.client(), NS, resource)
     }
 
-    pub async fn patch(&self, resource: &ApiResource, name: &str, patch: Value) {
+    pub(crate) async fn patch(&self, resource: &ApiResource, name: &str, patch: Value) {
         self.objects(resource)
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
@@ -313,7 +313,7 @@ impl Bed {
     }
 
     /// The controller runs.
-    pub fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         let client = self.management.client_as("controller");
         let jitter = Jitter::seeded(1);
         let registry = Registry::new(registry::Setup {
@@ -352,16 +352,16 @@ impl Bed {
     }
 
     /// The controller crashes.
-    pub fn scrape(&self) -> String {
+    pub(crate) fn scrape(&self) -> String {
         self.metrics.scrape().unwrap()
     }
 
-    pub fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         self.tasks.clear();
     }
 
     /// Makes a ClusterUpgrade of all Clusters that ask for it.
-    pub async fn upgrade(&self, name: &str, version: &str, spec: Value) {
+    pub(crate) async fn upgrade(&self, name: &str, version: &str, spec: Value) {
         let mut object = json!({
             "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ClusterUpgrade", "metadata": {"name": name},
             "spec": {"selector": {}, "target": {"kubernetes": version}},
@@ -376,11 +376,11 @@ impl Bed {
             .unwrap();
     }
 
-    pub fn upgrades(&self) -> Api<ClusterUpgrade> {
+    pub(crate) fn upgrades(&self) -> Api<ClusterUpgrade> {
         Api::namespaced(self.management.client(), NS)
     }
 
-    pub async fn patch_upgrade(&self, name: &str, patch: Value) {
+    pub(crate) async fn patch_upgrade(&self, name: &str, patch: Value) {
         self.upgrades()
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
@@ -388,7 +388,11 @@ impl Bed {
     }
 
     /// Waits until something is so.
-    pub async fn until<T, F: Future<Output = Option<T>>>(&self, what: &str, found: impl Fn() -> F) -> T {
+    pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
+        &self,
+        what: &str,
+        found: impl Fn() -> F,
+    ) -> T {
         let reached = async {
             loop {
                 if let Some(found) = found().await {
@@ -414,7 +418,7 @@ impl Bed {
     }
 
     /// What a ClusterUpgrade says of a Cluster: its reason, and the message.
-    pub async fn why(&self, upgrade: &str, cluster: &str) -> Option<(String, String)> {
+    pub(crate) async fn why(&self, upgrade: &str, cluster: &str) -> Option<(String, String)> {
         let status = self.upgrades().get(upgrade).await.unwrap().status?;
         let group = status.reasons.into_iter().find(|group| {
             let names = group
@@ -432,7 +436,7 @@ impl Bed {
     }
 
     /// Waits until a ClusterUpgrade says this of a Cluster, and returns the message.
-    pub async fn until_why(&self, upgrade: &str, cluster: &str, reason: &str) -> String {
+    pub(crate) async fn until_why(&self, upgrade: &str, cluster: &str, reason: &str) -> String {
         self.until(&format!("{upgrade} on {cluster}: {reason}"), || async {
             let (known, message) = self.why(upgrade, cluster).await?;
             (known == reason).then_some(message)
@@ -440,7 +444,7 @@ impl Bed {
         .await
     }
 
-    pub async fn until_state(&self, upgrade: &str, state: &str) {
+    pub(crate) async fn until_state(&self, upgrade: &str, state: &str) {
         self.until(&format!("{upgrade}: {state}"), || async {
             let status = self.upgrades().get(upgrade).await.unwrap().status?;
             (status.observed_generation.is_some() && status.state.as_deref() == Some(state)).then_some(())
@@ -449,7 +453,7 @@ impl Bed {
     }
 
     /// Makes a Cluster one without a topology, with a MachineDeployment.
-    pub async fn without_topology(&self, name: &str, version: &str) {
+    pub(crate) async fn without_topology(&self, name: &str, version: &str) {
         let cluster = Version::V1Beta2.api_resource();
         self.patch(&cluster, name, json!({"spec": {"topology": null}}))
             .await;
@@ -462,7 +466,7 @@ impl Bed {
     }
 
     /// The versions of the control plane and of the MachineDeployment of a Cluster.
-    pub async fn parts(&self, name: &str) -> [String; 2] {
+    pub(crate) async fn parts(&self, name: &str) -> [String; 2] {
         let control_plane = self.objects(&control_planes()).get(name).await.unwrap();
         let deployment = self.objects(&deployments()).get(name).await.unwrap();
         [
@@ -475,7 +479,7 @@ impl Bed {
     }
 
     /// Cluster API has said once how a Cluster is.
-    pub async fn settled(&self, name: &str) {
+    pub(crate) async fn settled(&self, name: &str) {
         self.until(&format!("{name} is observed"), || async {
             let object = self
                 .objects(&Version::V1Beta2.api_resource())
@@ -492,14 +496,14 @@ impl Bed {
     }
 
     /// Cluster API has said of each Cluster how it is.
-    pub async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         for name in self.clusters.keys() {
             self.settled(name).await;
         }
     }
 
     /// The version of the topology of a Cluster.
-    pub async fn topology(&self, cluster: &str) -> String {
+    pub(crate) async fn topology(&self, cluster: &str) -> String {
         let object = self
             .objects(&Version::V1Beta2.api_resource())
             .get(cluster)
@@ -511,7 +515,7 @@ impl Bed {
             .to_owned()
     }
 
-    pub async fn topologies(&self) -> Vec<String> {
+    pub(crate) async fn topologies(&self) -> Vec<String> {
         let mut all = Vec::new();
         for name in self.clusters.keys() {
             all.push(self.topology(name).await);
@@ -520,7 +524,7 @@ impl Bed {
     }
 
     /// What of the recorded changes is of these resources and of the controller: verb-less, the objects after each.
-    pub fn changes(&self, resource: &str) -> Vec<EventRecord> {
+    pub(crate) fn changes(&self, resource: &str) -> Vec<EventRecord> {
         let events = self.management.recorder().events().into_iter();
         events
             .filter(|event| event.resource.resource == resource && event.kind() != ChangeKind::Deleted)

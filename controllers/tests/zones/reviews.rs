@@ -12,7 +12,7 @@ use tokio::time::{Duration, Instant};
 
 use crate::support::{BUDGETS, Bed, NS, PODS, SETS, ZONES, pass, rollout, set};
 
-pub async fn ask(answers: &Answers, path: &str, request: Value) -> Value {
+pub(crate) async fn ask(answers: &Answers, path: &str, request: Value) -> Value {
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let answer = answers(Asked {
         method: Method::POST,
@@ -25,14 +25,14 @@ pub async fn ask(answers: &Answers, path: &str, request: Value) -> Value {
     serde_json::from_slice::<Value>(&answer.body).unwrap()["response"].clone()
 }
 
-pub fn eviction(pod: &str, dry_run: bool) -> Value {
+pub(crate) fn eviction(pod: &str, dry_run: bool) -> Value {
     json!({
         "uid": format!("evict-{pod}"), "operation": "CREATE", "resource": {"version": "v1", "resource": "pods"}, "subResource": "eviction",
         "namespace": NS, "name": pod, "dryRun": dry_run,
     })
 }
 
-pub fn budget() -> Value {
+pub(crate) fn budget() -> Value {
     json!({
         "apiVersion": "rollout-operator.grafana.com/v1", "kind": "ZoneAwarePodDisruptionBudget", "metadata": {"name": "db"},
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "db"}}},
@@ -157,7 +157,7 @@ async fn without_the_lease_nothing_is_allowed_that_writes_and_the_other_webhooks
     assert!(bed.pods.asked.lock().is_empty());
 }
 
-pub async fn downscale(bed: &Bed, zone: &str, to: u32) -> Value {
+pub(crate) async fn downscale(bed: &Bed, zone: &str, to: u32) -> Value {
     let mut old = bed.read(&format!("{SETS}/{zone}")).await.unwrap();
     (old["apiVersion"], old["kind"]) = (json!("apps/v1"), json!("StatefulSet"));
     let mut new = old.clone();

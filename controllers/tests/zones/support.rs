@@ -26,17 +26,18 @@ const START: &str = "2026-11-26T12:00:00Z";
 /// How long a state may take to come, in virtual time, before a test gives up.
 const PATIENCE: Duration = Duration::from_hours(2);
 const PAUSE: Duration = Duration::from_millis(100);
-pub const ZONES: [&str; 3] = ["db-zone-a", "db-zone-b", "db-zone-c"];
-pub const NS: &str = "default";
-pub const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
-pub const PODS: &str = "/api/v1/namespaces/default/pods";
-pub const PODS_OF_ZONES: &str = "/api/v1/namespaces/default/pods?labelSelector=app%3Ddb";
-pub const TEMPLATES: &str = "/apis/rollout-operator.grafana.com/v1/namespaces/default/replicatemplates";
-pub const ROLLOUTS: &str = "/apis/fleet.muster.dev/v1alpha1/namespaces/default/zonerollouts";
-pub const BUDGETS: &str =
+pub(crate) const ZONES: [&str; 3] = ["db-zone-a", "db-zone-b", "db-zone-c"];
+pub(crate) const NS: &str = "default";
+pub(crate) const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
+pub(crate) const PODS_OF_ZONES: &str = "/api/v1/namespaces/default/pods?labelSelector=app%3Ddb";
+pub(crate) const TEMPLATES: &str =
+    "/apis/rollout-operator.grafana.com/v1/namespaces/default/replicatemplates";
+pub(crate) const ROLLOUTS: &str = "/apis/fleet.muster.dev/v1alpha1/namespaces/default/zonerollouts";
+pub(crate) const BUDGETS: &str =
     "/apis/rollout-operator.grafana.com/v1/namespaces/default/zoneawarepoddisruptionbudgets";
 
-pub struct Bed {
+pub(crate) struct Bed {
     pub api: ApiServer,
     pub pods: Pods,
     clock: Clock,
@@ -49,7 +50,7 @@ pub struct Bed {
 
 /// Pods that answer what a test wants, 200 with the time unless it says otherwise; each request is kept.
 #[derive(Clone, Default)]
-pub struct Pods {
+pub(crate) struct Pods {
     pub asked: Arc<Mutex<Vec<String>>>,
     pub answers: Arc<Mutex<BTreeMap<String, Answered>>>,
 }
@@ -72,7 +73,7 @@ impl AskPods for Pods {
 
 impl Bed {
     /// Three zones of three pods each, all Ready, and `muster zones` with these flags besides.
-    pub async fn new(flags: &[&str]) -> Self {
+    pub(crate) async fn new(flags: &[&str]) -> Self {
         let mut bed = Self::empty(flags).await;
         for zone in ZONES {
             bed.create(SETS, set(zone, &json!({}))).await;
@@ -83,14 +84,14 @@ impl Bed {
     }
 
     /// Starts `muster zones` over sets whose pods are all Ready.
-    pub async fn begin(&mut self) {
+    pub(crate) async fn begin(&mut self) {
         self.start();
         self.until_ready("True UpToDate").await;
         self.began = self.api.revision();
     }
 
     /// A cluster with the definitions and nothing else.
-    pub async fn empty(flags: &[&str]) -> Self {
+    pub(crate) async fn empty(flags: &[&str]) -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
             .event_log(true)
@@ -120,7 +121,7 @@ impl Bed {
         bed
     }
 
-    pub fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> Settings {
         let namespace = format!("-kubernetes.namespace={NS}");
         let arguments: Vec<&str> = std::iter::once(namespace.as_str())
             .chain(self.flags.iter().map(String::as_str))
@@ -129,19 +130,19 @@ impl Bed {
     }
 
     /// Starts `muster zones` anew, with these flags besides.
-    pub fn start_with(&mut self, flags: &[&str]) {
+    pub(crate) fn start_with(&mut self, flags: &[&str]) {
         self.flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
         self.start();
     }
 
     /// Starts `muster zones`, anew if it runs: what it had in memory is lost, as after a crash.
-    pub fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         self.running.clear();
         self.running.push(self.another("zones"));
     }
 
     /// A process, until it is dropped.
-    pub fn another(&self, name: &str) -> AbortOnDropHandle<()> {
+    pub(crate) fn another(&self, name: &str) -> AbortOnDropHandle<()> {
         let setup = ZonesSetup {
             client: self.api.client_as(name),
             settings: self.settings(),
@@ -160,14 +161,14 @@ impl Bed {
     }
 
     /// What answers reviews, without a door: of a process that leads, or holds this right; its watches run, and the group is up to date.
-    pub async fn serve(&mut self, leadership: Option<Leadership>) -> Answers {
+    pub(crate) async fn serve(&mut self, leadership: Option<Leadership>) -> Answers {
         let answers = self.serve_as_it_is(leadership);
         self.until_ready("True UpToDate").await;
         answers
     }
 
     /// The same, whatever the group is.
-    pub fn serve_as_it_is(&mut self, leadership: Option<Leadership>) -> Answers {
+    pub(crate) fn serve_as_it_is(&mut self, leadership: Option<Leadership>) -> Answers {
         let client = self.api.client_as("zones");
         let metrics = Metrics::default();
         let zones = Zones::new(zones::Setup {
@@ -193,12 +194,12 @@ impl Bed {
     }
 
     /// The time of the cluster.
-    pub fn now(&self) -> jiff::Timestamp {
+    pub(crate) fn now(&self) -> jiff::Timestamp {
         self.clock.now()
     }
 
     /// In how many zones pods were not Ready at once, at most, since all of them were first.
-    pub fn most_disturbed(&self) -> usize {
+    pub(crate) fn most_disturbed(&self) -> usize {
         let mut pods: BTreeMap<String, Value> = BTreeMap::new();
         let mut most = 0;
         for event in self.api.recorder().events() {
@@ -222,7 +223,7 @@ impl Bed {
     }
 
     /// Changes the image of all zones.
-    pub async fn image(&self, image: &str) {
+    pub(crate) async fn image(&self, image: &str) {
         for zone in ZONES {
             let containers = json!([{"name": "main", "image": image}]);
             let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
@@ -231,7 +232,7 @@ impl Bed {
     }
 
     /// Waits until each zone has three Ready pods of this image.
-    pub async fn all_ready(&self, image: &str) {
+    pub(crate) async fn all_ready(&self, image: &str) {
         let api = self.api.client();
         self.wait(&format!("all Ready at {image}"), async || {
             let pods = list(&api, PODS).await;
@@ -244,34 +245,34 @@ impl Bed {
     }
 
     /// Waits until Ready is `<status> <reason>` at the present generation, and the set revisions are known.
-    pub async fn until_ready(&self, wanted: &str) -> Value {
+    pub(crate) async fn until_ready(&self, wanted: &str) -> Value {
         self.until(&rollout(), |rollout| ready(rollout) == wanted).await
     }
 
-    pub async fn create(&self, path: &str, object: Value) -> Value {
+    pub(crate) async fn create(&self, path: &str, object: Value) -> Value {
         send(&self.api.client(), "POST", path, Some(object))
             .await
             .unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    pub async fn edit(&self, path: &str, change: Value) -> Value {
+    pub(crate) async fn edit(&self, path: &str, change: Value) -> Value {
         send(&self.api.client(), "PATCH", path, Some(change))
             .await
             .unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    pub async fn delete(&self, path: &str) {
+    pub(crate) async fn delete(&self, path: &str) {
         send(&self.api.client(), "DELETE", path, None)
             .await
             .unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 
-    pub async fn read(&self, path: &str) -> Option<Value> {
+    pub(crate) async fn read(&self, path: &str) -> Option<Value> {
         send(&self.api.client(), "GET", path, None).await.ok()
     }
 
     /// Waits until what `path` serves is as wanted.
-    pub async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         self.wait(path, async || {
             self.read(path).await.filter(|object| wanted(object))
         })
@@ -294,7 +295,7 @@ impl Bed {
     }
 
     /// Writes of `muster zones` so far, as `VERB path`.
-    pub fn writes(&self) -> Vec<String> {
+    pub(crate) fn writes(&self) -> Vec<String> {
         let requests = self.api.recorder().requests();
         let ours = requests
             .iter()
@@ -304,7 +305,7 @@ impl Bed {
     }
 
     /// The pods that were deleted, in order; each with whether it stood in `status.inFlight` before.
-    pub fn deleted(&self) -> Vec<(String, bool)> {
+    pub(crate) fn deleted(&self) -> Vec<(String, bool)> {
         let mut on_record: Vec<String> = Vec::new();
         let mut deleted = Vec::new();
         for event in self.api.recorder().events() {
@@ -336,7 +337,7 @@ impl Bed {
 }
 
 /// A StatefulSet of a zone with three pods; `metadata` is merged in.
-pub fn set(zone: &str, metadata: &Value) -> Value {
+pub(crate) fn set(zone: &str, metadata: &Value) -> Value {
     let mut labels = json!({"rollout-group": "db", "app": "db"});
     let mut annotations = json!({});
     for (into, from) in [
@@ -373,7 +374,7 @@ fn ready_pods(pods: &[Value], zone: &str, image: Option<&str>) -> usize {
 }
 
 /// The Ready condition as `<status> <reason>`; empty if it is of an older generation.
-pub fn ready(object: &Value) -> String {
+pub(crate) fn ready(object: &Value) -> String {
     if object["status"]["observedGeneration"] != object["metadata"]["generation"] {
         return String::new();
     }
@@ -382,7 +383,7 @@ pub fn ready(object: &Value) -> String {
 }
 
 /// Status, reason and message of a condition.
-pub fn condition(object: &Value, type_: &str) -> (String, String, String) {
+pub(crate) fn condition(object: &Value, type_: &str) -> (String, String, String) {
     let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     let found = conditions.find(|condition| condition["type"] == type_);
     let text = |key: &str| {
@@ -393,12 +394,12 @@ pub fn condition(object: &Value, type_: &str) -> (String, String, String) {
 }
 
 /// The path of the group's ZoneRollout.
-pub fn rollout() -> String {
+pub(crate) fn rollout() -> String {
     format!("{ROLLOUTS}/{}", muster_api::names::zone_rollout("db"))
 }
 
 /// Lets time pass.
-pub async fn pass(time: Duration) {
+pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
@@ -407,7 +408,12 @@ async fn list(client: &Client, path: &str) -> Vec<Value> {
     list["items"].as_array().cloned().unwrap_or_default()
 }
 
-pub async fn send(client: &Client, method: &str, path: &str, body: Option<Value>) -> kube::Result<Value> {
+pub(crate) async fn send(
+    client: &Client,
+    method: &str,
+    path: &str,
+    body: Option<Value>,
+) -> kube::Result<Value> {
     let content = if method == "PATCH" {
         "application/merge-patch+json"
     } else {

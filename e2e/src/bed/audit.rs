@@ -23,13 +23,13 @@ const COMPLETE: &str = "ResponseComplete";
 
 /// One moment on two clocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Epoch {
+pub(crate) struct Epoch {
     pub instant: Instant,
     time: Timestamp,
 }
 
 impl Epoch {
-    pub fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self {
             instant: Instant::now(),
             time: Timestamp::now(),
@@ -112,7 +112,7 @@ impl Display for Use {
 }
 
 /// All that accounts of muster did, and were kept from doing at times that have no excuse.
-pub fn uses(log: &str, excused: impl Fn(Timestamp) -> bool) -> BTreeSet<Use> {
+pub(crate) fn uses(log: &str, excused: impl Fn(Timestamp) -> bool) -> BTreeSet<Use> {
     events(log)
         .filter_map(|event| Some((time(&event["requestReceivedTimestamp"]), Use::of(&event)?)))
         .filter(|(time, used)| used.allowed || !excused(*time))
@@ -121,7 +121,7 @@ pub fn uses(log: &str, excused: impl Fn(Timestamp) -> bool) -> BTreeSet<Use> {
 }
 
 /// The same of all control planes of a fleet, a line each.
-pub fn lines(fleet: &Fleet, excused: impl Fn(Timestamp) -> bool) -> String {
+pub(crate) fn lines(fleet: &Fleet, excused: impl Fn(Timestamp) -> bool) -> String {
     let mut lines = String::new();
     for plane in fleet.planes() {
         let log = fs::read_to_string(plane.audit_log()).unwrap_or_default();
@@ -138,7 +138,7 @@ fn time(value: &Value) -> Timestamp {
 }
 
 /// The requests of accounts of muster, in order.
-pub fn requests(log: &str, epoch: Epoch) -> Vec<Request> {
+pub(crate) fn requests(log: &str, epoch: Epoch) -> Vec<Request> {
     // A watch is noted twice: when it is open, and when it has ended.
     let mut last: BTreeMap<String, Value> = BTreeMap::new();
     for event in events(log).filter(|event| account(event).is_some()) {

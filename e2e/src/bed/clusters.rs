@@ -18,7 +18,7 @@ use super::{Bed, CONTROLLER, Ground, install, kinds, process, real::Planes, serv
 use crate::app::APPS;
 
 /// A downstream cluster.
-pub struct Cluster {
+pub(crate) struct Cluster {
     pub api: Server,
     /// What makes it unreachable.
     away: Option<Away>,
@@ -313,7 +313,7 @@ fn address(name: &str) -> String {
 }
 
 /// An API server of which all is known that happens in it; with a player of workloads.
-pub async fn serve(ground: Ground, planes: Option<&Planes>, name: &str, now: Timestamp) -> Server {
+pub(crate) async fn serve(ground: Ground, planes: Option<&Planes>, name: &str, now: Timestamp) -> Server {
     if let Some(planes) = planes {
         return Server::Real(planes.server(name).await);
     }

@@ -30,7 +30,7 @@ impl Blow {
 
 /// The numbers of all processes of a bed.
 #[derive(Debug, Default)]
-pub struct Fate(Mutex<Book>);
+pub(crate) struct Fate(Mutex<Book>);
 
 #[derive(Debug, Default)]
 struct Book {
@@ -42,7 +42,7 @@ struct Book {
 
 impl Fate {
     /// Numbers requests from here on, from 0; strikes one of them.
-    pub fn begin(&self, strike: Option<(usize, Blow)>) {
+    pub(crate) fn begin(&self, strike: Option<(usize, Blow)>) {
         *self.0.lock() = Book {
             open: true,
             strike,
@@ -51,7 +51,7 @@ impl Fate {
     }
 
     /// How many requests were numbered, and which was struck.
-    pub fn end(&self) -> (usize, Option<String>) {
+    pub(crate) fn end(&self) -> (usize, Option<String>) {
         let mut book = self.0.lock();
         book.open = false;
         (book.count, book.struck.take())
@@ -73,7 +73,7 @@ impl Fate {
 
 /// One life of a process: from its start to its end or the blow that ends it.
 #[derive(Debug)]
-pub struct Life {
+pub(crate) struct Life {
     fate: Arc<Fate>,
     of: String,
     over: AtomicBool,
@@ -82,7 +82,7 @@ pub struct Life {
 
 impl Life {
     /// Of a process by its name.
-    pub fn new(fate: &Arc<Fate>, of: &str) -> Arc<Self> {
+    pub(crate) fn new(fate: &Arc<Fate>, of: &str) -> Arc<Self> {
         Arc::new(Self {
             fate: Arc::clone(fate),
             of: of.to_owned(),
@@ -92,12 +92,12 @@ impl Life {
     }
 
     /// Returns when the process is to be dropped.
-    pub async fn ended(&self) {
+    pub(crate) async fn ended(&self) {
         self.death.notified().await;
     }
 
     /// Its way into a server.
-    pub fn door(self: &Arc<Self>, inner: &InProcess, namespace: &str) -> Client {
+    pub(crate) fn door(self: &Arc<Self>, inner: &InProcess, namespace: &str) -> Client {
         let (life, inner) = (Arc::clone(self), inner.clone());
         let service = service_fn(move |request: http::Request<kube::client::Body>| {
             let (life, mut inner) = (Arc::clone(&life), inner.clone());

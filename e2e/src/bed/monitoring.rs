@@ -106,7 +106,7 @@ impl Monitoring {
 }
 
 /// The receivers of `--notify-config`: the host alone.
-pub fn receivers(host: &str) -> String {
+pub(crate) fn receivers(host: &str) -> String {
     format!("receivers: [{{name: host, kind: webhook, url: 'http://{host}{NOTIFIED}'}}]\n")
 }
 

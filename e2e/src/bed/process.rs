@@ -39,11 +39,11 @@ const END: Duration = Duration::from_secs(31);
 const LINES: usize = 40;
 
 /// The ways into clusters by the address of the API server.
-pub type Doors = Arc<Mutex<BTreeMap<String, InProcess>>>;
+pub(crate) type Doors = Arc<Mutex<BTreeMap<String, InProcess>>>;
 
 /// Which of the two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub(crate) enum Role {
     /// Of the management cluster.
     Controller,
     /// Of a downstream cluster.
@@ -51,7 +51,7 @@ pub enum Role {
 }
 
 /// Where a process belongs.
-pub struct Place<'a> {
+pub(crate) struct Place<'a> {
     /// Its API server.
     pub api: &'a Server,
     /// As whom the API server knows it.
@@ -63,7 +63,7 @@ pub struct Place<'a> {
 }
 
 /// A running process.
-pub enum Process {
+pub(crate) enum Process {
     /// On paused time.
     Task(AbortOnDropHandle<Result<(), ProcessError>>, Shutdown),
     /// On the wire.
@@ -72,7 +72,7 @@ pub enum Process {
 
 impl Process {
     /// Ends it at once, in the middle of whatever it does.
-    pub async fn crash(self) {
+    pub(crate) async fn crash(self) {
         match self {
             Self::Task(task, _) => drop(task),
             Self::Child(mut child) => child.kill().await.unwrap(),
@@ -80,7 +80,7 @@ impl Process {
     }
 
     /// Whether it ended by itself.
-    pub fn has_ended(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self) -> bool {
         match self {
             Self::Task(task, _) => task.is_finished(),
             Self::Child(child) => child.try_wait().unwrap().is_some(),
@@ -88,7 +88,7 @@ impl Process {
     }
 
     /// Tells it to end, and waits.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         match self {
             Self::Task(task, shutdown) => {
                 shutdown.cancel();
@@ -107,14 +107,14 @@ impl Process {
 }
 
 /// Sends a signal to a child.
-pub async fn signal(child: &Child, signal: &str) {
+pub(crate) async fn signal(child: &Child, signal: &str) {
     let pid = child.id().expect("the process has ended by itself").to_string();
     let told = Command::new("kill").args([signal, &pid]).status().await.unwrap();
     assert!(told.success());
 }
 
 /// SIGTERM, then the exit status.
-pub async fn terminate(mut child: Child) -> std::process::ExitStatus {
+pub(crate) async fn terminate(mut child: Child) -> std::process::ExitStatus {
     signal(&child, "-TERM").await;
     tokio::time::timeout(END, child.wait())
         .await
@@ -123,7 +123,7 @@ pub async fn terminate(mut child: Child) -> std::process::ExitStatus {
 }
 
 /// A seed for each name.
-pub fn seed_of(name: &str) -> u64 {
+pub(crate) fn seed_of(name: &str) -> u64 {
     name.bytes().fold(0, |seed: u64, byte| {
         seed.wrapping_mul(31).wrapping_add(byte.into())
     })
@@ -131,7 +131,7 @@ pub fn seed_of(name: &str) -> u64 {
 
 /// What processes on paused time have in common.
 #[derive(Clone)]
-pub struct World {
+pub(crate) struct World {
     /// The time of all.
     pub clock: Clock,
     /// The git host.
@@ -151,7 +151,7 @@ pub struct World {
 }
 
 /// A process as a task, with the wiring that ships. Struck by fate it ends, and starts again at once.
-pub fn task(role: Role, place: &Place<'_>, world: World) -> Process {
+pub(crate) fn task(role: Role, place: &Place<'_>, world: World) -> Process {
     let shutdown = Shutdown::new();
     let body = Body {
         role,
@@ -231,7 +231,7 @@ impl Body {
 }
 
 /// A process as a child: the binary that ships, over HTTPS. Its log is added to `<role>-<instance>.log` in `folder`.
-pub fn child(
+pub(crate) fn child(
     role: Role,
     place: &Place<'_>,
     lease: Option<Duration>,

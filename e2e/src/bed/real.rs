@@ -67,7 +67,7 @@ const SESSION: u32 = 290;
 
 /// The control planes of a bed. The last one of them ends all.
 #[derive(Clone)]
-pub struct Planes {
+pub(crate) struct Planes {
     fleet: Arc<Mutex<Fleet>>,
     epoch: Epoch,
     folder: Arc<TempDir>,
@@ -111,7 +111,7 @@ struct Seen {
 
 impl Planes {
     /// An etcd; no control plane yet.
-    pub async fn new(flux: bool) -> Self {
+    pub(crate) async fn new(flux: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("fleet");
         let plan = Plan { kwok: true, flux };
@@ -125,24 +125,24 @@ impl Planes {
     }
 
     /// Starts control planes side by side.
-    pub async fn add(&self, names: &[&str]) {
+    pub(crate) async fn add(&self, names: &[&str]) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         self.with(move |fleet| fleet.add(&names)).await;
     }
 
     /// Starts helm-controller in control planes where Flux runs.
-    pub async fn start_helm(&self, names: &[&str]) {
+    pub(crate) async fn start_helm(&self, names: &[&str]) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         self.with(move |fleet| fleet.start_helm(&names)).await;
     }
 
     /// Starts a registry of OCI artifacts.
-    pub async fn start_registry(&self) -> Registry {
+    pub(crate) async fn start_registry(&self) -> Registry {
         self.with(Fleet::start_registry).await
     }
 
     /// A control plane that was added, or is added now.
-    pub async fn server(&self, name: &str) -> Server {
+    pub(crate) async fn server(&self, name: &str) -> Server {
         let wanted = name.to_owned();
         let kubeconfig = self
             .with(move |fleet| {
@@ -165,17 +165,17 @@ impl Planes {
     }
 
     /// From now on it is as well if something is denied: the scenario takes rights away.
-    pub fn excuse_denials(&self) {
+    pub(crate) fn excuse_denials(&self) {
         self.excused.lock().push((Timestamp::now(), Timestamp::MAX));
     }
 
     /// The same from then until now.
-    pub fn excuse_denials_since(&self, began: Timestamp) {
+    pub(crate) fn excuse_denials_since(&self, began: Timestamp) {
         self.excused.lock().push((began, Timestamp::now()));
     }
 
     /// Adds to the folder `$MUSTER_RIGHTS_USED`, if there is one, what rights muster used on these control planes.
-    pub fn keep_uses(&self) {
+    pub(crate) fn keep_uses(&self) {
         let Some(place) = std::env::var_os(USES) else {
             return;
         };

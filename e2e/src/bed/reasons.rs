@@ -11,7 +11,7 @@ use muster_api::{
 use serde_json::Value;
 
 /// What is wrong in a module as it stood once.
-pub fn problems(module: &Value) -> Vec<String> {
+pub(crate) fn problems(module: &Value) -> Vec<String> {
     let Ok(status) = serde_json::from_value::<ModuleStatus>(module["status"].clone()) else {
         // Scenarios write statuses that mean ill.
         return Vec::new();

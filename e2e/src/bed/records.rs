@@ -9,12 +9,12 @@ use std::{
 use super::programs::muster;
 
 /// Where a controller records.
-pub fn folder(bed: &Path, instance: &str) -> PathBuf {
+pub(crate) fn folder(bed: &Path, instance: &str) -> PathBuf {
     bed.join(format!("decisions-{instance}"))
 }
 
 /// What is wrong with a module's record. It may be that of any controller.
-pub fn problem(bed: &Path, namespace: &str, kind: &str, module: &str) -> Option<String> {
+pub(crate) fn problem(bed: &Path, namespace: &str, kind: &str, module: &str) -> Option<String> {
     let name = format!("{namespace}.{kind}.{module}.jsonl");
     let folders = fs::read_dir(bed).unwrap().map(|entry| entry.unwrap().path());
     let logs: Vec<PathBuf> = folders

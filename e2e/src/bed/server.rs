@@ -94,7 +94,7 @@ impl Server {
 }
 
 /// A kubeconfig for a user of an API server with an HTTPS door.
-pub fn kubeconfig_of(api: &ApiServer, user: &str) -> String {
+pub(crate) fn kubeconfig_of(api: &ApiServer, user: &str) -> String {
     let identity = api.issue(user).unwrap();
     api.kubeconfig_of(&identity, Login::Certificate)
         .expect("the HTTPS door is open")

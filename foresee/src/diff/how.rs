@@ -21,10 +21,10 @@ use muster_sync::{
 };
 
 /// How long one call may take.
-pub const CALL: Duration = Duration::from_secs(30);
+pub(crate) const CALL: Duration = Duration::from_secs(30);
 
 /// How the objects are applied.
-pub struct How {
+pub(crate) struct How {
     /// As whom, and how.
     pub options: Options,
     /// Whose labels objects have.
@@ -70,7 +70,7 @@ impl Default for How {
 
 impl How {
     /// As a Kustomization does it, whose variables are in the same cluster.
-    pub async fn of(client: &Client, kustomization: Kustomization) -> anyhow::Result<Self> {
+    pub(crate) async fn of(client: &Client, kustomization: Kustomization) -> anyhow::Result<Self> {
         let Kustomization {
             metadata,
             spec,
@@ -103,7 +103,7 @@ impl How {
     }
 
     /// What applying these objects so would change.
-    pub async fn preview(self, cluster: &Cluster, manifests: &[Manifest]) -> anyhow::Result<Preview> {
+    pub(crate) async fn preview(self, cluster: &Cluster, manifests: &[Manifest]) -> anyhow::Result<Preview> {
         let of_run = |manifest: &&Manifest| self.has_plan && plan::is_job(manifest);
         let lasting = manifests.iter().filter(|manifest| !of_run(manifest));
         let objects = lasting.map(|manifest| manifest.object.clone()).collect();

@@ -15,7 +15,7 @@ const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
 /// Every change as a unified diff, then how many there are. `wanted` is what the new side is called.
-pub fn text(preview: &Preview, manifests: &[Manifest], wanted: &str) -> String {
+pub(crate) fn text(preview: &Preview, manifests: &[Manifest], wanted: &str) -> String {
     let mut text: String = preview
         .changes
         .iter()
@@ -86,7 +86,7 @@ fn coloured(line: &str) -> String {
 }
 
 /// Where an object is written, with a colon and a blank after it; empty for one that is not in the folder.
-pub fn place(manifests: &[Manifest], id: &ObjectId) -> String {
+pub(crate) fn place(manifests: &[Manifest], id: &ObjectId) -> String {
     let named = || {
         manifests.iter().filter(|manifest| {
             let found = manifest.identity();

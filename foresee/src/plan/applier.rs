@@ -29,7 +29,7 @@ const DISABLED: &str = "disabled";
 
 /// Namespace and name of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Id {
+pub(crate) struct Id {
     /// The namespace.
     pub namespace: String,
     /// The name.
@@ -44,7 +44,7 @@ impl fmt::Display for Id {
 
 impl Id {
     /// The Kustomization of this cluster that applied a module.
-    pub fn of<K: ModuleObject>(module: &K) -> Option<Self> {
+    pub(crate) fn of<K: ModuleObject>(module: &K) -> Option<Self> {
         let labels = module.labels();
         // Its Kustomization is in another cluster.
         if labels.contains_key(label::APPLIED_FROM) {
@@ -59,11 +59,11 @@ impl Id {
 
 /// The Kustomizations that the live modules name, each as it is or with the reason why it is not known.
 #[derive(Clone, Debug, Default)]
-pub struct Appliers(pub BTreeMap<Id, Result<Kustomization, String>>);
+pub(crate) struct Appliers(pub BTreeMap<Id, Result<Kustomization, String>>);
 
 /// Which folder is planned, as far as that is known.
 #[derive(Clone, Debug)]
-pub struct Planned {
+pub(crate) struct Planned {
     /// The Kustomizations of live modules that are in the folder.
     pub appliers: BTreeSet<Id>,
     /// Where it is.
@@ -74,7 +74,7 @@ pub struct Planned {
 
 /// What becomes of a module that is live and not in the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub(crate) enum Missing {
     /// Its Kustomization prunes it.
     Pruned(Id),
     /// It stays, or that is not known: the reason, to stand behind "is live but not in this folder".
@@ -85,7 +85,7 @@ pub enum Missing {
 
 impl Appliers {
     /// Reads the Kustomizations that the live modules name.
-    pub async fn read(client: &Client, live: &Live) -> anyhow::Result<Self> {
+    pub(crate) async fn read(client: &Client, live: &Live) -> anyhow::Result<Self> {
         let modules = live.modules.iter().filter_map(Id::of);
         let all: BTreeSet<Id> = modules
             .chain(live.bootstrap_modules.iter().filter_map(Id::of))
@@ -124,7 +124,7 @@ impl Appliers {
     }
 
     /// The only Kustomization that applies the folder at this place; none where there are several, or the place is not known.
-    pub fn at(&self, location: &Location) -> Option<&Kustomization> {
+    pub(crate) fn at(&self, location: &Location) -> Option<&Kustomization> {
         let Location::Repository(folder) = location else {
             return None;
         };
@@ -141,7 +141,7 @@ impl Appliers {
     }
 
     /// What becomes of a live module that the folder does not have.
-    pub fn missing<K: ModuleObject>(&self, module: &K, planned: &Planned) -> Missing {
+    pub(crate) fn missing<K: ModuleObject>(&self, module: &K, planned: &Planned) -> Missing {
         let left = Missing::Left;
         if module.meta().deletion_timestamp.is_some() {
             return Missing::Deleted;
@@ -182,7 +182,7 @@ impl Appliers {
 
 impl Planned {
     /// The folder at a path, with these live modules in it.
-    pub fn new(live: &Live, folder: &Folder, path: Location) -> Self {
+    pub(crate) fn new(live: &Live, folder: &Folder, path: Location) -> Self {
         let modules = live.modules.iter();
         let modules = modules.filter(|module| folder.modules.contains_key(&module.name_any()));
         let bootstrap = live.bootstrap_modules.iter();
@@ -215,7 +215,7 @@ fn normal(path: &Path) -> PathBuf {
 }
 
 /// What a plan says of the live modules that are not in its folder and are not planned as removed: a line for each reason.
-pub fn left(missing: &BTreeMap<String, Missing>) -> Vec<String> {
+pub(crate) fn left(missing: &BTreeMap<String, Missing>) -> Vec<String> {
     let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut deleted = Vec::new();
     for (module, missing) in missing {

@@ -38,7 +38,7 @@ use super::{
 const LATELY: usize = 5;
 
 /// Everything that is known about one module.
-pub struct Findings<'a, K> {
+pub(crate) struct Findings<'a, K> {
     /// The namespace of the module.
     pub namespace: &'a str,
     /// The Kustomization that removes it.
@@ -70,7 +70,7 @@ pub struct Findings<'a, K> {
 }
 
 /// What is said of the module; none if nothing of it changes.
-pub fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<ModulePlan> {
+pub(crate) fn assemble<K: ModuleObject>(findings: &Findings<'_, K>) -> Option<ModulePlan> {
     let Findings {
         subject,
         course,
@@ -141,7 +141,10 @@ fn digests(rows: &BTreeMap<String, SyncRow>) -> BTreeMap<String, String> {
 }
 
 /// The clusters that a module selects.
-pub fn selected<K: ModuleObject>(module: Option<&K>, clusters: &[Arc<ClusterRow>]) -> BTreeSet<String> {
+pub(crate) fn selected<K: ModuleObject>(
+    module: Option<&K>,
+    clusters: &[Arc<ClusterRow>],
+) -> BTreeSet<String> {
     // A selector that cannot be read selects nothing; what is wrong with it is told elsewhere.
     let matcher = module.and_then(|module| Matcher::new(module.spec().selector.as_ref()).ok());
     let matching = clusters.iter().filter(|cluster| {

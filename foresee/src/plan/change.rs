@@ -12,7 +12,7 @@ use super::{model::Change, read::Written};
 
 /// One module on both sides.
 #[derive(Clone, Debug)]
-pub struct Subject<K> {
+pub(crate) struct Subject<K> {
     /// What it is compared with; none if there is none yet.
     pub before: Option<K>,
     /// As it would stand in the cluster, with what is remembered of it; being deleted, if nobody has it any more.
@@ -24,7 +24,7 @@ pub struct Subject<K> {
 }
 
 /// What the two sides are.
-pub struct Sides<'a, K> {
+pub(crate) struct Sides<'a, K> {
     /// What stands in the cluster.
     pub live: &'a [K],
     /// What is compared with; none: what stands in the cluster.
@@ -37,7 +37,7 @@ pub struct Sides<'a, K> {
 
 impl<K: ModuleObject> Sides<'_, K> {
     /// All modules of the kind: those that are written, those that are removed, and those that merely stand there.
-    pub fn subjects(&self, now: Timestamp) -> Vec<Subject<K>> {
+    pub(crate) fn subjects(&self, now: Timestamp) -> Vec<Subject<K>> {
         let live: BTreeMap<String, &K> = self
             .live
             .iter()
@@ -105,7 +105,7 @@ fn deleted<K: ModuleObject>(mut module: K, now: Timestamp) -> K {
 
 /// A module of either kind.
 #[derive(Clone, Debug)]
-pub enum Any<M, B> {
+pub(crate) enum Any<M, B> {
     /// A Module.
     Module(M),
     /// A BootstrapModule.
@@ -114,7 +114,7 @@ pub enum Any<M, B> {
 
 /// Puts modules in the order in which they need each other, else by kind and name. Who needs each other in a circle comes last, as the
 /// controller refuses them.
-pub fn ordered<T>(mut all: Vec<T>, of: impl Fn(&T) -> (ModuleKind, String, ModuleSpec)) -> Vec<T> {
+pub(crate) fn ordered<T>(mut all: Vec<T>, of: impl Fn(&T) -> (ModuleKind, String, ModuleSpec)) -> Vec<T> {
     let mut placed: BTreeSet<(ModuleKind, String)> = BTreeSet::new();
     let mut ordered = Vec::new();
     loop {
@@ -141,6 +141,6 @@ pub fn ordered<T>(mut all: Vec<T>, of: impl Fn(&T) -> (ModuleKind, String, Modul
 }
 
 /// The version for people: the tag, or the first digits of the commit.
-pub fn version(spec: &ModuleSpec) -> String {
+pub(crate) fn version(spec: &ModuleSpec) -> String {
     spec.sync.source.version().short(Some("?"))
 }

@@ -10,7 +10,7 @@ use super::model::Field;
 const SHOWN: usize = 60;
 
 /// The leaves that differ, in the order of their paths. Lists of one length are compared place by place, others as a whole.
-pub fn between(from: &Value, to: &Value) -> Vec<Field> {
+pub(crate) fn between(from: &Value, to: &Value) -> Vec<Field> {
     let mut fields = Vec::new();
     compare(String::new(), Some(from), Some(to), &mut fields);
     fields

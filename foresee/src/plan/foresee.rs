@@ -40,7 +40,7 @@ use super::{
 const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
 
 /// Everything that a plan is made of.
-pub struct Foresight {
+pub(crate) struct Foresight {
     /// The management cluster.
     pub client: Client,
     /// What stands there.
@@ -72,7 +72,7 @@ struct Surroundings {
 type AnySubject = Any<Subject<Module>, Subject<BootstrapModule>>;
 
 /// The kinds of `--binding-kinds`.
-pub fn kinds(said: &[String]) -> anyhow::Result<Kinds> {
+pub(crate) fn kinds(said: &[String]) -> anyhow::Result<Kinds> {
     let kind = |text: &String| {
         let (api_version, kind) = text.rsplit_once('/').with_context(|| {
             format!("--binding-kinds {text}: write APIVERSION/KIND, such as apps/v1/Deployment")
@@ -88,7 +88,7 @@ pub fn kinds(said: &[String]) -> anyhow::Result<Kinds> {
 
 impl Foresight {
     /// What would become of the fleet.
-    pub async fn plan(&self, versions: &mut Versions) -> anyhow::Result<Plan> {
+    pub(crate) async fn plan(&self, versions: &mut Versions) -> anyhow::Result<Plan> {
         let nothing = BTreeMap::new();
         let based = self.base.as_ref().map(|base| &base.objects);
         let mut before = self.surroundings(&BTreeMap::new(), based.unwrap_or(&nothing));

@@ -20,7 +20,7 @@ pub struct Plan {
 }
 
 /// The version of [`Plan`].
-pub const SCHEMA: &str = "plan/v1";
+pub(crate) const SCHEMA: &str = "plan/v1";
 
 /// What becomes of one module.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -269,7 +269,7 @@ fn word<S: serde::Serializer>(reason: &Reason, serializer: S) -> Result<S::Ok, S
 }
 
 /// The clusters that get something, or are left.
-pub fn touched(steps: &[Step]) -> std::collections::BTreeSet<&str> {
+pub(crate) fn touched(steps: &[Step]) -> std::collections::BTreeSet<&str> {
     let clusters = steps.iter().flat_map(|step| match step {
         Step::Change { clusters, .. } => &clusters[..],
         Step::Pass { .. } | Step::Open { .. } | Step::Acknowledge { .. } => &[],

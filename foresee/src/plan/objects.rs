@@ -20,25 +20,25 @@ use super::{
 };
 
 /// Why the objects of a row are not known here.
-pub const RENDERED_BY_FLUX: &str = "rendered by Flux in the cluster";
+pub(crate) const RENDERED_BY_FLUX: &str = "rendered by Flux in the cluster";
 
 /// How a release of a chart is written, whose objects are not in the folder.
 const HELM_RELEASE: &str = "HelmRelease.helm.toolkit.fluxcd.io ";
 
 /// The objects of one row.
-pub type Objects = BTreeMap<Identity, Value>;
+pub(crate) type Objects = BTreeMap<Identity, Value>;
 /// They, or why nobody can say.
 type Built = Result<Arc<Objects>, String>;
 
 /// Builds rows; what is alike is built once.
-pub struct Builder<'a> {
+pub(crate) struct Builder<'a> {
     clones: &'a BTreeMap<String, PathBuf>,
     built: BTreeMap<(String, String, String), Built>,
 }
 
 /// What is known of the objects of a module's clusters.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Difference {
+pub(crate) struct Difference {
     /// What changes; what is alike in several clusters is told once.
     pub changes: Vec<ObjectChange>,
     /// Why something is not known.
@@ -47,7 +47,7 @@ pub struct Difference {
 
 impl<'a> Builder<'a> {
     /// With clones by URL.
-    pub fn new(clones: &'a BTreeMap<String, PathBuf>) -> Self {
+    pub(crate) fn new(clones: &'a BTreeMap<String, PathBuf>) -> Self {
         Self {
             clones,
             built: BTreeMap::new(),
@@ -55,7 +55,7 @@ impl<'a> Builder<'a> {
     }
 
     /// What becomes of the objects of these clusters, by what their rows say before and after.
-    pub fn difference<'r>(
+    pub(crate) fn difference<'r>(
         &mut self,
         clusters: impl Iterator<Item = (&'r str, Option<&'r SyncRow>, &'r SyncRow)>,
     ) -> Difference {
@@ -90,7 +90,7 @@ impl<'a> Builder<'a> {
     }
 
     /// What becomes of the objects of these clusters, whose rows say `before` and are withdrawn once another module has what `after` says.
-    pub fn moved<'r>(
+    pub(crate) fn moved<'r>(
         &mut self,
         clusters: impl Iterator<Item = (&'r str, &'r SyncRow, &'r SyncRow)>,
         removes: bool,
@@ -124,7 +124,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The objects of a row, if they are known.
-    pub fn objects(&mut self, row: &SyncRow) -> Option<Arc<Objects>> {
+    pub(crate) fn objects(&mut self, row: &SyncRow) -> Option<Arc<Objects>> {
         self.built(row)?.ok()
     }
 

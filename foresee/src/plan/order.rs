@@ -28,7 +28,7 @@ const EVENTS: u64 = 500;
 
 /// Why it cannot be foretold.
 #[derive(Debug, Error)]
-pub enum OrderError {
+pub(crate) enum OrderError {
     /// It did not come to an end.
     #[error("the rollout of {module} does not come to rest after {events} events: please report it")]
     Restless {
@@ -44,7 +44,7 @@ pub enum OrderError {
 
 /// What would happen, in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Course {
+pub(crate) struct Course {
     /// What is done.
     pub steps: Vec<Step>,
     /// What is said of each cluster in the end.
@@ -53,7 +53,7 @@ pub struct Course {
 
 impl Course {
     /// The clusters that have what they shall have in the end.
-    pub fn confirmed(&self) -> BTreeSet<String> {
+    pub(crate) fn confirmed(&self) -> BTreeSet<String> {
         let confirmed = self
             .finally
             .iter()
@@ -64,7 +64,7 @@ impl Course {
 
 /// Plays it to the end: everything that is begun succeeds, approvals and acknowledgements come at once, gates hold, and change windows open
 /// in their turn.
-pub fn foretell(
+pub(crate) fn foretell(
     module: &str,
     prospect: &Prospect,
     rollout: &Rollout,

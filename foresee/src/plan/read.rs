@@ -29,7 +29,7 @@ const EXTENSIONS: [&str; 2] = ["yaml", "yml"];
 
 /// Where a folder is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Location {
+pub(crate) enum Location {
     /// At this path of a repository.
     Repository(PathBuf),
     /// At this path of the disk, in no work tree.
@@ -117,7 +117,7 @@ pub enum ReadError {
 
 /// A module as it is written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Written<K> {
+pub(crate) struct Written<K> {
     /// The object.
     pub object: K,
     /// Where it is.
@@ -126,7 +126,7 @@ pub struct Written<K> {
 
 /// What a folder has, as far as a plan is concerned.
 #[derive(Clone, Debug, Default)]
-pub struct Folder {
+pub(crate) struct Folder {
     /// Modules, by name.
     pub modules: BTreeMap<String, Written<Module>>,
     /// NodeModules, by name: which nodes they change is known where these are.
@@ -145,7 +145,7 @@ pub struct Folder {
 
 impl Folder {
     /// What is to be said of NodeModules: they are checked here, and roll where they are brought to.
-    pub fn of_nodes(&self) -> Option<String> {
+    pub(crate) fn of_nodes(&self) -> Option<String> {
         let names: Vec<String> = self
             .node_modules
             .keys()
@@ -159,7 +159,7 @@ impl Folder {
     }
 
     /// What is to be said of manifests of other namespaces, if there are some.
-    pub fn skipped(&self) -> Option<String> {
+    pub(crate) fn skipped(&self) -> Option<String> {
         let count: usize = self.elsewhere.values().sum();
         let namespaces: Vec<&str> = self.elsewhere.keys().map(String::as_str).collect();
         let (all, are) = match (count, &namespaces[..]) {
@@ -176,13 +176,13 @@ impl Folder {
 }
 
 /// The files of a folder on disk.
-pub fn on_disk(folder: &Path) -> Result<Files, ReadError> {
+pub(crate) fn on_disk(folder: &Path) -> Result<Files, ReadError> {
     Ok(source::read_folder(folder, &Limits::default())?)
 }
 
 /// The files of both sides of a range, in the repository that the folder is of; only those below the folder. `A..B` compares the two,
 /// `A...B` what B has changed since it left A.
-pub fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), ReadError> {
+pub(crate) fn in_range(folder: &Path, range: &str) -> Result<(Files, Files), ReadError> {
     let (from, to) = range.split_once("..").ok_or_else(|| ReadError::Range {
         said: range.to_owned(),
     })?;
@@ -228,7 +228,7 @@ fn named<'a>(repository: &'a Repository, folder: &Path, said: &str) -> Result<Co
 }
 
 /// Where a folder is: in a work tree of git, or just on disk.
-pub fn location(folder: &Path) -> Location {
+pub(crate) fn location(folder: &Path) -> Location {
     match Repository::discover(folder) {
         Ok(repository) if repository.workdir().is_some() => Location::Repository(below(&repository, folder)),
         // The path as it is written is better than none.
@@ -249,7 +249,11 @@ fn below(repository: &Repository, folder: &Path) -> PathBuf {
 }
 
 /// The manifests of a tree below a path.
-pub fn files(repository: &Repository, tree: &git2::Tree<'_>, below: &Path) -> Result<Files, ReadError> {
+pub(crate) fn files(
+    repository: &Repository,
+    tree: &git2::Tree<'_>,
+    below: &Path,
+) -> Result<Files, ReadError> {
     let (tree, prefix) = if below.as_os_str().is_empty() {
         (tree.clone(), String::new())
     } else {
@@ -297,7 +301,7 @@ pub fn files(repository: &Repository, tree: &git2::Tree<'_>, below: &Path) -> Re
 }
 
 /// The modules, Clusters and objects of bindings among the files. What says that it is of another namespace is none of ours.
-pub fn folder(
+pub(crate) fn folder(
     files: &Files,
     variables: &BTreeMap<String, String>,
     namespace: &str,
@@ -498,6 +502,6 @@ fn not_given(variables: &BTreeSet<String>) -> String {
 }
 
 /// As commands have it: `module/podinfo`.
-pub fn address(kind: ModuleKind, name: &str) -> String {
+pub(crate) fn address(kind: ModuleKind, name: &str) -> String {
     format!("{}/{name}", kind.as_str().to_lowercase())
 }

@@ -28,7 +28,7 @@ const OF_THE_CLUSTER: [&str; 10] = [
 ];
 
 /// The rows of each cluster, by the address of their module.
-pub type Rows = BTreeMap<String, BTreeMap<String, SyncRow>>;
+pub(crate) type Rows = BTreeMap<String, BTreeMap<String, SyncRow>>;
 
 /// An object of two modules, and what of it differs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ struct Shared {
 }
 
 /// Warns in the plan of each module of objects that it shares with another one. `built` are the objects of a row, if they are known.
-pub fn warn(
+pub(crate) fn warn(
     modules: &mut [ModulePlan],
     rows: &Rows,
     mut built: impl FnMut(&SyncRow) -> Option<Arc<Objects>>,

@@ -19,7 +19,7 @@ use super::{
 
 /// The variables that need not be given on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub(crate) struct Known {
     /// By name.
     pub values: BTreeMap<String, String>,
     /// Those of them that only live modules show.
@@ -28,7 +28,7 @@ pub struct Known {
 
 impl Known {
     /// Of the modules in these files, as far as they are live.
-    pub fn of<'a>(
+    pub(crate) fn of<'a>(
         files: impl IntoIterator<Item = &'a Files>,
         live: &Live,
         appliers: &Appliers,
@@ -71,14 +71,14 @@ impl Known {
     }
 
     /// These, and those that are given over them.
-    pub fn with(&self, given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    pub(crate) fn with(&self, given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut all = self.values.clone();
         all.extend(given.clone());
         all
     }
 
     /// What a plan says where the folder cannot be built with them, and can without.
-    pub fn unused(error: &ReadError) -> String {
+    pub(crate) fn unused(error: &ReadError) -> String {
         let what = match error {
             ReadError::Build { errors } => errors.to_string(),
             other => other.to_string(),
@@ -87,7 +87,7 @@ impl Known {
     }
 
     /// What a plan says of variables that are not certain.
-    pub fn note(&self, given: &BTreeMap<String, String>) -> Option<String> {
+    pub(crate) fn note(&self, given: &BTreeMap<String, String>) -> Option<String> {
         let names = self.shown.iter().filter(|name| !given.contains_key(*name));
         let names: Vec<&str> = names.map(String::as_str).collect();
         (!names.is_empty()).then(|| {

@@ -43,7 +43,7 @@ impl FromStr for Clone {
 
 /// Why a commit is not known, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown(String);
+pub(crate) struct Unknown(String);
 
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,7 +60,7 @@ fn read_by_flux(source: &FluxSource) -> Unknown {
 }
 
 /// Finds commits.
-pub struct Versions {
+pub(crate) struct Versions {
     clones: BTreeMap<String, PathBuf>,
     insecure: bool,
     /// What repositories answered.
@@ -69,7 +69,7 @@ pub struct Versions {
 
 impl Versions {
     /// With these clones, and the repository of the folder itself under the URLs of its remotes.
-    pub fn new(clones: &[Clone], folder: &Path, insecure: bool) -> Self {
+    pub(crate) fn new(clones: &[Clone], folder: &Path, insecure: bool) -> Self {
         let mut all = remotes(folder);
         all.extend(clones.iter().cloned().map(|clone| (clone.url, clone.folder)));
         Self {
@@ -80,12 +80,12 @@ impl Versions {
     }
 
     /// The clones at hand, by URL.
-    pub const fn clones(&self) -> &BTreeMap<String, PathBuf> {
+    pub(crate) const fn clones(&self) -> &BTreeMap<String, PathBuf> {
         &self.clones
     }
 
     /// The commit of a module's version. Its status tells it, if that is about the same version of the same repository.
-    pub async fn commit<K: ModuleObject>(&mut self, module: &K) -> Result<String, Unknown> {
+    pub(crate) async fn commit<K: ModuleObject>(&mut self, module: &K) -> Result<String, Unknown> {
         if let Some(known) = self.known(module) {
             return known;
         }
@@ -104,7 +104,7 @@ impl Versions {
     }
 
     /// The same as far as nobody has to be asked; none: that is not far enough.
-    pub fn known<K: ModuleObject>(&self, module: &K) -> Option<Result<String, Unknown>> {
+    pub(crate) fn known<K: ModuleObject>(&self, module: &K) -> Option<Result<String, Unknown>> {
         let source = &module.spec().sync.source;
         if let Some(commit) = module::resolved(module) {
             return Some(Ok(commit));

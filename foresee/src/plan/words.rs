@@ -13,12 +13,12 @@ const BATCHES: usize = 6;
 /// Fields of one object that are shown.
 const LEAVES: usize = 4;
 /// Objects of one module that are shown.
-pub const OBJECTS: usize = 20;
+pub(crate) const OBJECTS: usize = 20;
 /// So many of them are shown before those that are counted.
 const FIRST: usize = 3;
 
 /// What becomes of the module, in one line.
-pub fn title(module: &ModulePlan) -> String {
+pub(crate) fn title(module: &ModulePlan) -> String {
     let version = |target: &Option<Target>| target.as_ref().map_or("?", |target| &target.version).to_owned();
     let (from, to) = (version(&module.from), version(&module.to));
     let what = match module.change {
@@ -31,7 +31,7 @@ pub fn title(module: &ModulePlan) -> String {
 }
 
 /// What approvals name, before and after.
-pub fn revision(module: &ModulePlan) -> Option<String> {
+pub(crate) fn revision(module: &ModulePlan) -> Option<String> {
     let short = |target: &Option<Target>| {
         let revision = target.as_ref()?.revision.as_ref()?;
         Some(revision.get(..8).unwrap_or(revision).to_owned())
@@ -49,7 +49,7 @@ pub fn revision(module: &ModulePlan) -> Option<String> {
 }
 
 /// How many clusters it selects, which join and which leave; of one that is removed, which lose it.
-pub fn selects(module: &ModulePlan) -> String {
+pub(crate) fn selects(module: &ModulePlan) -> String {
     let names = |names: &[String]| listed(names.iter().map(String::as_str), NAMES);
     if module.change == Change::Removed {
         let loses = &module.loses;
@@ -75,12 +75,12 @@ pub fn selects(module: &ModulePlan) -> String {
 }
 
 /// Which module takes over, and where.
-pub fn moves(to: &Move) -> String {
+pub(crate) fn moves(to: &Move) -> String {
     format!("moves to {} on {}", to.to, who(&to.clusters))
 }
 
 /// A field that changes.
-pub fn field(field: &Field) -> String {
+pub(crate) fn field(field: &Field) -> String {
     let Field { path, from, to } = field;
     match (from, to) {
         (Some(from), Some(to)) => format!("{path}: {from} → {to}"),
@@ -91,7 +91,7 @@ pub fn field(field: &Field) -> String {
 }
 
 /// What becomes of an object, and where.
-pub fn object(change: &ObjectChange) -> String {
+pub(crate) fn object(change: &ObjectChange) -> String {
     let ObjectChange {
         fate,
         object,
@@ -118,7 +118,7 @@ pub fn object(change: &ObjectChange) -> String {
 }
 
 /// What is done, step by step; batches in the middle of a long stage are counted.
-pub fn order(steps: &[Step]) -> Vec<String> {
+pub(crate) fn order(steps: &[Step]) -> Vec<String> {
     let mut words = Vec::new();
     let has_stages = steps
         .iter()
@@ -227,7 +227,7 @@ fn stop(step: &Step) -> String {
 }
 
 /// The commands that somebody will have to say.
-pub fn commands(module: &ModulePlan) -> Vec<String> {
+pub(crate) fn commands(module: &ModulePlan) -> Vec<String> {
     let approvals = module.order.iter().filter_map(|step| match step {
         Step::Pass {
             stage,
@@ -247,7 +247,7 @@ pub fn commands(module: &ModulePlan) -> Vec<String> {
 }
 
 /// How long it may take, by what was.
-pub fn took(took: Took) -> String {
+pub(crate) fn took(took: Took) -> String {
     let time = |seconds: u64| Duration::from_secs(seconds).to_string();
     let (shortest, longest) = (time(took.shortest_seconds), time(took.longest_seconds));
     match took.rollouts {
@@ -258,6 +258,6 @@ pub fn took(took: Took) -> String {
 }
 
 /// Whom a line about skipped clusters is about.
-pub fn who(clusters: &[String]) -> String {
+pub(crate) fn who(clusters: &[String]) -> String {
     listed(clusters.iter().map(String::as_str), NAMES)
 }

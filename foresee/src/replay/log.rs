@@ -57,7 +57,7 @@ pub enum LogError {
 }
 
 /// A file being read.
-pub struct Log {
+pub(crate) struct Log {
     path: PathBuf,
     file: BufReader<File>,
     reader: Reader,
@@ -66,7 +66,7 @@ pub struct Log {
 }
 
 impl Log {
-    pub fn open(path: &Path) -> Result<Self, LogError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, LogError> {
         let file = File::open(path).map_err(|error| unreadable(path, error))?;
         Ok(Self {
             path: path.to_owned(),
@@ -78,7 +78,7 @@ impl Log {
     }
 
     /// The next line and its number; None at the end, or where the last line was not written to its end.
-    pub fn next(&mut self) -> Result<Option<(usize, &Case)>, LogError> {
+    pub(crate) fn next(&mut self) -> Result<Option<(usize, &Case)>, LogError> {
         let mut text = Vec::new();
         let read = self.file.read_until(b'\n', &mut text);
         if read.map_err(|error| unreadable(&self.path, error))? == 0 {
@@ -100,12 +100,12 @@ impl Log {
     }
 
     /// Whose decisions the last line is of, and who decided.
-    pub fn origin(&self) -> Option<&Origin> {
+    pub(crate) fn origin(&self) -> Option<&Origin> {
         self.reader.origin()
     }
 
     /// The line that was left out.
-    pub fn torn(&self) -> Option<usize> {
+    pub(crate) fn torn(&self) -> Option<usize> {
         self.torn.then_some(self.line)
     }
 }

@@ -11,7 +11,7 @@ use super::second;
 
 /// Something that changed, and for whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub(crate) struct Change {
     pub word: Word,
     /// None: it is about the rollout.
     pub clusters: Vec<UnitId>,
@@ -19,7 +19,7 @@ pub struct Change {
 
 /// What changed. Clusters to which the same happened are told together, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Word {
+pub(crate) struct Word {
     pub what: What,
     pub reason: Option<Reason>,
     /// The particulars; may be empty.
@@ -28,7 +28,7 @@ pub struct Word {
 
 /// The kind of a change, in the order in which they are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum What {
+pub(crate) enum What {
     /// Where the rollout stands.
     Phase,
     /// A revision is good, or bad.
@@ -47,7 +47,7 @@ pub enum What {
 
 impl Change {
     /// What of it is about this cluster; all of it if none is asked for.
-    pub fn about(self, only: Option<&UnitId>) -> Option<Self> {
+    pub(crate) fn about(self, only: Option<&UnitId>) -> Option<Self> {
         let Some(only) = only else { return Some(self) };
         self.clusters.contains(only).then(|| Self {
             clusters: vec![only.clone()],
@@ -66,7 +66,7 @@ impl Word {
     }
 
     /// For people.
-    pub fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         let word = match (self.what, self.reason) {
             (_, Some(reason)) => reason.as_str(),
             (What::Phase, None) => "",
@@ -89,7 +89,7 @@ impl Word {
 }
 
 /// What is decided now, and was not before.
-pub fn changes(before: Option<&Decision>, now: &Decision) -> Vec<Change> {
+pub(crate) fn changes(before: Option<&Decision>, now: &Decision) -> Vec<Change> {
     let mut told: BTreeMap<Word, Vec<UnitId>> = BTreeMap::new();
     if before.map(phase).as_ref() != Some(&phase(now)) {
         told.insert(phase(now), Vec::new());
@@ -221,7 +221,7 @@ fn witness(evidence: &Evidence) -> String {
     format!("{}: {}", evidence.unit, evidence.message)
 }
 
-pub fn names(units: &[UnitId]) -> String {
+pub(crate) fn names(units: &[UnitId]) -> String {
     let names: Vec<&str> = units.iter().map(UnitId::as_str).collect();
     module::few(&names)
 }

@@ -64,7 +64,7 @@ pub enum FleetError {
 
 /// One step of the way to a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Key {
+pub(crate) enum Key {
     /// Of a mapping.
     Name(String),
     /// Of a list.
@@ -84,7 +84,7 @@ impl From<usize> for Key {
 }
 
 /// Where a field stands; of one that is not written, what it would stand in.
-pub fn position(root: &Node, path: &[Key]) -> Position {
+pub(crate) fn position(root: &Node, path: &[Key]) -> Position {
     let mut node = root;
     for key in path {
         let next = match (key, &node.kind) {
@@ -101,7 +101,7 @@ pub fn position(root: &Node, path: &[Key]) -> Position {
 }
 
 /// As people write it: `clusters[2].name`.
-pub fn written(path: &[Key]) -> String {
+pub(crate) fn written(path: &[Key]) -> String {
     let mut text = String::new();
     for key in path {
         match key {

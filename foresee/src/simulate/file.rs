@@ -20,7 +20,7 @@ const MOST_BYTES: u64 = 4 << 20;
 
 /// A fleet as it is simulated.
 #[derive(Clone, Debug)]
-pub struct Fleet {
+pub(crate) struct Fleet {
     /// The clusters, by name.
     pub clusters: BTreeMap<String, Cluster>,
     /// As in `spec.rollout` of a module.
@@ -40,7 +40,7 @@ pub struct Fleet {
 /// The module that rolls, as change windows select it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Module {
+pub(crate) struct Module {
     /// Module or BootstrapModule.
     kind: ModuleKind,
     /// Its name.
@@ -51,7 +51,7 @@ pub struct Module {
 
 /// One cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its annotations: change windows may take the time zone from one.
@@ -98,7 +98,7 @@ struct Line {
 /// How long things take.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Durations {
+pub(crate) struct Durations {
     /// From an assignment until the cluster acknowledges it.
     pub pickup: Duration,
     /// From there until it is ready.
@@ -122,7 +122,7 @@ impl Default for Durations {
 
 /// When a cluster cannot be reached.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Away {
+pub(crate) struct Away {
     /// From then on.
     #[serde(default)]
     pub from: Duration,
@@ -181,7 +181,7 @@ impl Source {
 
 impl Fleet {
     /// Reads a fleet file, and checks all of it.
-    pub fn read(path: &Path) -> Result<Self, FleetError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, FleetError> {
         let unreadable = |error| FleetError::Unreadable {
             path: path.to_owned(),
             error,
@@ -196,7 +196,7 @@ impl Fleet {
     }
 
     /// The fleet of these bytes.
-    pub fn of(name: &str, bytes: &[u8]) -> Result<Self, FleetError> {
+    pub(crate) fn of(name: &str, bytes: &[u8]) -> Result<Self, FleetError> {
         let mut documents = yaml::documents(name, bytes)?.into_iter();
         let Some(document) = documents.next() else {
             return Err(FleetError::Wrong {
@@ -246,26 +246,26 @@ impl Fleet {
     }
 
     /// The version fails on these.
-    pub fn fail(&mut self, name: &str) -> Result<(), FleetError> {
+    pub(crate) fn fail(&mut self, name: &str) -> Result<(), FleetError> {
         let found = self.each(name, |cluster| cluster.fails = true);
         found.ok_or_else(|| self.no_cluster("--fail", name))
     }
 
     /// These take so long.
-    pub fn slow(&mut self, name: &str, time: Duration) -> Result<(), FleetError> {
+    pub(crate) fn slow(&mut self, name: &str, time: Duration) -> Result<(), FleetError> {
         let found = self.each(name, |cluster| cluster.ready = Some(time));
         found.ok_or_else(|| self.no_cluster("--slow", name))
     }
 
     /// The place of the stage that a cluster is of.
-    pub fn stage(&self, cluster: &Cluster) -> Option<usize> {
+    pub(crate) fn stage(&self, cluster: &Cluster) -> Option<usize> {
         self.stages
             .iter()
             .position(|stage| stage.matches(&cluster.labels))
     }
 
     /// What the change windows say of a cluster at an instant.
-    pub fn windows(&self, cluster: &Cluster, now: Timestamp) -> Answer {
+    pub(crate) fn windows(&self, cluster: &Cluster, now: Timestamp) -> Answer {
         let cluster = muster_windows::Cluster {
             labels: &cluster.labels,
             annotations: &cluster.annotations,

@@ -11,14 +11,14 @@ const ALONE: usize = 24;
 const LINES: usize = 40;
 
 /// What is drawn.
-pub struct Picture {
+pub(crate) struct Picture {
     pub rows: Vec<Row>,
     /// Where on the axis something is written, and what.
     pub ticks: Vec<(usize, String)>,
 }
 
 /// One line.
-pub struct Row {
+pub(crate) struct Row {
     /// The stage, where another one begins.
     pub heading: Option<String>,
     /// The cluster, or clusters.
@@ -29,7 +29,7 @@ pub struct Row {
 
 impl Picture {
     /// With so many columns, the last of which is the end.
-    pub fn of(story: &Story, columns: usize) -> Self {
+    pub(crate) fn of(story: &Story, columns: usize) -> Self {
         let columns = columns.max(2);
         let groups = groups(story, columns);
         let staged = story.clusters.iter().any(|track| track.stage.is_some());
@@ -54,7 +54,7 @@ impl Picture {
     }
 
     /// The shapes that occur, in the order of the legend.
-    pub fn legend(&self) -> Vec<Shape> {
+    pub(crate) fn legend(&self) -> Vec<Shape> {
         let occurs = |shape: &Shape| self.rows.iter().any(|row| row.cells.contains(shape));
         Shape::ALL.into_iter().filter(occurs).collect()
     }

@@ -38,7 +38,7 @@ const EVENTS: u64 = 500;
 const DAYS: u64 = 30;
 
 /// Plays it to the end.
-pub fn play(fleet: &Fleet, seed: u64) -> Result<Story, FleetError> {
+pub(crate) fn play(fleet: &Fleet, seed: u64) -> Result<Story, FleetError> {
     let (old, new) = (revision(1), revision(2));
     let mut spec = module::wishes(&fleet.rollout);
     spec.target = Some(new);

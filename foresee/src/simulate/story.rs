@@ -216,7 +216,7 @@ impl Story {
 }
 
 /// A time as people write it, in whole seconds.
-pub fn time(at: Millis) -> String {
+pub(crate) fn time(at: Millis) -> String {
     Duration::from_secs(at.0 / 1000).to_string()
 }
 

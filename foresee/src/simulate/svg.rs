@@ -41,7 +41,7 @@ text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: #1f2328; }
 }";
 
 /// Draws it.
-pub fn draw(story: &Story) -> String {
+pub(crate) fn draw(story: &Story) -> String {
     let picture = Picture::of(story, COLUMNS);
     let headings = picture.rows.iter().filter(|row| row.heading.is_some()).count();
     let bottom = TOP + (picture.rows.len() + headings) * LINE;

@@ -8,7 +8,7 @@ use super::{picture::Picture, story::Story};
 const INDENT: usize = 2;
 
 /// At most so many characters on a line.
-pub fn draw(story: &Story, width: usize) -> String {
+pub(crate) fn draw(story: &Story, width: usize) -> String {
     // The names take what they need, at most a third.
     let names = Picture::of(story, 2).rows;
     let longest = names

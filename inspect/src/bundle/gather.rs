@@ -28,7 +28,7 @@ const LOG_LINES: i64 = 5000;
 const PODS: usize = 8;
 
 /// A file of the bundle.
-pub struct File {
+pub(crate) struct File {
     /// Its name in the bundle.
     pub path: String,
     /// Its text.
@@ -36,7 +36,7 @@ pub struct File {
 }
 
 /// What was gathered, and what was not.
-pub struct Gathered {
+pub(crate) struct Gathered {
     /// The files.
     pub files: Vec<File>,
     /// What could not be read, a line each.
@@ -71,7 +71,7 @@ const PROCESSES: &[(&str, &str)] = &[
 
 impl Gathered {
     /// Reads all of a namespace and of the processes; Secrets come first, so that what they hold is masked in all that follows.
-    pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<Self> {
+    pub(crate) async fn read(client: &Client, namespace: &str) -> anyhow::Result<Self> {
         let mut namespaces = vec![namespace];
         namespaces.extend((namespace != SYSTEM_NAMESPACE).then_some(SYSTEM_NAMESPACE));
         let (mut known, mut secrets) = (Known::default(), Vec::new());
@@ -102,7 +102,7 @@ impl Gathered {
     }
 
     /// Adds a text, masked.
-    pub fn add(&mut self, path: impl Into<String>, text: &str) {
+    pub(crate) fn add(&mut self, path: impl Into<String>, text: &str) {
         let text = self.redactor.text(text);
         self.files.push(File {
             path: path.into(),

@@ -32,7 +32,7 @@ use super::{code::Code, finding::Finding, flux, judge};
 const VERBS: [&str; 4] = ["list", "watch", "create", "update"];
 
 /// Looks at a cluster. The error is about the management cluster.
-pub async fn look(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Vec<Finding>> {
+pub(crate) async fn look(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Vec<Finding>> {
     let cluster = Address::of_cluster(client, namespace, name).await?.get().await?;
     let secret = kubeconfig_secret(name);
     let unknown = |why: &str| {
@@ -89,7 +89,7 @@ async fn text_of(client: &Client, namespace: &str, secret: &str) -> Result<Vec<u
 }
 
 /// A client for a cluster by the kubeconfig that the controller uses, or why there is none.
-pub async fn reach(client: &Client, namespace: &str, cluster: &str) -> Result<Client, String> {
+pub(crate) async fn reach(client: &Client, namespace: &str, cluster: &str) -> Result<Client, String> {
     let text = text_of(client, namespace, &kubeconfig_secret(cluster)).await?;
     let access = kubeconfig::parse(&text).map_err(|error| explain(&error))?;
     connect_over_network(&access).map_err(|error| explain(&error))

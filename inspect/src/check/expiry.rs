@@ -7,7 +7,7 @@ use serde_json::Value;
 use x509_parser::{parse_x509_certificate, pem::parse_x509_pem};
 
 /// The first end of what a kubeconfig carries; none if nothing of it says one.
-pub fn of(access: &Access) -> Option<Timestamp> {
+pub(crate) fn of(access: &Access) -> Option<Timestamp> {
     let token = access.token.as_ref().and_then(|token| of_token(token.expose()));
     let certificate = access
         .client_certificate

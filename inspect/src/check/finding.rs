@@ -195,7 +195,7 @@ impl Report {
 }
 
 /// One finding for many objects that are all well, or one for each that is not.
-pub fn each(code: Code, all_well: impl FnOnce() -> String, problems: Vec<Finding>) -> Vec<Finding> {
+pub(crate) fn each(code: Code, all_well: impl FnOnce() -> String, problems: Vec<Finding>) -> Vec<Finding> {
     if problems.is_empty() {
         vec![Finding::ok(code, all_well())]
     } else {

@@ -16,7 +16,7 @@ const CONTROLLER: &str = "kustomize-controller";
 const FLAG: &str = "--no-remote-bases";
 
 /// The Deployments that apply; none without Flux, and none without the right to list Deployments.
-pub async fn read(client: &Client) -> Result<Vec<Deployment>, CallError> {
+pub(crate) async fn read(client: &Client) -> Result<Vec<Deployment>, CallError> {
     let of_flux = ListParams::default().labels(&format!("{}=flux", label::APP_PART_OF));
     let everywhere: Api<Deployment> = Api::all(client.clone());
     match call_within(DEADLINE, "listing Deployments of Flux", everywhere.list(&of_flux)).await {
@@ -31,7 +31,7 @@ pub async fn read(client: &Client) -> Result<Vec<Deployment>, CallError> {
 }
 
 /// Its finding, by the code for the management cluster or for another one.
-pub fn judge(code: Code, deployment: &Deployment) -> Finding {
+pub(crate) fn judge(code: Code, deployment: &Deployment) -> Finding {
     let object = format!(
         "{}/{}",
         deployment.namespace().unwrap_or_default(),

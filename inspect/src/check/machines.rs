@@ -19,7 +19,7 @@ const RUNTIME: &str = "runtime.cluster.x-k8s.io";
 const VERSION: &str = "v1beta2";
 
 /// Updates in place.
-pub struct Machines {
+pub(crate) struct Machines {
     /// The extensions of Cluster API; none without the kind.
     pub extensions: Read<Vec<DynamicObject>>,
     /// Updates that are not over, and what may replace their Machines.
@@ -28,7 +28,7 @@ pub struct Machines {
 
 /// Updates that are not over, and what may replace their Machines.
 #[derive(Default)]
-pub struct Updates {
+pub(crate) struct Updates {
     /// UpdatePlans with a Machine that is not updated.
     pub plans: Vec<UpdatePlan>,
     /// MachineHealthChecks.
@@ -38,7 +38,7 @@ pub struct Updates {
 }
 
 /// Reads all of it, for the Machines of a namespace.
-pub async fn read(client: &Client, namespace: &str) -> Machines {
+pub(crate) async fn read(client: &Client, namespace: &str) -> Machines {
     let (extensions, updates) = tokio::join!(extensions(client), updates(client, namespace));
     Machines {
         extensions: extensions.map_err(|error| explain(&error)),

@@ -14,7 +14,7 @@ use super::{
 };
 
 /// Looks at a cluster that is to become the management cluster.
-pub async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec<Finding>> {
+pub(crate) async fn look(client: &Client, namespace: &str) -> anyhow::Result<Vec<Finding>> {
     use anyhow::Context as _;
     let version = call_within(
         DEADLINE,

@@ -23,7 +23,7 @@ const AT_ONCE: usize = 8;
 
 /// One thing that the account must be allowed to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Right {
+pub(crate) struct Right {
     /// The namespace; none for the cluster.
     pub namespace: Option<String>,
     /// The API group.
@@ -80,7 +80,7 @@ fn rights(object: &Value) -> Vec<Right> {
 }
 
 /// Which of the rights that a controller with these arguments needs the account lacks.
-pub async fn missing(
+pub(crate) async fn missing(
     client: &Client,
     namespace: &str,
     account: &str,

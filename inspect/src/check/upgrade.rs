@@ -32,7 +32,7 @@ pub fn version(text: &str) -> Result<Version, String> {
 }
 
 /// Looks at each Cluster. The error is about the management cluster.
-pub async fn look(client: &Client, namespace: &str, target: Version) -> anyhow::Result<Vec<Finding>> {
+pub(crate) async fn look(client: &Client, namespace: &str, target: Version) -> anyhow::Result<Vec<Finding>> {
     let Some(served) = fleet::served(client).await? else {
         bail!(
             "Clusters of Cluster API are not served here; next: name the management cluster with --context"

@@ -36,7 +36,7 @@ use super::{
 };
 
 /// All that is judged.
-pub struct World {
+pub(crate) struct World {
     /// The namespace of modules and clusters.
     pub namespace: String,
     /// When it was read.
@@ -65,7 +65,7 @@ pub struct World {
 
 /// A kubeconfig in its Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kubeconfig {
+pub(crate) struct Kubeconfig {
     /// It is one of an enrolment: labelled, not of Cluster API's type.
     pub enrolled: bool,
     /// When its credential ends, if it says so; or why it is not accepted.
@@ -73,7 +73,7 @@ pub struct Kubeconfig {
 }
 
 /// Reads all of it. Only an API server that does not answer at all is an error.
-pub async fn read(client: &Client, namespace: &str) -> anyhow::Result<World> {
+pub(crate) async fn read(client: &Client, namespace: &str) -> anyhow::Result<World> {
     let asking = client.apiserver_version();
     let version = call_within(DEADLINE, "asking the API server for its version", asking).await;
     let version = version
@@ -133,7 +133,7 @@ fn account(deployment: &Deployment) -> String {
 }
 
 /// The definition of Cluster API's Cluster.
-pub const CLUSTERS: &str = "clusters.cluster.x-k8s.io";
+pub(crate) const CLUSTERS: &str = "clusters.cluster.x-k8s.io";
 
 async fn read_definitions(client: &Client) -> Read<BTreeMap<String, CustomResourceDefinition>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -233,4 +233,4 @@ fn told<T>(read: Result<T, CallError>) -> Read<T> {
 }
 
 /// The group of Cluster API, for messages.
-pub const CLUSTER_GROUP: &str = cluster::GROUP;
+pub(crate) const CLUSTER_GROUP: &str = cluster::GROUP;

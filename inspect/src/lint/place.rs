@@ -4,12 +4,12 @@ use muster_sync::yaml::{Kind, Node, Position};
 
 /// The place of a field by its path as an API server writes it, such as `spec.dependsOn[0].name`; of the nearest that holds it, if it is
 /// not there itself.
-pub fn of(root: &Node, path: &str) -> Position {
+pub(crate) fn of(root: &Node, path: &str) -> Position {
     nearest(root, path).1
 }
 
 /// Whether a variable that nothing stands for yet is at that place: what it will be nobody knows.
-pub fn has_variable(root: &Node, path: &str) -> bool {
+pub(crate) fn has_variable(root: &Node, path: &str) -> bool {
     nearest(root, path)
         .0
         .text()
@@ -37,7 +37,7 @@ fn nearest<'a>(root: &'a Node, path: &str) -> (&'a Node, Position) {
 }
 
 /// `a.b[0][x.y/z]` is a, b, 0 and x.y/z.
-pub fn steps(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn steps(path: &str) -> impl Iterator<Item = &str> {
     path.split('[').enumerate().flat_map(|(place, part)| {
         let (key, rest) = match part.split_once(']') {
             Some((key, rest)) if place > 0 => (Some(key), rest),

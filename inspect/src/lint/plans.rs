@@ -21,7 +21,7 @@ const NO_LIMIT: std::time::Duration = std::time::Duration::MAX;
 
 /// What is wrong with the plans that modules name, and with those that no module of these files names. `given`: what variables stand for beside
 /// those of the module.
-pub fn check(files: &Files, modules: &[(Document, Written)], given: &Variables) -> Vec<Finding> {
+pub(crate) fn check(files: &Files, modules: &[(Document, Written)], given: &Variables) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut named = Vec::new();
     for (document, module) in modules {

@@ -23,7 +23,7 @@ use super::{
 
 /// All that the files have of a fleet.
 #[derive(Default)]
-pub struct Fleet {
+pub(crate) struct Fleet {
     modules: Vec<(Document, Written)>,
     node_modules: Vec<(Document, Identity, Box<NodeModuleSpec>)>,
     clusters: Vec<(Identity, BTreeMap<String, String>)>,
@@ -50,7 +50,7 @@ fn field_of(spec: &NodeModuleSpec, path: &str) -> String {
 
 impl Fleet {
     /// Takes a document into the fleet.
-    pub fn take(&mut self, document: Document, object: Object) {
+    pub(crate) fn take(&mut self, document: Document, object: Object) {
         match object {
             Object::None => {}
             Object::Custom(group, identity) => {
@@ -104,12 +104,12 @@ impl Fleet {
     }
 
     /// The modules.
-    pub fn modules(&self) -> &[(Document, Written)] {
+    pub(crate) fn modules(&self) -> &[(Document, Written)] {
         &self.modules
     }
 
     /// What is wrong with them together.
-    pub fn look(self) -> Vec<Finding> {
+    pub(crate) fn look(self) -> Vec<Finding> {
         let mut findings = self.dependencies();
         for (document, module) in &self.modules {
             findings.extend(self.selection(document, module));
@@ -365,7 +365,7 @@ fn bring_the_same(one: &Written, other: &Written) -> bool {
 }
 
 /// Whether a folder or file is that folder, or is in it.
-pub fn is_below(folder: &str, other: &str) -> bool {
+pub(crate) fn is_below(folder: &str, other: &str) -> bool {
     let parts = |path: &str| -> Vec<String> {
         let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
         parts.map(str::to_owned).collect()

@@ -6,7 +6,7 @@ use muster_machines::{Acknowledgement, CanAnswer, Level, Objects, Step, Task, ca
 use serde_json::{Value, json};
 
 /// A side of a request about one machine.
-pub fn side(version: &str, hello: &str) -> Value {
+pub(crate) fn side(version: &str, hello: &str) -> Value {
     json!({
         "machine": {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
                     "metadata": {"name": "m1", "namespace": "default", "uid": "u1"},
@@ -16,22 +16,22 @@ pub fn side(version: &str, hello: &str) -> Value {
     })
 }
 
-pub fn request(from: (&str, &str), to: (&str, &str)) -> Value {
+pub(crate) fn request(from: (&str, &str), to: (&str, &str)) -> Value {
     json!({"current": side(from.0, from.1), "desired": side(to.0, to.1)})
 }
 
 /// The answer of an updater that sets one field of the machine or of its infrastructure.
-pub fn sets(object: &str, path: &str, value: &str) -> CanAnswer {
+pub(crate) fn sets(object: &str, path: &str, value: &str) -> CanAnswer {
     let document = json!([{"op": "replace", "path": path, "value": value}]).to_string();
     let body = json!({"status": "Success", object: {"patchType": "JSONPatch", "patch": BASE64_STANDARD.encode(document)}});
     can_answer(Level::Machine, Ok((200, body.to_string().as_bytes()))).unwrap()
 }
 
-pub fn objects(side: &Value) -> Objects {
+pub(crate) fn objects(side: &Value) -> Objects {
     Objects::read(Level::Machine, side).unwrap()
 }
 
-pub fn step(updater: &str, acknowledgement: Acknowledgement) -> Step {
+pub(crate) fn step(updater: &str, acknowledgement: Acknowledgement) -> Step {
     Step {
         task: Task::Update {
             updater: updater.to_owned(),
@@ -41,6 +41,6 @@ pub fn step(updater: &str, acknowledgement: Acknowledgement) -> Step {
     }
 }
 
-pub fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }

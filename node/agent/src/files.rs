@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Replaces a file: it is the old one or the new one, whatever happens.
-pub fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+pub(crate) fn replace(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let folder = file.parent().unwrap_or_else(|| Path::new("/"));
     let new = file.with_added_extension("new");
     let mut options = OpenOptions::new();

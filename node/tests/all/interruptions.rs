@@ -12,7 +12,7 @@ use crate::support::{
 type Files = BTreeMap<String, (u32, String)>;
 
 /// A node on which a first configuration is confirmed: a file that was there, one that was not, one that goes, one that is dropped.
-pub fn node() -> World {
+pub(crate) fn node() -> World {
     let world = World::new();
     world.disk.put_with(&path("a"), "a of before", 0o600);
     world.disk.put_with(&path("gone"), "gone of before", 0o644);
@@ -27,7 +27,7 @@ pub fn node() -> World {
 }
 
 /// The second configuration, good or not.
-pub fn second(a: &str) -> Assignment {
+pub(crate) fn second(a: &str) -> Assignment {
     let files = vec![
         file(&path("a"), a),
         file(&path("sub/deep/new"), "new two"),
@@ -36,7 +36,7 @@ pub fn second(a: &str) -> Assignment {
     row(2, files)
 }
 
-pub fn files_of(first: bool, a: &str) -> Files {
+pub(crate) fn files_of(first: bool, a: &str) -> Files {
     let file = |name: &str, mode: u32, content: &str| (path(name), (mode, content.to_owned()));
     if first {
         Files::from([
@@ -54,7 +54,7 @@ pub fn files_of(first: bool, a: &str) -> Files {
 }
 
 /// What has to hold after a restart: whole, known, and nothing lies about.
-pub fn is_whole(world: &World, a: &str, context: &str) {
+pub(crate) fn is_whole(world: &World, a: &str, context: &str) {
     let files = world.files();
     let (first, new) = (files_of(true, a), files_of(false, a));
     assert!(files == first || files == new, "{context}: {files:#?}");

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Choices out of a seed: a small generator, so that each case can be played again.
-pub fn choices(seed: u64) -> impl FnMut(usize) -> usize {
+pub(crate) fn choices(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed | 1;
     move |below| {
         state ^= state << 13;

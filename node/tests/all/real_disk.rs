@@ -81,7 +81,7 @@ impl Host for Services_ {
     }
 }
 
-pub struct Node {
+pub(crate) struct Node {
     pub folder: PathBuf,
     _kept: Option<TempDir>,
 }
@@ -97,7 +97,7 @@ impl Node {
     }
 
     /// A node in this folder: `own`, and the prefix `etc`.
-    pub fn at(folder: &Path) -> Self {
+    pub(crate) fn at(folder: &Path) -> Self {
         // A folder for temporary files may be a link.
         let folder = fs::canonicalize(folder).unwrap();
         fs::create_dir_all(folder.join("own")).unwrap();
@@ -105,11 +105,11 @@ impl Node {
         Self { folder, _kept: None }
     }
 
-    pub fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.join(name).to_str().unwrap().to_owned()
     }
 
-    pub fn agent(&self) -> Agent {
+    pub(crate) fn agent(&self) -> Agent {
         let roots = [self.path("own"), self.path("etc")];
         let surroundings = Surroundings {
             folder: self.path("own"),
@@ -133,7 +133,7 @@ impl Node {
         .unwrap()
     }
 
-    pub fn state(&self, number: u64, files: Vec<File>) -> State {
+    pub(crate) fn state(&self, number: u64, files: Vec<File>) -> State {
         let row = Assignment {
             name: "row".to_owned(),
             revision: String::new(),

@@ -41,7 +41,7 @@ const ESTABLISHED: Duration = Duration::from_secs(30);
 const HISTORY_BYTES: usize = 4 << 20;
 
 /// As whom an agent is known to its API server.
-pub const AGENT: &str = "muster-agent";
+pub(crate) const AGENT: &str = "muster-agent";
 /// How often the cable is looked at.
 const LOOK_AT_CABLE: Duration = Duration::from_millis(250);
 /// Who comes from outside: whoever has the administrator's kubeconfig, and an enrolled management plane.
@@ -51,7 +51,7 @@ const OUTSIDE: [&str; 2] = [
 ];
 
 /// A running cluster; dropping it ends it.
-pub struct Cluster {
+pub(crate) struct Cluster {
     /// Its name.
     pub name: Name,
     api: Arc<ApiServer>,
@@ -60,7 +60,7 @@ pub struct Cluster {
 impl Cluster {
     /// Starts the API server, the players and the agent. While the file `unplugged` is there, nothing gets in from outside. With a folder
     /// for the files of nodes there are some.
-    pub async fn start(
+    pub(crate) async fn start(
         name: &Name,
         ground: &Ground,
         pace: Pace,
@@ -107,17 +107,17 @@ impl Cluster {
     }
 
     /// The administrator's kubeconfig.
-    pub fn kubeconfig(&self) -> anyhow::Result<String> {
+    pub(crate) fn kubeconfig(&self) -> anyhow::Result<String> {
         self.api.kubeconfig().context("the HTTPS door is not open")
     }
 
     /// A client that the server's log knows by a name.
-    pub fn client_as(&self, user: &str) -> Client {
+    pub(crate) fn client_as(&self, user: &str) -> Client {
         self.api.client_as(user)
     }
 
     /// The API server, for its log.
-    pub fn server(&self) -> &ApiServer {
+    pub(crate) fn server(&self) -> &ApiServer {
         &self.api
     }
 }
@@ -147,7 +147,7 @@ async fn cable(api: Weak<ApiServer>, unplugged: PathBuf) {
 }
 
 /// The setup of a process of muster beside an embedded API server: the one that ships, but for its way in.
-pub fn setup(
+pub(crate) fn setup(
     api: &ApiServer,
     user: &str,
     namespace: &str,
@@ -187,7 +187,7 @@ pub fn setup(
 
 /// Creates definitions and a namespace on a fresh API server, and waits until the definitions are served: whoever looks before sees no
 /// such kind, and looks again only much later.
-pub async fn install(
+pub(crate) async fn install(
     client: &Client,
     definitions: &[CustomResourceDefinition],
     namespace: Option<&str>,

@@ -38,7 +38,7 @@ const SCRIPTS: [(&str, u32, &str); 4] = [
 ];
 
 /// Where everything of a demo lies.
-pub struct Folder {
+pub(crate) struct Folder {
     path: PathBuf,
     /// Removes itself when dropped.
     temporary: Option<TempDir>,
@@ -46,7 +46,7 @@ pub struct Folder {
 
 impl Folder {
     /// A fresh folder, or the one given, which must be empty.
-    pub fn make(dir: Option<PathBuf>, keep: bool) -> anyhow::Result<Self> {
+    pub(crate) fn make(dir: Option<PathBuf>, keep: bool) -> anyhow::Result<Self> {
         let (path, temporary) = if let Some(dir) = dir {
             fs::create_dir_all(&dir).with_context(|| format!("folder {}", dir.display()))?;
             let empty = fs::read_dir(&dir)?.next().is_none();
@@ -73,22 +73,22 @@ impl Folder {
     }
 
     /// The folder itself.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The git work tree.
-    pub fn fleet(&self) -> PathBuf {
+    pub(crate) fn fleet(&self) -> PathBuf {
         self.path.join("fleet")
     }
 
     /// Where the mirrors of git are kept.
-    pub fn data(&self) -> Arc<Path> {
+    pub(crate) fn data(&self) -> Arc<Path> {
         self.path.join("data").into()
     }
 
     /// Writes a kubeconfig, which holds a key: only its owner may read it.
-    pub fn write_kubeconfig(&self, name: &str, text: &str) -> anyhow::Result<()> {
+    pub(crate) fn write_kubeconfig(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let path = self.path.join(name);
         let file = fs::OpenOptions::new()
             .write(true)
@@ -101,17 +101,17 @@ impl Folder {
     }
 
     /// The file that cuts a cluster off while it is there.
-    pub fn unplugged(&self, cluster: &Name) -> PathBuf {
+    pub(crate) fn unplugged(&self, cluster: &Name) -> PathBuf {
         self.path.join(format!("clusters/{cluster}.unplugged"))
     }
 
     /// The files of the simulated nodes of a cluster.
-    pub fn nodes(&self, cluster: &Name) -> PathBuf {
+    pub(crate) fn nodes(&self, cluster: &Name) -> PathBuf {
         self.path.join(format!("nodes/{cluster}"))
     }
 
     /// Writes the scripts that bring a cluster into the fleet and take it out.
-    pub fn write_scripts(&self) -> anyhow::Result<()> {
+    pub(crate) fn write_scripts(&self) -> anyhow::Result<()> {
         for (name, mode, text) in SCRIPTS {
             let path = self.path.join(name);
             let writing = fs::write(&path, text)
@@ -122,7 +122,7 @@ impl Folder {
     }
 
     /// Removes the folder, if it is a fresh one that is not to be kept.
-    pub fn remove(self) -> anyhow::Result<()> {
+    pub(crate) fn remove(self) -> anyhow::Result<()> {
         match self.temporary {
             Some(temporary) => temporary.close().context("the demo's folder cannot be removed"),
             None => Ok(()),

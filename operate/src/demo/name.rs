@@ -4,19 +4,19 @@ use std::fmt;
 
 /// The name of a cluster of the demo: its region and a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name {
+pub(crate) struct Name {
     region: &'static str,
     number: u16,
 }
 
 impl Name {
     /// `dev` for the first, `prod` for all others.
-    pub fn environment(&self) -> &'static str {
+    pub(crate) fn environment(&self) -> &'static str {
         if self.region == "dev" { "dev" } else { "prod" }
     }
 
     /// The one that runs, and is not in the fleet until somebody enrols it.
-    pub const fn spare() -> Self {
+    pub(crate) const fn spare() -> Self {
         Self {
             region: "ap",
             number: 1,
@@ -24,7 +24,7 @@ impl Name {
     }
 
     /// The labels that modules select by.
-    pub fn labels(&self) -> [(&'static str, &'static str); 3] {
+    pub(crate) fn labels(&self) -> [(&'static str, &'static str); 3] {
         let region = if self.region == "dev" { "eu" } else { self.region };
         let stage = if self.region == "dev" { "canary" } else { "fleet" };
         [("env", self.environment()), ("region", region), ("stage", stage)]
@@ -38,7 +38,7 @@ impl fmt::Display for Name {
 }
 
 /// `dev-1`, then pairs by region: `eu-1`, `eu-2`, `us-1`, `us-2`, `eu-3`, …
-pub fn names(count: u16) -> Vec<Name> {
+pub(crate) fn names(count: u16) -> Vec<Name> {
     let rest = (0..count.saturating_sub(1)).map(|place| {
         let region = if (place / 2) % 2 == 0 { "eu" } else { "us" };
         Name {

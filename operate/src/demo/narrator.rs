@@ -6,16 +6,16 @@ use muster_fleet::Tell;
 
 /// Says what happens. The demo goes on when its reader goes away: other terminals use it too.
 #[derive(Clone)]
-pub struct Narrator(pub Arc<dyn Tell>);
+pub(crate) struct Narrator(pub Arc<dyn Tell>);
 
 impl Narrator {
     /// A line of the output.
-    pub fn line(&self, text: &str) {
+    pub(crate) fn line(&self, text: &str) {
         let _ = self.0.line(text);
     }
 
     /// Something to know beside the output, such as `warning: …`.
-    pub fn warn(&self, text: &str) {
+    pub(crate) fn warn(&self, text: &str) {
         self.0.warn(text);
     }
 }

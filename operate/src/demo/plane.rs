@@ -29,21 +29,21 @@ use super::{
 };
 
 /// Where modules and clusters are: what kubectl takes without `-n`.
-pub const NAMESPACE: &str = "default";
+pub(crate) const NAMESPACE: &str = "default";
 /// As whom the controller is known to the API server.
-pub const CONTROLLER: &str = "muster-controller";
+pub(crate) const CONTROLLER: &str = "muster-controller";
 /// The name of the sync of `modules/`.
 const FLEET: &str = "fleet";
 
 /// A running management plane; dropping it ends it.
-pub struct Plane {
+pub(crate) struct Plane {
     api: ApiServer,
     ended: watch::Receiver<Option<String>>,
 }
 
 impl Plane {
     /// Starts the API server and the controller; with `keeps_log` every write is kept for an observer.
-    pub async fn start(ground: &Ground, keeps_log: bool) -> anyhow::Result<Self> {
+    pub(crate) async fn start(ground: &Ground, keeps_log: bool) -> anyhow::Result<Self> {
         let api = ApiServer::builder()
             .name("management")
             .event_log(keeps_log)
@@ -67,27 +67,27 @@ impl Plane {
     }
 
     /// The administrator's kubeconfig.
-    pub fn kubeconfig(&self) -> anyhow::Result<String> {
+    pub(crate) fn kubeconfig(&self) -> anyhow::Result<String> {
         self.api.kubeconfig().context("the HTTPS door is not open")
     }
 
     /// A client for looking.
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         self.api.client()
     }
 
     /// A client that the server's log knows by a name.
-    pub fn client_as(&self, user: &str) -> Client {
+    pub(crate) fn client_as(&self, user: &str) -> Client {
         self.api.client_as(user)
     }
 
     /// The API server, for its log.
-    pub const fn server(&self) -> &ApiServer {
+    pub(crate) const fn server(&self) -> &ApiServer {
         &self.api
     }
 
     /// What a cluster provider does: a Cluster, its kubeconfig, and in the end a control plane that is ready.
-    pub async fn enrol(&self, cluster: &Cluster) -> anyhow::Result<()> {
+    pub(crate) async fn enrol(&self, cluster: &Cluster) -> anyhow::Result<()> {
         let client = self.api.client_as("cluster-provider");
         let name = cluster.name.to_string();
         let labels: BTreeMap<&str, &str> = cluster.name.labels().into();
@@ -119,7 +119,7 @@ impl Plane {
     }
 
     /// GitOps from end to end: branch `main` of the repository, folder `modules`, by the builtin sync of this plane.
-    pub async fn sync(&self, repository: &str, pace: Pace) -> anyhow::Result<()> {
+    pub(crate) async fn sync(&self, repository: &str, pace: Pace) -> anyhow::Result<()> {
         let client = self.api.client_as("installer");
         let source = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": {"name": FLEET},
@@ -147,7 +147,7 @@ impl Plane {
     }
 
     /// Returns when the controller ended by itself.
-    pub async fn ended(&self) -> anyhow::Result<()> {
+    pub(crate) async fn ended(&self) -> anyhow::Result<()> {
         let mut ended = self.ended.clone();
         let said = ended.wait_for(Option::is_some).await.map(|said| said.clone());
         match said {

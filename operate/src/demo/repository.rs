@@ -21,10 +21,10 @@ const NODES: &str = include_str!("../../../examples/nodes/module.yaml");
 const DEADLINE: &str = "progressDeadlineSeconds: 30\n";
 
 /// The tag that the modules of the example name.
-pub const FIRST_TAG: &str = "v1.0.0";
+pub(crate) const FIRST_TAG: &str = "v1.0.0";
 
 /// Makes the work tree with a first commit on `main` and its tag. Answers its URL.
-pub fn make(folder: &Path, clusters: &[Name], pace: Pace, nodes: bool) -> anyhow::Result<String> {
+pub(crate) fn make(folder: &Path, clusters: &[Name], pace: Pace, nodes: bool) -> anyhow::Result<String> {
     fs::create_dir_all(folder)?;
     FLEET
         .extract(folder)
@@ -42,14 +42,14 @@ pub fn make(folder: &Path, clusters: &[Name], pace: Pace, nodes: bool) -> anyhow
 }
 
 /// Writes the example of a plan beside the work tree.
-pub fn plan(folder: &Path) -> anyhow::Result<()> {
+pub(crate) fn plan(folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder)?;
     PLAN.extract(folder)
         .context("the example of a plan cannot be written")
 }
 
 /// Writes a file of the work tree.
-pub fn add(folder: &Path, file: &str, text: &str) -> anyhow::Result<()> {
+pub(crate) fn add(folder: &Path, file: &str, text: &str) -> anyhow::Result<()> {
     let path = folder.join(file);
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;

@@ -10,7 +10,7 @@ use muster_fleet::Extent;
 use super::{folder::Folder, name::Name, narrator::Narrator, plane::NAMESPACE};
 
 /// Printed at once.
-pub fn how_to_look(folder: &Folder, clusters: &[Name], tell: &Narrator) {
+pub(crate) fn how_to_look(folder: &Folder, clusters: &[Name], tell: &Narrator) {
     let path = folder.path().display();
     let names: Vec<String> = clusters.iter().map(Name::to_string).collect();
     tell.line(&format!(
@@ -102,7 +102,7 @@ fn join_and_leave(cluster: &Name) -> String {
 }
 
 /// One line for each module and cluster whose word changes, until something fails for good.
-pub async fn what_moves(
+pub(crate) async fn what_moves(
     client: &Client,
     folder: &Folder,
     clusters: &[Name],

@@ -49,7 +49,7 @@ const SPEEDS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_sec
 const PROGRESS_DEADLINE: &str = "30s";
 
 /// Runs until Ctrl-C or SIGTERM.
-pub async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
+pub(crate) async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
     let (ready_after, stop_after) = SPEEDS;
     let api = ApiServer::builder()
         .name("zones")

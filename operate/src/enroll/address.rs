@@ -6,7 +6,7 @@ use http::Uri;
 
 /// What an address says of who can reach it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub(crate) enum Reach {
     /// Nothing speaks against it.
     Anybody,
     /// This machine alone: whoever else goes there finds itself.
@@ -19,7 +19,7 @@ pub enum Reach {
 
 impl Reach {
     /// What that means, for people; nothing if there is nothing to say.
-    pub const fn words(self) -> Option<&'static str> {
+    pub(crate) const fn words(self) -> Option<&'static str> {
         match self {
             Self::Anybody => None,
             Self::Loopback => {
@@ -37,7 +37,7 @@ impl Reach {
 
 /// An address that may stand in a kubeconfig of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub(crate) struct Address {
     /// As it was written.
     pub server: String,
     /// Its host, an IPv6 address in brackets.
@@ -48,7 +48,7 @@ pub struct Address {
 
 impl Address {
     /// Reads `https://host[:port]`.
-    pub fn parse(server: &str) -> Result<Self, String> {
+    pub(crate) fn parse(server: &str) -> Result<Self, String> {
         let uri: Uri = server
             .parse()
             .map_err(|_invalid| format!("{server} is no address: write https://HOST:PORT"))?;
@@ -65,7 +65,7 @@ impl Address {
     }
 
     /// Who can reach it, as far as it shows.
-    pub fn reach(&self) -> Reach {
+    pub(crate) fn reach(&self) -> Reach {
         let bare = self.host.trim_start_matches('[').trim_end_matches(']');
         match bare.parse::<IpAddr>() {
             Ok(IpAddr::V4(address)) if address.is_loopback() || address.is_unspecified() => Reach::Loopback,
@@ -95,7 +95,7 @@ fn reach_of_name(name: &str) -> Reach {
 }
 
 /// Addresses that a cluster of a known tool has from inside its network.
-pub fn proposal(context: &str) -> Option<String> {
+pub(crate) fn proposal(context: &str) -> Option<String> {
     if let Some(name) = context.strip_prefix("kind-") {
         return Some(format!("https://{name}-control-plane:6443"));
     }

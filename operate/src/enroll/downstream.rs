@@ -32,7 +32,7 @@ const TOKEN: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(250);
 
 /// A cluster that answers.
-pub struct Downstream {
+pub(crate) struct Downstream {
     /// How the user gets in.
     pub way: Way,
     /// What it is called in the fleet.
@@ -45,7 +45,7 @@ pub struct Downstream {
 
 impl Downstream {
     /// Whether it answers, and which cluster it is.
-    pub async fn look(way: Way, name: &str) -> Step<Self> {
+    pub(crate) async fn look(way: Way, name: &str) -> Step<Self> {
         let place = way.place();
         let of_call = |error: CallError| Refusal::of_call(&place, &error);
         let version = call_within(DEADLINE, "asking for its version", way.client.apiserver_version());
@@ -63,7 +63,7 @@ impl Downstream {
     }
 
     /// What is written there: the account, and the agent with its definitions.
-    pub fn objects(options: &Options) -> Step<Vec<Value>> {
+    pub(crate) fn objects(options: &Options) -> Step<Vec<Value>> {
         let unreadable = |error: &dyn std::fmt::Display| {
             Refusal::failed(format!("an object of this command is no YAML: {error}"))
         };
@@ -82,7 +82,7 @@ impl Downstream {
     }
 
     /// Asks whether each object would be taken: what may not be written is found before anything is.
-    pub async fn would_take(&self, objects: &[Value]) -> Step<Vec<(ObjectRef, Applied)>> {
+    pub(crate) async fn would_take(&self, objects: &[Value]) -> Step<Vec<(ObjectRef, Applied)>> {
         let mut all = Vec::new();
         for object in objects {
             let name = ObjectRef::of(object);
@@ -116,7 +116,7 @@ impl Downstream {
     }
 
     /// Writes them in order, and tells what was done.
-    pub async fn write(&self, objects: &[Value], steps: Steps<'_>) -> Step<()> {
+    pub(crate) async fn write(&self, objects: &[Value], steps: Steps<'_>) -> Step<()> {
         let (mut changed, mut left) = (false, Vec::new());
         let mut agent = false;
         for object in objects {
@@ -186,7 +186,7 @@ impl Downstream {
     }
 
     /// The way in for the management cluster: waits until the cluster has made a token.
-    pub async fn access(&self, address: Address) -> Step<Access> {
+    pub(crate) async fn access(&self, address: Address) -> Step<Access> {
         let secrets: Api<Secret> = Api::namespaced(self.way.client.clone(), SYSTEM_NAMESPACE);
         let filled = async {
             loop {
@@ -236,7 +236,7 @@ impl Downstream {
     }
 
     /// Whether the account comes in, seen from here. Where the address is the management cluster's alone, that proves nothing.
-    pub async fn come_in(&self, access: &Access, other_address: bool, steps: Steps<'_>) -> Step<()> {
+    pub(crate) async fn come_in(&self, access: &Access, other_address: bool, steps: Steps<'_>) -> Step<()> {
         let server = &access.address.server;
         let client = connect_over_network(&accepted(&self.name, access)?).map_err(|error| {
             Refusal::failed(format!("no client can be made for {server}: {}", explain(&error)))
@@ -271,13 +271,13 @@ impl Downstream {
     }
 
     /// What `unenroll` needs to end the account as well.
-    pub fn undo(&self) -> String {
+    pub(crate) fn undo(&self) -> String {
         let flags = self.way.flags.replace("--kubeconfig", "--downstream-kubeconfig");
         format!(" {}", flags.replace("--context", "--downstream-context"))
     }
 
     /// The words that lead `enroll` here again.
-    pub fn enroll_flags(&self, options: &Options) -> String {
+    pub(crate) fn enroll_flags(&self, options: &Options) -> String {
         let file = options.downstream_kubeconfig.as_ref();
         let file = file.map_or_else(String::new, |file| {
             format!(" --downstream-kubeconfig {}", file.display())
@@ -294,7 +294,7 @@ impl Downstream {
 }
 
 /// The uid of the cluster's kube-system.
-pub async fn identity(client: &Client) -> Result<Option<String>, CallError> {
+pub(crate) async fn identity(client: &Client) -> Result<Option<String>, CallError> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let reading = namespaces.get_metadata_opt(IDENTITY_NAMESPACE);
     let found = call_within(

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// What labels become of those that stand there and those that are named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels {
+pub(crate) struct Labels {
     before: BTreeMap<String, String>,
     /// What the command writes. A label of its own that it left out would be taken away; one of another manager stays without it.
     pub written: BTreeMap<String, String>,
@@ -21,7 +21,7 @@ pub struct Labels {
 
 impl Labels {
     /// Of the Cluster that is there, if one is, and of what the flags name.
-    pub fn of(cluster: Option<&DynamicObject>, named: &[(String, String)]) -> Self {
+    pub(crate) fn of(cluster: Option<&DynamicObject>, named: &[(String, String)]) -> Self {
         let before = cluster
             .map(|cluster| cluster.labels().clone())
             .unwrap_or_default();
@@ -39,7 +39,7 @@ impl Labels {
     }
 
     /// As `-l` takes them: `env=prod,region=eu`.
-    pub fn flag(named: &[(String, String)]) -> String {
+    pub(crate) fn flag(named: &[(String, String)]) -> String {
         let named: Vec<String> = named
             .iter()
             .map(|(key, value)| format!("{key}={value}"))

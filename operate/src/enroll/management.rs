@@ -19,10 +19,10 @@ use muster_fleet::apply::DEADLINE;
 use crate::steps::{Refusal, Step};
 
 /// What it is called in messages.
-pub const PLACE: &str = "the management cluster";
+pub(crate) const PLACE: &str = "the management cluster";
 
 /// What stands there.
-pub struct Plane {
+pub(crate) struct Plane {
     /// A client with the user's credential.
     pub client: Client,
     /// The namespace of modules and clusters.
@@ -33,7 +33,7 @@ pub struct Plane {
 
 impl Plane {
     /// Looks whether a cluster can be enrolled there at all.
-    pub async fn read(client: Client, namespace: String) -> Step<Self> {
+    pub(crate) async fn read(client: Client, namespace: String) -> Step<Self> {
         let served = match tokio::time::timeout(DEADLINE, fleet::served(&client)).await {
             Ok(served) => {
                 served.map_err(|error| Refusal::unknown(format!("{PLACE} does not answer: {error:#}")))
@@ -76,13 +76,13 @@ impl Plane {
     }
 
     /// The Cluster of a name.
-    pub async fn cluster(&self, name: &str) -> Result<Option<DynamicObject>, CallError> {
+    pub(crate) async fn cluster(&self, name: &str) -> Result<Option<DynamicObject>, CallError> {
         let what = format!("reading Cluster {}/{name}", self.namespace);
         call_within(DEADLINE, what, self.clusters().get_opt(name)).await
     }
 
     /// The Cluster of a name, if it is one that was enrolled or there is none.
-    pub async fn enrolled(&self, name: &str) -> Step<Option<DynamicObject>> {
+    pub(crate) async fn enrolled(&self, name: &str) -> Step<Option<DynamicObject>> {
         let found = self
             .cluster(name)
             .await
@@ -100,7 +100,7 @@ impl Plane {
     }
 
     /// Which other Cluster of the fleet leads to the cluster whose kube-system has this uid, by the record of the controller.
-    pub async fn other_of(&self, identity: &str, name: &str) -> Step<Option<String>> {
+    pub(crate) async fn other_of(&self, identity: &str, name: &str) -> Step<Option<String>> {
         let records: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.namespace);
         let labelled = ListParams::default().labels(label::IDENTITY);
         let listed = call_within(
@@ -126,7 +126,7 @@ impl Plane {
     }
 
     /// The modules that select a cluster with these labels, as `podinfo v1.4.0`.
-    pub async fn selecting(&self, labels: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
+    pub(crate) async fn selecting(&self, labels: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
         let (modules, bootstrap) = tokio::try_join!(
             fleet::all::<Module>(&self.client, &self.namespace),
             fleet::all::<BootstrapModule>(&self.client, &self.namespace)

@@ -18,7 +18,7 @@ const ACCOUNT_OBJECTS: &str = include_str!("../../../examples/enrol/enrol-accoun
 const BOOTSTRAP_OBJECTS: &str = include_str!("../../../examples/enrol/enrol-bootstrap.yaml");
 
 /// What is applied in the new cluster, in this order; with `bootstrap` also the right to apply anything.
-pub fn account(bootstrap: bool) -> Result<Vec<Value>, YamlError> {
+pub(crate) fn account(bootstrap: bool) -> Result<Vec<Value>, YamlError> {
     let files = [
         ("enrol-account.yaml", ACCOUNT_OBJECTS),
         ("enrol-bootstrap.yaml", BOOTSTRAP_OBJECTS),
@@ -35,7 +35,7 @@ pub fn account(bootstrap: bool) -> Result<Vec<Value>, YamlError> {
 
 /// How the management cluster comes in.
 #[derive(Clone)]
-pub struct Access {
+pub(crate) struct Access {
     /// Where.
     pub address: Address,
     /// Whom it trusts there: PEM in base64.
@@ -47,7 +47,7 @@ pub struct Access {
 }
 
 /// The kubeconfig of the management cluster: byte for byte what `enrol.sh` writes.
-pub fn kubeconfig(name: &str, access: &Access) -> String {
+pub(crate) fn kubeconfig(name: &str, access: &Access) -> String {
     let Access {
         address,
         authority,
@@ -75,7 +75,7 @@ users: [{{name: muster, user: {{token: {token}}}}}]
 }
 
 /// The Secret with that kubeconfig.
-pub fn secret(namespace: &str, name: &str, kubeconfig: &str) -> Value {
+pub(crate) fn secret(namespace: &str, name: &str, kubeconfig: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {
@@ -87,7 +87,7 @@ pub fn secret(namespace: &str, name: &str, kubeconfig: &str) -> Value {
 }
 
 /// The Cluster that modules select by its labels.
-pub fn cluster(
+pub(crate) fn cluster(
     version: Version,
     namespace: &str,
     name: &str,

@@ -31,7 +31,7 @@ const SETTLE: Duration = Duration::from_secs(10);
 
 /// What the controller said of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub(crate) enum Said {
     /// It was there.
     Reached,
     /// It was there with an earlier credential, and of the present one nothing is said.
@@ -43,7 +43,12 @@ pub enum Said {
 }
 
 /// Waits until the controller has reached the cluster, at most `limit`; the last that it said.
-pub async fn reached(plane: &Plane, name: &str, uid: &str, limit: Duration) -> Result<Said, CallError> {
+pub(crate) async fn reached(
+    plane: &Plane,
+    name: &str,
+    uid: &str,
+    limit: Duration,
+) -> Result<Said, CallError> {
     let mut last = Said::Nothing;
     let looking = async {
         let mut looks = tokio::time::interval(EVERY);
@@ -65,7 +70,7 @@ pub async fn reached(plane: &Plane, name: &str, uid: &str, limit: Duration) -> R
 
 /// After another way in was written for a cluster that the controller knows: its record is of the way before, so that only what assemblages
 /// say counts, and that after the controller had the time to try.
-pub async fn reached_anew(plane: &Plane, name: &str, limit: Duration) -> Result<Said, CallError> {
+pub(crate) async fn reached_anew(plane: &Plane, name: &str, limit: Duration) -> Result<Said, CallError> {
     tokio::time::sleep(SETTLE.min(limit)).await;
     let mut last = Said::Before;
     let looking = async {
@@ -101,7 +106,7 @@ async fn told(plane: &Plane, name: &str) -> Result<Said, CallError> {
 }
 
 /// Whether the controller has a record of the cluster.
-pub async fn is_recorded(plane: &Plane, name: &str, uid: &str) -> Result<bool, CallError> {
+pub(crate) async fn is_recorded(plane: &Plane, name: &str, uid: &str) -> Result<bool, CallError> {
     let record = names::cluster_identity(&plane.namespace, name, uid);
     let records: Api<ConfigMap> = Api::namespaced(plane.client.clone(), &plane.namespace);
     let reading = records.get_metadata_opt(&record);
@@ -144,7 +149,13 @@ fn is_of_controller(event: &Event) -> bool {
 }
 
 /// Why the cluster was not reached in time, and what to do.
-pub async fn refusal(plane: &Plane, name: &str, address: &Address, said: &Said, limit: Duration) -> Refusal {
+pub(crate) async fn refusal(
+    plane: &Plane,
+    name: &str,
+    address: &Address,
+    said: &Said,
+    limit: Duration,
+) -> Refusal {
     let waited = limit.as_secs();
     let Said::NotReached(reason, message) = said else {
         return nobody(plane, name, waited).await;

@@ -19,7 +19,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 /// Which kubeconfig, and which context of it.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// The file; else the user's own.
     pub file: Option<PathBuf>,
     /// The file of the management cluster's flags, which stands for the user's own if it is named.
@@ -29,7 +29,7 @@ pub struct Wanted {
 }
 
 /// A way in.
-pub struct Way {
+pub(crate) struct Way {
     /// A client with the user's credential.
     pub client: Client,
     /// The context's name.
@@ -48,7 +48,7 @@ pub struct Way {
 
 impl Way {
     /// Reads the kubeconfig. Nothing is sent.
-    pub async fn read(wanted: &Wanted) -> Step<Self> {
+    pub(crate) async fn read(wanted: &Wanted) -> Step<Self> {
         let file = wanted.file.as_ref().or(wanted.other_file.as_ref());
         let what = file.map_or_else(
             || "your kubeconfig".to_owned(),
@@ -111,7 +111,7 @@ impl Way {
     }
 
     /// What it is called in messages.
-    pub fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         format!("context {}", self.context)
     }
 }

@@ -8,9 +8,9 @@ use super::Sync;
 use super::{Options, Role, labels, pane};
 
 /// The port of `/metrics`, `/healthz` and `/readyz`.
-pub const PORT: u16 = 8080;
+pub(crate) const PORT: u16 = 8080;
 /// A user that is nobody: any number but 0 does.
-pub const USER: u32 = 65_532;
+pub(crate) const USER: u32 = 65_532;
 
 /// Where the Secret with the receivers of notifications is.
 const NOTIFY: &str = "/etc/muster/notify";
@@ -35,7 +35,7 @@ pub fn works_in(deployment: &Deployment) -> &str {
         .unwrap_or("default")
 }
 
-pub fn deployment(role: Role, works_in: &str, options: &Options) -> Value {
+pub(crate) fn deployment(role: Role, works_in: &str, options: &Options) -> Value {
     let name = role.name();
     let sync = match options.sync {
         Sync::Builtin => "builtin",
@@ -109,7 +109,7 @@ pub fn deployment(role: Role, works_in: &str, options: &Options) -> Value {
 }
 
 /// As the standard `restricted` wants pods.
-pub fn pod_security() -> Value {
+pub(crate) fn pod_security() -> Value {
     json!({
         "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER,
         "seccompProfile": {"type": "RuntimeDefault"},
@@ -117,7 +117,7 @@ pub fn pod_security() -> Value {
 }
 
 /// The same for containers; nothing is written but to volumes.
-pub fn container_security() -> Value {
+pub(crate) fn container_security() -> Value {
     json!({
         "allowPrivilegeEscalation": false,
         "readOnlyRootFilesystem": true,

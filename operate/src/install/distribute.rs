@@ -13,7 +13,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
 /// The policy first: the right comes when it is held already.
-pub fn objects() -> [Value; 4] {
+pub(crate) fn objects() -> [Value; 4] {
     let metadata = json!({"name": NAME, "labels": labels_of("management")});
     let mut namespaced = metadata.clone();
     namespaced["namespace"] = json!(SYSTEM_NAMESPACE);

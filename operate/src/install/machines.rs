@@ -18,12 +18,12 @@ const FILE: &str = "updaters.yaml";
 const FOLDER: &str = "/etc/muster/machines";
 
 /// The objects, in an order in which they can be applied; `updaters` is the text of the file.
-pub fn objects(options: &Options, updaters: &str) -> Vec<Value> {
+pub(crate) fn objects(options: &Options, updaters: &str) -> Vec<Value> {
     with_rights(options, updaters, prepares_nodes(updaters))
 }
 
 /// The same, with the right to what is needed for Nodes, or without.
-pub fn with_rights(options: &Options, updaters: &str, prepares_nodes: bool) -> Vec<Value> {
+pub(crate) fn with_rights(options: &Options, updaters: &str, prepares_nodes: bool) -> Vec<Value> {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": metadata(),
         "spec": {"selector": labels(), "ports": [{"name": "https", "port": 443, "targetPort": "https"}]},

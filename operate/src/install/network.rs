@@ -11,7 +11,7 @@ const DNS: [u16; 2] = [53, 5353];
 /// The NetworkPolicy of a process: metrics, probes and the dashboard come in, nothing else does; names, API servers and git hosts are asked.
 ///
 /// Where API servers, git hosts and gates are is not known here, only at which ports they are.
-pub fn policy(role: Role, options: &Options) -> Value {
+pub(crate) fn policy(role: Role, options: &Options) -> Value {
     let dashboard = options.dashboard.map(|_| pane::PORT);
     let ours: Vec<Value> = [PORT]
         .into_iter()
@@ -31,12 +31,12 @@ pub fn policy(role: Role, options: &Options) -> Value {
 }
 
 /// A port of a rule.
-pub fn port(protocol: &str, number: u16) -> Value {
+pub(crate) fn port(protocol: &str, number: u16) -> Value {
     json!({"protocol": protocol, "port": number})
 }
 
 /// What is let out: names, and hosts at these ports.
-pub fn egress(ports: &[u16]) -> Vec<Value> {
+pub(crate) fn egress(ports: &[u16]) -> Vec<Value> {
     let names = DNS
         .iter()
         .flat_map(|number| [port("UDP", *number), port("TCP", *number)]);

@@ -10,7 +10,7 @@ use super::{Options, Role, labels_of};
 /// The ServiceAccount of the agents, their DaemonSet and their rights.
 const NAME: &str = "muster-node-agent";
 /// The program that hosts get, in the image: smaller than muster, with the verb node-agent alone.
-pub const PROGRAM: &str = "/usr/bin/muster-node-agent";
+pub(crate) const PROGRAM: &str = "/usr/bin/muster-node-agent";
 /// The rights of the controller of NodeModules.
 const CONTROLLER: &str = "muster-agent-nodes";
 /// Where the token and the authority are in the container.
@@ -23,7 +23,7 @@ const OURS: &str = "fleet.muster.dev";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The objects, in an order in which they can be applied.
-pub fn objects(options: &Options) -> Vec<Value> {
+pub(crate) fn objects(options: &Options) -> Vec<Value> {
     let mut objects = vec![namespace(), account()];
     objects.extend(rights_of_agents());
     objects.extend(rights_of_controller());

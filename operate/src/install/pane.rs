@@ -7,12 +7,12 @@ use super::Auth;
 use super::{Role, labels};
 
 /// The port of the dashboard.
-pub const PORT: u16 = 8081;
+pub(crate) const PORT: u16 = 8081;
 /// The name of its rights and its Service.
 const NAME: &str = "muster-dashboard";
 
 /// The objects; `works_in` is the namespace of modules.
-pub fn objects(works_in: &str, auth: Auth) -> Vec<Value> {
+pub(crate) fn objects(works_in: &str, auth: Auth) -> Vec<Value> {
     let labels = labels(Role::Controller);
     let subjects =
         json!([{"kind": "ServiceAccount", "name": Role::Controller.name(), "namespace": SYSTEM_NAMESPACE}]);
@@ -65,7 +65,7 @@ pub fn objects(works_in: &str, auth: Auth) -> Vec<Value> {
 }
 
 /// The flags of the controller.
-pub fn arguments(auth: Auth) -> [String; 2] {
+pub(crate) fn arguments(auth: Auth) -> [String; 2] {
     let auth = match auth {
         Auth::None => "none",
         Auth::Token => "token",

@@ -12,7 +12,7 @@ use super::{Role, labels};
 const READ: &[&str] = &["get", "list", "watch"];
 const STATUS: &[&str] = &["patch"];
 
-pub fn objects(role: Role, works_in: &str, sync: Sync, notify: bool) -> Vec<Value> {
+pub(crate) fn objects(role: Role, works_in: &str, sync: Sync, notify: bool) -> Vec<Value> {
     let name = role.name();
     let labels = labels(role);
     let subjects = json!([{"kind": "ServiceAccount", "name": name, "namespace": SYSTEM_NAMESPACE}]);

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::{Role, labels_of};
 
 /// The rights of the controller of ClusterUpgrades.
-pub const NAME: &str = "muster-controller-upgrades";
+pub(crate) const NAME: &str = "muster-controller-upgrades";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The objects, for Clusters of a namespace.
-pub fn objects(works_in: &str) -> Vec<Value> {
+pub(crate) fn objects(works_in: &str) -> Vec<Value> {
     let subjects =
         json!([{"kind": "ServiceAccount", "name": Role::Controller.name(), "namespace": SYSTEM_NAMESPACE}]);
     let object = |kind: &str, namespace: Option<&str>, rest: Value| {

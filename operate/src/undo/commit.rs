@@ -56,7 +56,7 @@ impl CommitError {
 }
 
 /// What was done, and why.
-pub struct Message<'a> {
+pub(crate) struct Message<'a> {
     pub module: &'a ModuleName,
     /// The version that it asked for.
     pub now: &'a str,
@@ -67,7 +67,7 @@ pub struct Message<'a> {
 
 impl Message<'_> {
     /// The first line.
-    pub fn subject(&self) -> String {
+    pub(crate) fn subject(&self) -> String {
         format!(
             "{}: back from {} to {}",
             self.module.name, self.now, self.past.version
@@ -100,7 +100,7 @@ impl Message<'_> {
 }
 
 /// Commits this text of a file on top of HEAD. What else is staged or changed stays as it is, and is not part of it.
-pub fn commit(
+pub(crate) fn commit(
     repository: &Repository,
     path: &str,
     text: &str,

@@ -23,7 +23,7 @@ const LARGEST: u64 = 4 << 20;
 const NAMED: usize = 3;
 
 /// A module that is looked for.
-pub struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     pub kind: ModuleKind,
     pub name: &'a str,
     pub namespace: &'a str,
@@ -31,7 +31,7 @@ pub struct Wanted<'a> {
 
 /// Where a source has its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VersionField {
+pub(crate) enum VersionField {
     /// Of a repository that muster reads.
     Git,
     /// Of a repository that Flux reads.
@@ -51,7 +51,7 @@ impl VersionField {
     }
 
     /// The field of a source.
-    pub fn of(source: &Source) -> Self {
+    pub(crate) fn of(source: &Source) -> Self {
         match source {
             Source::Git(_) => Self::Git,
             Source::Flux(flux) => Self::of_flux(flux),
@@ -59,7 +59,7 @@ impl VersionField {
     }
 
     /// The fields that lead to it, from `spec.sync.source` on.
-    pub const fn path(self) -> &'static [&'static str] {
+    pub(crate) const fn path(self) -> &'static [&'static str] {
         match self {
             Self::Git => &["git", "version"],
             Self::FluxGit => &["flux", "gitRepository", "ref"],
@@ -70,7 +70,7 @@ impl VersionField {
 
 /// Where it is.
 #[derive(Debug)]
-pub struct Found {
+pub(crate) struct Found {
     /// The file, from the root of the work tree on.
     pub path: String,
     /// Its text.
@@ -137,7 +137,7 @@ pub enum NotFound {
 }
 
 /// The repository of a folder.
-pub fn repository(folder: &Path) -> Result<Repository, NotFound> {
+pub(crate) fn repository(folder: &Path) -> Result<Repository, NotFound> {
     Repository::discover(folder).map_err(|source| NotFound::NoRepository {
         folder: folder.to_owned(),
         source,
@@ -145,7 +145,7 @@ pub fn repository(folder: &Path) -> Result<Repository, NotFound> {
 }
 
 /// Looks through the files below a folder that git knows.
-pub fn find(repository: &Repository, folder: &Path, wanted: &Wanted<'_>) -> Result<Found, NotFound> {
+pub(crate) fn find(repository: &Repository, folder: &Path, wanted: &Wanted<'_>) -> Result<Found, NotFound> {
     let nowhere = |unread: String| NotFound::Nowhere {
         folder: folder.to_owned(),
         kind: wanted.kind,

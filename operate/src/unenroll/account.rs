@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The account, and the way to it.
-pub enum Account {
+pub(crate) enum Account {
     /// No way into the cluster was named.
     NoWay,
     /// One was named, and nobody answers there.
@@ -20,11 +20,11 @@ pub enum Account {
 }
 
 /// What is left, and why.
-pub struct Orphan(ObjectRef, String);
+pub(crate) struct Orphan(ObjectRef, String);
 
 impl Account {
     /// What will become of it.
-    pub fn plan(&self, name: &str) -> String {
+    pub(crate) fn plan(&self, name: &str) -> String {
         match self {
             Self::NoWay => format!(
                 "the account of the management cluster in {name} stays there: name your way with --downstream-context or --downstream-kubeconfig to remove it"
@@ -40,7 +40,7 @@ impl Account {
     }
 
     /// Removes it, last made first. What could not be removed.
-    pub async fn remove(&self, steps: Steps<'_>) -> Vec<Orphan> {
+    pub(crate) async fn remove(&self, steps: Steps<'_>) -> Vec<Orphan> {
         let mut orphans = Vec::new();
         let why = match self {
             Self::NoWay => Some("no way into the cluster was named".to_owned()),
@@ -67,7 +67,7 @@ impl Account {
     }
 
     /// Names what is left and how it is removed; whether that is well so.
-    pub fn tell_orphans(&self, orphans: &[Orphan], name: &str, force: bool, steps: Steps<'_>) -> bool {
+    pub(crate) fn tell_orphans(&self, orphans: &[Orphan], name: &str, force: bool, steps: Steps<'_>) -> bool {
         let Some(Orphan(_, why)) = orphans.first() else {
             return true;
         };

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The modules that have a row in the cluster, as their assemblages say.
-pub async fn rows(plane: &Plane, cluster: &str) -> Step<Vec<String>> {
+pub(crate) async fn rows(plane: &Plane, cluster: &str) -> Step<Vec<String>> {
     read(plane, cluster)
         .await
         .map_err(|error| Refusal::of_call(PLACE, &error))
@@ -72,7 +72,7 @@ fn held(rows: &[Shared<SyncRow>], status: Option<&AssemblageStatus>) -> Vec<Stri
 }
 
 /// Takes the labels away and waits until no module has a row there.
-pub async fn empty(plane: &Plane, cluster: &DynamicObject, limit: Duration) -> Step<()> {
+pub(crate) async fn empty(plane: &Plane, cluster: &DynamicObject, limit: Duration) -> Step<()> {
     let name = cluster.name_any();
     let without = plane.selecting(&BTreeMap::new()).await;
     let without = without

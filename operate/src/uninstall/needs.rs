@@ -20,7 +20,7 @@ use crate::steps::{Refusal, Steps};
 const NAMED: usize = 3;
 
 /// What is there, by names.
-pub struct Needs {
+pub(crate) struct Needs {
     modules: Vec<String>,
     clusters: Vec<String>,
     assigned: Vec<String>,
@@ -28,7 +28,7 @@ pub struct Needs {
 
 impl Needs {
     /// Reads them. A kind that is not served has no objects. With `--crds` modules of all namespaces count: they would go.
-    pub async fn read(client: &Client, namespace: &str, options: &Options) -> Result<Self, CallError> {
+    pub(crate) async fn read(client: &Client, namespace: &str, options: &Options) -> Result<Self, CallError> {
         if options.downstream {
             return Ok(Self {
                 modules: Vec::new(),
@@ -63,7 +63,7 @@ impl Needs {
     }
 
     /// Says what there is.
-    pub fn tell(&self, steps: Steps<'_>) {
+    pub(crate) fn tell(&self, steps: Steps<'_>) {
         for (what, all) in [
             ("modules that nobody would roll any more", &self.modules),
             ("enrolled clusters that would be nobody's", &self.clusters),
@@ -76,7 +76,7 @@ impl Needs {
     }
 
     /// Why it is not done, unless a flag says that it is meant.
-    pub fn refusal(&self, options: &Options) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, options: &Options) -> Option<Refusal> {
         if self.is_none() || options.force || options.keep_objects {
             return None;
         }
@@ -102,7 +102,7 @@ impl Needs {
 }
 
 /// What is assigned to the cluster of an agent.
-pub async fn assigned(client: &Client) -> Result<Vec<String>, CallError> {
+pub(crate) async fn assigned(client: &Client) -> Result<Vec<String>, CallError> {
     let assemblage = GroupVersionKind::gvk(muster_api::kind::GROUP, muster_api::kind::VERSION, "Assemblage");
     let sync = GroupVersionKind::gvk("kustomize.toolkit.fluxcd.io", "v1", "Kustomization");
     let mut all = listed(client, Some(SYSTEM_NAMESPACE), &assemblage, "assemblage", |_| {

@@ -7,21 +7,21 @@ use muster_rollout::{Decision, Kind, Memory, RunState, Spec, Step, Unit, Verdict
 
 /// States and events by name, and how often each was reached.
 #[derive(Default)]
-pub struct Coverage(RefCell<BTreeMap<&'static str, u64>>);
+pub(crate) struct Coverage(RefCell<BTreeMap<&'static str, u64>>);
 
 impl Coverage {
-    pub fn note(&self, what: &'static str) {
+    pub(crate) fn note(&self, what: &'static str) {
         *self.0.borrow_mut().entry(what).or_default() += 1;
     }
 
-    pub fn note_if(&self, what: &'static str, reached: bool) {
+    pub(crate) fn note_if(&self, what: &'static str, reached: bool) {
         if reached {
             self.note(what);
         }
     }
 
     /// Every one of these was reached.
-    pub fn assert_all(&self, wanted: &[&'static str]) {
+    pub(crate) fn assert_all(&self, wanted: &[&'static str]) {
         let reached = self.0.borrow();
         reached
             .iter()
@@ -34,7 +34,7 @@ impl Coverage {
     }
 
     /// What one decision was about.
-    pub fn decided(&self, spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision) {
+    pub(crate) fn decided(&self, spec: &Spec, before: &Memory, view: &[Unit], decision: &Decision) {
         self.charges(before, decision);
         self.steps(decision);
         let after = &decision.memory;
@@ -137,7 +137,7 @@ impl Halted for Memory {
 }
 
 /// All that the histories must have reached.
-pub fn wanted() -> Vec<&'static str> {
+pub(crate) fn wanted() -> Vec<&'static str> {
     let states = [
         "a target replaced in mid-run",
         "a target that came back",

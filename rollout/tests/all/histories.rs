@@ -14,7 +14,7 @@ use crate::world::rev;
 
 /// What is said once.
 #[derive(Debug, Clone, Copy)]
-pub enum Word {
+pub(crate) enum Word {
     Abort,
     Retry,
     Approve,
@@ -23,7 +23,7 @@ pub enum Word {
 
 /// Something that happens.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub(crate) enum Event {
     /// A leader decides on a view so many events old; of the steps those with a bit are sent, none if it dies.
     Lead {
         lag: usize,
@@ -189,12 +189,12 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-pub fn history(longest: usize) -> impl Strategy<Value = Vec<Event>> {
+pub(crate) fn history(longest: usize) -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event(), 1..longest)
 }
 
 /// The test command walks the same histories each time; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` walk others.
-pub fn runner(cases: u32) -> TestRunner {
+pub(crate) fn runner(cases: u32) -> TestRunner {
     let given = ProptestConfig::default();
     let rng_seed = match given.rng_seed {
         RngSeed::Random => RngSeed::Fixed(20_261_121),
@@ -215,7 +215,7 @@ pub fn runner(cases: u32) -> TestRunner {
 }
 
 /// Plays a history; what breaks is named with the event after which it broke.
-pub fn play<'a>(
+pub(crate) fn play<'a>(
     coverage: &'a Coverage,
     events: &[Event],
     settings: &Settings,

@@ -16,10 +16,10 @@ use crate::histories::{Event, Word};
 use crate::world::{UNREACHABLE, World, failure, ineligible, label, rev};
 
 /// What is broken, in words.
-pub type Verdict = Result<(), String>;
+pub(crate) type Verdict = Result<(), String>;
 
-pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-pub const TARGETS: [&str; 6] = ["r1", "r2", "r3-bad", "r4", "r5-bad", "r6"];
+pub(crate) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+pub(crate) const TARGETS: [&str; 6] = ["r1", "r2", "r3-bad", "r4", "r5-bad", "r6"];
 
 /// A write on its way: it fails if the row is not as it was seen (W3).
 #[derive(Clone)]
@@ -46,7 +46,7 @@ struct Snapshot {
     now: Millis,
 }
 
-pub struct Play<'a> {
+pub(crate) struct Play<'a> {
     pub world: World,
     coverage: &'a Coverage,
     eye: Observer,
@@ -68,7 +68,7 @@ pub struct Play<'a> {
 
 /// What a history is played with.
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
+pub(crate) struct Settings {
     pub min_ready: u64,
     pub max_failed: u32,
     pub on_join: OnJoin,
@@ -81,7 +81,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub const PLAIN: Self = Self {
+    pub(crate) const PLAIN: Self = Self {
         min_ready: 0,
         max_failed: 0,
         on_join: OnJoin::LastGood,
@@ -141,7 +141,7 @@ fn settle_in(world: &mut World, name: &str) {
 }
 
 impl<'a> Play<'a> {
-    pub fn new(coverage: &'a Coverage, settings: &Settings) -> Self {
+    pub(crate) fn new(coverage: &'a Coverage, settings: &Settings) -> Self {
         let mut world = World::new(&NAMES, "r1");
         world.spec.min_ready = Millis::seconds(settings.min_ready);
         world.spec.max_failed = Limit::Count(settings.max_failed);
@@ -172,7 +172,7 @@ impl<'a> Play<'a> {
     }
 
     /// Let it happen, and look.
-    pub fn happen(&mut self, event: &Event) -> Verdict {
+    pub(crate) fn happen(&mut self, event: &Event) -> Verdict {
         match event {
             Event::Lead { lag, sent } => self.lead(*lag, *sent).map(drop)?,
             Event::Read { who, lag } => self.deciders[*who] = Some(self.read(*lag)),
@@ -388,7 +388,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    pub fn lead(&mut self, lag: usize, sent: u8) -> Result<Decision, String> {
+    pub(crate) fn lead(&mut self, lag: usize, sent: u8) -> Result<Decision, String> {
         let read = self.read(lag);
         self.decide(&read, sent)
     }
@@ -531,7 +531,7 @@ impl<'a> Play<'a> {
     }
 
     /// Whoever can do something does it, and leaders look, until nothing changes at this instant. Bounded.
-    pub fn everybody_works(&mut self) -> Verdict {
+    pub(crate) fn everybody_works(&mut self) -> Verdict {
         for _ in 0..60 {
             if !self.round(&[])? {
                 return Ok(());
@@ -564,7 +564,7 @@ impl<'a> Play<'a> {
     }
 
     /// Everything works from now on but those that are stuck; time passes only when that was asked for. Bounded.
-    pub fn fair_run(&mut self, target: &str, limit: u32, stuck: &[&str]) -> Verdict {
+    pub(crate) fn fair_run(&mut self, target: &str, limit: u32, stuck: &[&str]) -> Verdict {
         self.trouble.clear();
         let spec = &mut self.world.spec;
         (spec.paused, spec.limit, spec.withdraw.brake) = (false, Limit::Count(limit), None);
@@ -604,7 +604,7 @@ impl<'a> Play<'a> {
 
 /// What happens to a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub(crate) enum What {
     /// Its agent looks at its row and reports.
     Works,
     /// Its agent looks at what it has once more, which takes a while.

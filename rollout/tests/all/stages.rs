@@ -4,7 +4,7 @@ use muster_rollout::{Limit, Millis, Says, Stage, UnitId, Why};
 
 use crate::world::{World, rev};
 
-pub fn stage(name: &str) -> Stage {
+pub(crate) fn stage(name: &str) -> Stage {
     Stage {
         name: name.into(),
         limit: None,
@@ -15,7 +15,7 @@ pub fn stage(name: &str) -> Stage {
 }
 
 /// b is the canary; a and c are of the second stage; d comes last.
-pub fn staged(first: Stage) -> World {
+pub(crate) fn staged(first: Stage) -> World {
     let mut world = World::settled(&["a", "b", "c", "d"], "r1");
     world.spec.stages = vec![first, stage("all")];
     world.stage(&["b"], 0);

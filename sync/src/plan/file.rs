@@ -25,9 +25,9 @@ use crate::{
 };
 
 /// The plan of the first time, which every file has.
-pub const DEPLOY: &str = "deploy";
+pub(crate) const DEPLOY: &str = "deploy";
 /// In `apply`: all files that no step of any plan names.
-pub const REST: &str = "*";
+pub(crate) const REST: &str = "*";
 /// A step's timeout when it names none.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(5);
 

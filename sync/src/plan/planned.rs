@@ -18,9 +18,9 @@ use crate::{
 };
 
 /// The plan of a later version.
-pub const UPDATE: &str = "update";
+pub(crate) const UPDATE: &str = "update";
 /// The plan of a version that completed here before.
-pub const ROLLBACK: &str = "rollback";
+pub(crate) const ROLLBACK: &str = "rollback";
 
 /// The plan before the objects are removed.
 pub const CLEANUP: &str = "cleanup";

@@ -103,9 +103,9 @@ enum Problem {
 }
 
 mod kind {
-    pub const BLOB: u8 = 3;
-    pub const BY_OFFSET: u8 = 6;
-    pub const BY_ID: u8 = 7;
+    pub(crate) const BLOB: u8 = 3;
+    pub(crate) const BY_OFFSET: u8 = 6;
+    pub(crate) const BY_ID: u8 = 7;
 }
 
 impl Scanner {

@@ -54,7 +54,7 @@ pub(super) struct GitUrl {
 
 impl GitUrl {
     /// Checks scheme, characters, and that the URL names a host and nothing secret.
-    pub fn parse(url: &str, allow_insecure: bool) -> Result<Self, SourceError> {
+    pub(crate) fn parse(url: &str, allow_insecure: bool) -> Result<Self, SourceError> {
         let shown = redacted(url);
         let invalid = |why: &str| SourceError::InvalidUrl {
             url: shown.clone(),
@@ -103,17 +103,17 @@ impl GitUrl {
     }
 
     /// Whether it is reached over http or https.
-    pub fn is_web(&self) -> bool {
+    pub(crate) fn is_web(&self) -> bool {
         self.scheme == Scheme::Web
     }
 
     /// Whether it is on this machine.
-    pub fn is_file(&self) -> bool {
+    pub(crate) fn is_file(&self) -> bool {
         self.scheme == Scheme::File
     }
 
     /// What an `ssh` URL names.
-    pub fn ssh_address(&self) -> Option<&SshAddress> {
+    pub(crate) fn ssh_address(&self) -> Option<&SshAddress> {
         match &self.scheme {
             Scheme::Ssh(address) => Some(address),
             Scheme::Web | Scheme::File => None,
@@ -121,7 +121,7 @@ impl GitUrl {
     }
 
     /// Whether what is sent there could be read on its way: by `http`, to another machine.
-    pub fn is_readable_by_others(&self) -> bool {
+    pub(crate) fn is_readable_by_others(&self) -> bool {
         let Ok(parsed) = reqwest::Url::parse(&self.text) else {
             return true;
         };
@@ -136,12 +136,12 @@ impl GitUrl {
     }
 
     /// Name of the folder of its mirror.
-    pub fn folder(&self) -> String {
+    pub(crate) fn folder(&self) -> String {
         hex(&Sha256::digest(&self.text))
     }
 
     /// The path of a `file` URL.
-    pub fn file_path(&self) -> Option<PathBuf> {
+    pub(crate) fn file_path(&self) -> Option<PathBuf> {
         reqwest::Url::parse(&self.text)
             .ok()
             .filter(|u| u.scheme() == "file")?

@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use tower::BoxError;
 
 /// The deadline of each call.
-pub const DEADLINE: Duration = Duration::from_secs(10);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 
 /// An API server, and what was recorded before objects were created in it.
-pub struct Bed {
+pub(crate) struct Bed {
     pub api: ApiServer,
     pub cluster: Cluster,
     pub options: Options,
@@ -29,7 +29,7 @@ pub struct Bed {
 
 /// A ledger that remembers, or refuses.
 #[derive(Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     pub recorded: Mutex<Inventory>,
     pub refuses: Mutex<bool>,
 }
@@ -47,7 +47,7 @@ impl Ledger for Memory {
 }
 
 impl Bed {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let api = ApiServer::builder().event_log(true).seed(1).in_process().unwrap();
         Self {
             cluster: Cluster::new(api.client(), DEADLINE),
@@ -66,24 +66,24 @@ impl Bed {
     }
 
     /// The same bed, applied to through another client.
-    pub fn through(mut self, client: Client) -> Self {
+    pub(crate) fn through(mut self, client: Client) -> Self {
         self.cluster = Cluster::new(client, DEADLINE);
         self
     }
 
-    pub async fn plan(&self, manifests: &[Value]) -> Plan {
+    pub(crate) async fn plan(&self, manifests: &[Value]) -> Plan {
         apply::plan(&self.cluster, manifests.to_vec(), self.options.clone())
             .await
             .unwrap()
     }
 
-    pub async fn apply(&self, manifests: &[Value]) -> Result<Applied, ApplyError> {
+    pub(crate) async fn apply(&self, manifests: &[Value]) -> Result<Applied, ApplyError> {
         let plan = self.plan(manifests).await;
         apply::run(&self.cluster, &plan, &self.ledger, &apply::Alone).await
     }
 
     /// Applies what must be accepted; returns the outcomes by object.
-    pub async fn applied(&self, manifests: &[Value]) -> BTreeMap<String, Outcome> {
+    pub(crate) async fn applied(&self, manifests: &[Value]) -> BTreeMap<String, Outcome> {
         let applied = self
             .apply(manifests)
             .await
@@ -96,14 +96,14 @@ impl Bed {
     }
 
     /// Prunes what is on record and not among the manifests.
-    pub async fn prune(&self, manifests: &[Value]) -> Pruned {
+    pub(crate) async fn prune(&self, manifests: &[Value]) -> Pruned {
         let wanted = self.plan(manifests).await.inventory();
         let unwanted = self.ledger.recorded.lock().pruned_by(&wanted);
         apply::prune(&self.cluster, &self.options.owner, &unwanted, &apply::Alone).await
     }
 
     /// Reads what a path serves; `None` if it is not there.
-    pub async fn read(&self, path: &str) -> Option<Value> {
+    pub(crate) async fn read(&self, path: &str) -> Option<Value> {
         match self.send("GET", path, None).await {
             Ok(object) => Some(object),
             Err(kube::Error::Api(status)) if status.code == 404 => None,
@@ -112,7 +112,7 @@ impl Bed {
     }
 
     /// Waits until nothing is served at a path: the server works on it behind our back.
-    pub async fn until_gone(&self, path: &str) {
+    pub(crate) async fn until_gone(&self, path: &str) {
         for _ in 0..1_000 {
             if self.read(path).await.is_none() {
                 return;
@@ -123,19 +123,19 @@ impl Bed {
     }
 
     /// Merges a patch as somebody with kubectl.
-    pub async fn edit(&self, path: &str, patch: Value) {
+    pub(crate) async fn edit(&self, path: &str, patch: Value) {
         self.edit_as("kubectl-edit", path, patch).await;
     }
 
     /// Merges a patch as `manager`.
-    pub async fn edit_as(&self, manager: &str, path: &str, patch: Value) {
+    pub(crate) async fn edit_as(&self, manager: &str, path: &str, patch: Value) {
         self.send("PATCH", &format!("{path}?fieldManager={manager}"), Some(patch))
             .await
             .unwrap();
     }
 
     /// Creates an object as `manager`.
-    pub async fn create_as(&self, manager: &str, path: &str, object: &Value) {
+    pub(crate) async fn create_as(&self, manager: &str, path: &str, object: &Value) {
         self.send(
             "POST",
             &format!("{path}?fieldManager={manager}"),
@@ -146,7 +146,7 @@ impl Bed {
     }
 
     /// Applies an object as `manager`, by force; returns it as it is then.
-    pub async fn apply_as(&self, manager: &str, path: &str, object: &Value) -> Value {
+    pub(crate) async fn apply_as(&self, manager: &str, path: &str, object: &Value) -> Value {
         let request = http::Request::patch(format!("{path}?fieldManager={manager}&force=true"))
             .header(http::header::CONTENT_TYPE, "application/apply-patch+yaml")
             .body(object.to_string().into_bytes());
@@ -155,7 +155,7 @@ impl Bed {
     }
 
     /// The managers of an object with their operations, as `kubectl-edit Update`.
-    pub async fn managers(&self, path: &str) -> Vec<String> {
+    pub(crate) async fn managers(&self, path: &str) -> Vec<String> {
         let object = self.read(path).await.unwrap();
         let entries = object["metadata"]["managedFields"].as_array().cloned();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -166,7 +166,12 @@ impl Bed {
         named.collect()
     }
 
-    pub async fn send(&self, method: &str, path: &str, body: Option<Value>) -> Result<Value, kube::Error> {
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value, kube::Error> {
         let content = if method == "PATCH" {
             "application/merge-patch+json"
         } else {
@@ -184,7 +189,7 @@ impl Bed {
     }
 
     /// The requests of applying that were writes, as `<method> <path>`.
-    pub fn writes(&self) -> Vec<String> {
+    pub(crate) fn writes(&self) -> Vec<String> {
         let requests = self.api.recorder().requests();
         let ours = requests
             .iter()
@@ -195,10 +200,10 @@ impl Bed {
 }
 
 /// An answer that a hook gives.
-pub type Answer = Result<http::Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
+pub(crate) type Answer = Result<http::Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
 
 /// A client that hands each request to `hook`, which may send it, wait, write by itself, or never come back.
-pub fn hooked<F>(client: Client, hook: impl Fn(Request<Body>, Client) -> F + Send + 'static) -> Client
+pub(crate) fn hooked<F>(client: Client, hook: impl Fn(Request<Body>, Client) -> F + Send + 'static) -> Client
 where
     F: Future<Output = Answer> + Send + 'static,
 {
@@ -207,13 +212,13 @@ where
 }
 
 /// Sends a request as it is.
-pub async fn pass(request: Request<Body>, client: Client) -> Answer {
+pub(crate) async fn pass(request: Request<Body>, client: Client) -> Answer {
     let answer = client.send(request).await?;
     Ok(answer.map(|body| body.map_err(BoxError::from).boxed_unsync()))
 }
 
 /// An answer with its JSON altered on the way.
-pub async fn altered(
+pub(crate) async fn altered(
     answer: http::Response<UnsyncBoxBody<Bytes, BoxError>>,
     alter: impl FnOnce(&mut Value),
 ) -> Answer {
@@ -227,19 +232,19 @@ pub async fn altered(
     ))
 }
 
-pub fn secret(name: &str, data: &Value) -> Value {
+pub(crate) fn secret(name: &str, data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}, "stringData": data})
 }
 
-pub fn config_map(name: &str, data: &Value) -> Value {
+pub(crate) fn config_map(name: &str, data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
 }
 
-pub fn namespace(name: &str) -> Value {
+pub(crate) fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-pub fn deployment(name: &str, image: &str) -> Value {
+pub(crate) fn deployment(name: &str, image: &str) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
         "spec": {
@@ -252,7 +257,7 @@ pub fn deployment(name: &str, image: &str) -> Value {
     })
 }
 
-pub fn widget_definition(scope: &str) -> Value {
+pub(crate) fn widget_definition(scope: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.org"},
@@ -269,7 +274,7 @@ pub fn widget_definition(scope: &str) -> Value {
     })
 }
 
-pub fn widget(name: &str, size: i64) -> Value {
+pub(crate) fn widget(name: &str, size: i64) -> Value {
     json!({
         "apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": name, "namespace": "default"},
         "spec": {"size": size},

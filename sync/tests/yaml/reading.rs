@@ -4,7 +4,7 @@ use muster_sync::yaml;
 use serde_json::Value;
 
 /// The objects of a file. A document that is no object of a kind is an error for kubectl's reader; ours leaves that to the build.
-pub fn objects(file: &str, bytes: &[u8]) -> Result<Vec<Value>, String> {
+pub(crate) fn objects(file: &str, bytes: &[u8]) -> Result<Vec<Value>, String> {
     let documents = yaml::documents(file, bytes).map_err(|error| error.to_string())?;
     let mut objects = Vec::new();
     for document in documents {
@@ -19,7 +19,7 @@ pub fn objects(file: &str, bytes: &[u8]) -> Result<Vec<Value>, String> {
 }
 
 /// Equal as numbers where both are numbers: kubectl prints a float beyond 64 bits as an integer.
-pub fn same(left: &Value, right: &Value) -> bool {
+pub(crate) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {
             (Some(left), Some(right)) => left == right,

@@ -40,7 +40,7 @@ impl Copy {
     }
 
     /// Makes it equal to the tree. What is tried afterwards is what was there then, whatever people do meanwhile.
-    pub fn refresh(&self) -> anyhow::Result<()> {
+    pub(crate) fn refresh(&self) -> anyhow::Result<()> {
         let files: BTreeSet<String> = tree::files()?.into_iter().collect();
         for file in &files {
             let bytes = fs::read(tree::root().join(file)).with_context(|| file.clone())?;
@@ -50,7 +50,7 @@ impl Copy {
     }
 
     /// Applies a patch of the tree to it; what git says if it does not apply.
-    pub fn apply(&self, patch: &str, how: Apply) -> anyhow::Result<Result<(), String>> {
+    pub(crate) fn apply(&self, patch: &str, how: Apply) -> anyhow::Result<Result<(), String>> {
         apply(&self.root, patch, how)
     }
 
@@ -77,7 +77,7 @@ impl Copy {
 
 /// What is done with a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Apply {
+pub(crate) enum Apply {
     /// It is applied.
     Write,
     /// It is found out whether it applies.
@@ -85,7 +85,7 @@ pub enum Apply {
 }
 
 /// Applies a patch of the tree to a folder; what git says if it does not apply.
-pub fn apply(folder: &Path, patch: &str, how: Apply) -> anyhow::Result<Result<(), String>> {
+pub(crate) fn apply(folder: &Path, patch: &str, how: Apply) -> anyhow::Result<Result<(), String>> {
     let folder = folder.canonicalize()?;
     let mut command = tree::program("git");
     command.arg("apply");

@@ -49,7 +49,7 @@ impl<'a> Tests<'a> {
     }
 
     /// Whether everything compiles, tests as well; the compiler's words if not.
-    pub fn check(&self) -> anyhow::Result<Result<(), String>> {
+    pub(crate) fn check(&self) -> anyhow::Result<Result<(), String>> {
         let mut command = self.cargo();
         command.args(["check", "--quiet", "--workspace", "--all-targets"]);
         let output = command.output().context("cargo check")?;

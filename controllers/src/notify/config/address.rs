@@ -10,7 +10,7 @@ use reqwest::Url;
 /// The longest file, in bytes.
 const MAX_FILE: u64 = 64 * 1024;
 /// What may stand in a link.
-pub const PLACES: [&str; 5] = ["{namespace}", "{kind}", "{module}", "{revision}", "{commit}"];
+pub(crate) const PLACES: [&str; 5] = ["{namespace}", "{kind}", "{module}", "{revision}", "{commit}"];
 
 /// An address, or the file that has it where it is as good as a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Address {
 }
 
 /// What a file holds, without the line feed at its end. The error names the file alone.
-pub fn secret(file: &Path) -> Result<String, String> {
+pub(crate) fn secret(file: &Path) -> Result<String, String> {
     let text = text_of(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let text = text.trim_end_matches(['\r', '\n']);
     if text.is_empty() || text.chars().any(char::is_control) {
@@ -45,7 +45,7 @@ pub fn secret(file: &Path) -> Result<String, String> {
 }
 
 /// What a file of at most [`MAX_FILE`] bytes holds.
-pub fn text_of(path: &Path) -> std::io::Result<String> {
+pub(crate) fn text_of(path: &Path) -> std::io::Result<String> {
     use std::io::Read;
     let mut text = String::new();
     let mut file = std::fs::File::open(path)?.take(MAX_FILE + 1);
@@ -59,7 +59,7 @@ pub fn text_of(path: &Path) -> std::io::Result<String> {
 }
 
 /// The address of which one of two is written.
-pub fn address(url: Option<&str>, file: Option<PathBuf>) -> Result<Address, String> {
+pub(crate) fn address(url: Option<&str>, file: Option<PathBuf>) -> Result<Address, String> {
     match (url, file) {
         (Some(url), None) => url_of(url).map(Address::Url),
         (None, Some(file)) => Ok(Address::File(file)),
@@ -68,7 +68,7 @@ pub fn address(url: Option<&str>, file: Option<PathBuf>) -> Result<Address, Stri
 }
 
 /// An https address; http is for this machine alone, as tokens would be read on the way.
-pub fn url_of(text: &str) -> Result<Url, String> {
+pub(crate) fn url_of(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("an address cannot be used: {error}"))?;
     let host = url.host_str().unwrap_or_default();
     let is_near = host == "localhost"
@@ -87,7 +87,7 @@ pub fn url_of(text: &str) -> Result<Url, String> {
 }
 
 /// A repository as it is compared: modules may write it with or without what means nothing.
-pub fn normal(repository: &str) -> String {
+pub(crate) fn normal(repository: &str) -> String {
     let text = repository.trim_end_matches('/');
     let text = text.strip_suffix(".git").unwrap_or(text).to_ascii_lowercase();
     // Over ssh it is the same repository: user and port belong to the way.
@@ -100,7 +100,7 @@ pub fn normal(repository: &str) -> String {
 }
 
 /// A link with places for what it is about; unknown ones are mistakes.
-pub fn link(text: String) -> Result<String, String> {
+pub(crate) fn link(text: String) -> Result<String, String> {
     let mut rest = text.clone();
     for place in PLACES {
         rest = rest.replace(place, "x");

@@ -16,7 +16,7 @@ use muster_sync::yaml::{self, YamlError};
 use reqwest::Url;
 use thiserror::Error;
 
-pub use self::address::Address;
+pub(crate) use self::address::Address;
 pub(super) use self::address::secret;
 use self::address::{PLACES, link, normal, text_of};
 use super::{decide::Manner, phase::Phase, standing::Rollout};

@@ -21,7 +21,7 @@ const MAX_NAME: usize = 40;
 /// The file.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct File {
+pub(crate) struct File {
     #[serde(default)]
     pub link: Option<String>,
     pub receivers: Vec<Written>,
@@ -39,7 +39,7 @@ enum Kind {
 /// A receiver as it is written.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Written {
+pub(crate) struct Written {
     pub name: String,
     kind: Kind,
     ca_file: Option<PathBuf>,
@@ -80,7 +80,7 @@ struct Git {
 }
 
 /// A receiver that was written, or why it cannot be one.
-pub fn receiver(written: &Written, folder: &Path, link: Option<&String>) -> Result<Receiver, String> {
+pub(crate) fn receiver(written: &Written, folder: &Path, link: Option<&String>) -> Result<Receiver, String> {
     let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let name = written.name.clone();
     if name.is_empty()

@@ -14,13 +14,13 @@ use crate::fleet::shown;
 
 /// Watches the assemblages of the fleet. One watch shows them in the order of their writes, so that each state that is counted was there; as
 /// long as it does not break, which is printed.
-pub struct Observer {
+pub(crate) struct Observer {
     most: Arc<Mutex<usize>>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl Observer {
-    pub fn begin(client: Client, namespace: &'static str) -> Self {
+    pub(crate) fn begin(client: Client, namespace: &'static str) -> Self {
         let most = Arc::<Mutex<usize>>::default();
         let shared = Arc::clone(&most);
         let task = tokio::spawn(async move {
@@ -50,7 +50,7 @@ impl Observer {
     }
 
     /// The most clusters of one module at once, so far.
-    pub fn most(&self) -> usize {
+    pub(crate) fn most(&self) -> usize {
         *self.most.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -22,7 +22,7 @@ use super::super::{
 /// How long before its end a credential is told of.
 const SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-pub fn judge(world: &World) -> Vec<Finding> {
+pub(crate) fn judge(world: &World) -> Vec<Finding> {
     let live = match &world.live {
         Ok(live) => live,
         Err(why) => return vec![Finding::unknown(Code::Reachable, "modules and clusters", why)],

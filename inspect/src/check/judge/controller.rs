@@ -18,7 +18,7 @@ const GRACE: i64 = 30;
 /// How many rights are named.
 const NAMED: usize = 3;
 
-pub fn judge(world: &World) -> Vec<Finding> {
+pub(crate) fn judge(world: &World) -> Vec<Finding> {
     let deployments = match &world.deployments {
         Ok(deployments) => deployments,
         Err(why) => {

@@ -27,7 +27,7 @@ const SKIPPED: &str = "cluster.x-k8s.io/skip-remediation";
 /// Names in one line.
 const SHOWN: usize = 3;
 
-pub fn judge(machines: &Machines) -> Vec<Finding> {
+pub(crate) fn judge(machines: &Machines) -> Vec<Finding> {
     let mut findings = match &machines.extensions {
         Ok(extensions) => policies(extensions),
         Err(why) => vec![Finding::unknown(

@@ -20,7 +20,7 @@ const NODE_CLAIM: u32 = 32;
 
 const APPLY: &str = "muster crds --management | kubectl apply --server-side --force-conflicts -f -";
 
-pub fn judge(world: &World) -> Vec<Finding> {
+pub(crate) fn judge(world: &World) -> Vec<Finding> {
     let mut findings = vec![server_version(&world.version)];
     let there = match &world.definitions {
         Ok(there) => there,
@@ -38,7 +38,7 @@ pub fn judge(world: &World) -> Vec<Finding> {
 }
 
 /// Whether an API server is new enough.
-pub fn server_version(version: &str) -> Finding {
+pub(crate) fn server_version(version: &str) -> Finding {
     match minor(version) {
         Some(minor) if minor >= OLDEST => Finding::ok(
             Code::ServerVersion,
@@ -63,7 +63,7 @@ fn minor(version: &str) -> Option<u32> {
 }
 
 /// Whether the tokens of node agents name their node, in a cluster that has NodeModules.
-pub fn node_agents(version: &str) -> Finding {
+pub(crate) fn node_agents(version: &str) -> Finding {
     match minor(version) {
         Some(minor) if minor >= NODE_CLAIM => Finding::ok(
             Code::DeepNodes,

@@ -9,7 +9,7 @@ mod modules;
 use super::{finding::Finding, world::World};
 
 /// Every finding.
-pub fn all(world: &World) -> Vec<Finding> {
+pub(crate) fn all(world: &World) -> Vec<Finding> {
     let mut findings = management::judge(world);
     findings.extend(controller::judge(world));
     findings.extend(clusters::judge(world));
@@ -18,4 +18,4 @@ pub fn all(world: &World) -> Vec<Finding> {
     findings
 }
 
-pub use management::{node_agents, server_version};
+pub(crate) use management::{node_agents, server_version};

@@ -88,7 +88,7 @@ impl Seen {
     }
 }
 
-pub fn judge(world: &World) -> Vec<Finding> {
+pub(crate) fn judge(world: &World) -> Vec<Finding> {
     // Why they cannot be read is said once, where clusters are judged.
     let Ok(live) = &world.live else {
         return Vec::new();

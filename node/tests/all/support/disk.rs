@@ -21,11 +21,11 @@ const FBIG: i32 = 27;
 const LOOP: i32 = 40;
 
 /// What the agent's thread ends with when its host is killed.
-pub struct Killed;
+pub(crate) struct Killed;
 
 /// What happens at an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// The process is gone before the operation of this number.
     Kill(usize),
     /// As Kill, and a write of the journal that is cut reaches the disk by half.
@@ -53,7 +53,7 @@ enum Node {
 }
 
 #[derive(Default)]
-pub struct PlayedDisk {
+pub(crate) struct PlayedDisk {
     nodes: RefCell<BTreeMap<u64, Node>>,
     pub operations: Cell<usize>,
     pub fault: Cell<Option<Fault>>,
@@ -65,14 +65,14 @@ pub struct PlayedDisk {
 }
 
 impl PlayedDisk {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let disk = Self::default();
         disk.nodes.borrow_mut().insert(0, folder());
         disk
     }
 
     /// Counts an operation of the agent; the process may end here.
-    pub fn operation(&self, what: &str) -> Result<(), i32> {
+    pub(crate) fn operation(&self, what: &str) -> Result<(), i32> {
         let number = self.operations.get();
         self.operations.set(number + 1);
         self.log.borrow_mut().push(what.to_owned());
@@ -137,11 +137,11 @@ impl PlayedDisk {
 
     // What the test does: no operation of the agent, and durable at once.
 
-    pub fn put(&self, path: &str, content: &str) {
+    pub(crate) fn put(&self, path: &str, content: &str) {
         self.put_with(path, content, 0o644);
     }
 
-    pub fn put_with(&self, path: &str, content: &str, mode: u32) {
+    pub(crate) fn put_with(&self, path: &str, content: &str, mode: u32) {
         self.make_folders(path);
         let file = self.add(Node::File {
             content: content.as_bytes().to_vec(),
@@ -152,19 +152,19 @@ impl PlayedDisk {
         self.sync_all();
     }
 
-    pub fn put_link(&self, path: &str) {
+    pub(crate) fn put_link(&self, path: &str) {
         self.make_folders(path);
         let link = self.add(Node::Link);
         self.set(path, Some(link)).unwrap();
         self.sync_all();
     }
 
-    pub fn remove(&self, path: &str) {
+    pub(crate) fn remove(&self, path: &str) {
         self.set(path, None).unwrap();
         self.sync_all();
     }
 
-    pub fn make_folders(&self, path: &str) {
+    pub(crate) fn make_folders(&self, path: &str) {
         let mut at = String::new();
         let (folders, _) = path.rsplit_once('/').unwrap();
         for name in folders.split('/').filter(|name| !name.is_empty()) {
@@ -195,7 +195,7 @@ impl PlayedDisk {
     }
 
     /// All files below a folder, with mode and content.
-    pub fn files(&self, folder: &str) -> BTreeMap<String, (u32, String)> {
+    pub(crate) fn files(&self, folder: &str) -> BTreeMap<String, (u32, String)> {
         let mut files = BTreeMap::new();
         let Ok(at) = self.find(folder) else { return files };
         let nodes = self.nodes.borrow();
@@ -221,18 +221,18 @@ impl PlayedDisk {
         files
     }
 
-    pub fn is_there(&self, path: &str) -> bool {
+    pub(crate) fn is_there(&self, path: &str) -> bool {
         self.find(path).is_ok()
     }
 
-    pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+    pub(crate) fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         match &self.nodes.borrow()[&self.find(path).ok()?] {
             Node::File { content, .. } => Some(content.clone()),
             _ => None,
         }
     }
 
-    pub fn damage(&self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn damage(&self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let at = self.find(path).unwrap();
         if let Some(Node::File { content, .. }) = self.nodes.borrow_mut().get_mut(&at) {
             change(content);
@@ -241,7 +241,7 @@ impl PlayedDisk {
     }
 
     /// The power goes: of what was not synced, any part is lost. `choose` gives a number below its argument.
-    pub fn cut_power(&self, choose: &mut dyn FnMut(usize) -> usize) {
+    pub(crate) fn cut_power(&self, choose: &mut dyn FnMut(usize) -> usize) {
         for node in self.nodes.borrow_mut().values_mut() {
             match node {
                 Node::File { content, synced, .. } if content != synced => {

@@ -18,24 +18,24 @@ use serde_json::json;
 
 use super::disk::{Fault, Killed, PlayedDisk};
 
-pub const OWN: &str = "/var/lib/muster/node";
-pub const ETC: &str = "/etc/net";
+pub(crate) const OWN: &str = "/var/lib/muster/node";
+pub(crate) const ETC: &str = "/etc/net";
 
 /// The clocks; a sleep is over at once.
-pub struct PlayedClock {
+pub(crate) struct PlayedClock {
     pub since_boot: Cell<Duration>,
     pub wall: Cell<Timestamp>,
     disk: Rc<PlayedDisk>,
 }
 
 impl PlayedClock {
-    pub fn advance(&self, time: Duration) {
+    pub(crate) fn advance(&self, time: Duration) {
         self.since_boot.set(self.since_boot.get() + time);
         self.set_wall(SignedDuration::try_from(time).unwrap());
     }
 
     /// Moves the wall clock alone.
-    pub fn set_wall(&self, by: SignedDuration) {
+    pub(crate) fn set_wall(&self, by: SignedDuration) {
         self.wall.set(self.wall.get().checked_add(by).unwrap());
     }
 }
@@ -56,7 +56,7 @@ impl Clock for PlayedClock {
 }
 
 /// The services of the node.
-pub struct PlayedHost {
+pub(crate) struct PlayedHost {
     disk: Rc<PlayedDisk>,
     clock: Rc<PlayedClock>,
     /// What the services read when they were last reloaded.
@@ -77,7 +77,7 @@ pub struct PlayedHost {
 
 impl PlayedHost {
     /// What the services would run with if they were reloaded now.
-    pub fn files(&self) -> String {
+    pub(crate) fn files(&self) -> String {
         format!(
             "{:?}",
             self.disk
@@ -93,7 +93,7 @@ impl PlayedHost {
         (from..until).contains(&self.clock.since_boot.get())
     }
 
-    pub fn boot(&self) {
+    pub(crate) fn boot(&self) {
         *self.running.borrow_mut() = self.files();
     }
 }
@@ -167,7 +167,7 @@ impl Host for PlayedHost {
     }
 }
 
-pub struct World {
+pub(crate) struct World {
     pub disk: Rc<PlayedDisk>,
     pub clock: Rc<PlayedClock>,
     pub host: Rc<PlayedHost>,
@@ -175,7 +175,7 @@ pub struct World {
     pub config: Config,
 }
 
-pub fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config::parse(&json!({
         "prefixes": [ETC, "/etc/other"],
         "reloaders": {"net": {"argv": ["/bin/reload"], "timeout": "10s"}},
@@ -192,7 +192,7 @@ pub fn config() -> Config {
 
 impl World {
     /// A node with an own folder and nothing else.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let disk = Rc::new(PlayedDisk::new());
         disk.make_folders(&format!("{OWN}/x"));
         disk.make_folders(&format!("{ETC}/x"));
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    pub fn surroundings(&self) -> Surroundings {
+    pub(crate) fn surroundings(&self) -> Surroundings {
         Surroundings {
             folder: OWN.to_owned(),
             disk: Rc::clone(&self.disk) as _,
@@ -237,12 +237,12 @@ impl World {
         }
     }
 
-    pub fn start(&self) -> Agent {
+    pub(crate) fn start(&self) -> Agent {
         Agent::start(self.surroundings(), self.config.clone(), Services::Running, None).unwrap()
     }
 
     /// The host boots: the restore unit runs, then the services read their files.
-    pub fn reboot(&mut self) {
+    pub(crate) fn reboot(&mut self) {
         let number: u32 = self.identity.boot_id["boot-".len()..].parse().unwrap();
         self.identity.boot_id = format!("boot-{}", number + 1);
         self.clock.since_boot.set(Duration::from_secs(5));
@@ -257,14 +257,14 @@ impl World {
     }
 
     /// Files of the node without those that stand beside targets for a while.
-    pub fn files(&self) -> BTreeMap<String, (u32, String)> {
+    pub(crate) fn files(&self) -> BTreeMap<String, (u32, String)> {
         let mut files = self.disk.files("/etc");
         files.retain(|path, _| !path.contains("/.muster-"));
         files
     }
 
     /// What stands beside targets.
-    pub fn leftovers(&self) -> Vec<String> {
+    pub(crate) fn leftovers(&self) -> Vec<String> {
         self.disk
             .files("/etc")
             .into_keys()
@@ -272,12 +272,12 @@ impl World {
             .collect()
     }
 
-    pub fn read(&self, path: &str) -> Option<String> {
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
         self.files().get(path).map(|(_, content)| content.clone())
     }
 
     /// All bytes that the agent keeps, and all names on the disk.
-    pub fn everything_kept(&self) -> String {
+    pub(crate) fn everything_kept(&self) -> String {
         let mut all = String::new();
         for (path, (_, content)) in self.disk.files(OWN) {
             all.extend([path.as_str(), "\n", content.as_str(), "\n"]);
@@ -286,7 +286,7 @@ impl World {
     }
 
     /// Does it, with the process killed at this operation. Whether it was.
-    pub fn with_fault<T>(&self, fault: Fault, act: impl FnOnce() -> T) -> Option<T> {
+    pub(crate) fn with_fault<T>(&self, fault: Fault, act: impl FnOnce() -> T) -> Option<T> {
         self.disk.operations.set(0);
         self.disk.log.borrow_mut().clear();
         self.disk.fault.set(Some(fault));
@@ -301,22 +301,22 @@ impl World {
 }
 
 /// Asks once; what has to be acknowledged is.
-pub fn assign(agent: &mut Agent, rows: &[Assignment]) -> Answer {
+pub(crate) fn assign(agent: &mut Agent, rows: &[Assignment]) -> Answer {
     agent.assign(rows, &mut |_| true)
 }
 
 /// Asks for one row once, and gives its report.
-pub fn ask(agent: &mut Agent, row: &Assignment) -> Report {
+pub(crate) fn ask(agent: &mut Agent, row: &Assignment) -> Report {
     assign(agent, std::slice::from_ref(row)).reports.remove(0)
 }
 
 /// The reason of the row's state after one question.
-pub fn reason(agent: &mut Agent, row: &Assignment) -> &'static str {
+pub(crate) fn reason(agent: &mut Agent, row: &Assignment) -> &'static str {
     ask(agent, row).state.reason()
 }
 
 /// Asks until nothing is left to do, at most ten times.
-pub fn until_quiet(world: &World, agent: &mut Agent, rows: &[Assignment]) -> Vec<State> {
+pub(crate) fn until_quiet(world: &World, agent: &mut Agent, rows: &[Assignment]) -> Vec<State> {
     for _ in 0..10 {
         let answer = assign(agent, rows);
         match answer.again {
@@ -327,7 +327,7 @@ pub fn until_quiet(world: &World, agent: &mut Agent, rows: &[Assignment]) -> Vec
     panic!("the agent does not come to rest");
 }
 
-pub fn file(path: &str, content: &str) -> File {
+pub(crate) fn file(path: &str, content: &str) -> File {
     File {
         path: path.to_owned(),
         content: pieces(content),
@@ -336,7 +336,7 @@ pub fn file(path: &str, content: &str) -> File {
 }
 
 /// `$(SECRET_name)` and what is between, as a NodeModule is rendered.
-pub fn pieces(content: &str) -> Vec<Piece> {
+pub(crate) fn pieces(content: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut rest = content;
     while let Some((text, after)) = rest.split_once("$(SECRET_") {
@@ -348,7 +348,7 @@ pub fn pieces(content: &str) -> Vec<Piece> {
     pieces
 }
 
-pub fn absent(path: &str) -> File {
+pub(crate) fn absent(path: &str) -> File {
     File {
         path: path.to_owned(),
         state: FileState::Absent,
@@ -357,7 +357,7 @@ pub fn absent(path: &str) -> File {
 }
 
 /// A row that reloads `net` and has all checks, with its number as token and digest.
-pub fn row(number: u64, files: Vec<File>) -> Assignment {
+pub(crate) fn row(number: u64, files: Vec<File>) -> Assignment {
     Assignment {
         name: "fabric".to_owned(),
         revision: format!("r{number}"),
@@ -379,6 +379,6 @@ pub fn row(number: u64, files: Vec<File>) -> Assignment {
     }
 }
 
-pub fn path(name: &str) -> String {
+pub(crate) fn path(name: &str) -> String {
     format!("{ETC}/{name}")
 }

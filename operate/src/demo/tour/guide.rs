@@ -25,7 +25,7 @@ const SHOWN: usize = 16;
 
 /// Something was not as it should be.
 #[derive(Debug, Error)]
-pub enum Failed {
+pub(crate) enum Failed {
     /// A check did not hold.
     #[error("expected: {expected}\nseen:     {seen}")]
     Check {
@@ -47,10 +47,10 @@ pub enum Failed {
 }
 
 /// What a look found: what is there and as it should be, or what is there instead.
-pub type Seen = Result<String, String>;
+pub(crate) type Seen = Result<String, String>;
 
 /// Tells, types and checks.
-pub struct Guide {
+pub(crate) struct Guide {
     tell: Narrator,
     fleet: PathBuf,
     environment: Vec<(&'static str, OsString)>,
@@ -62,7 +62,7 @@ pub struct Guide {
 
 impl Guide {
     /// A guide in a demo's folder.
-    pub fn new(folder: &Folder, tell: Narrator) -> anyhow::Result<Self> {
+    pub(crate) fn new(folder: &Folder, tell: Narrator) -> anyhow::Result<Self> {
         let command = std::env::current_exe().context("this command does not find itself")?;
         let bin = command.parent().map(PathBuf::from).unwrap_or_default(); // a file has a folder
         let path = std::env::var_os("PATH").unwrap_or_default(); // without, nothing is found but muster
@@ -88,7 +88,7 @@ impl Guide {
     }
 
     /// Begins a step.
-    pub fn step(&mut self, title: &str, why: &str) {
+    pub(crate) fn step(&mut self, title: &str, why: &str) {
         self.end_step();
         self.steps += 1;
         self.step_began = Some(Instant::now());
@@ -106,19 +106,19 @@ impl Guide {
     }
 
     /// Says something in between.
-    pub fn say(&self, text: &str) {
+    pub(crate) fn say(&self, text: &str) {
         for line in text::wrapped(text, 96) {
             self.tell.line(&format!("   {line}"));
         }
     }
 
     /// Types a command that is to succeed. What it printed.
-    pub async fn types(&self, command: &str) -> anyhow::Result<String> {
+    pub(crate) async fn types(&self, command: &str) -> anyhow::Result<String> {
         self.types_expecting(command, 0).await
     }
 
     /// Types a command that is to end with this exit code. What it printed.
-    pub async fn types_expecting(&self, command: &str, expected: i32) -> anyhow::Result<String> {
+    pub(crate) async fn types_expecting(&self, command: &str, expected: i32) -> anyhow::Result<String> {
         self.tell.line(&format!("   $ {command}"));
         let running = Command::new("sh")
             .args(["-ec", command])
@@ -152,7 +152,7 @@ impl Guide {
     }
 
     /// Checks something that is so now, or never.
-    pub fn check(&mut self, expected: &str, seen: Seen) -> anyhow::Result<()> {
+    pub(crate) fn check(&mut self, expected: &str, seen: Seen) -> anyhow::Result<()> {
         match seen {
             Ok(detail) => {
                 self.passed(expected, &detail, "");
@@ -167,7 +167,7 @@ impl Guide {
     }
 
     /// Checks something that is to become so, and says how long that took.
-    pub async fn until(
+    pub(crate) async fn until(
         &mut self,
         expected: &str,
         look: impl AsyncFn() -> anyhow::Result<Seen>,
@@ -208,7 +208,7 @@ impl Guide {
     }
 
     /// All was as it should be.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.end_step();
         self.tell.line(&format!(
             "\nAll is as it should be: {} steps, {} checks, {:.1} s.",
@@ -220,7 +220,7 @@ impl Guide {
     }
 
     /// Something was not.
-    pub fn ended_by(&self, failed: &Failed) {
+    pub(crate) fn ended_by(&self, failed: &Failed) {
         self.tell
             .line(&format!("   ✗ {}", failed.to_string().replace('\n', "\n     ")));
         self.tell.line(&format!(

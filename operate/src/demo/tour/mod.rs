@@ -32,7 +32,7 @@ struct Tour<'a> {
 }
 
 /// Plays the tour; true only if all was as it should be.
-pub async fn play(
+pub(crate) async fn play(
     folder: &Folder,
     plane: &Plane,
     fleet: &[Cluster],

@@ -17,7 +17,7 @@ use super::{
 use crate::install;
 
 /// The logs of all API servers.
-pub struct Observer<'a> {
+pub(crate) struct Observer<'a> {
     management: &'a ApiServer,
     clusters: Vec<(String, &'a ApiServer)>,
 }
@@ -33,7 +33,7 @@ struct Moment {
 
 impl<'a> Observer<'a> {
     /// An observer of a demo.
-    pub fn new(plane: &'a Plane, clusters: &[&'a Cluster]) -> Self {
+    pub(crate) fn new(plane: &'a Plane, clusters: &[&'a Cluster]) -> Self {
         Self {
             management: plane.server(),
             clusters: clusters
@@ -45,7 +45,7 @@ impl<'a> Observer<'a> {
 
     /// Whether at no instant since the beginning more clusters were changing than `limit`: from the write of another version to a
     /// cluster's Deployment until that is ready.
-    pub fn changing(&self, app: App, limit: usize) -> Seen {
+    pub(crate) fn changing(&self, app: App, limit: usize) -> Seen {
         let mut versions: BTreeMap<&str, &str> = BTreeMap::new();
         let mut changing: BTreeSet<&str> = BTreeSet::new();
         let mut most: BTreeSet<&str> = BTreeSet::new();
@@ -80,7 +80,7 @@ impl<'a> Observer<'a> {
 
     /// Whether no module was given to a further cluster while as many as `limit` had not reported it done: from a row of a new token to
     /// the report of that token, in the log of the management plane.
-    pub fn assigned(&self, resource: &str, module: &str, limit: usize) -> Seen {
+    pub(crate) fn assigned(&self, resource: &str, module: &str, limit: usize) -> Seen {
         let (mut tokens, mut open, mut most) = (BTreeMap::new(), BTreeSet::new(), 0);
         for event in log(self.management, "fleet.muster.dev", resource)? {
             let object = event.object();
@@ -114,7 +114,7 @@ impl<'a> Observer<'a> {
 
     /// Whether muster asked of the API servers nothing but what `muster install --export` lets it do. Of an agent that counts for muster's
     /// own kinds and Flux's: what it applies is as wide as git.
-    pub fn rights(&self) -> Seen {
+    pub(crate) fn rights(&self) -> Seen {
         let controller = install::rights_of_controller(NAMESPACE);
         let of_controller = rights::suffice(self.management, CONTROLLER, &controller, |_| true)?;
         let agent = install::rights_of_agent();
@@ -132,7 +132,7 @@ impl<'a> Observer<'a> {
     }
 
     /// The clusters to which a version was ever written, in the order of the first write.
-    pub fn had(&self, app: App, version: &str) -> Result<Vec<String>, String> {
+    pub(crate) fn had(&self, app: App, version: &str) -> Result<Vec<String>, String> {
         let mut order: Vec<String> = Vec::new();
         for moment in self.moments(app)? {
             if moment.version.as_deref() == Some(version) && !order.contains(&moment.cluster) {

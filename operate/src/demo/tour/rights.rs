@@ -17,7 +17,7 @@ struct Ask {
 }
 
 /// Whether everything that a user asked was allowed by these rights. What is applied from git is apart: those rights are as wide as git.
-pub fn suffice(api: &ApiServer, user: &str, rights: &[Value], matters: impl Fn(&str) -> bool) -> Seen {
+pub(crate) fn suffice(api: &ApiServer, user: &str, rights: &[Value], matters: impl Fn(&str) -> bool) -> Seen {
     if api.recorder().dropped().0 > 0 {
         return Err("the log of an API server is not complete".to_owned());
     }

@@ -7,7 +7,7 @@ use super::{
 };
 
 /// The clusters at the beginning, in the order in which they are rolled: by name.
-pub const FIVE: [&str; 5] = ["dev-1", "eu-1", "eu-2", "us-1", "us-2"];
+pub(crate) const FIVE: [&str; 5] = ["dev-1", "eu-1", "eu-2", "us-1", "us-2"];
 /// The one that is rolled first.
 const FIRST: &str = "dev-1";
 /// Those after it.
@@ -262,7 +262,7 @@ impl Tour<'_> {
 }
 
 /// Whether a text has all these words.
-pub fn says(text: &str, words: &[&str]) -> Seen {
+pub(crate) fn says(text: &str, words: &[&str]) -> Seen {
     let missing: Vec<&str> = words
         .iter()
         .copied()
@@ -274,7 +274,7 @@ pub fn says(text: &str, words: &[&str]) -> Seen {
 }
 
 /// Whether two lists are equal.
-pub fn equal(seen: &[String], expected: &[&str]) -> Seen {
+pub(crate) fn equal(seen: &[String], expected: &[&str]) -> Seen {
     if seen == expected {
         Ok(seen.join(", "))
     } else {
@@ -283,6 +283,6 @@ pub fn equal(seen: &[String], expected: &[&str]) -> Seen {
 }
 
 /// Whether something holds; else what is seen.
-pub fn holds(it: bool, seen: impl FnOnce() -> String) -> Seen {
+pub(crate) fn holds(it: bool, seen: impl FnOnce() -> String) -> Seen {
     if it { Ok(String::new()) } else { Err(seen()) }
 }

@@ -21,7 +21,7 @@ const VISITOR: &str = "visitor";
 
 /// An application of the example fleet: a Deployment, whose image tag is its version.
 #[derive(Clone, Copy, Debug)]
-pub struct App {
+pub(crate) struct App {
     /// Its namespace in each cluster.
     pub namespace: &'static str,
     /// Its Deployment.
@@ -29,34 +29,34 @@ pub struct App {
 }
 
 /// The web application.
-pub const PODINFO: App = App {
+pub(crate) const PODINFO: App = App {
     namespace: "web",
     deployment: "podinfo",
 };
 /// The operator with a definition of its own.
-pub const BACKUP: App = App {
+pub(crate) const BACKUP: App = App {
     namespace: "backup",
     deployment: "backup-operator",
 };
 
 /// The database that has a plan.
-pub const DB: App = App {
+pub(crate) const DB: App = App {
     namespace: "db",
     deployment: "db",
 };
 
 /// All API servers.
-pub struct World<'a> {
+pub(crate) struct World<'a> {
     plane: &'a Plane,
     clusters: Vec<&'a Cluster>,
 }
 
 /// Which object it is and at which version, by cluster: equal means that nobody wrote to it.
-pub type Versions = BTreeMap<String, String>;
+pub(crate) type Versions = BTreeMap<String, String>;
 
 impl<'a> World<'a> {
     /// The world of a demo.
-    pub fn new(plane: &'a Plane, clusters: &[&'a Cluster]) -> Self {
+    pub(crate) fn new(plane: &'a Plane, clusters: &[&'a Cluster]) -> Self {
         Self {
             plane,
             clusters: clusters.to_vec(),
@@ -64,19 +64,19 @@ impl<'a> World<'a> {
     }
 
     /// A module as the management plane has it.
-    pub async fn module(&self, name: &str) -> anyhow::Result<Module> {
+    pub(crate) async fn module(&self, name: &str) -> anyhow::Result<Module> {
         let modules: Api<Module> = Api::namespaced(self.plane.client_as(VISITOR), NAMESPACE);
         modules.get(name).await.with_context(|| format!("Module {name}"))
     }
 
     /// The revisions on record.
-    pub async fn revisions(&self) -> anyhow::Result<Vec<ModuleRevision>> {
+    pub(crate) async fn revisions(&self) -> anyhow::Result<Vec<ModuleRevision>> {
         let revisions: Api<ModuleRevision> = Api::namespaced(self.plane.client_as(VISITOR), NAMESPACE);
         Ok(revisions.list(&ListParams::default()).await?.items)
     }
 
     /// Where the plan of a module stands in a cluster, by its row.
-    pub async fn plan(&self, cluster: &str, module: &str) -> anyhow::Result<String> {
+    pub(crate) async fn plan(&self, cluster: &str, module: &str) -> anyhow::Result<String> {
         let rows: Api<ProxyAssemblage> = Api::namespaced(self.plane.client_as(VISITOR), NAMESPACE);
         let status = rows.get(cluster).await?.status.unwrap_or_default(); // none: then nothing is said
         let state = status.syncs.into_iter().find(|state| state.name == module);
@@ -84,7 +84,12 @@ impl<'a> World<'a> {
     }
 
     /// The Jobs of a step in a cluster: their names begin with that of its file.
-    pub async fn jobs(&self, cluster: &str, namespace: &str, stem: &str) -> anyhow::Result<Vec<String>> {
+    pub(crate) async fn jobs(
+        &self,
+        cluster: &str,
+        namespace: &str,
+        stem: &str,
+    ) -> anyhow::Result<Vec<String>> {
         let jobs: Api<Job> = Api::namespaced(self.client(cluster)?, namespace);
         let all = jobs.list(&ListParams::default()).await?;
         let names = all.iter().map(ResourceExt::name_any);
@@ -92,13 +97,13 @@ impl<'a> World<'a> {
     }
 
     /// The Deployment of an application in a cluster.
-    pub async fn deployment(&self, cluster: &str, app: App) -> anyhow::Result<Option<Deployment>> {
+    pub(crate) async fn deployment(&self, cluster: &str, app: App) -> anyhow::Result<Option<Deployment>> {
         let deployments: Api<Deployment> = Api::namespaced(self.client(cluster)?, app.namespace);
         Ok(deployments.get_opt(app.deployment).await?)
     }
 
     /// Whether an application is at a version in these clusters, and ready, as the clusters themselves say.
-    pub async fn runs(&self, app: App, version: &str, clusters: &[&str]) -> anyhow::Result<Seen> {
+    pub(crate) async fn runs(&self, app: App, version: &str, clusters: &[&str]) -> anyhow::Result<Seen> {
         let mut wrong = Vec::new();
         for cluster in clusters {
             let deployment = self.deployment(cluster, app).await?;
@@ -122,7 +127,7 @@ impl<'a> World<'a> {
     }
 
     /// Which Deployments there are now.
-    pub async fn versions(&self, app: App) -> anyhow::Result<Versions> {
+    pub(crate) async fn versions(&self, app: App) -> anyhow::Result<Versions> {
         let mut versions = Versions::new();
         for cluster in &self.clusters {
             let name = cluster.name.to_string();
@@ -138,7 +143,12 @@ impl<'a> World<'a> {
     }
 
     /// Whether nobody wrote to the Deployments of these clusters since `before`.
-    pub async fn untouched(&self, app: App, before: &Versions, clusters: &[&str]) -> anyhow::Result<Seen> {
+    pub(crate) async fn untouched(
+        &self,
+        app: App,
+        before: &Versions,
+        clusters: &[&str],
+    ) -> anyhow::Result<Seen> {
         let now = self.versions(app).await?;
         let touched: Vec<String> = clusters
             .iter()
@@ -159,7 +169,7 @@ impl<'a> World<'a> {
     }
 
     /// Whether a namespace, and with it all that was in it, is gone from these clusters.
-    pub async fn is_gone(&self, namespace: &str, clusters: &[&str]) -> anyhow::Result<Seen> {
+    pub(crate) async fn is_gone(&self, namespace: &str, clusters: &[&str]) -> anyhow::Result<Seen> {
         for cluster in clusters {
             let namespaces: Api<Namespace> = Api::all(self.client(cluster)?);
             if namespaces.get_opt(namespace).await?.is_some() {
@@ -206,7 +216,7 @@ fn is_ready(deployment: &Deployment) -> bool {
 }
 
 /// A module's condition Ready: its status, reason and message.
-pub fn ready(module: &Module) -> (String, String, String) {
+pub(crate) fn ready(module: &Module) -> (String, String, String) {
     let conditions = module.status.iter().flat_map(|status| &status.conditions);
     let ready = conditions
         .into_iter()

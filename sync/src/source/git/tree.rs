@@ -11,10 +11,10 @@ use super::super::{CommitId, Files, Limits, Refusal, Remote, SourceError};
 
 /// Modes that git writes.
 mod mode {
-    pub const TREE: i32 = 0o040_000;
-    pub const FILES: [i32; 3] = [0o100_644, 0o100_755, 0o100_664];
-    pub const SYMLINK: i32 = 0o120_000;
-    pub const SUBMODULE: i32 = 0o160_000;
+    pub(crate) const TREE: i32 = 0o040_000;
+    pub(crate) const FILES: [i32; 3] = [0o100_644, 0o100_755, 0o100_664];
+    pub(crate) const SYMLINK: i32 = 0o120_000;
+    pub(crate) const SUBMODULE: i32 = 0o160_000;
 }
 
 /// Either what we refuse, or what libgit2 cannot read.

@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 const WORK: &str = "MUSTER_TEST_WORK";
 
 /// What the process does: it fetches, and reads a path if one is given.
-pub struct Work {
+pub(crate) struct Work {
     pub data: PathBuf,
     pub url: String,
     /// 40 digits, or a branch.
@@ -23,7 +23,7 @@ pub struct Work {
 
 /// What it says at its end.
 #[derive(Debug)]
-pub struct Said {
+pub(crate) struct Said {
     /// The commit and the number of manifests, or the error.
     pub result: Result<String, String>,
     /// Most memory that it ever had, in MiB.
@@ -31,7 +31,7 @@ pub struct Said {
 }
 
 impl Work {
-    pub fn new(data: &Path, url: &str, want: &str) -> Self {
+    pub(crate) fn new(data: &Path, url: &str, want: &str) -> Self {
         Self {
             data: data.to_owned(),
             url: url.to_owned(),
@@ -42,7 +42,7 @@ impl Work {
     }
 
     /// Starts the process. It is killed when it is dropped.
-    pub fn start(&self) -> Child {
+    pub(crate) fn start(&self) -> Child {
         let work = [
             self.data.display().to_string(),
             self.url.clone(),
@@ -60,7 +60,7 @@ impl Work {
     }
 
     /// Runs the process to its end.
-    pub async fn run(&self) -> Said {
+    pub(crate) async fn run(&self) -> Said {
         let output = self.start().wait_with_output().await.unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let said = |what: &str| {

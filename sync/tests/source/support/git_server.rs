@@ -36,7 +36,7 @@ const MAX_BODY: usize = 16 << 20;
 
 /// How a server is reached.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Door {
+pub(crate) enum Door {
     Plain,
     /// With a certificate for `localhost` and `git.test` by an authority made for this server.
     Tls,
@@ -45,7 +45,7 @@ pub enum Door {
 }
 
 /// A server that ends when it is dropped.
-pub struct WebServer {
+pub(crate) struct WebServer {
     origin: String,
     authority: Option<Authority>,
     task: JoinHandle<()>,
@@ -53,7 +53,7 @@ pub struct WebServer {
 
 impl WebServer {
     /// Serves a router of one's own.
-    pub async fn start(router: Router, door: Door) -> Self {
+    pub(crate) async fn start(router: Router, door: Door) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         match door {
@@ -80,17 +80,17 @@ impl WebServer {
     }
 
     /// Scheme, host and port.
-    pub fn origin(&self) -> &str {
+    pub(crate) fn origin(&self) -> &str {
         &self.origin
     }
 
     /// The authority of a TLS server.
-    pub fn ca_pem(&self) -> Vec<u8> {
+    pub(crate) fn ca_pem(&self) -> Vec<u8> {
         self.authority.as_ref().unwrap().issuer.pem().into_bytes()
     }
 
     /// A certificate for a client, and its key.
-    pub fn client_pem(&self) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn client_pem(&self) -> (Vec<u8>, Vec<u8>) {
         self.authority.as_ref().unwrap().client()
     }
 }
@@ -103,7 +103,7 @@ impl Drop for WebServer {
 
 /// A request that a [`GitServer`] has seen.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub method: String,
     pub path: String,
     pub authorization: Option<String>,
@@ -111,14 +111,14 @@ pub struct Seen {
 }
 
 /// `git http-backend` for all repositories in one folder.
-pub struct GitServer {
+pub(crate) struct GitServer {
     web: WebServer,
     backend: Arc<Backend>,
 }
 
 /// What a server does to the packs that it sends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Tamper {
+pub(crate) enum Tamper {
     None,
     /// The answer ends after so many bytes, as if that were all.
     Cut(usize),
@@ -146,12 +146,12 @@ struct Backend {
 }
 
 impl GitServer {
-    pub async fn start(root: &Path, door: Door, authorization: Option<&str>) -> Self {
+    pub(crate) async fn start(root: &Path, door: Door, authorization: Option<&str>) -> Self {
         Self::beside(Router::new(), root, door, authorization).await
     }
 
     /// With other paths beside the repositories.
-    pub async fn beside(others: Router, root: &Path, door: Door, authorization: Option<&str>) -> Self {
+    pub(crate) async fn beside(others: Router, root: &Path, door: Door, authorization: Option<&str>) -> Self {
         let authorization = Mutex::new(authorization.map(str::to_owned));
         let backend = Arc::new(Backend {
             root: root.to_owned(),
@@ -174,52 +174,52 @@ impl GitServer {
     }
 
     /// The address of a repository.
-    pub fn url(&self, folder: &str) -> String {
+    pub(crate) fn url(&self, folder: &str) -> String {
         format!("{}/{folder}", self.web.origin())
     }
 
     /// The address of a folder that redirects to another one on this host, as hosts do after a rename.
-    pub fn moved(&self, from: &str, to: &str) -> String {
+    pub(crate) fn moved(&self, from: &str, to: &str) -> String {
         let prefix = format!("/{from}/");
         *self.backend.moved.lock().unwrap() = Some((prefix, format!("/{to}/")));
         self.url(from)
     }
 
-    pub fn ca_pem(&self) -> Vec<u8> {
+    pub(crate) fn ca_pem(&self) -> Vec<u8> {
         self.web.ca_pem()
     }
 
-    pub fn client_pem(&self) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn client_pem(&self) -> (Vec<u8>, Vec<u8>) {
         self.web.client_pem()
     }
 
     /// From now on this value of `Authorization` is let in, and no other.
-    pub fn lets_in(&self, authorization: &str) {
+    pub(crate) fn lets_in(&self, authorization: &str) {
         *self.backend.authorization.lock().unwrap() = Some(authorization.to_owned());
     }
 
     /// From now on packs are sent so.
-    pub fn tamper(&self, tamper: Tamper) {
+    pub(crate) fn tamper(&self, tamper: Tamper) {
         *self.backend.tamper.lock().unwrap() = tamper;
     }
 
     /// Waits until an answer has stalled since the last time.
-    pub async fn stalled(&self) {
+    pub(crate) async fn stalled(&self) {
         self.backend.stalled.notified().await;
     }
 
     /// Bytes of the answer that held the last pack.
-    pub fn sent(&self) -> usize {
+    pub(crate) fn sent(&self) -> usize {
         self.backend.sent.load(Ordering::SeqCst)
     }
 
     /// Bytes of all answers so far.
-    pub fn sent_in_all(&self) -> usize {
+    pub(crate) fn sent_in_all(&self) -> usize {
         self.backend.sent_in_all.load(Ordering::SeqCst)
     }
 
     /// All requests so far.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.backend.seen.lock().unwrap().clone()
     }
 }

@@ -7,13 +7,13 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// A home of gpg with secret keys; its agent ends with it.
-pub struct Gpg {
+pub(crate) struct Gpg {
     home: TempDir,
 }
 
 impl Gpg {
     /// Without keys. None where there is no gpg: the test says so.
-    pub fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let there = Command::new("gpg")
             .arg("--version")
             .stdout(Stdio::null())
@@ -27,17 +27,17 @@ impl Gpg {
         })
     }
 
-    pub fn home(&self) -> &Path {
+    pub(crate) fn home(&self) -> &Path {
         self.home.path()
     }
 
     /// A key of a person without end, for certifying and signing; returns its fingerprint.
-    pub fn key(&self, person: &str) -> String {
+    pub(crate) fn key(&self, person: &str) -> String {
         self.key_of(person, &["ed25519", "cert,sign", "0"], &[])
     }
 
     /// The same of an algorithm, a usage and an end, with options.
-    pub fn key_of(&self, person: &str, kind: &[&str], options: &[&str]) -> String {
+    pub(crate) fn key_of(&self, person: &str, kind: &[&str], options: &[&str]) -> String {
         let mut arguments = options.to_vec();
         arguments.extend(["--quick-generate-key", person]);
         arguments.extend(kind);
@@ -46,7 +46,7 @@ impl Gpg {
     }
 
     /// The fingerprints of the key of a person and of its subkeys.
-    pub fn fingerprints(&self, person: &str) -> Vec<String> {
+    pub(crate) fn fingerprints(&self, person: &str) -> Vec<String> {
         let listed = self.run(
             &[
                 "--list-keys",
@@ -64,7 +64,7 @@ impl Gpg {
     }
 
     /// Answers to the questions of `--edit-key`.
-    pub fn edit(&self, fingerprint: &str, answers: &[&str]) {
+    pub(crate) fn edit(&self, fingerprint: &str, answers: &[&str]) {
         let input = format!("{}\nsave\n", answers.join("\n"));
         let arguments = [
             "--no-tty",
@@ -78,7 +78,7 @@ impl Gpg {
     }
 
     /// Revokes the key by the certificate that gpg wrote for that when it made it.
-    pub fn revoke(&self, fingerprint: &str) {
+    pub(crate) fn revoke(&self, fingerprint: &str) {
         let path = self.home().join(format!("openpgp-revocs.d/{fingerprint}.rev"));
         let text = std::fs::read_to_string(path).unwrap();
         self.run(
@@ -88,18 +88,18 @@ impl Gpg {
     }
 
     /// The public key, armored.
-    pub fn public(&self, fingerprint: &str) -> String {
+    pub(crate) fn public(&self, fingerprint: &str) -> String {
         String::from_utf8(self.run(&["--armor", "--export", fingerprint], b"")).unwrap()
     }
 
     /// A detached armored signature of bytes, as git asks for it; options go before.
-    pub fn sign(&self, key: &str, options: &[&str], payload: &[u8]) -> String {
+    pub(crate) fn sign(&self, key: &str, options: &[&str], payload: &[u8]) -> String {
         let mut arguments = options.to_vec();
         arguments.extend(["--armor", "--detach-sign", "--local-user", key]);
         String::from_utf8(self.run(&arguments, payload)).unwrap()
     }
 
-    pub fn run(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
+    pub(crate) fn run(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
         let mut child = Command::new("gpg")
             .args([
                 "--batch",

@@ -15,7 +15,7 @@ use flate2::write::ZlibEncoder;
 use super::git_server::{Door, WebServer};
 
 /// The commit that is offered; no pack has it.
-pub const COMMIT: &str = "0123456789012345678901234567890123456789";
+pub(crate) const COMMIT: &str = "0123456789012345678901234567890123456789";
 
 const CAPABILITIES: &str = "side-band-64k ofs-delta shallow multi_ack_detailed allow-reachable-sha1-in-want";
 
@@ -23,13 +23,13 @@ const CAPABILITIES: &str = "side-band-64k ofs-delta shallow multi_ack_detailed a
 const PACKET: usize = 65_000;
 
 /// A server that sends this pack to whoever asks, and counts who does.
-pub struct Liar {
+pub(crate) struct Liar {
     web: WebServer,
     asked: Arc<AtomicUsize>,
 }
 
 impl Liar {
-    pub async fn start(pack: Vec<u8>) -> Self {
+    pub(crate) async fn start(pack: Vec<u8>) -> Self {
         let asked = Arc::new(AtomicUsize::new(0));
         let (counter, pack) = (Arc::clone(&asked), Bytes::from(pack));
         let router = Router::new().fallback(move |request: Request| {
@@ -43,12 +43,12 @@ impl Liar {
         }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}/repo", self.web.origin())
     }
 
     /// Requests so far.
-    pub fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 }
@@ -79,7 +79,7 @@ fn typed(kind: &str, body: Vec<u8>) -> Response<Body> {
 }
 
 /// One branch.
-pub fn advertisement() -> Vec<u8> {
+pub(crate) fn advertisement() -> Vec<u8> {
     let line = format!("{COMMIT} refs/heads/main\0{CAPABILITIES}\n");
     format!(
         "001e# service=git-upload-pack\n0000{:04x}{line}0000",
@@ -89,35 +89,35 @@ pub fn advertisement() -> Vec<u8> {
 }
 
 /// Kinds of objects in a pack.
-pub mod kind {
-    pub const TREE: u8 = 2;
-    pub const BLOB: u8 = 3;
-    pub const BY_OFFSET: u8 = 6;
-    pub const BY_ID: u8 = 7;
+pub(crate) mod kind {
+    pub(crate) const TREE: u8 = 2;
+    pub(crate) const BLOB: u8 = 3;
+    pub(crate) const BY_OFFSET: u8 = 6;
+    pub(crate) const BY_ID: u8 = 7;
 }
 
 /// A pack of anybody's making; the sum at its end is wrong.
-pub struct Pack(Vec<u8>);
+pub(crate) struct Pack(Vec<u8>);
 
 impl Pack {
     /// Declares so many objects.
-    pub fn of(objects: u32) -> Self {
+    pub(crate) fn of(objects: u32) -> Self {
         Self([&b"PACK\0\0\0\x02"[..], &objects.to_be_bytes()].concat())
     }
 
     /// Where the next object begins.
-    pub fn offset(&self) -> usize {
+    pub(crate) fn offset(&self) -> usize {
         self.0.len()
     }
 
     /// Adds an object that declares a size, whatever its content.
-    pub fn object(&mut self, kind: u8, size: u64, content: &[u8]) -> &mut Self {
+    pub(crate) fn object(&mut self, kind: u8, size: u64, content: &[u8]) -> &mut Self {
         self.head(kind, size);
         self.deflated(content)
     }
 
     /// Adds a delta that is based on the object at an offset, and makes `result` bytes by copying `base` bytes again and again.
-    pub fn delta(&mut self, base: usize, base_size: u64, result: u64) -> &mut Self {
+    pub(crate) fn delta(&mut self, base: usize, base_size: u64, result: u64) -> &mut Self {
         let delta = delta(base_size, result);
         let distance = self.offset() - base;
         self.head(kind::BY_OFFSET, delta.len() as u64);
@@ -134,20 +134,20 @@ impl Pack {
     }
 
     /// Adds a delta that is based on an object by its hash.
-    pub fn delta_of(&mut self, base: [u8; 20], base_size: u64, result: u64) -> &mut Self {
+    pub(crate) fn delta_of(&mut self, base: [u8; 20], base_size: u64, result: u64) -> &mut Self {
         let delta = delta(base_size, result);
         self.head(kind::BY_ID, delta.len() as u64);
         self.0.extend_from_slice(&base);
         self.deflated(&delta)
     }
 
-    pub fn bytes(&mut self) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self) -> Vec<u8> {
         self.0.extend_from_slice(&[0; 20]);
         std::mem::take(&mut self.0)
     }
 
     /// With the right sum at its end.
-    pub fn sound(&mut self) -> Vec<u8> {
+    pub(crate) fn sound(&mut self) -> Vec<u8> {
         let mut child = Command::new("sha1sum")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

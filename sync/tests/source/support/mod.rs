@@ -1,10 +1,10 @@
 //! What tests of sources share: repositories made by git itself, and web servers for them.
 
-pub mod child;
-pub mod git_server;
-pub mod gpg;
-pub mod hostile;
-pub mod proxy;
-pub mod repo;
-pub mod ssh_server;
-pub mod sshd;
+pub(crate) mod child;
+pub(crate) mod git_server;
+pub(crate) mod gpg;
+pub(crate) mod hostile;
+pub(crate) mod proxy;
+pub(crate) mod repo;
+pub(crate) mod ssh_server;
+pub(crate) mod sshd;

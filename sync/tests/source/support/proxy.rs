@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 /// What it does with a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Conduct {
+pub(crate) enum Conduct {
     /// Leads on.
     Leads,
     /// Leads on whoever says `Proxy-Authorization` with these words, and answers 407 else.
@@ -23,7 +23,7 @@ pub enum Conduct {
     Drips,
 }
 
-pub struct Proxy {
+pub(crate) struct Proxy {
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
     conduct: Arc<Mutex<Conduct>>,
@@ -38,7 +38,7 @@ impl Drop for Proxy {
 
 impl Proxy {
     /// A proxy that leads to this server alone.
-    pub async fn start(server: SocketAddr) -> Self {
+    pub(crate) async fn start(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::<Mutex<Vec<String>>>::default();
@@ -58,12 +58,12 @@ impl Proxy {
         }
     }
 
-    pub fn conduct(&self, conduct: Conduct) {
+    pub(crate) fn conduct(&self, conduct: Conduct) {
         *self.conduct.lock() = conduct;
     }
 
     /// The first lines of the requests that came, in their order.
-    pub fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().clone()
     }
 }

@@ -7,13 +7,13 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// A bare-readable work tree on branch `main`.
-pub struct Repo {
+pub(crate) struct Repo {
     dir: TempDir,
 }
 
 impl Repo {
     /// Without a commit.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let repo = Self {
             dir: tempfile::tempdir().unwrap(),
         };
@@ -22,7 +22,7 @@ impl Repo {
     }
 
     /// Whose objects are named by SHA-256.
-    pub fn sha256() -> Self {
+    pub(crate) fn sha256() -> Self {
         let repo = Self {
             dir: tempfile::tempdir().unwrap(),
         };
@@ -36,16 +36,16 @@ impl Repo {
         repo
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("file://{}", self.path().display())
     }
 
     /// Commits the files of the work tree as they are after writing these; returns the commit.
-    pub fn commit(&self, files: &[(&str, &str)]) -> String {
+    pub(crate) fn commit(&self, files: &[(&str, &str)]) -> String {
         for (path, text) in files {
             let path = self.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -57,7 +57,7 @@ impl Repo {
     }
 
     /// A commit of exactly one tree entry, of any mode and name; on branch `odd`.
-    pub fn commit_entry(&self, mode: &str, name: &[u8], content: &[u8]) -> String {
+    pub(crate) fn commit_entry(&self, mode: &str, name: &[u8], content: &[u8]) -> String {
         let id = match mode {
             "160000" => "0123456789012345678901234567890123456789".to_owned(),
             "040000" => self.mktree(b""),
@@ -74,7 +74,7 @@ impl Repo {
     }
 
     /// Commits a tree of so many entries of one file; on branch `odd`.
-    pub fn commit_many(&self, count: usize) -> String {
+    pub(crate) fn commit_many(&self, count: usize) -> String {
         let id = self.git_with(&["hash-object", "-w", "--stdin"], b"a: 1\n");
         let entries: Vec<String> = (0..count)
             .map(|number| format!("100644 blob {id}\t{number:07}.yaml\0"))
@@ -83,7 +83,7 @@ impl Repo {
     }
 
     /// Commits folders within folders, with a manifest in the innermost; on branch `odd`.
-    pub fn commit_deep(&self, depth: usize) -> String {
+    pub(crate) fn commit_deep(&self, depth: usize) -> String {
         let id = self.git_with(&["hash-object", "-w", "--stdin"], b"a: 1\n");
         let mut tree = self.mktree(format!("100644 blob {id}\ta.yaml\0").as_bytes());
         for _ in 0..depth {
@@ -103,7 +103,7 @@ impl Repo {
     }
 
     /// Runs git here; returns its output.
-    pub fn git(&self, arguments: &[&str]) -> String {
+    pub(crate) fn git(&self, arguments: &[&str]) -> String {
         self.git_with(arguments, b"")
     }
 
@@ -129,7 +129,7 @@ impl Repo {
 }
 
 /// Cuts git off from the configuration of whoever runs the tests.
-pub const ENVIRONMENT: &[(&str, &str)] = &[
+pub(crate) const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_CONFIG_GLOBAL", "/dev/null"),
     ("GIT_AUTHOR_NAME", "test"),

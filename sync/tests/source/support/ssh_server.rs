@@ -20,7 +20,7 @@ use super::repo::ENVIRONMENT;
 
 /// What a server does once it was asked for a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub(crate) enum Manner {
     /// It runs `git upload-pack`.
     Git,
     /// It lets no key in.
@@ -44,7 +44,7 @@ pub enum Manner {
 }
 
 /// A server that ends when it is dropped.
-pub struct SshServer {
+pub(crate) struct SshServer {
     port: u16,
     key: PublicKey,
     seen: Arc<Seen>,
@@ -67,17 +67,17 @@ struct Door {
 }
 
 /// A key of this process.
-pub fn key(algorithm: Algorithm) -> PrivateKey {
+pub(crate) fn key(algorithm: Algorithm) -> PrivateKey {
     PrivateKey::random(&mut russh::keys::key::safe_rng(), algorithm).unwrap()
 }
 
 impl SshServer {
-    pub async fn start(manner: Manner) -> Self {
+    pub(crate) async fn start(manner: Manner) -> Self {
         Self::with(manner, key(Algorithm::Ed25519), Preferred::default()).await
     }
 
     /// With this host key and these algorithms.
-    pub async fn with(manner: Manner, key: PrivateKey, preferred: Preferred) -> Self {
+    pub(crate) async fn with(manner: Manner, key: PrivateKey, preferred: Preferred) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let public = key.public_key().clone();
@@ -116,27 +116,27 @@ impl SshServer {
     }
 
     /// The address of a repository, by its path.
-    pub fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("ssh://git@localhost:{}{path}", self.port)
     }
 
     /// The line of `known_hosts` for it.
-    pub fn known_hosts(&self) -> String {
+    pub(crate) fn known_hosts(&self) -> String {
         format!("[localhost]:{} {}\n", self.port, self.key.to_openssh().unwrap())
     }
 
     /// Connections so far.
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.seen.connections.load(Ordering::SeqCst)
     }
 
     /// Commands so far.
-    pub fn commands(&self) -> Vec<String> {
+    pub(crate) fn commands(&self) -> Vec<String> {
         self.seen.commands.lock().unwrap().clone()
     }
 
     /// Who was let in, or tried to be.
-    pub fn users(&self) -> Vec<String> {
+    pub(crate) fn users(&self) -> Vec<String> {
         self.seen.users.lock().unwrap().clone()
     }
 }
@@ -302,7 +302,7 @@ impl Door {
 }
 
 /// Algorithms of a server that signs by SHA-1 only.
-pub fn sha1_only() -> Preferred {
+pub(crate) fn sha1_only() -> Preferred {
     Preferred {
         key: Cow::Owned(vec![Algorithm::Rsa { hash: None }]),
         ..Preferred::default()

@@ -22,10 +22,10 @@ const NOBODY: &str = "65534";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Kinds of host keys, by the names of their files.
-pub const HOST_KEYS: [(&str, &str); 3] = [("ed25519", "256"), ("ecdsa", "256"), ("rsa", "2048")];
+pub(crate) const HOST_KEYS: [(&str, &str); 3] = [("ed25519", "256"), ("ecdsa", "256"), ("rsa", "2048")];
 
 /// A server that ends when it is dropped.
-pub struct Sshd {
+pub(crate) struct Sshd {
     child: Child,
     folder: TempDir,
     port: u16,
@@ -35,7 +35,7 @@ pub struct Sshd {
 
 /// How a server is configured.
 #[derive(Default, Clone, Copy)]
-pub struct Setup<'a> {
+pub(crate) struct Setup<'a> {
     /// Lines of the keys that are let in.
     pub authorized: &'a [String],
     /// Signs a certificate for the ed25519 key of the host: with `ssh-keygen`'s options for names and time.
@@ -60,7 +60,7 @@ fn program() -> Option<(PathBuf, Option<PathBuf>)> {
 }
 
 /// Runs `ssh-keygen`; its output.
-pub fn keygen(arguments: &[&str]) -> String {
+pub(crate) fn keygen(arguments: &[&str]) -> String {
     let output = Command::new("ssh-keygen")
         .args(arguments)
         .stdin(Stdio::null())
@@ -72,7 +72,7 @@ pub fn keygen(arguments: &[&str]) -> String {
 }
 
 /// Makes a key; the file of its private half.
-pub fn key(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
+pub(crate) fn key(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
     let file = folder.join(name);
     let mut arguments = vec!["-q", "-C", name, "-f", file.to_str().unwrap()];
     arguments.extend(options);
@@ -81,7 +81,7 @@ pub fn key(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
 }
 
 /// The public half of a key, as a line.
-pub fn public(file: &Path) -> String {
+pub(crate) fn public(file: &Path) -> String {
     std::fs::read_to_string(file.with_extension("pub"))
         .unwrap()
         .trim()
@@ -166,7 +166,7 @@ fn command(program: &Path, unpacked: Option<&Path>, folder: &Path, root: bool) -
 
 impl Sshd {
     /// Starts it; none, and a line that says so, where it cannot be had.
-    pub fn start(setup: &Setup<'_>) -> Option<Self> {
+    pub(crate) fn start(setup: &Setup<'_>) -> Option<Self> {
         let keygen = Command::new("ssh-keygen").arg("-?").output().is_ok();
         let Some((program, unpacked)) = program().filter(|_| keygen) else {
             println!("not made: sshd (.ci/sshd fetches it; ssh-keygen is needed too)");
@@ -193,25 +193,25 @@ impl Sshd {
     }
 
     /// The address of a repository, by its path.
-    pub fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("ssh://{}@localhost:{}{path}", self.user, self.port)
     }
 
-    pub fn user(&self) -> &str {
+    pub(crate) fn user(&self) -> &str {
         &self.user
     }
 
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// The public half of a host key.
-    pub fn host_key(&self, kind: &str) -> String {
+    pub(crate) fn host_key(&self, kind: &str) -> String {
         public(&self.folder.path().join(kind))
     }
 
     /// `known_hosts` with these keys of the host.
-    pub fn known_hosts(&self, kinds: &[&str]) -> String {
+    pub(crate) fn known_hosts(&self, kinds: &[&str]) -> String {
         kinds.iter().fold(String::new(), |mut text, kind| {
             writeln!(text, "[localhost]:{} {}", self.port, self.host_key(kind)).unwrap();
             text
@@ -219,7 +219,7 @@ impl Sshd {
     }
 
     /// What it has logged since the last time.
-    pub fn log(&self) -> Vec<String> {
+    pub(crate) fn log(&self) -> Vec<String> {
         self.log.try_iter().collect()
     }
 }

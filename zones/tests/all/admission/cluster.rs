@@ -17,10 +17,10 @@ use muster_zones::{
 use serde_json::{Value, json};
 
 /// What pods answer.
-pub type Answers = fn(&Ask) -> Answered;
+pub(crate) type Answers = fn(&Ask) -> Answered;
 
 /// What an API server and pods answer.
-pub struct Cluster {
+pub(crate) struct Cluster {
     pub sets: Vec<Value>,
     pub pods: Vec<Value>,
     pub tracker: Option<BTreeMap<String, String>>,
@@ -34,7 +34,7 @@ pub struct Cluster {
     pub done: Vec<String>,
 }
 
-pub fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings {
         namespace: "test".to_owned(),
         cluster_domain: "cluster.local.".to_owned(),
@@ -42,11 +42,11 @@ pub fn settings() -> Settings {
     }
 }
 
-pub fn at(text: &str) -> Timestamp {
+pub(crate) fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-pub fn set(name: &str) -> Value {
+pub(crate) fn set(name: &str) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "StatefulSet",
         "metadata": {"name": name, "namespace": "test", "uid": format!("uid-{name}"), "generation": 4,
@@ -57,7 +57,7 @@ pub fn set(name: &str) -> Value {
     })
 }
 
-pub fn pod(set: &str, ordinal: u32) -> Value {
+pub(crate) fn pod(set: &str, ordinal: u32) -> Value {
     json!({
         "metadata": {"name": format!("{set}-{ordinal}"), "uid": format!("uid-{set}-{ordinal}"), "labels": {"controller-revision-hash": "r"},
             "ownerReferences": [{"kind": "StatefulSet", "name": set, "uid": format!("uid-{set}"), "controller": true}]},
@@ -66,7 +66,7 @@ pub fn pod(set: &str, ordinal: u32) -> Value {
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "it is one of several answers")]
-pub fn prepared(_: &Ask) -> Answered {
+pub(crate) fn prepared(_: &Ask) -> Answered {
     Ok(Answer {
         status: 204,
         body: String::new(),
@@ -74,7 +74,7 @@ pub fn prepared(_: &Ask) -> Answered {
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "it is one of several answers")]
-pub fn refused(_: &Ask) -> Answered {
+pub(crate) fn refused(_: &Ask) -> Answered {
     Ok(Answer {
         status: 500,
         body: "no".to_owned(),
@@ -82,7 +82,7 @@ pub fn refused(_: &Ask) -> Answered {
 }
 
 impl Cluster {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let pods = ["a", "b"]
             .iter()
             .flat_map(|set| (0..3).map(|ordinal| pod(set, ordinal)));
@@ -99,7 +99,7 @@ impl Cluster {
     }
 
     /// A review of fewer replicas of a set.
-    pub fn review(&self, uid: &str, name: &str, to: u32) -> Request {
+    pub(crate) fn review(&self, uid: &str, name: &str, to: u32) -> Request {
         let old = self
             .sets
             .iter()
@@ -114,18 +114,18 @@ impl Cluster {
         }))
     }
 
-    pub fn downscale(&mut self, uid: &str, name: &str, to: u32) -> Response {
+    pub(crate) fn downscale(&mut self, uid: &str, name: &str, to: u32) -> Response {
         let mut webhook = Prepare::new(self.review(uid, name, to), settings(), false);
         self.run(&mut webhook)
     }
 
-    pub fn run(&mut self, webhook: &mut dyn Webhook) -> Response {
+    pub(crate) fn run(&mut self, webhook: &mut dyn Webhook) -> Response {
         self.go_on(webhook, Fact::Begin, |_| false)
             .unwrap_or_else(|_| panic!("it was to be answered"))
     }
 
     /// Goes on to the answer, or to the first step at which it is to stop.
-    pub fn go_on(
+    pub(crate) fn go_on(
         &mut self,
         webhook: &mut dyn Webhook,
         fact: Fact,
@@ -144,7 +144,7 @@ impl Cluster {
         }
     }
 
-    pub fn carry_out(&mut self, step: Step) -> Fact {
+    pub(crate) fn carry_out(&mut self, step: Step) -> Fact {
         match step {
             Step::Read(Read::Parent { name, .. }) => {
                 let found = self
@@ -195,7 +195,7 @@ impl Cluster {
         }
     }
 
-    pub fn zones(&self) -> Zones {
+    pub(crate) fn zones(&self) -> Zones {
         let read = |values: &[Value]| {
             values
                 .iter()
@@ -215,7 +215,7 @@ impl Cluster {
     }
 }
 
-pub fn request(request: &Value) -> Request {
+pub(crate) fn request(request: &Value) -> Request {
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     Review::parse(review.to_string().as_bytes()).unwrap().request
 }

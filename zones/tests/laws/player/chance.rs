@@ -1,9 +1,9 @@
 //! Numbers by chance, the same for each seed (splitmix64).
 
-pub struct Chance(pub u64);
+pub(crate) struct Chance(pub u64);
 
 impl Chance {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -11,16 +11,16 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(bound.max(1)).unwrap()).unwrap()
     }
 
     /// In so many of a thousand cases.
-    pub fn is(&mut self, of_thousand: usize) -> bool {
+    pub(crate) fn is(&mut self, of_thousand: usize) -> bool {
         self.below(1_000) < of_thousand
     }
 
-    pub fn seconds(&mut self, bound: usize) -> jiff::SignedDuration {
+    pub(crate) fn seconds(&mut self, bound: usize) -> jiff::SignedDuration {
         let millis = self.below(bound * 1_000);
         jiff::SignedDuration::from_millis(i64::try_from(millis).unwrap())
     }

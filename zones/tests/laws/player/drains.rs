@@ -15,7 +15,7 @@ use super::{
 };
 
 /// An eviction between two steps of its review.
-pub struct Evicting {
+pub(crate) struct Evicting {
     set: usize,
     uid: u32,
     record: Option<(u64, ZoneRolloutStatus)>,
@@ -24,7 +24,7 @@ pub struct Evicting {
 
 impl World {
     /// A node is drained: some pods are to be evicted.
-    pub fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         let set = self.chance.below(self.sets.len());
         let pods = self.sets[set].pods.iter().flatten();
         let uids: Vec<u32> = pods.map(|pod| pod.uid).collect();
@@ -35,7 +35,7 @@ impl World {
     }
 
     /// One step of an eviction.
-    pub fn evict(&mut self) {
+    pub(crate) fn evict(&mut self) {
         if self.evicting.is_empty() || self.chance.is(200) {
             if !self.drained.is_empty() {
                 let at = self.chance.below(self.drained.len());

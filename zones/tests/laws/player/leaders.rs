@@ -25,7 +25,7 @@ use super::{
 
 /// A leader; two of them may believe that they lead.
 #[derive(Default)]
-pub struct Leader {
+pub(crate) struct Leader {
     pass: Option<Pass>,
     view: Option<View>,
 }
@@ -64,7 +64,7 @@ enum Next {
 
 impl Leader {
     /// The API server answered a change of replicas. Where it was refused, the rest of the pass is decided without it.
-    pub fn answered(&mut self, is_written: bool) {
+    pub(crate) fn answered(&mut self, is_written: bool) {
         let Some(pass) = self.pass.take_if(|pass| matches!(pass.next, Next::Answer)) else {
             return;
         };
@@ -112,7 +112,7 @@ impl Budget for Refusing {
 
 impl World {
     /// One step of a leader.
-    pub fn lead(&mut self, leader: usize) -> Holds {
+    pub(crate) fn lead(&mut self, leader: usize) -> Holds {
         if self.chance.is(20) {
             self.leaders[leader].pass = None;
             self.tally.kills += 1;
@@ -245,7 +245,7 @@ impl World {
     }
 
     /// Asks a pod.
-    pub fn ask(&mut self, ask: &Ask) -> Answered {
+    pub(crate) fn ask(&mut self, ask: &Ask) -> Answered {
         let (set, ordinal) = ask.pod.rsplit_once('-').unwrap();
         let ordinal: usize = ordinal.parse().unwrap();
         let fails = self.chance.is(50);

@@ -24,7 +24,7 @@ const LONGEST: usize = 100_000;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub(crate) struct Tally {
     pub steps: u64,
     pub deletions: u64,
     pub evictions: u64,
@@ -36,7 +36,7 @@ pub struct Tally {
 
 impl Tally {
     /// Adds that of another history.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.steps += other.steps;
         self.deletions += other.deletions;
         self.evictions += other.evictions;
@@ -48,7 +48,7 @@ impl Tally {
 }
 
 /// Plays the history of a seed; the error says which law is broken, and how it came to that.
-pub fn play(seed: u64) -> Result<Tally, String> {
+pub(crate) fn play(seed: u64) -> Result<Tally, String> {
     let mut world = World::new(seed);
     let told = |broken: String| format!("seed {seed}: {broken}");
     for _ in 0..EVENTS {

@@ -18,7 +18,7 @@ use super::{
 const TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
 
 /// A review between two of its steps.
-pub struct Reviewing {
+pub(crate) struct Reviewing {
     set: usize,
     to: usize,
     /// The resourceVersion of the set that is to be changed.
@@ -36,7 +36,7 @@ pub struct Reviewing {
 }
 
 impl Reviewing {
-    pub fn new(world: &mut World, set: usize, to: usize, by: Option<usize>) -> Self {
+    pub(crate) fn new(world: &mut World, set: usize, to: usize, by: Option<usize>) -> Self {
         let before = &world.sets[set];
         let request = Request {
             uid: format!("review-{}", world.chance.next()),
@@ -67,7 +67,7 @@ impl Reviewing {
 
 impl World {
     /// One step of a review.
-    pub fn review(&mut self) {
+    pub(crate) fn review(&mut self) {
         let at = self.chance.below(self.reviews.len());
         let mut review = self.reviews.swap_remove(at);
         // One whose client is gone for long ends with its connection.

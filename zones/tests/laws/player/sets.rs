@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 
 use super::chance::Chance;
 
-pub const GROUP: &str = "db";
+pub(crate) const GROUP: &str = "db";
 /// Seconds between the downscales of two zones.
-pub const MIN_TIME: i64 = 90;
+pub(crate) const MIN_TIME: i64 = 90;
 
 /// Revisions are numbers; odd ones never come up.
-pub fn is_bad(revision: u32) -> bool {
+pub(crate) fn is_bad(revision: u32) -> bool {
     revision % 2 == 1
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     Starting,
     Ready,
     /// It is in a crash loop. One of a good revision may come up.
@@ -30,7 +30,7 @@ pub enum State {
 }
 
 #[derive(Clone, Debug)]
-pub struct SimPod {
+pub(crate) struct SimPod {
     pub uid: u32,
     pub revision: u32,
     pub state: State,
@@ -43,7 +43,7 @@ pub struct SimPod {
 }
 
 #[derive(Clone, Debug)]
-pub struct SimSet {
+pub(crate) struct SimSet {
     pub index: usize,
     pub replicas: usize,
     /// How many pods may be unavailable by its annotation.
@@ -66,16 +66,16 @@ pub struct SimSet {
     pub fell: Option<Timestamp>,
 }
 
-pub fn name(index: usize) -> String {
+pub(crate) fn name(index: usize) -> String {
     format!("zone-{index}")
 }
 
-pub fn index(name: &str) -> usize {
+pub(crate) fn index(name: &str) -> usize {
     name.trim_start_matches("zone-").parse().unwrap()
 }
 
 impl SimSet {
-    pub fn new(index: usize, replicas: usize, limit: usize, next_uid: &mut u32) -> Self {
+    pub(crate) fn new(index: usize, replicas: usize, limit: usize, next_uid: &mut u32) -> Self {
         let mut set = Self {
             index,
             replicas,
@@ -110,7 +110,7 @@ impl SimSet {
     }
 
     /// Its controller writes its status.
-    pub fn report(&mut self) {
+    pub(crate) fn report(&mut self) {
         let pods = self.pods.iter().flatten();
         let count =
             |is: &dyn Fn(&SimPod) -> bool| u32::try_from(pods.clone().filter(|pod| is(pod)).count()).unwrap();
@@ -129,30 +129,30 @@ impl SimSet {
     }
 
     /// It is scaled. Pods beyond that go anyway.
-    pub fn scaled(&mut self, to: usize) {
+    pub(crate) fn scaled(&mut self, to: usize) {
         self.replicas = to;
         self.ours.iter_mut().skip(to).for_each(|ours| *ours = false);
         self.changed();
     }
 
     /// Its spec is another one.
-    pub fn changed(&mut self) {
+    pub(crate) fn changed(&mut self) {
         self.generation += 1;
         self.version += 1;
     }
 
     /// Whether we hold pods of it unavailable.
-    pub fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         (self.leaving && self.pods.len() > self.replicas) || self.ours.contains(&true)
     }
 
-    pub fn of_uid(&mut self, uid: u32) -> Option<(usize, &mut SimPod)> {
+    pub(crate) fn of_uid(&mut self, uid: u32) -> Option<(usize, &mut SimPod)> {
         let mut pods = self.pods.iter_mut().enumerate();
         pods.find_map(|(ordinal, pod)| Some((ordinal, pod.as_mut().filter(|pod| pod.uid == uid)?)))
     }
 
     /// A pod moves, or the controller makes or removes one.
-    pub fn moves(&mut self, chance: &mut Chance, next_uid: &mut u32) {
+    pub(crate) fn moves(&mut self, chance: &mut Chance, next_uid: &mut u32) {
         self.pods.resize(self.pods.len().max(self.replicas), None);
         let is_open = |(ordinal, pod): &(usize, &Option<SimPod>)| {
             *ordinal >= self.replicas || pod.as_ref().is_none_or(|pod| pod.state != State::Ready)
@@ -237,7 +237,7 @@ impl SimSet {
     }
 
     /// Whether it has all of its pods, Ready at the revision of its template, and none is prepared to leave.
-    pub fn is_rolled_out(&self) -> bool {
+    pub(crate) fn is_rolled_out(&self) -> bool {
         let done = |pod: &Option<SimPod>| {
             pod.as_ref().is_some_and(|pod| {
                 pod.revision == self.template && pod.state == State::Ready && !pod.prepared
@@ -247,7 +247,7 @@ impl SimSet {
     }
 
     /// The row of the set, without pods.
-    pub fn row(&self) -> Set {
+    pub(crate) fn row(&self) -> Set {
         let mut labels = annotations::Texts::from([("rollout-group".to_owned(), GROUP.to_owned())]);
         let mut said = annotations::Texts::from([
             (annotations::MAX_UNAVAILABLE.to_owned(), self.limit.to_string()),
@@ -276,7 +276,7 @@ impl SimSet {
     }
 
     /// As a review has it.
-    pub fn object(&self, replicas: usize) -> Value {
+    pub(crate) fn object(&self, replicas: usize) -> Value {
         let row = self.row();
         json!({
             "apiVersion": "apps/v1", "kind": "StatefulSet",
@@ -287,7 +287,7 @@ impl SimSet {
     }
 
     /// The rows of its pods.
-    pub fn rows(&self) -> impl Iterator<Item = Pod> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Pod> {
         let pods = self.pods.iter().enumerate();
         pods.filter_map(|(ordinal, pod)| Some(row(self.index, ordinal, pod.as_ref()?)))
     }

@@ -27,16 +27,16 @@ use super::{
 const SHOWN: usize = 60;
 
 /// The sentence of a law that is broken.
-pub type Holds = Result<(), String>;
+pub(crate) type Holds = Result<(), String>;
 
 /// What was sent to the API server and did not arrive. It arrives between two instants, or not at all.
-pub struct Sent {
+pub(crate) struct Sent {
     pub due: Timestamp,
     pub latest: Timestamp,
     pub what: What,
 }
 
-pub enum What {
+pub(crate) enum What {
     /// The deletion, or the allowed eviction, of a pod; if it has this version still, where one is named.
     Pod {
         set: usize,
@@ -54,7 +54,7 @@ pub enum What {
     },
 }
 
-pub struct World {
+pub(crate) struct World {
     pub chance: Chance,
     pub sets: Vec<SimSet>,
     pub spec: ZoneRolloutSpec,
@@ -88,7 +88,7 @@ pub struct World {
 type Rows = (u64, Rc<[Set]>, Rc<[Pod]>);
 
 impl World {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut chance = Chance(seed);
         let zones = 1 + chance.below(5);
         let most = if chance.is(100) { 20 } else { 5 };
@@ -149,11 +149,11 @@ impl World {
     }
 
     /// What was intended at an instant arrives before this one, or not at all: an operation is held for as long.
-    pub fn latest(intended: Timestamp) -> Timestamp {
+    pub(crate) fn latest(intended: Timestamp) -> Timestamp {
         intended + Self::settings().timeout + SignedDuration::from_secs(30)
     }
 
-    pub fn settings() -> Settings {
+    pub(crate) fn settings() -> Settings {
         Settings {
             namespace: "test".to_owned(),
             cluster_domain: "cluster.local.".to_owned(),
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    pub fn note(&mut self, event: impl std::fmt::Display) {
+    pub(crate) fn note(&mut self, event: impl std::fmt::Display) {
         if self.history.len() >= 2 * SHOWN {
             self.history.drain(..SHOWN);
         }
@@ -170,7 +170,7 @@ impl World {
     }
 
     /// A broken law, with what happened before.
-    pub fn broken(&self, law: &str) -> String {
+    pub(crate) fn broken(&self, law: &str) -> String {
         let first = self.history.len().saturating_sub(SHOWN);
         let pod = |pod: &Option<SimPod>| match pod {
             Some(pod) => format!("{:?} r{} prepared: {}", pod.state, pod.revision, pod.prepared),
@@ -194,11 +194,11 @@ impl World {
         )
     }
 
-    pub fn set_rows(&mut self) -> Rc<[Set]> {
+    pub(crate) fn set_rows(&mut self) -> Rc<[Set]> {
         Rc::clone(&self.rows().1)
     }
 
-    pub fn pod_rows(&mut self) -> Rc<[Pod]> {
+    pub(crate) fn pod_rows(&mut self) -> Rc<[Pod]> {
         Rc::clone(&self.rows().2)
     }
 
@@ -214,7 +214,7 @@ impl World {
     }
 
     /// What sets and pods there are, and in which versions, as one number.
-    pub fn print(&self) -> u64 {
+    pub(crate) fn print(&self) -> u64 {
         let of_set = |set: &SimSet| {
             let pods = set.pods.iter().flatten();
             pods.fold(set.version, |print, pod| {
@@ -225,12 +225,17 @@ impl World {
     }
 
     /// The group of what was read.
-    pub fn group(sets: &[Set], pods: &[Pod], spec: ZoneRolloutSpec, status: ZoneRolloutStatus) -> Group {
+    pub(crate) fn group(
+        sets: &[Set],
+        pods: &[Pod],
+        spec: ZoneRolloutSpec,
+        status: ZoneRolloutStatus,
+    ) -> Group {
         Group::new(GROUP, sets.to_vec(), pods).with(spec, status)
     }
 
     /// Writes the status if the record has that version; whether it does.
-    pub fn write(&mut self, version: u64, status: &ZoneRolloutStatus) -> bool {
+    pub(crate) fn write(&mut self, version: u64, status: &ZoneRolloutStatus) -> bool {
         if version != self.version {
             self.tally.conflicts += 1;
             return false;
@@ -260,7 +265,7 @@ impl World {
     }
 
     /// Something that is due arrives at the API server: the one way in which we disturb anything.
-    pub fn arrive(&mut self) -> Holds {
+    pub(crate) fn arrive(&mut self) -> Holds {
         let due: Vec<usize> = (0..self.sent.len())
             .filter(|at| self.sent[*at].due <= self.now)
             .collect();
@@ -377,7 +382,7 @@ impl World {
     }
 
     /// Pods and statuses move.
-    pub fn cluster(&mut self) {
+    pub(crate) fn cluster(&mut self) {
         let index = self.chance.below(self.sets.len());
         if self.chance.is(250) {
             self.sets[index].report();
