@@ -15,7 +15,7 @@ const REVISION: &str = "0123456789abcdef";
 /// A group whose first zone has a pod that crashes, and whose revision was condemned for it.
 async fn bed() -> (Bed, Api<ZoneRollout>) {
     let bed = Bed::new().await;
-    serve(&bed.management, &crds::zones()).await;
+    bed.management.add(crds::zones()).unwrap();
     let name = names::zone_rollout("ingester");
     create(
         &bed.management.client(),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
@@ -26,19 +26,7 @@ struct Bed {
 
 impl Bed {
     async fn new() -> Self {
-        let api = ApiServer::in_process().unwrap();
-        let namespaces: Api<Namespace> = Api::all(api.client());
-        let namespace = Namespace {
-            metadata: ObjectMeta {
-                name: Some(NS.to_owned()),
-                ..ObjectMeta::default()
-            },
-            ..Namespace::default()
-        };
-        namespaces
-            .create(&PostParams::default(), &namespace)
-            .await
-            .unwrap();
+        let api = ApiServer::builder().namespace(NS).in_process().unwrap();
         let objects = Objects::new(api.client(), NS, Kinds::default());
         let running = tokio::spawn(Arc::clone(&objects).run(Shutdown::new()));
         Self {

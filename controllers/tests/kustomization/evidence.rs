@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::support::{
     Bed, condition, config, config_yaml, deployment, deployment_yaml, done, kustomization, message, read,
-    ready, send,
+    ready,
 };
 
 pub(crate) const WIDGET: &str = "/apis/example.test/v1/namespaces/default/widgets/w";
@@ -375,9 +375,7 @@ async fn a_retry_needs_evidence_of_what_was_applied_before_it() {
     cluster.answers_at(&failed, 80, said("False", "Broken", "")).await;
     cluster.bed.pass(Duration::from_secs(200)).await;
     assert!(!cluster.was_confirmed(&second));
-    let object = send(&cluster.bed.api, "GET", &kustomization("app"), None)
-        .await
-        .unwrap();
+    let object = cluster.bed.read(&kustomization("app")).await.unwrap();
     assert_eq!(ready(&object), "False HealthCheckFailed");
 }
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 use muster_apiserver::{
     ApiServer, Verb,
     fault::{Failure, Fault, Match, Rule},
+    send,
 };
 use serde_json::{Value, json};
 
 use crate::support::{
-    Bed, condition, config, config_yaml, ids, kubeconfig, kustomization, message, read, ready, send, until,
+    Bed, condition, config, config_yaml, ids, kubeconfig, kustomization, message, read, ready, until,
 };
 
 const NAME: &str = "kustomize.toolkit.fluxcd.io/name";
@@ -277,7 +278,9 @@ async fn what_one_declares_that_cannot_be_read_is_not_deleted() {
             json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     }
     crd["metadata"]["managedFields"] = Value::Null;
-    send(&bed.api, "PUT", definition, Some(crd)).await.unwrap();
+    send(&bed.api.client(), "PUT", definition, Some(crd))
+        .await
+        .unwrap();
     bed.pass(Duration::from_secs(5)).await;
     bed.edit(&kustomization("two"), broken).await;
     bed.delete(&kustomization("one")).await;
@@ -298,13 +301,17 @@ async fn what_one_declares_that_cannot_be_read_is_not_deleted() {
 
 /// A cluster that lets `t` in, by the Secret of that name.
 async fn cluster(bed: &Bed, secrets: &[&str]) -> ApiServer {
-    let cluster = ApiServer::builder().in_process().unwrap();
+    let cluster = ApiServer::in_process().unwrap();
+    let_in(bed, secrets, &cluster).await;
+    cluster
+}
+
+async fn let_in(bed: &Bed, secrets: &[&str], cluster: &ApiServer) {
     for name in secrets {
         let server = format!("https://{name}.test");
         bed.doors.open(&server, "t", cluster.client_as("muster"));
         bed.secret(name, json!({"value": kubeconfig(&server, "t")})).await;
     }
-    cluster
 }
 
 fn through(secret: &str) -> Value {
@@ -383,29 +390,20 @@ async fn an_agent_leaves_what_another_cluster_applies() {
 async fn what_an_agent_declares_goes_to_the_agent() {
     const AGENTS: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/muster-system/kustomizations";
     let bed = Bed::new().await;
-    let downstream = cluster(&bed, &["eu-1"]).await;
-    for crd in muster_api::crds::flux() {
-        let crd = serde_json::to_value(crd).unwrap();
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        send(&downstream, "POST", path, Some(crd)).await.unwrap();
-    }
-    let system = json!({"metadata": {"name": "muster-system"}});
-    send(&downstream, "POST", "/api/v1/namespaces", Some(system))
+    let base = json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": {"name": "base", "namespace": "muster-system"},
+        "spec": {"sourceRef": {"kind": "GitRepository", "name": "src"}, "interval": "10m", "prune": true}});
+    let downstream = ApiServer::builder()
+        .namespace("muster-system")
+        .with(muster_api::crds::flux())
+        .with([base])
+        .in_process()
+        .unwrap();
+    let_in(&bed, &["eu-1"], &downstream).await;
+    let status = json!({"status": {"inventory": {"entries": [{"id": "_web__Namespace", "v": "v1"}]}}});
+    let path = format!("{AGENTS}/base/status");
+    send(&downstream.client(), "PATCH", &path, Some(status))
         .await
         .unwrap();
-    until(&downstream, AGENTS.to_owned(), |list| list.map(drop)).await;
-    let base = json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": {"name": "base"},
-        "spec": {"sourceRef": {"kind": "GitRepository", "name": "src"}, "interval": "10m", "prune": true}});
-    send(&downstream, "POST", AGENTS, Some(base)).await.unwrap();
-    let status = json!({"status": {"inventory": {"entries": [{"id": "_web__Namespace", "v": "v1"}]}}});
-    send(
-        &downstream,
-        "PATCH",
-        &format!("{AGENTS}/base/status"),
-        Some(status),
-    )
-    .await
-    .unwrap();
 
     let commit = bed.commit(&[
         ("app/web.yaml", &namespace_yaml("web")),

@@ -1,6 +1,5 @@
 //! Promise: `kubectl describe` of a Machine and of its MachineDeployment or control plane says what was decided and what became of it, once.
 
-use http::Method;
 use muster_machines::Hook;
 use serde_json::{Value, json};
 
@@ -9,7 +8,7 @@ use crate::support::*;
 /// Of an object, by uid: the reason and note of each event.
 async fn events(bed: &Bed, uid: &str) -> Vec<(String, String)> {
     let path = format!("/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events");
-    let found = bed.sent(Method::GET, &path, &Value::Null).await.unwrap();
+    let found = bed.read(&path).await;
     let mut events: Vec<&Value> = found["items"].as_array().unwrap().iter().collect();
     events.sort_by_key(|event| event["eventTime"].as_str().unwrap().to_owned());
     let text = |event: &Value, key: &str| event[key].as_str().unwrap().to_owned();

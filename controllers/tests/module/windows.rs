@@ -80,13 +80,7 @@ async fn until_closed(bed: &Bed, module: &str, clusters: &str) -> String {
 
 /// What the controller has written so far.
 fn writes(bed: &Bed) -> Vec<String> {
-    let requests = bed.management.recorder().requests().into_iter();
-    let ours = requests.filter(|request| request.client == "controller");
-    let writes =
-        ours.filter(|request| !matches!(request.verb, None | Some(Verb::Get | Verb::List | Verb::Watch)));
-    writes
-        .map(|request| format!("{:?} {}", request.verb, request.path))
-        .collect()
+    bed.management.recorder().writes("controller")
 }
 
 fn instant(text: &str) -> Timestamp {

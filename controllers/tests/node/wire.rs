@@ -68,6 +68,8 @@ impl Bed {
     async fn of(nodes: &[&str]) -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
+            .namespace(run::NAMESPACE)
+            .with(crds::nodes())
             .in_process()
             .unwrap();
         let mut bed = Self {
@@ -78,16 +80,6 @@ impl Bed {
             controller: None,
             metrics: Metrics::default(),
         };
-        for definition in crds::nodes() {
-            bed.create(
-                &Api::<CustomResourceDefinition>::all(bed.client()),
-                json!(definition),
-            )
-            .await;
-        }
-        let namespaces = Api::<Namespace>::all(bed.client());
-        bed.create(&namespaces, json!({"metadata": {"name": run::NAMESPACE}}))
-            .await;
         for node in nodes {
             bed.join(node).await;
         }

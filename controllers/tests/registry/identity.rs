@@ -27,13 +27,9 @@ async fn write(client: &Client, name: &str) -> Result<(), String> {
     written.map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// What reached a cluster through credentials of this name.
+/// How many writes reached a cluster through credentials of this name.
 fn writes(bed: &Bed, cluster: &str, client: &str) -> usize {
-    let requests = bed.downstream[cluster].recorder().requests();
-    requests
-        .iter()
-        .filter(|request| request.client == client && request.is_write())
-        .count()
+    bed.downstream[cluster].recorder().writes(client).len()
 }
 
 async fn accept(bed: &Bed, cluster: &str, uid: &str) {

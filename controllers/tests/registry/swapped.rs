@@ -206,7 +206,8 @@ async fn a_renewed_credential_loses_no_watch_and_no_write_in_flight() {
     apply("second").await.unwrap();
     in_flight.await.unwrap().unwrap();
     assert_eq!(writes(), ["old", "new"]);
-    crate::support::create_namespace(&bed.downstream["eu-1"].client(), "fresh").await;
+    let fresh = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fresh"}});
+    bed.downstream["eu-1"].add([fresh]).unwrap();
     let seen = tokio::time::timeout(SOON, events.next())
         .await
         .unwrap()
