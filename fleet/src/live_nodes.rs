@@ -94,7 +94,7 @@ impl LiveNodes {
     }
 
     /// What views are made of was read at least once.
-    pub(crate) const fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         self.modules.is_read() && self.assemblages.is_read() && self.nodes.is_read()
     }
 

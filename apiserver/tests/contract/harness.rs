@@ -386,6 +386,12 @@ impl Kind {
         send(&self.client, Method::DELETE, &self.at("a"), &[], None).await
     }
 
+    /// A watch of all widgets from the version of `object` on.
+    pub(crate) async fn watch_from(&self, cx: &Cx, object: &Value) -> Watch {
+        cx.watch(&format!("{}?resourceVersion={}", self.path, rv(object)))
+            .await
+    }
+
     /// A widget with this spec.
     pub(crate) fn object(&self, name: &str, spec: &Value) -> Value {
         json!({"apiVersion": self.api_version, "kind": "Widget", "metadata": {"name": name}, "spec": spec})

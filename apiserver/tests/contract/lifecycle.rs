@@ -31,13 +31,19 @@ async fn a_finalizer_holds_the_object() {
     widgets.get().await.refuses(404, "NotFound", "");
 }
 
-#[tokio::test]
-async fn a_second_delete_of_a_held_object_changes_nothing() {
+/// Widget `a` is being deleted, and a finalizer holds it.
+async fn terminating() -> (Cx, Kind) {
     let (cx, widgets) = widgets().await;
     let mut object = widgets.object("a", &json!({}));
     object["metadata"]["finalizers"] = json!([HOLD]);
     cx.post(&widgets.path, &object).await.is(201);
     widgets.delete().await.is(200);
+    (cx, widgets)
+}
+
+#[tokio::test]
+async fn a_second_delete_of_a_held_object_changes_nothing() {
+    let (_cx, widgets) = terminating().await;
     let held = widgets.get().await.is(200);
     widgets.delete().await.is(200);
     assert_eq!(rv(&widgets.get().await.is(200)), rv(&held));
@@ -49,11 +55,7 @@ async fn a_second_delete_of_a_held_object_changes_nothing() {
 
 #[tokio::test]
 async fn a_terminating_object_takes_no_new_finalizers() {
-    let (cx, widgets) = widgets().await;
-    let mut object = widgets.object("a", &json!({}));
-    object["metadata"]["finalizers"] = json!([HOLD]);
-    cx.post(&widgets.path, &object).await.is(201);
-    widgets.delete().await.is(200);
+    let (_cx, widgets) = terminating().await;
     let reply = widgets
         .merge(&json!({"metadata": {"finalizers": [HOLD, "e.example/late"]}}))
         .await;
@@ -70,11 +72,7 @@ async fn a_terminating_object_takes_no_new_finalizers() {
 
 #[tokio::test]
 async fn a_terminating_name_is_taken() {
-    let (cx, widgets) = widgets().await;
-    let mut object = widgets.object("a", &json!({}));
-    object["metadata"]["finalizers"] = json!([HOLD]);
-    cx.post(&widgets.path, &object).await.is(201);
-    widgets.delete().await.is(200);
+    let (_cx, widgets) = terminating().await;
     widgets
         .post("a", &json!({}))
         .await
@@ -91,9 +89,7 @@ async fn a_watch_sees_the_deletion_begin_and_end() {
     let mut object = widgets.object("a", &json!({}));
     object["metadata"]["finalizers"] = json!([HOLD]);
     let made = cx.post(&widgets.path, &object).await.is(201);
-    let mut watch = cx
-        .watch(&format!("{}?resourceVersion={}", widgets.path, rv(&made)))
-        .await;
+    let mut watch = widgets.watch_from(&cx, &made).await;
     widgets.delete().await.is(200);
     widgets
         .merge(&json!({"metadata": {"finalizers": null}}))

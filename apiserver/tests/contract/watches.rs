@@ -32,9 +32,7 @@ async fn from_a_version_it_sends_what_came_after() {
     let first = widgets.post("a", &json!({})).await.is(201);
     widgets.post("b", &json!({})).await.is(201);
     widgets.merge(&json!({"spec": {"num": 1}})).await.is(200);
-    let mut watch = cx
-        .watch(&format!("{}?resourceVersion={}", widgets.path, rv(&first)))
-        .await;
+    let mut watch = widgets.watch_from(&cx, &first).await;
     assert_eq!(watch.lines().await, ["ADDED b", "MODIFIED a"]);
     cx.delete(&widgets.at("b")).await.is(200);
     assert_eq!(watch.line().await, "DELETED b");
@@ -44,9 +42,7 @@ async fn from_a_version_it_sends_what_came_after() {
 async fn a_deleted_object_carries_its_last_state_and_a_new_version() {
     let (cx, widgets) = widgets().await;
     let made = widgets.post("a", &json!({"num": 1})).await.is(201);
-    let mut watch = cx
-        .watch(&format!("{}?resourceVersion={}", widgets.path, rv(&made)))
-        .await;
+    let mut watch = widgets.watch_from(&cx, &made).await;
     widgets.delete().await.is(200);
     let event = watch.next().await.unwrap();
     assert_eq!(
@@ -206,9 +202,7 @@ async fn a_version_from_before_the_definition_is_too_old() {
     let crd = cx.get(&widgets.crd_path()).await.is(200);
     let before = cx.get(&format!("/api/v1/namespaces/{}", cx.ns)).await.is(200);
     assert!(rv(&before).parse::<u64>().unwrap() < rv(&crd).parse().unwrap());
-    let mut watch = cx
-        .watch(&format!("{}?resourceVersion={}", widgets.path, rv(&before)))
-        .await;
+    let mut watch = widgets.watch_from(&cx, &before).await;
     assert_eq!(watch.code, 200);
     let event = watch.next().await.unwrap();
     let status = &event["object"];
@@ -253,9 +247,7 @@ async fn built_in_kinds_are_watched_too() {
 async fn a_write_that_changes_nothing_sends_nothing() {
     let (cx, widgets) = widgets().await;
     let made = widgets.post("a", &json!({"num": 1})).await.is(201);
-    let mut watch = cx
-        .watch(&format!("{}?resourceVersion={}", widgets.path, rv(&made)))
-        .await;
+    let mut watch = widgets.watch_from(&cx, &made).await;
     widgets.merge(&json!({"spec": {"num": 1}})).await.is(200);
     widgets.merge(&json!({"spec": {"num": 2}})).await.is(200);
     let event = watch.next().await.unwrap();

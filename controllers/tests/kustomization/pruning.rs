@@ -116,15 +116,21 @@ async fn what_is_not_healthy_is_said_before_what_is_not_gone() {
     assert!(bed.read(&config("a")).await.is_none());
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_leaves_the_source_leaves_the_cluster() {
+/// ConfigMaps `a` and `b` are there.
+async fn with_two(extra: serde_json::Value) -> Bed {
     let bed = Bed::new().await;
-    let first = bed.commit(&[
+    let both = bed.commit(&[
         ("app/a.yaml", &config_yaml("a", "x")),
         ("app/b.yaml", &config_yaml("b", "x")),
     ]);
-    bed.deploy(json!({})).await;
-    bed.until_at("app", &first).await;
+    bed.deploy(extra).await;
+    bed.until_at("app", &both).await;
+    bed
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_the_source_leaves_the_cluster() {
+    let bed = with_two(json!({})).await;
     let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     let object = bed.until_at("app", &second).await;
     assert!(bed.read(&config("b")).await.is_none());
@@ -133,13 +139,7 @@ async fn what_leaves_the_source_leaves_the_cluster() {
 
 #[tokio::test(start_paused = true)]
 async fn without_prune_it_is_let_go() {
-    let bed = Bed::new().await;
-    let first = bed.commit(&[
-        ("app/a.yaml", &config_yaml("a", "x")),
-        ("app/b.yaml", &config_yaml("b", "x")),
-    ]);
-    bed.deploy(json!({"prune": false})).await;
-    bed.until_at("app", &first).await;
+    let bed = with_two(json!({"prune": false})).await;
     let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     let object = bed.until_at("app", &second).await;
     assert!(bed.read(&config("b")).await.is_some());
@@ -241,13 +241,7 @@ async fn nothing_is_pruned_before_everything_is_applied() {
 
 #[tokio::test(start_paused = true)]
 async fn survivors_of_a_prune_stay_on_record_until_they_are_gone() {
-    let bed = Bed::new().await;
-    let first = bed.commit(&[
-        ("app/a.yaml", &config_yaml("a", "x")),
-        ("app/b.yaml", &config_yaml("b", "x")),
-    ]);
-    bed.deploy(json!({})).await;
-    bed.until_at("app", &first).await;
+    let bed = with_two(json!({})).await;
     let matching = Match {
         verbs: vec![Verb::Delete],
         path: Some("configmaps/b".into()),
@@ -293,13 +287,7 @@ async fn an_object_is_on_record_before_it_exists() {
 /// What is deleted is decided early and done late; what was decided of a spec that is another one by then is not done.
 #[tokio::test(start_paused = true)]
 async fn a_wish_that_was_taken_back_meanwhile_is_not_carried_out() {
-    let bed = Bed::new().await;
-    let first = bed.commit(&[
-        ("app/a.yaml", &config_yaml("a", "one")),
-        ("app/b.yaml", &config_yaml("b", "one")),
-    ]);
-    bed.deploy(json!({})).await;
-    bed.until_at("app", &first).await;
+    let bed = with_two(json!({})).await;
     let slow = Match {
         verbs: vec![Verb::Patch],
         path: Some("configmaps/a".into()),
