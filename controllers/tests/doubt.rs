@@ -3,12 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use kube::{CustomResourceExt, ResourceExt};
+use kube::{CustomResourceExt, ResourceExt, api::PostParams};
 use muster_api::{
     Assemblage, ProxyAssemblage, Shared,
     assemblage::{AssemblageStatus, SyncPhase, SyncRow, SyncState},

@@ -15,15 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::{
-    api::{coordination::v1::Lease, core::v1::Namespace},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    Api, Resource, ResourceExt,
-    api::PostParams,
-    runtime::wait::{await_condition, conditions::is_crd_established},
-};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Resource, ResourceExt, api::PostParams};
 use muster_api::{Module, crds};
 use muster_apiserver::{
     ApiServer, Login, Verb,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Cx, generation, rv, widgets};
+use crate::harness::{Cx, Kind, generation, rv, widgets};
 
 const HOLD: &str = "e.example/hold";
 

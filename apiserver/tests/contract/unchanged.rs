@@ -21,7 +21,7 @@ fn time_of(object: &Value, manager: &str) -> Value {
 
 #[tokio::test]
 async fn the_same_apply_a_second_later_changes_no_version_and_no_time() {
-    let (cx, widgets, made) = applied().await;
+    let (_cx, widgets, made) = applied().await;
     let again = widgets.apply("x", &json!({"num": 1})).await.is(200);
     assert_eq!(again, made);
     assert_eq!(widgets.get().await.is(200), made);
@@ -52,7 +52,7 @@ async fn a_status_that_is_written_again_a_second_later_changes_no_version_and_no
 
 #[tokio::test]
 async fn the_entry_of_a_second_manager_gets_a_time_with_its_first_change() {
-    let (cx, widgets, made) = applied().await;
+    let (_cx, widgets, made) = applied().await;
     let shared = widgets.apply("y", &json!({"num": 1})).await.is(200);
     assert_ne!(rv(&shared), rv(&made));
     assert_eq!(time_of(&shared, "y"), Value::Null);

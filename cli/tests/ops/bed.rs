@@ -11,7 +11,6 @@ use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, PostParams},
     core::{ApiResource, DynamicObject, GroupVersionKind},
-    runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use muster_api::crds;
 use muster_apiserver::ApiServer;
@@ -208,9 +207,9 @@ pub(crate) async fn versions(client: &Client, kinds: &[(&str, &str)]) -> Vec<Str
 /// All objects of a kind.
 pub(crate) async fn objects(client: &Client, api_version: &str, kind: &str) -> Vec<DynamicObject> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let gvk = kube::core::GroupVersionKind::gvk(group, version, kind);
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &kube::core::ApiResource::from_gvk(&gvk));
-    api.list(&kube::api::ListParams::default()).await.unwrap().items
+    let gvk = GroupVersionKind::gvk(group, version, kind);
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
+    api.list(&ListParams::default()).await.unwrap().items
 }
 
 /// Creates an object.
@@ -218,8 +217,8 @@ pub(crate) async fn create(client: &Client, object: Value) {
     let dynamic: DynamicObject = serde_json::from_value(object.clone()).unwrap();
     let api_version = object["apiVersion"].as_str().unwrap();
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let gvk = kube::core::GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
-    let resource = kube::core::ApiResource::from_gvk(&gvk);
+    let gvk = GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
+    let resource = ApiResource::from_gvk(&gvk);
     let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),

@@ -21,7 +21,7 @@ use muster_api::{
 use muster_rollout::{Evidence, Memory, Millis, Revision, Run, RunState};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, SOON, create, serve};
+use crate::bed::{Bed, SOON, create};
 
 const API: &str = "fleet.muster.dev/v1alpha1";
 

@@ -8,7 +8,7 @@ use kube::{
 use muster_api::{ZoneRollout, crds, names};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, create, serve};
+use crate::bed::{Bed, create};
 
 const REVISION: &str = "0123456789abcdef";
 

@@ -50,8 +50,7 @@ async fn noted() -> (Bed, Arc<Mutex<Vec<(Instant, Remote)>>>) {
             inner,
             notes: Arc::clone(&notes),
         })
-    })
-    .await;
+    });
     (bed, notes)
 }
 
@@ -64,7 +63,7 @@ fn unreachable() -> SourceError {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_good_revision_is_kept_and_named_with_its_age() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({})).await;
     let before = bed.until_ready("src", "True Succeeded").await;
@@ -238,7 +237,7 @@ async fn a_secret_that_comes_or_changes_is_noticed_within_a_minute_or_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_proxy_is_used_where_its_host_is_allowed() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({"proxySecretRef": {"name": "proxy"}}))
         .await;
@@ -277,7 +276,7 @@ async fn a_proxy_is_used_where_its_host_is_allowed() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_deleted_is_let_go() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({})).await;
     bed.until_ready("src", "True Succeeded").await;
@@ -297,7 +296,7 @@ async fn an_object_that_is_deleted_is_let_go() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_costs_one_look_and_no_write() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({"interval": "24h"})).await;
     bed.until_ready("src", "True Succeeded").await;
@@ -311,7 +310,7 @@ async fn a_restart_costs_one_look_and_no_write() {
 
 #[tokio::test(start_paused = true)]
 async fn what_no_repository_names_is_forgotten_but_never_on_a_list_that_failed() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let first = bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("pinned", json!({"ref": {"commit": first}, "interval": "24h"}))
         .await;

@@ -27,12 +27,12 @@ pub(crate) struct Bed {
 
 impl Bed {
     /// A cluster with the namespace `fleet` and the Flux kinds; the controller runs.
-    pub(crate) async fn new() -> Self {
-        Self::with(|source| Arc::new(source)).await
+    pub(crate) fn new() -> Self {
+        Self::with(|source| Arc::new(source))
     }
 
     /// The same, with the source of this making around the one in memory.
-    pub(crate) async fn with(around: impl FnOnce(MemorySource) -> Arc<dyn Source>) -> Self {
+    pub(crate) fn with(around: impl FnOnce(MemorySource) -> Arc<dyn Source>) -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
             .event_log(true)

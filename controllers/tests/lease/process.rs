@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kube::{Api, Resource, ResourceExt, api::PostParams};
+use kube::{Api, Resource, api::PostParams};
 use muster_api::{Module, crds};
 use muster_apiserver::fault::{Fault, Match, Rule};
 use muster_controllers::{

@@ -6,10 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use muster_api::{BootstrapModule, RolloutWindow};
-use muster_apiserver::{
-    Verb,
-    fault::{Fault, Match, Rule},
-};
+use muster_apiserver::fault::{Fault, Match, Rule};
 use serde_json::{Value, json};
 
 use crate::bed::*;

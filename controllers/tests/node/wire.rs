@@ -7,14 +7,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::{
-    api::{
-        coordination::v1::Lease,
-        core::v1::{Namespace, Node},
-        events::v1::Event,
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node, events::v1::Event};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},

@@ -18,7 +18,7 @@ use kube::{
 use muster_apiserver::ApiServer;
 use muster_controllers::{
     reconcile::{Context, Runner},
-    runtime::{Action, Clock, Index, Key, Retry, Retryable, Shutdown},
+    runtime::{Action, Clock, Index, Key, Retry, Retryable},
 };
 use muster_sync::source::MemorySource;
 use parking_lot::Mutex;

@@ -74,7 +74,7 @@ async fn change_versions(bed: &Bed, versions: Value) {
 
 #[tokio::test(start_paused = true)]
 async fn after_an_upgrade_of_cluster_api_what_is_ours_names_and_follows_its_cluster() {
-    let mut bed = Bed::new(Version::V1Beta1, &["eu-1"]).await;
+    let mut bed = Bed::new(Version::V1Beta1, &["eu-1"]);
     let definition = crd(
         "fleet.muster.dev",
         "v1alpha1",

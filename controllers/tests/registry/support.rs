@@ -40,12 +40,12 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    pub(crate) async fn new(version: Version, clusters: &[&'static str]) -> Self {
-        Self::with(version, clusters, |connect| connect).await
+    pub(crate) fn new(version: Version, clusters: &[&'static str]) -> Self {
+        Self::with(version, clusters, |connect| connect)
     }
 
     /// With another way to make clients.
-    pub(crate) async fn with(
+    pub(crate) fn with(
         version: Version,
         clusters: &[&'static str],
         other: impl FnOnce(Connect) -> Connect,

@@ -12,10 +12,7 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use futures::StreamExt as _;
-use k8s_openapi::{
-    api::core::v1::{Namespace, Node},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ListParams, Patch, PatchParams, PostParams},

@@ -37,7 +37,6 @@ use tower::ServiceExt;
 
 use crate::{
     controller::context,
-    fleet,
     usage::{memory, processor, ratio, writes},
 };
 

@@ -2,16 +2,10 @@
 
 use std::{fs, net::SocketAddr};
 
-use k8s_openapi::{
-    api::{
-        authentication::v1::BoundObjectReference,
-        core::v1::{Namespace, Node},
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::{authentication::v1::BoundObjectReference, core::v1::Node};
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use muster_api::crds;

@@ -166,7 +166,7 @@ impl Bed {
         named.collect()
     }
 
-    async fn send(&self, method: &str, path: &str, body: Option<Value>) -> kube::Result<Value> {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: Option<Value>) -> kube::Result<Value> {
         send(&self.api.client_as("somebody"), method, path, body).await
     }
 
