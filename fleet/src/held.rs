@@ -27,7 +27,7 @@ impl<K> PartialEq for Whole<K> {
 }
 
 /// The objects of a kind.
-pub struct Held<K> {
+pub(crate) struct Held<K> {
     kind: &'static str,
     objects: Index<K, Whole<K>>,
     unreadable: BTreeMap<Key, Trouble>,
@@ -40,7 +40,7 @@ where
     K: Resource + Clone + Send + Sync + 'static,
 {
     /// Nothing was read yet. `kind` is the plural, for people.
-    pub fn new(kind: &'static str) -> Self {
+    pub(crate) fn new(kind: &'static str) -> Self {
         Self {
             kind,
             objects: Index::new(
@@ -55,7 +55,7 @@ where
     /// Takes an event in; whether the objects may have changed.
     ///
     /// An object that cannot be read any more goes: what a person reads shows no old state of it.
-    pub fn event(&mut self, event: &Event<Guard<K>>, now: Timestamp) -> bool {
+    pub(crate) fn event(&mut self, event: &Event<Guard<K>>, now: Timestamp) -> bool {
         // A list that has begun may fail again.
         if !matches!(event, Event::Init) {
             self.failing = None;
@@ -94,7 +94,7 @@ where
     }
 
     /// The watch failed, and is tried again; whether that is news.
-    pub fn failed(&mut self, message: String, now: Timestamp) -> bool {
+    pub(crate) fn failed(&mut self, message: String, now: Timestamp) -> bool {
         let since = self.failing.as_ref().map_or(now, |trouble| trouble.since);
         let what = self.kind.to_owned();
         let trouble = Some(Trouble { what, since, message });
@@ -104,17 +104,17 @@ where
     }
 
     /// Whether a complete list was read.
-    pub fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         self.objects.is_synced()
     }
 
     /// The objects, in the order of their keys.
-    pub fn all(&self) -> Vec<Arc<K>> {
+    pub(crate) fn all(&self) -> Vec<Arc<K>> {
         self.objects.all().into_iter().map(|whole| whole.0).collect()
     }
 
     /// What cannot be read.
-    pub fn troubles(&self) -> impl Iterator<Item = Trouble> {
+    pub(crate) fn troubles(&self) -> impl Iterator<Item = Trouble> {
         self.failing.iter().chain(self.unreadable.values()).cloned()
     }
 }

@@ -3,6 +3,7 @@
 //! `cargo xtask check` runs them all; the tests under `xtask/tests/` run those that need no other tool, so that the test command
 //! holds them too. Each check answers with a list of problems, one line each: file, line where there is one, what, and what to do.
 
+pub mod alone;
 pub mod arrows;
 pub mod bench;
 pub mod browser;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use xtask::{
-    Problems, arrows, bench, browser, circles, conformance, deploy, fixtures, fuzz, generated, house, links,
-    long, model, mutate, real, rulebook, simulate, tree, walks,
+    Problems, alone, arrows, bench, browser, circles, conformance, deploy, fixtures, fuzz, generated, house,
+    links, long, model, mutate, real, rulebook, simulate, tree, walks,
 };
 
 #[derive(Parser)]
@@ -18,6 +18,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Check that each crate builds alone, with the features that it asks for itself
+    Alone(alone::Alone),
     /// Measure the rollout's shell beside a controller that only writes (needs `cargo xtask real build`)
     Bench(bench::Bench),
     /// The dashboard in a real browser (needs Node; installs Chromium where it is not there)
@@ -87,6 +89,7 @@ const TOOLS: &[(&str, &[&str], bool)] = &[
 
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().chore {
+        Chore::Alone(alone) => alone.run(),
         Chore::Bench(bench) => bench.run(),
         Chore::Browser(browser) => browser.run(),
         Chore::Conformance(conformance) => conformance.run(),
