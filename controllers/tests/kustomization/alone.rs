@@ -16,10 +16,7 @@ use crate::{
 async fn a_repository_and_a_kustomization_are_enough() {
     // The Flux kinds are there, as by `muster crds --downstream`; so is Assemblage, and nothing else of ours.
     let bed = Bed::idle().await;
-    for definition in crds::downstream() {
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        bed.create(path, serde_json::to_value(definition).unwrap()).await;
-    }
+    bed.api.add(crds::downstream()).unwrap();
     let served = bed.read("/apis/fleet.muster.dev/v1alpha1").await.unwrap();
     let kinds: Vec<&str> = served["resources"]
         .as_array()

@@ -60,11 +60,7 @@ pub(crate) struct Version {
 impl Cluster {
     pub(crate) async fn empty() -> Self {
         let bed = Bed::new().await;
-        bed.create(
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-            definition(),
-        )
-        .await;
+        bed.api.add([definition()]).unwrap();
         Self { bed }
     }
 

@@ -48,9 +48,7 @@ impl Cluster {
     async fn new(with_rollout: bool) -> Self {
         let bed = Bed::new().await;
         if with_rollout {
-            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-            bed.create(path, definition()).await;
-            bed.until(ROLLOUTS, |_| true).await;
+            bed.api.add([definition()]).unwrap();
         }
         bed.commit(&[("app/db.yaml", &set_yaml("v1"))]);
         bed.deploy(json!({"timeout": "2m"})).await;

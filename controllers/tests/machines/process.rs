@@ -113,13 +113,7 @@ async fn the_extension_is_found_and_one_process_answers() {
     let bed = Bed::new().await;
     let mut kind = definition("runtime.cluster.x-k8s.io", "ExtensionConfig", "extensionconfigs");
     kind["spec"]["scope"] = json!("Cluster");
-    bed.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &kind)
-        .await;
-    let deadline = Instant::now() + PATIENCE;
-    while bed.sent("GET", EXTENSION, None).await.is_err() {
-        assert!(Instant::now() < deadline);
-        sleep(Duration::from_millis(20)).await;
-    }
+    bed.api.add([kind]).unwrap();
     let config = json!({"apiVersion": "runtime.cluster.x-k8s.io/v1beta2", "kind": "ExtensionConfig",
         "metadata": {"name": "muster-machines"}, "spec": {"clientConfig": {"url": "https://localhost"}}});
     bed.post(EXTENSION, &config).await;

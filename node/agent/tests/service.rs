@@ -16,16 +16,10 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::{
-    api::{
-        coordination::v1::Lease,
-        core::v1::{Namespace, Node},
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use muster_api::{
     crds, names,
@@ -132,23 +126,7 @@ struct Bed {
 
 impl Bed {
     async fn new() -> Self {
-        let api = ApiServer::in_process().unwrap();
-        let definitions = Api::<CustomResourceDefinition>::all(api.client());
-        for definition in crds::nodes() {
-            definitions
-                .create(&PostParams::default(), &definition)
-                .await
-                .unwrap();
-        }
-        let served = async {
-            let assemblages = Api::<NodeAssemblage>::all(api.client());
-            let revisions = Api::<NodeRevision>::all(api.client());
-            let first = ListParams::default();
-            while assemblages.list(&first).await.is_err() || revisions.list(&first).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, served).await.unwrap();
+        let api = ApiServer::builder().with(crds::nodes()).in_process().unwrap();
         let folder = tempfile::tempdir().unwrap();
         // A folder for temporary files may be a link.
         let root = fs::canonicalize(folder.path()).unwrap();
@@ -627,14 +605,9 @@ async fn a_withdrawal_that_failed_says_nothing_of_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lease_is_renewed() {
-    let api = ApiServer::in_process().unwrap();
+    let api = ApiServer::builder().namespace("muster-nodes");
+    let api = api.in_process().unwrap();
     let client: Client = api.client();
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let namespace = serde_json::from_value(json!({"metadata": {"name": "muster-nodes"}})).unwrap();
-    namespaces
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
     let nodes: Api<Node> = Api::all(client.clone());
     let node = serde_json::from_value(json!({"metadata": {"name": NODE}})).unwrap();
     let uid = nodes.create(&PostParams::default(), &node).await.unwrap().uid();
