@@ -8,7 +8,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, ResourceExt as _,
+    Api,
     api::{Patch, PatchParams, PostParams},
     core::{ApiResource, DynamicObject, GroupVersionKind},
 };

@@ -25,7 +25,7 @@ struct Bed {
 }
 
 impl Bed {
-    async fn new() -> Self {
+    fn new() -> Self {
         let api = ApiServer::builder().namespace(NS).in_process().unwrap();
         let objects = Objects::new(api.client(), NS, Kinds::default());
         let running = tokio::spawn(Arc::clone(&objects).run(Shutdown::new()));
@@ -86,7 +86,7 @@ impl Bed {
 
 #[tokio::test(start_paused = true)]
 async fn changes_are_noticed_and_nothing_is_read_twice_for_nothing() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let changes = bed.objects.changes();
     let mut changes = std::pin::pin!(changes);
     let within = Duration::from_secs(2);

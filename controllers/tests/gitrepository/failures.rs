@@ -43,7 +43,7 @@ impl Source for Noted {
     }
 }
 
-async fn noted() -> (Bed, Arc<Mutex<Vec<(Instant, Remote)>>>) {
+fn noted() -> (Bed, Arc<Mutex<Vec<(Instant, Remote)>>>) {
     let notes = Arc::new(Mutex::new(Vec::new()));
     let bed = Bed::with(|inner| {
         Arc::new(Noted {
@@ -121,7 +121,7 @@ async fn the_last_good_revision_is_kept_and_named_with_its_age() {
 
 #[tokio::test(start_paused = true)]
 async fn it_is_tried_again_less_and_less_often_and_not_in_step() {
-    let (bed, notes) = noted().await;
+    let (bed, notes) = noted();
     bed.source.break_with(URL, Fault::Fail(unreachable()));
     for name in ["one", "other"] {
         bed.repository(name, json!({"interval": "24h", "ignore": name}))
@@ -156,7 +156,7 @@ async fn it_is_tried_again_less_and_less_often_and_not_in_step() {
 
 #[tokio::test(start_paused = true)]
 async fn another_spec_starts_anew_at_once() {
-    let (bed, notes) = noted().await;
+    let (bed, notes) = noted();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({"interval": "24h", "ref": {"branch": "lost"}}))
         .await;
@@ -172,7 +172,7 @@ async fn another_spec_starts_anew_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fetch_has_the_time_and_the_way_in_that_the_spec_names() {
-    let (bed, notes) = noted().await;
+    let (bed, notes) = noted();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.secret(
         "git",
@@ -207,7 +207,7 @@ async fn a_fetch_has_the_time_and_the_way_in_that_the_spec_names() {
 
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_comes_or_changes_is_noticed_within_a_minute_or_so() {
-    let (bed, notes) = noted().await;
+    let (bed, notes) = noted();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({"interval": "24h", "secretRef": {"name": "git"}}))
         .await;

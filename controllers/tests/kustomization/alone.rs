@@ -15,7 +15,7 @@ use crate::{
 #[tokio::test(start_paused = true)]
 async fn a_repository_and_a_kustomization_are_enough() {
     // The Flux kinds are there, as by `muster crds --downstream`; so is Assemblage, and nothing else of ours.
-    let bed = Bed::idle().await;
+    let bed = Bed::idle();
     bed.api.add(crds::downstream()).unwrap();
     let served = bed.read("/apis/fleet.muster.dev/v1alpha1").await.unwrap();
     let kinds: Vec<&str> = served["resources"]

@@ -58,14 +58,14 @@ pub(crate) struct Version {
 }
 
 impl Cluster {
-    pub(crate) async fn empty() -> Self {
-        let bed = Bed::new().await;
+    pub(crate) fn empty() -> Self {
+        let bed = Bed::new();
         bed.api.add([definition()]).unwrap();
         Self { bed }
     }
 
     async fn new() -> Self {
-        let cluster = Self::empty().await;
+        let cluster = Self::empty();
         let first = cluster.bed.commit(&[("app/w.yaml", &widget(1, ""))]);
         cluster.bed.deploy(json!({})).await;
         cluster.bed.until(WIDGET, |_| true).await;
@@ -216,7 +216,7 @@ async fn a_check_that_finds_it_unwell_starts_settling_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_phase_alone_is_no_evidence() {
-    let cluster = Cluster::empty().await;
+    let cluster = Cluster::empty();
     cluster.bed.deploy(json!({})).await;
     let first = cluster.release(&[("app/w.yaml", &widget(1, ""))], |_| true).await;
     cluster
@@ -229,7 +229,7 @@ async fn a_phase_alone_is_no_evidence() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_created_is_confirmed_by_its_first_answer() {
-    let cluster = Cluster::empty().await;
+    let cluster = Cluster::empty();
     cluster.bed.deploy(json!({})).await;
     let first = cluster.release(&[("app/w.yaml", &widget(1, ""))], |_| true).await;
     cluster.answers_at(&first, 1, json!({"phase": "Creating"})).await;

@@ -33,7 +33,7 @@ fn namespace_yaml(name: &str) -> String {
 
 /// A bed in which `one` and `two` declare Namespace `web`, one after the other, and each an object of its own.
 async fn shared_by_two() -> Bed {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("one/web.yaml", &namespace_yaml("web")),
         ("one/k.yaml", &config_yaml("k", "one")),
@@ -71,7 +71,7 @@ async fn the_holder_applies_and_the_other_one_compares() {
 
 #[tokio::test(start_paused = true)]
 async fn who_declares_something_else_is_not_ready_and_says_which_field() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("one/a.yaml", &config_yaml("a", "one")),
         ("two/a.yaml", &config_yaml("a", "two")),
@@ -138,7 +138,7 @@ async fn a_definition_stays_with_all_of_its_objects() {
                       example.org\n  scope: Namespaced\n  names: {kind: Widget, plural: widgets, singular: widget, listKind: WidgetList}\n  versions: \
                       [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: \
                       true}}}]\n";
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("one/crd.yaml", definition), ("two/crd.yaml", definition)]);
     bed.repository("src", json!({})).await;
     for name in ["one", "two"] {
@@ -174,7 +174,7 @@ async fn where_all_go_at_once_nothing_is_left() {
 /// While one deletes an object no other one takes it for confirmed: ids are recorded before, or after.
 #[tokio::test(start_paused = true)]
 async fn what_is_being_deleted_is_not_confirmed_meanwhile() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let keep = config_yaml("l", "two");
     let first = bed.commit(&[("one/web.yaml", &namespace_yaml("web")), ("two/l.yaml", &keep)]);
     bed.repository("src", json!({})).await;
@@ -209,7 +209,7 @@ async fn what_is_being_deleted_is_not_confirmed_meanwhile() {
 #[tokio::test(start_paused = true)]
 async fn what_moves_to_another_is_there_in_the_end() {
     for (from, to) in [("one", "two"), ("two", "one")] {
-        let bed = Bed::new().await;
+        let bed = Bed::new();
         let keep = [
             ("one/k.yaml", config_yaml("k", "one")),
             ("two/l.yaml", config_yaml("l", "two")),
@@ -321,7 +321,7 @@ fn through(secret: &str) -> Value {
 /// Two Secrets lead to one cluster: what is applied through either is shared.
 #[tokio::test(start_paused = true)]
 async fn one_cluster_behind_two_secrets_is_one() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let downstream = cluster(&bed, &["eu-1", "same"]).await;
     let other = cluster(&bed, &["us-1"]).await;
     let commit = bed.commit(&[
@@ -351,8 +351,8 @@ async fn one_cluster_behind_two_secrets_is_one() {
 /// What a management cluster applies carries a mark; an agent there compares, and neither takes it over nor deletes it.
 #[tokio::test(start_paused = true)]
 async fn an_agent_leaves_what_another_cluster_applies() {
-    let management = Bed::new().await;
-    let agent = Bed::elsewhere().await;
+    let management = Bed::new();
+    let agent = Bed::elsewhere();
     management
         .doors
         .open(EU_1, "t", agent.api.client_as("management"));
@@ -389,7 +389,7 @@ async fn an_agent_leaves_what_another_cluster_applies() {
 #[tokio::test(start_paused = true)]
 async fn what_an_agent_declares_goes_to_the_agent() {
     const AGENTS: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/muster-system/kustomizations";
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let base = json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": {"name": "base", "namespace": "muster-system"},
         "spec": {"sourceRef": {"kind": "GitRepository", "name": "src"}, "interval": "10m", "prune": true}});
     let downstream = ApiServer::builder()

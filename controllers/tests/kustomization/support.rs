@@ -66,25 +66,25 @@ impl Doors {
 
 impl Bed {
     /// A cluster with the namespace `fleet`, the Flux kinds, and a GitRepository `src` on branch `main` each minute.
-    pub(crate) async fn new() -> Self {
-        let mut bed = Self::idle().await;
+    pub(crate) fn new() -> Self {
+        let mut bed = Self::idle();
         bed.start();
         bed
     }
 
     /// The same in another cluster, whose objects have other uids.
-    pub(crate) async fn elsewhere() -> Self {
-        let mut bed = Self::seeded(2).await;
+    pub(crate) fn elsewhere() -> Self {
+        let mut bed = Self::seeded(2);
         bed.start();
         bed
     }
 
     /// The same as [`Bed::new`], with nothing that carries anything out.
-    pub(crate) async fn idle() -> Self {
-        Self::seeded(1).await
+    pub(crate) fn idle() -> Self {
+        Self::seeded(1)
     }
 
-    async fn seeded(seed: u64) -> Self {
+    fn seeded(seed: u64) -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
             .event_log(true)

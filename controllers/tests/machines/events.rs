@@ -34,7 +34,7 @@ async fn deployment(bed: &Bed) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_machine_its_beginning_its_failure_and_its_end() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let uid = bed.machine("m1", "old").await;
     let of_deployment = deployment(&bed).await;
     bed.start().await;
@@ -76,7 +76,7 @@ async fn of_a_machine_its_beginning_its_failure_and_its_end() {
 /// In the middle of an update a change that is not covered replaces nothing.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_said_to_be_replaced_in_the_middle_of_an_update() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let (_, uid) = bed.control_plane("cp", &json!({})).await;
     bed.start().await;
     let request = json!({"current": objects("cp-0", OLD), "desired": objects("cp-0", NEW)});
@@ -91,7 +91,7 @@ async fn nothing_is_said_to_be_replaced_in_the_middle_of_an_update() {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_deployment_what_becomes_of_a_change_that_is_not_covered() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.machine("m1", "old").await;
     let uid = deployment(&bed).await;
     bed.start().await;

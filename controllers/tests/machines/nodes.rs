@@ -2,7 +2,7 @@
 //! pods are kept, and a Node that was cordoned by others stays so.
 
 use muster_api::update_plan::MachineUpdateState;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::*;
 
@@ -15,7 +15,7 @@ const BUDGET: &str = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets";
 
 /// Machine `m1` on Node `n1`, which runs `web` under a budget that allows nothing, and pods that a drain leaves.
 async fn drained() -> (Bed, String) {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     CONFIG.clone_into(&mut bed.config);
     bed.post("/api/v1/namespaces", &json!({"metadata": {"name": "shop"}}))
         .await;

@@ -110,7 +110,7 @@ impl Process {
 #[tokio::test]
 async fn the_extension_is_found_and_one_process_answers() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let mut kind = definition("runtime.cluster.x-k8s.io", "ExtensionConfig", "extensionconfigs");
     kind["spec"]["scope"] = json!("Cluster");
     bed.api.add([kind]).unwrap();

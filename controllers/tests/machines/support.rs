@@ -136,7 +136,7 @@ const CONFIG: &str = "updaters:\n- {name: image, order: 2, clientConfig: {url: '
                       - {name: kubelet, order: 1, clientConfig: {url: 'https://kubelet'}, deadline: 10m}\n";
 
 impl Bed {
-    pub(crate) async fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
             .event_log(true)

@@ -57,12 +57,12 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    pub(crate) async fn new() -> Self {
-        Self::notifying(None).await
+    pub(crate) fn new() -> Self {
+        Self::notifying(None)
     }
 
     /// Whose controller reports rollouts there.
-    pub(crate) async fn notifying(notify: Option<Arc<Config>>) -> Self {
+    pub(crate) fn notifying(notify: Option<Arc<Config>>) -> Self {
         let upstream = [crds::management(), crds::flux(), vec![crds::cluster_api()]];
         let management = server(NS, upstream.concat());
         let cluster = server(SYSTEM, [crds::downstream(), crds::flux()].concat());
@@ -192,7 +192,7 @@ fn normalised(text: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_small_rollout() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.enrol("eu-1").await;
     bed.enrol("eu-2").await;
     bed.give_kubeconfig("eu-1").await;
@@ -208,7 +208,7 @@ async fn after_a_small_rollout() {
 /// Neither modules nor clusters that are gone are told of, and nothing is told of a cluster of a module.
 #[tokio::test(start_paused = true)]
 async fn what_is_gone() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.enrol("eu-1").await;
     bed.give_kubeconfig("eu-1").await;
     bed.create_module().await;

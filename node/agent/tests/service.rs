@@ -125,7 +125,7 @@ struct Bed {
 }
 
 impl Bed {
-    async fn new() -> Self {
+    fn new() -> Self {
         let api = ApiServer::builder().with(crds::nodes()).in_process().unwrap();
         let folder = tempfile::tempdir().unwrap();
         // A folder for temporary files may be a link.
@@ -144,7 +144,7 @@ impl Bed {
     }
 
     async fn running() -> Self {
-        let mut bed = Self::new().await;
+        let mut bed = Self::new();
         bed.start().await;
         bed
     }
@@ -493,7 +493,7 @@ async fn a_node_that_is_held_says_so_and_is_not_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_configuration_allows_later_is_carried_out_then() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     fs::create_dir(bed.path("other")).unwrap();
     bed.configure("other");
     let mut bed = bed;
