@@ -6,13 +6,17 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
+use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
 use crate::clock::Clock;
 use crate::core::{Core, Parts};
+use crate::crd;
 use crate::door::{self, Credentials, CredentialsError, Identity, InProcess, ListenError, Login};
 use crate::fault::{Faults, Match};
 use crate::lifecycle;
+use crate::meta;
 use crate::player::{self, Speeds};
 use crate::record::Recorder;
 use crate::store::{Limits, Store};
@@ -29,6 +33,19 @@ pub enum StartError {
     /// No HTTPS door.
     #[error("the server has no HTTPS door")]
     Listen(#[from] ListenError),
+    /// An object that is to exist from the start is refused.
+    #[error("the server does not start with all objects of Builder::with")]
+    Object(#[from] ObjectError),
+}
+
+/// An object that the server does not accept from [`Builder::with`] or [`ApiServer::add`].
+#[derive(Debug, thiserror::Error)]
+#[error("{object} is refused: {problem}")]
+pub struct ObjectError {
+    /// Its kind and name.
+    pub object: String,
+    /// Why it is refused.
+    pub problem: String,
 }
 
 /// How many changes of each resource are kept for watches by default: enough for a burst of writes of a fleet of ten
@@ -78,6 +95,8 @@ pub struct Builder {
     log_limit: usize,
     name: String,
     workloads: Option<Speeds>,
+    /// Each as JSON, or why it cannot be written as JSON.
+    objects: Vec<Result<Value, String>>,
 }
 
 impl Default for Builder {
@@ -91,6 +110,7 @@ impl Default for Builder {
             log_limit: crate::record::DEFAULT_LIMIT,
             name: "muster-apiserver".to_owned(),
             workloads: None,
+            objects: Vec::new(),
         }
     }
 }
@@ -153,6 +173,20 @@ impl Builder {
         self
     }
 
+    /// Objects that exist before the first request is answered, in this order: CustomResourceDefinitions are established by then, so that
+    /// objects of their kinds may follow. The recorder has no requests of them.
+    #[must_use]
+    pub fn with<T: Serialize>(mut self, objects: impl IntoIterator<Item = T>) -> Self {
+        self.objects.extend(objects.into_iter().map(json_of));
+        self
+    }
+
+    /// A namespace that exists before the first request is answered.
+    #[must_use]
+    pub fn namespace(self, name: &str) -> Self {
+        self.with([json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})])
+    }
+
     /// A server with the in-process door only. Must be called within a tokio runtime.
     pub fn in_process(self) -> Result<ApiServer, StartError> {
         let work = Arc::new(WorkQueue::default());
@@ -182,6 +216,9 @@ impl Builder {
         };
         let core = Arc::new(Core::new(Store::new(limits, observers), parts));
         lifecycle::namespaces::make_initial(&core);
+        for object in self.objects {
+            create(&core, object)?;
+        }
         let worker = tokio::spawn(lifecycle::run(core.clone())).abort_handle();
         let server = ApiServer {
             core,
@@ -203,6 +240,27 @@ impl Builder {
         server.listen(0).await?;
         Ok(server)
     }
+}
+
+fn json_of<T: Serialize>(object: T) -> Result<Value, String> {
+    serde_json::to_value(object).map_err(|error| error.to_string())
+}
+
+/// Creates an object without a request, with all that follows from it: a definition is established.
+fn create(core: &Arc<Core>, object: Result<Value, String>) -> Result<(), ObjectError> {
+    let refused = |object: &str, problem: String| ObjectError {
+        object: object.to_owned(),
+        problem,
+    };
+    let object = object.map_err(|problem| refused("an object that is no JSON", problem))?;
+    let (kind, name) = (object["kind"].as_str().unwrap_or_default(), meta::name(&object));
+    let (is_definition, name) = (kind == "CustomResourceDefinition", name.to_owned());
+    let title = format!("{kind} {name}");
+    core.create_initial(ADMIN, object)
+        .map_err(|problem| refused(&title, problem))?;
+    lifecycle::settle(core);
+    let problem = is_definition.then(|| crd::establish_now(core, &name)).flatten();
+    problem.map_or(Ok(()), |problem| Err(refused(&title, problem)))
 }
 
 impl ApiServer {
@@ -227,6 +285,13 @@ impl ApiServer {
         self.tasks.lock().push(tokio::spawn(serving).abort_handle());
         *self.address.lock() = Some(listener.address);
         Ok(listener.address)
+    }
+
+    /// Creates objects at once, as [`Builder::with`] does before the start: definitions are established when it returns. The recorder has no
+    /// requests of them.
+    pub fn add<T: Serialize>(&self, objects: impl IntoIterator<Item = T>) -> Result<(), ObjectError> {
+        let mut objects = objects.into_iter();
+        objects.try_for_each(|object| create(&self.core, json_of(object)))
     }
 
     /// A client without a socket.

@@ -52,9 +52,7 @@ impl WorkQueue {
     /// The next piece of work, waiting for it if need be.
     pub(crate) async fn next(&self) -> Work {
         loop {
-            self.take_due();
-            let work = self.now.lock().pop_first();
-            if let Some(work) = work {
+            if let Some(work) = self.due() {
                 return work;
             }
             let next = self.later.lock().first().map(|(at, _)| *at);
@@ -68,6 +66,12 @@ impl WorkQueue {
                 }
             }
         }
+    }
+
+    /// The next piece of work, if there is one now.
+    pub(crate) fn due(&self) -> Option<Work> {
+        self.take_due();
+        self.now.lock().pop_first()
     }
 
     fn take_due(&self) {

@@ -18,7 +18,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, W
 use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
 use kube::runtime::wait::{await_condition, conditions};
-use muster_apiserver::ApiServer;
+use muster_apiserver::{ApiServer, StartError, send};
 use serde_json::json;
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
@@ -142,30 +142,8 @@ async fn a_thousand_versions_of_a_large_object_stay_within_the_bound() {
 /// The managers of fields are nested as deep as the fields, and a little deeper. What no client reads is not stored.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_read_again_is_refused() {
-    let api = ApiServer::in_process().unwrap();
-    let definitions: Api<CustomResourceDefinition> = Api::all(api.client());
-    let definition = serde_json::from_value(json!({
-        "metadata": {"name": "deeps.t.example"},
-        "spec": {
-            "group": "t.example", "scope": "Namespaced", "names": {"plural": "deeps", "kind": "Deep"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
-        },
-    }))
-    .unwrap();
-    definitions
-        .create(&PostParams::default(), &definition)
-        .await
-        .unwrap();
-    await_condition(
-        definitions.clone(),
-        "deeps.t.example",
-        conditions::is_crd_established(),
-    )
-    .await
-    .unwrap();
+    let deeps = definition("deeps", "Deep");
+    let api = ApiServer::builder().with([deeps]).in_process().unwrap();
     let kind = ApiResource {
         group: "t.example".into(),
         version: "v1".into(),
@@ -318,4 +296,86 @@ async fn a_namespace_is_furnished_and_takes_its_content_with_it() {
     .await
     .unwrap();
     assert!(maps.list(&ListParams::default()).await.unwrap().items.is_empty());
+}
+
+fn definition(plural: &str, kind: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("{plural}.t.example")},
+        "spec": {
+            "group": "t.example", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
+
+fn gadget(namespace: &str) -> serde_json::Value {
+    json!({"apiVersion": "t.example/v1", "kind": "Gadget", "metadata": {"name": "a", "namespace": namespace}})
+}
+
+#[tokio::test]
+async fn objects_exist_before_the_first_request() {
+    let builder = ApiServer::builder()
+        .namespace("fleet")
+        .with([definition("gadgets", "Gadget"), gadget("fleet")]);
+    for api in [
+        builder.clone().in_process().unwrap(),
+        builder.start().await.unwrap(),
+    ] {
+        assert_eq!(api.recorder().requests().len(), 0);
+        let get = async |path: &str| send(&api.client(), "GET", path, None).await;
+        let account = get("/api/v1/namespaces/fleet/serviceaccounts/default").await;
+        assert!(account.is_ok(), "what each namespace has: {account:?}");
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let gadgets = get(&format!("{definitions}/gadgets.t.example")).await.unwrap();
+        let conditions = gadgets["status"]["conditions"].as_array().unwrap();
+        let is_established = |c: &serde_json::Value| c["type"] == "Established" && c["status"] == "True";
+        assert!(conditions.iter().any(is_established), "{gadgets:#}");
+        let made = get("/apis/t.example/v1/namespaces/fleet/gadgets/a").await;
+        assert!(made.unwrap()["metadata"]["uid"].is_string());
+
+        api.add([definition("others", "Other")]).unwrap();
+        let others = get("/apis/t.example/v1/others").await;
+        assert_eq!(others.unwrap()["items"], json!([]));
+        assert_eq!(api.recorder().writes_of(|_| true), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_exist_from_the_start_is_named() {
+    let check = |objects: &[serde_json::Value], expect: &str| {
+        let error = ApiServer::builder().with(objects).in_process().err();
+        let Some(StartError::Object(error)) = error else {
+            panic!("{expect}: {error:?}")
+        };
+        assert_eq!(error.to_string(), expect);
+    };
+    check(
+        &[gadget("default")],
+        "Gadget a is refused: no kind \"Gadget\" of version \"t.example/v1\" is served",
+    );
+    check(
+        &[definition("gadgets", "Gadget"), gadget("nowhere")],
+        "Gadget a is refused: namespaces \"nowhere\" not found",
+    );
+    check(
+        &[definition("gadgets", "Gadget"), definition("others", "Gadget")],
+        "CustomResourceDefinition others.t.example is refused: it is not established: \"Gadget\" is already in use",
+    );
+    let hook = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "hook"},
+        "webhooks": [{
+            "name": "hook.t.example", "clientConfig": {"url": "https://127.0.0.1:1"}, "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["*"]}],
+        }],
+    });
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map", "namespace": "default"}});
+    check(
+        &[hook, map],
+        "ConfigMap map is refused: a webhook has to be called for it",
+    );
 }

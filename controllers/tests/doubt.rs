@@ -3,19 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::{
-    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    CustomResourceExt, ResourceExt,
-    api::PostParams,
-    runtime::wait::{await_condition, conditions::is_crd_established},
-};
+use kube::{CustomResourceExt, ResourceExt, api::PostParams};
 use muster_api::{
     Assemblage, ProxyAssemblage, Shared,
     assemblage::{AssemblageStatus, SyncPhase, SyncRow, SyncState},
@@ -122,7 +112,7 @@ async fn what_is_reported_is_cut_to_its_limits() {
     let bytes = serde_json::to_vec(&states).unwrap().len();
     assert!(bytes <= 512 * 1024, "{bytes} bytes");
 
-    let (_server, api) = served().await;
+    let (_server, api) = served();
     let proxy = api
         .create(&PostParams::default(), &ProxyAssemblage::new("eu-1", spec()))
         .await
@@ -138,7 +128,7 @@ async fn what_is_reported_is_cut_to_its_limits() {
 /// W2: of two that decided on the same view the second learns that it was overtaken, and its word does not stand.
 #[tokio::test(start_paused = true)]
 async fn a_status_that_was_overtaken_is_not_written() {
-    let (_server, api) = served().await;
+    let (_server, api) = served();
     let seen = api
         .create(&PostParams::default(), &ProxyAssemblage::new("eu-1", spec()))
         .await
@@ -161,32 +151,11 @@ fn spec() -> muster_api::assemblage::TargetedAssemblageSpec {
 }
 
 /// An API server that serves ProxyAssemblages.
-async fn served() -> (ApiServer, Api<ProxyAssemblage>) {
-    let server = ApiServer::in_process().unwrap();
-    let client = server.client();
-    let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).unwrap();
-    Api::<Namespace>::all(client.clone())
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let definition = crds::management()
-        .into_iter()
-        .find(|definition| definition.name_any() == ProxyAssemblage::crd_name())
-        .unwrap();
-    definitions
-        .create(&PostParams::default(), &definition)
-        .await
-        .unwrap();
-    let established = await_condition(
-        definitions.for_watching().unwrap(),
-        ProxyAssemblage::crd_name(),
-        is_crd_established(),
-    );
-    tokio::time::timeout(Duration::from_secs(30), established)
-        .await
-        .unwrap()
-        .unwrap();
-    let api = Api::namespaced(client, NAMESPACE);
+fn served() -> (ApiServer, Api<ProxyAssemblage>) {
+    let mut kinds = crds::management();
+    kinds.retain(|definition| definition.name_any() == ProxyAssemblage::crd_name());
+    let server = ApiServer::builder().namespace(NAMESPACE).with(kinds);
+    let server = server.in_process().unwrap();
+    let api = Api::namespaced(server.client(), NAMESPACE);
     (server, api)
 }

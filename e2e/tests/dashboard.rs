@@ -16,11 +16,9 @@ use std::{
 
 use kube::{
     Api, Client,
-    api::{ListParams, Patch, PatchParams, PostParams},
-    core::{ApiResource, DynamicObject, GroupVersionKind},
-    runtime::wait::{await_condition, conditions::is_crd_established},
+    api::{Patch, PatchParams},
 };
-use muster_api::{Module, ProxyAssemblage, cluster::Version, crds};
+use muster_api::{Module, crds};
 use muster_apiserver::ApiServer;
 use muster_e2e::bed::muster;
 use serde_json::{Value, json};
@@ -112,56 +110,29 @@ fn until_line(stream: TcpStream, holds: impl Fn(&str) -> bool) -> String {
     panic!("the stream ended")
 }
 
-async fn fleet(client: &Client) {
-    let mut definitions = crds::management();
-    definitions.push(crds::cluster_api());
-    let api: Api<_> = Api::all(client.clone());
-    for definition in &definitions {
-        api.create(&PostParams::default(), definition).await.unwrap();
-    }
-    for definition in &definitions {
-        let name = definition.metadata.name.clone().unwrap();
-        let established = await_condition(api.clone(), &name, is_crd_established());
-        tokio::time::timeout(PATIENCE, established)
-            .await
-            .unwrap()
-            .unwrap();
-        // Established is said a moment before it is served.
-        let (names, version) = (&definition.spec.names, &definition.spec.versions[0].name);
-        let gvk = GroupVersionKind::gvk(&definition.spec.group, version, &names.kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, &names.plural);
-        let objects: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        let mut again = tokio::time::interval(Duration::from_millis(10));
-        let served = async {
-            while objects.list(&ListParams::default()).await.is_err() {
-                again.tick().await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, served).await.unwrap();
-    }
-    let clusters: Api<DynamicObject> =
-        Api::namespaced_with(client.clone(), "default", &Version::V1Beta2.api_resource());
-    for name in ["eu-1", "eu-2"] {
-        let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": name, "labels": {"env": "prod"}}, "spec": {}});
-        let cluster: DynamicObject = serde_json::from_value(cluster).unwrap();
-        clusters.create(&PostParams::default(), &cluster).await.unwrap();
-    }
+/// An API server with two Clusters, a module, and its row in one of them.
+async fn fleet() -> ApiServer {
+    let cluster = |name: &str| {
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "spec": {},
+            "metadata": {"name": name, "namespace": "default", "labels": {"env": "prod"}},
+        })
+    };
     let source = json!({"git": {"url": "https://git.test/fleet", "version": {"tag": "v2"}}});
     let module = json!({
-        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "web"},
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "Module", "metadata": {"name": "web", "namespace": "default"},
         "spec": {"selector": {"matchLabels": {"env": "prod"}}, "sync": {"source": source}},
     });
-    let modules: Api<Module> = Api::namespaced(client.clone(), "default");
-    let module: Module = serde_json::from_value(module).unwrap();
-    modules.create(&PostParams::default(), &module).await.unwrap();
     let row = json!({"name": "web", "token": 1, "digest": "d", "revision": "r", "source": source});
     let proxy = json!({
-        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ProxyAssemblage", "metadata": {"name": "eu-1"},
+        "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ProxyAssemblage", "metadata": {"name": "eu-1", "namespace": "default"},
         "spec": {"clusterRef": {"name": "eu-1"}, "syncs": [row]},
     });
-    let proxies: Api<ProxyAssemblage> = Api::namespaced(client.clone(), "default");
-    let proxy: ProxyAssemblage = serde_json::from_value(proxy).unwrap();
-    proxies.create(&PostParams::default(), &proxy).await.unwrap();
+    let server = ApiServer::builder()
+        .with(crds::management())
+        .with([crds::cluster_api()])
+        .with([cluster("eu-1"), cluster("eu-2"), module, proxy]);
+    server.start().await.unwrap()
 }
 
 /// The module's status tells of eu-1.
@@ -181,9 +152,8 @@ async fn tell(client: &Client, reason: &str, message: &str) {
 async fn a_write_of_a_status_arrives_in_the_browser() {
     // The providers differ between libraries; a second call finds it set.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let api = ApiServer::builder().start().await.unwrap();
+    let api = fleet().await;
     let client = api.client_as("somebody");
-    fleet(&client).await;
     tell(&client, "Updating", "applying v2").await;
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("config");
@@ -259,8 +229,7 @@ async fn a_write_of_a_status_arrives_in_the_browser() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_streams_are_bounded() {
     let _ = rustls::crypto::ring::default_provider().install_default(); // as above
-    let api = ApiServer::builder().start().await.unwrap();
-    fleet(&api.client_as("somebody")).await;
+    let api = fleet().await;
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("config");
     std::fs::write(&kubeconfig, api.kubeconfig().unwrap()).unwrap();

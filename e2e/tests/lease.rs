@@ -15,15 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::{
-    api::{coordination::v1::Lease, core::v1::Namespace},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    Api, Resource, ResourceExt,
-    api::PostParams,
-    runtime::wait::{await_condition, conditions::is_crd_established},
-};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Resource, ResourceExt, api::PostParams};
 use muster_api::{Module, crds};
 use muster_apiserver::{
     ApiServer, Login, Verb,
@@ -59,28 +52,12 @@ impl Bed {
     async fn new() -> Self {
         // The providers differ between libraries; a second call finds it set.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let api = ApiServer::start().await.unwrap();
-        let namespaces: Api<Namespace> = Api::all(api.client_as("person"));
-        let namespace = serde_json::from_value(json!({"metadata": {"name": NS}})).unwrap();
-        namespaces
-            .create(&PostParams::default(), &namespace)
-            .await
-            .unwrap();
-        let definitions: Api<CustomResourceDefinition> = Api::all(api.client_as("person"));
-        for kind in crds::management()
-            .into_iter()
-            .chain(crds::flux())
-            .chain([crds::cluster_api()])
-        {
-            let name = definitions
-                .create(&PostParams::default(), &kind)
-                .await
-                .unwrap()
-                .name_any();
-            await_condition(definitions.clone(), &name, is_crd_established())
-                .await
-                .unwrap();
-        }
+        let api = ApiServer::builder()
+            .namespace(NS)
+            .with(crds::management())
+            .with(crds::flux())
+            .with([crds::cluster_api()]);
+        let api = api.start().await.unwrap();
         Self {
             api,
             folder: tempfile::tempdir().unwrap(),
@@ -182,10 +159,8 @@ impl Bed {
 
     /// How often somebody wrote something else than the lease.
     fn writes(&self, name: &str) -> usize {
-        let requests = self.api.recorder().requests();
-        let ours = requests.iter().filter(|request| request.client == name);
-        ours.filter(|request| request.is_write() && !request.path.contains("/leases"))
-            .count()
+        let writes = self.api.recorder().writes(name);
+        writes.iter().filter(|write| !write.contains("/leases")).count()
     }
 }
 

@@ -51,6 +51,23 @@ pub(crate) fn look(core: &Arc<Core>, name: &str) {
     }
 }
 
+/// Establishes a definition before the worker comes to it. Why it cannot be established; `None` if it is.
+pub(crate) fn establish_now(core: &Arc<Core>, name: &str) -> Option<String> {
+    look(core, name);
+    let definition = core.store.get(&definitions(), &ObjectKey::new("", name))?;
+    let definition = definition.value();
+    if is_established(&definition) {
+        return None;
+    }
+    let mut conditions = definition["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let names = conditions.find(|condition| condition["type"] == "NamesAccepted");
+    let message = names.and_then(|condition| condition["message"].as_str());
+    Some(format!("it is not established: {}", message.unwrap_or_default()))
+}
+
 /// The resource is not served any more.
 fn withdraw(core: &Arc<Core>, name: &str) {
     let Some((plural, group)) = name.split_once('.') else {

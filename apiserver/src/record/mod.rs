@@ -167,6 +167,22 @@ impl Recorder {
         self.requests.lock().entries.iter().cloned().collect()
     }
 
+    /// The writes of one client so far, oldest first, each as `METHOD path`.
+    pub fn writes(&self, client: &str) -> Vec<String> {
+        self.writes_of(|name| name == client)
+    }
+
+    /// The writes of the clients whose name is as `counts` says.
+    pub fn writes_of(&self, counts: impl Fn(&str) -> bool) -> Vec<String> {
+        let requests = self.requests();
+        let writes = requests
+            .iter()
+            .filter(|request| request.is_write() && counts(&request.client));
+        writes
+            .map(|request| format!("{} {}", request.method, request.path))
+            .collect()
+    }
+
     /// The versions of objects so far, oldest first; empty unless the server was built to keep them.
     pub fn events(&self) -> Vec<EventRecord> {
         self.events.lock().entries.iter().cloned().collect()

@@ -23,6 +23,7 @@ mod decode;
 mod delete;
 mod evict;
 mod identity;
+mod initial;
 mod intake;
 mod options;
 mod patch;

@@ -2,71 +2,16 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{APPLY, Cx, Kind, generation, owners, rv};
-
-async fn widgets() -> (Cx, Kind) {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    (cx, widgets)
-}
+use crate::harness::{APPLY, Cx, generation, owners, rv, widgets};
 
 #[tokio::test]
 async fn apply_creates_and_then_updates() {
-    let (cx, widgets) = widgets().await;
-    let made = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(201);
+    let (_cx, widgets) = widgets().await;
+    let made = widgets.apply("x", &json!({"num": 1})).await.is(201);
     assert_eq!((generation(&made), &made["spec"]), (1, &json!({"num": 1})));
-    let changed = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 2})))
-        .await
-        .is(200);
+    let changed = widgets.apply("x", &json!({"num": 2})).await.is(200);
     assert_eq!((generation(&changed), &changed["spec"]), (2, &json!({"num": 2})));
     assert_eq!(owners(&changed), [r#"x Apply - {"f:spec":{"f:num":{}}}"#]);
-}
-
-#[tokio::test]
-async fn apply_into_a_missing_namespace_names_the_namespace() {
-    let cx = Cx::new().await;
-    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
-    let reply = cx.apply("x", "/api/v1/namespaces/nope/configmaps/a", &body).await;
-    reply.refuses(404, "NotFound", "namespaces \"nope\" not found");
-    assert_eq!(
-        reply.body["details"],
-        json!({"name": "nope", "kind": "namespaces"})
-    );
-}
-
-#[tokio::test]
-async fn apply_of_a_custom_resource_into_a_missing_namespace_too() {
-    let (cx, widgets) = widgets().await;
-    let path = widgets
-        .at("a")
-        .replace(&cx.ns, "nope")
-        .replacen("nope.example", &widgets.group, 1);
-    let reply = cx.apply("x", &path, &widgets.object("a", &json!({}))).await;
-    reply.refuses(404, "NotFound", "namespaces \"nope\" not found");
-    assert_eq!(
-        reply.body["details"],
-        json!({"name": "nope", "kind": "namespaces"})
-    );
-}
-
-#[tokio::test]
-async fn apply_needs_a_field_manager() {
-    let (cx, widgets) = widgets().await;
-    let reply = cx
-        .patch(APPLY, &widgets.at("a"), &widgets.object("a", &json!({})))
-        .await;
-    assert_eq!(reply.code, 422, "{}", reply.text);
-    assert!(
-        reply
-            .message()
-            .contains("fieldManager: Required value: is required for apply patch"),
-        "{}",
-        reply.text
-    );
 }
 
 #[tokio::test]
@@ -85,29 +30,17 @@ async fn apply_in_yaml() {
 
 #[tokio::test]
 async fn the_same_apply_changes_nothing() {
-    let (cx, widgets) = widgets().await;
-    let made = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(201);
-    let again = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(200);
+    let (_cx, widgets) = widgets().await;
+    let made = widgets.apply("x", &json!({"num": 1})).await.is(201);
+    let again = widgets.apply("x", &json!({"num": 1})).await.is(200);
     assert_eq!(again, made);
 }
 
 #[tokio::test]
 async fn a_second_manager_of_the_same_values_gets_an_entry_without_time() {
-    let (cx, widgets) = widgets().await;
-    let made = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(201);
-    let shared = cx
-        .apply("y", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(200);
+    let (_cx, widgets) = widgets().await;
+    let made = widgets.apply("x", &json!({"num": 1})).await.is(201);
+    let shared = widgets.apply("y", &json!({"num": 1})).await.is(200);
     assert_ne!(rv(&shared), rv(&made));
     assert_eq!(generation(&shared), 1);
     let times: Vec<(Value, bool)> = shared["metadata"]["managedFields"]
@@ -117,56 +50,32 @@ async fn a_second_manager_of_the_same_values_gets_an_entry_without_time() {
         .map(|entry| (entry["manager"].clone(), entry.get("time").is_some()))
         .collect();
     assert_eq!(times, [(json!("y"), false), (json!("x"), true)]);
-    assert_eq!(cx.get(&widgets.at("a")).await.is(200), shared);
-    let again = cx
-        .apply("y", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(200);
+    assert_eq!(widgets.get().await.is(200), shared);
+    let again = widgets.apply("y", &json!({"num": 1})).await.is(200);
     assert_eq!(again, shared);
 }
 
 #[tokio::test]
 async fn a_conflict_names_the_manager_and_the_field() {
-    let (cx, widgets) = widgets().await;
-    let made = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(201);
-    let reply = cx
-        .apply("y", &widgets.at("a"), &widgets.object("a", &json!({"num": 2})))
-        .await;
+    let (_cx, widgets) = widgets().await;
+    let made = widgets.apply("x", &json!({"num": 1})).await.is(201);
+    let reply = widgets.apply("y", &json!({"num": 2})).await;
     reply.refuses(
         409,
         "Conflict",
         "Apply failed with 1 conflict: conflict with \"x\": .spec.num",
     );
     reply.causes(&["FieldManagerConflict .spec.num: conflict with \"x\""]);
-    assert_eq!(cx.get(&widgets.at("a")).await.is(200), made);
+    assert_eq!(widgets.get().await.is(200), made);
 }
 
 #[tokio::test]
 async fn several_conflicts_are_listed_by_manager() {
-    let (cx, widgets) = widgets().await;
-    cx.apply(
-        "x",
-        &widgets.at("a"),
-        &widgets.object("a", &json!({"num": 1, "flag": true})),
-    )
-    .await
-    .is(201);
-    cx.apply(
-        "y",
-        &widgets.at("a"),
-        &widgets.object("a", &json!({"order": ["1"]})),
-    )
-    .await
-    .is(200);
-    let reply = cx
-        .apply(
-            "z",
-            &widgets.at("a"),
-            &widgets.object("a", &json!({"num": 2, "flag": false, "order": []})),
-        )
+    let (_cx, widgets) = widgets().await;
+    widgets.apply("x", &json!({"num": 1, "flag": true})).await.is(201);
+    widgets.apply("y", &json!({"order": ["1"]})).await.is(200);
+    let reply = widgets
+        .apply("z", &json!({"num": 2, "flag": false, "order": []}))
         .await;
     reply.refuses(409, "Conflict", "Apply failed with 3 conflicts: conflicts with \"x\":\n- .spec.flag\n- .spec.num\nconflicts with \"y\":\n- .spec.order");
 }
@@ -174,13 +83,7 @@ async fn several_conflicts_are_listed_by_manager() {
 #[tokio::test]
 async fn force_takes_the_field() {
     let (cx, widgets) = widgets().await;
-    cx.apply(
-        "x",
-        &widgets.at("a"),
-        &widgets.object("a", &json!({"num": 1, "flag": true})),
-    )
-    .await
-    .is(201);
+    widgets.apply("x", &json!({"num": 1, "flag": true})).await.is(201);
     let path = format!("{}?force=true", widgets.at("a"));
     let forced = cx
         .apply("y", &path, &widgets.object("a", &json!({"num": 2})))
@@ -200,59 +103,28 @@ async fn force_takes_the_field() {
 
 #[tokio::test]
 async fn what_is_no_longer_applied_is_removed() {
-    let (cx, widgets) = widgets().await;
-    cx.apply(
-        "x",
-        &widgets.at("a"),
-        &widgets.object("a", &json!({"num": 1, "flag": true})),
-    )
-    .await
-    .is(201);
-    let left = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(200);
+    let (_cx, widgets) = widgets().await;
+    widgets.apply("x", &json!({"num": 1, "flag": true})).await.is(201);
+    let left = widgets.apply("x", &json!({"num": 1})).await.is(200);
     assert_eq!(left["spec"], json!({"num": 1}));
 }
 
 #[tokio::test]
 async fn what_another_manager_owns_stays() {
-    let (cx, widgets) = widgets().await;
-    cx.apply(
-        "x",
-        &widgets.at("a"),
-        &widgets.object("a", &json!({"num": 1, "flag": true})),
-    )
-    .await
-    .is(201);
-    cx.apply(
-        "y",
-        &widgets.at("a"),
-        &widgets.object("a", &json!({"flag": true})),
-    )
-    .await
-    .is(200);
-    let left = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(200);
+    let (_cx, widgets) = widgets().await;
+    widgets.apply("x", &json!({"num": 1, "flag": true})).await.is(201);
+    widgets.apply("y", &json!({"flag": true})).await.is(200);
+    let left = widgets.apply("x", &json!({"num": 1})).await.is(200);
     assert_eq!(left["spec"], json!({"num": 1, "flag": true}));
-    let gone = cx
-        .apply("y", &widgets.at("a"), &widgets.object("a", &json!({})))
-        .await
-        .is(200);
+    let gone = widgets.apply("y", &json!({})).await.is(200);
     assert_eq!(gone["spec"], json!({"num": 1}));
 }
 
 #[tokio::test]
 async fn a_changing_patch_takes_the_field_from_every_applier() {
     let (cx, widgets) = widgets().await;
-    cx.apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(201);
-    cx.apply("y", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(200);
+    widgets.apply("x", &json!({"num": 1})).await.is(201);
+    widgets.apply("y", &json!({"num": 1})).await.is(200);
     let patched = cx
         .merge(
             &format!("{}?fieldManager=m", widgets.at("a")),
@@ -261,9 +133,7 @@ async fn a_changing_patch_takes_the_field_from_every_applier() {
         .await
         .is(200);
     assert_eq!(owners(&patched), [r#"m Update - {"f:spec":{"f:num":{}}}"#]);
-    let reply = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await;
+    let reply = widgets.apply("x", &json!({"num": 1})).await;
     let text = format!("conflict with \"m\" using {}: .spec.num", widgets.api_version);
     reply.refuses(409, "Conflict", &text);
 }
@@ -315,11 +185,8 @@ async fn a_dry_run_apply_shows_conflicts_and_results_and_keeps_nothing() {
         .await
         .is(201);
     assert_eq!(shown["spec"], json!({"num": 1}));
-    cx.get(&widgets.at("a")).await.refuses(404, "NotFound", "");
-    let made = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(201);
+    widgets.get().await.refuses(404, "NotFound", "");
+    let made = widgets.apply("x", &json!({"num": 1})).await.is(201);
     cx.apply("y", &path, &widgets.object("a", &json!({"num": 2})))
         .await
         .refuses(409, "Conflict", "Apply failed");
@@ -328,35 +195,27 @@ async fn a_dry_run_apply_shows_conflicts_and_results_and_keeps_nothing() {
         .await
         .is(200);
     assert_eq!(shown["spec"], json!({"num": 2}));
-    assert_eq!(cx.get(&widgets.at("a")).await.is(200), made);
+    assert_eq!(widgets.get().await.is(200), made);
 }
 
 #[tokio::test]
 async fn managed_fields_may_not_be_applied() {
     let (cx, widgets) = widgets().await;
-    let made = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(201);
+    let made = widgets.apply("x", &json!({"num": 1})).await.is(201);
     let reply = cx.apply("x", &widgets.at("a"), &made).await;
     reply.refuses(400, "BadRequest", "metadata.managedFields must be nil");
 }
 
 #[tokio::test]
 async fn an_empty_list_of_managed_fields_resets_them() {
-    let (cx, widgets) = widgets().await;
-    cx.apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(201);
-    let reset = cx
-        .merge(&widgets.at("a"), &json!({"metadata": {"managedFields": [{}]}}))
+    let (_cx, widgets) = widgets().await;
+    widgets.apply("x", &json!({"num": 1})).await.is(201);
+    let reset = widgets
+        .merge(&json!({"metadata": {"managedFields": [{}]}}))
         .await
         .is(200);
     assert_eq!(reset["metadata"].get("managedFields"), None);
-    let applied = cx
-        .apply("y", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(200);
+    let applied = widgets.apply("y", &json!({"num": 1})).await.is(200);
     let mut owners = owners(&applied);
     owners.sort();
     assert_eq!(
@@ -369,91 +228,22 @@ async fn an_empty_list_of_managed_fields_resets_them() {
 }
 
 #[tokio::test]
-async fn a_wrong_type_in_an_apply_is_a_500() {
-    let (cx, widgets) = widgets().await;
-    let reply = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": "1"})))
-        .await;
-    assert_eq!((reply.code, reply.reason()), (500, ""), "{}", reply.text);
-    assert_eq!(
-        reply.message(),
-        format!(
-            "failed to create typed patch object (/a; {}, Kind=Widget): .spec.num: expected numeric (int or float), got string",
-            widgets.api_version
-        )
-    );
-}
-
-#[tokio::test]
-async fn an_unknown_field_in_an_apply_is_a_500() {
-    let (cx, widgets) = widgets().await;
-    for query in [
-        "",
-        "?fieldValidation=Strict",
-        "?fieldValidation=Warn",
-        "?fieldValidation=Ignore",
-    ] {
-        let path = format!("{}{query}", widgets.at("a"));
-        let reply = cx
-            .apply("x", &path, &widgets.object("a", &json!({"bogus": 1})))
-            .await;
-        assert_eq!((reply.code, reply.reason()), (500, ""), "{}", reply.text);
-        assert!(
-            reply
-                .message()
-                .ends_with(": .spec.bogus: field not declared in schema"),
-            "{}",
-            reply.text
-        );
-    }
-}
-
-#[tokio::test]
-async fn an_apply_with_another_version_is_refused() {
-    let cx = Cx::new().await;
-    let body = json!({"apiVersion": "v2", "kind": "ConfigMap", "metadata": {"name": "a"}});
-    let reply = cx.apply("x", &format!("{}/a", cx.cm()), &body).await;
-    assert_eq!(
-        (reply.code, reply.reason()),
-        (400, "BadRequest"),
-        "{}",
-        reply.text
-    );
-}
-
-#[tokio::test]
 async fn validation_runs_after_an_apply_too() {
-    let (cx, widgets) = widgets().await;
-    let reply = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 11})))
-        .await;
+    let (_cx, widgets) = widgets().await;
+    let reply = widgets.apply("x", &json!({"num": 11})).await;
     reply.refuses(422, "Invalid", "num must be at most 10");
-    cx.get(&widgets.at("a")).await.refuses(404, "NotFound", "");
+    widgets.get().await.refuses(404, "NotFound", "");
 }
 
 #[tokio::test]
 async fn an_apply_that_would_leave_an_empty_object_is_refused() {
     let (cx, widgets) = widgets().await;
-    cx.apply(
-        "x",
-        &widgets.at("a"),
-        &widgets.object("a", &json!({"labels": {"a": "1"}})),
-    )
-    .await
-    .is(201);
+    widgets.apply("x", &json!({"labels": {"a": "1"}})).await.is(201);
     let owner = format!("{}?fieldManager=m", widgets.at("a"));
     cx.merge(&owner, &json!({"spec": {"labels": null}})).await.is(200);
     cx.merge(&owner, &json!({"spec": {"labels": {}}})).await.is(200);
-    cx.apply(
-        "x",
-        &widgets.at("a"),
-        &widgets.object("a", &json!({"labels": {"a": "1"}})),
-    )
-    .await
-    .is(200);
-    let reply = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({})))
-        .await;
+    widgets.apply("x", &json!({"labels": {"a": "1"}})).await.is(200);
+    let reply = widgets.apply("x", &json!({})).await;
     reply.refuses(422, "Invalid", "").causes(&[
         "FieldValueTypeInvalid spec.labels: Invalid value: \"null\": spec.labels in body must be of type object: \"null\"",
         concat!(

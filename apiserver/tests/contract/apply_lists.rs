@@ -2,17 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Cx, owners};
+use crate::harness::{Cx, owners, widgets};
 
 /// Applies the specs one after the other, each by its manager, and gives the last answer.
 async fn applied(steps: &[(&str, Value)]) -> Value {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
+    let (_cx, widgets) = widgets().await;
     let mut last = Value::Null;
     for (manager, spec) in steps {
-        let reply = cx
-            .apply(manager, &widgets.at("a"), &widgets.object("a", spec))
-            .await;
+        let reply = widgets.apply(manager, spec).await;
         assert!(reply.code < 300, "{}", reply.text);
         last = reply.body;
     }
@@ -92,36 +89,16 @@ async fn granular_maps_are_owned_by_key() {
 
 #[tokio::test]
 async fn atomic_lists_conflict_as_a_whole() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    cx.apply(
-        "x",
-        &widgets.at("a"),
-        &widgets.object("a", &json!({"order": ["1"]})),
-    )
-    .await
-    .is(201);
-    let reply = cx
-        .apply(
-            "y",
-            &widgets.at("a"),
-            &widgets.object("a", &json!({"order": ["1", "2"]})),
-        )
-        .await;
+    let (_cx, widgets) = widgets().await;
+    widgets.apply("x", &json!({"order": ["1"]})).await.is(201);
+    let reply = widgets.apply("y", &json!({"order": ["1", "2"]})).await;
     reply.refuses(409, "Conflict", "conflict with \"x\": .spec.order");
 }
 
 #[tokio::test]
 async fn atomic_maps_conflict_and_are_replaced_as_a_whole() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    cx.apply(
-        "x",
-        &widgets.at("a"),
-        &widgets.object("a", &json!({"whole": {"k": "v"}})),
-    )
-    .await
-    .is(201);
+    let (cx, widgets) = widgets().await;
+    widgets.apply("x", &json!({"whole": {"k": "v"}})).await.is(201);
     let object = widgets.object("a", &json!({"whole": {"l": "w"}}));
     cx.apply("y", &widgets.at("a"), &object).await.refuses(
         409,
@@ -134,43 +111,6 @@ async fn atomic_maps_conflict_and_are_replaced_as_a_whole() {
         .is(200);
     assert_eq!(forced["spec"]["whole"], json!({"l": "w"}));
     assert_eq!(owners(&forced), [r#"y Apply - {"f:spec":{"f:whole":{}}}"#]);
-}
-
-#[tokio::test]
-async fn items_with_the_same_key_may_not_be_applied() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    let reply = cx
-        .apply(
-            "x",
-            &widgets.at("a"),
-            &widgets.object("a", &json!({"items": [{"name": "i"}, {"name": "i"}]})),
-        )
-        .await;
-    assert_eq!(reply.code, 500, "{}", reply.text);
-    assert!(
-        reply
-            .message()
-            .ends_with(": .spec.items: duplicate entries for key [name=\"i\"]"),
-        "{}",
-        reply.text
-    );
-}
-
-#[tokio::test]
-async fn an_item_without_its_key_may_not_be_applied() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    let reply = cx
-        .apply(
-            "x",
-            &widgets.at("a"),
-            &widgets.object("a", &json!({"items": [{"a": 1}]})),
-        )
-        .await;
-    assert_eq!(reply.code, 500, "{}", reply.text);
-    let text = "associative list with keys has an element that omits all key fields [\"name\"]";
-    assert!(reply.message().contains(text), "{}", reply.text);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Cx, uid};
+use crate::harness::{Cx, uid, widgets};
 
 fn owned(name: &str, owners: &[&Value], block: bool) -> Value {
     let references: Vec<Value> = owners
@@ -113,12 +113,8 @@ async fn a_foreground_delete_waits_for_blocking_dependents() {
 
 #[tokio::test]
 async fn custom_resources_own_and_are_owned() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    let owner = cx
-        .post(&widgets.path, &widgets.object("owner", &json!({})))
-        .await
-        .is(201);
+    let (cx, widgets) = widgets().await;
+    let owner = widgets.post("owner", &json!({})).await.is(201);
     let mut dependent = owned("a", &[&owner], false);
     dependent["metadata"]["ownerReferences"][0]["apiVersion"] = json!(widgets.api_version);
     dependent["metadata"]["ownerReferences"][0]["kind"] = json!("Widget");

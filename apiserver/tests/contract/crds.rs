@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{CRDS, Cx, Kind, widget_schema};
+use crate::harness::{CRDS, Cx, Kind, widget_schema, widgets};
 
 fn condition<'a>(crd: &'a Value, kind: &str) -> &'a Value {
     crd["status"]["conditions"]
@@ -13,8 +13,7 @@ fn condition<'a>(crd: &'a Value, kind: &str) -> &'a Value {
 
 #[tokio::test]
 async fn a_crd_is_accepted_and_established() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
+    let (cx, widgets) = widgets().await;
     cx.until("it is established", || async {
         let crd = cx.get(&widgets.crd_path()).await.is(200);
         condition(&crd, "Established")["status"] == "True"
@@ -30,8 +29,7 @@ async fn a_crd_is_accepted_and_established() {
 
 #[tokio::test]
 async fn a_crd_is_discovered() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
+    let (cx, widgets) = widgets().await;
     let list = cx.get(&format!("/apis/{}/v1", widgets.group)).await.is(200);
     let resources = list["resources"].as_array().unwrap();
     let widget = resources
@@ -192,11 +190,8 @@ async fn exactly_one_version_is_stored() {
 
 #[tokio::test]
 async fn a_deleted_crd_takes_its_objects_with_it() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({})))
-        .await
-        .is(201);
+    let (cx, widgets) = widgets().await;
+    widgets.post("a", &json!({})).await.is(201);
     cx.delete(&widgets.crd_path()).await.is(200);
     cx.until_gone(&widgets.crd_path()).await;
     cx.until("the path is gone", || async {
@@ -208,14 +203,11 @@ async fn a_deleted_crd_takes_its_objects_with_it() {
 
 #[tokio::test]
 async fn a_terminating_crd_waits_for_its_objects() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
+    let (cx, widgets) = widgets().await;
     let mut held = widgets.object("held", &json!({"num": 1}));
     held["metadata"]["finalizers"] = json!(["e.example/hold"]);
     cx.post(&widgets.path, &held).await.is(201);
-    cx.post(&widgets.path, &widgets.object("free", &json!({})))
-        .await
-        .is(201);
+    widgets.post("free", &json!({})).await.is(201);
     cx.delete(&widgets.crd_path()).await.is(200);
     cx.until("the object without finalizers is gone", || async {
         cx.get(&widgets.at("free")).await.code == 404
@@ -237,7 +229,7 @@ async fn a_terminating_crd_waits_for_its_objects() {
     cx.merge(&widgets.at("held"), &json!({"spec": {"num": 2}}))
         .await
         .is(200);
-    let reply = cx.post(&widgets.path, &widgets.object("late", &json!({}))).await;
+    let reply = widgets.post("late", &json!({})).await;
     assert_eq!(reply.code, 403, "{}", reply.text);
     assert!(
         reply
@@ -267,10 +259,7 @@ async fn two_versions_show_the_same_object() {
         cx.get(&kind.path).await.code == 200 && cx.get(&newer).await.code == 200
     })
     .await;
-    let made = cx
-        .post(&kind.path, &kind.object("a", &json!({"num": 1})))
-        .await
-        .is(201);
+    let made = kind.post("a", &json!({"num": 1})).await.is(201);
     let read = cx.get(&format!("{newer}/a")).await.is(200);
     assert_eq!(read["apiVersion"], format!("{}/v2", kind.group));
     assert_eq!(
@@ -306,8 +295,7 @@ async fn the_answer_to_a_new_crd_has_no_conditions_yet() {
 
 #[tokio::test]
 async fn a_terminating_crd_takes_applies_to_what_exists_and_to_nothing_else() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
+    let (cx, widgets) = widgets().await;
     let mut held = widgets.object("held", &json!({"num": 1}));
     held["metadata"]["finalizers"] = json!(["e.example/hold"]);
     cx.post(&widgets.path, &held).await.is(201);
@@ -462,7 +450,7 @@ async fn two_versions() -> (Cx, Kind, String) {
 async fn without_a_webhook_a_version_shows_only_what_its_schema_has() {
     let (cx, kind, newer) = two_versions().await;
     let spec = json!({"both": "b", "one": "1"});
-    let made = cx.post(&kind.path, &kind.object("a", &spec)).await.is(201);
+    let made = kind.post("a", &spec).await.is(201);
     assert_eq!(
         made["spec"],
         json!({"both": "b", "one": "1", "one-default": "one"})
@@ -501,16 +489,14 @@ async fn without_a_webhook_what_the_stored_version_lacks_is_lost() {
         (&made["apiVersion"], &made["spec"]),
         (&object["apiVersion"], &json!({"both": "b"}))
     );
-    let stored = cx.get(&kind.at("a")).await.is(200);
+    let stored = kind.get().await.is(200);
     assert_eq!(stored["spec"], json!({"both": "b", "one-default": "one"}));
 }
 
 #[tokio::test]
 async fn objects_of_before_another_version_was_stored_are_read_at_all_versions() {
     let (cx, kind, newer) = two_versions().await;
-    cx.post(&kind.path, &kind.object("a", &json!({"both": "b", "one": "1"})))
-        .await
-        .is(201);
+    kind.post("a", &json!({"both": "b", "one": "1"})).await.is(201);
     let patch = json!([
         {"op": "replace", "path": "/spec/versions/0/storage", "value": false},
         {"op": "replace", "path": "/spec/versions/1/storage", "value": true},
@@ -534,16 +520,13 @@ async fn objects_of_before_another_version_was_stored_are_read_at_all_versions()
 
 #[tokio::test]
 async fn a_change_of_a_definition_ends_its_watches() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({})))
-        .await
-        .is(201);
+    let (cx, widgets) = widgets().await;
+    widgets.post("a", &json!({})).await.is(201);
     let mut watch = cx.watch(&widgets.path).await;
     assert_eq!(watch.line().await, "ADDED a");
     let label = json!({"metadata": {"labels": {"l": "1"}}});
     cx.merge(&widgets.crd_path(), &label).await.is(200);
-    cx.merge(&widgets.at("a"), &label).await.is(200);
+    widgets.merge(&label).await.is(200);
     assert_eq!(watch.line().await, "MODIFIED a");
     let path = "/spec/versions/0/schema/openAPIV3Schema/description";
     let patch = json!([{"op": "add", "path": path, "value": "another"}]);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Cx, generation, rv, uid};
+use crate::harness::{Cx, generation, rv, uid, widgets};
 
 #[tokio::test]
 async fn a_created_object_gets_uid_version_and_time() {
@@ -35,22 +35,6 @@ async fn generate_name_makes_a_name() {
     assert!(name.starts_with("g-") && name.len() == 7, "{name}");
 }
 
-#[tokio::test]
-async fn an_object_needs_a_name() {
-    let cx = Cx::new().await;
-    let reply = cx.post(&cx.cm(), &json!({"metadata": {}})).await;
-    reply.refuses(422, "Invalid", "name or generateName is required");
-}
-
-#[tokio::test]
-async fn names_are_dns_subdomains() {
-    let cx = Cx::new().await;
-    let reply = cx
-        .post(&cx.cm(), &json!({"metadata": {"name": "Not_A_Name"}}))
-        .await;
-    reply.refuses(422, "Invalid", "a lowercase RFC 1123 subdomain must consist of");
-}
-
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
 #[tokio::test]
@@ -80,59 +64,10 @@ async fn names_of_rbac_have_any_characters_of_a_path_and_are_encoded_in_it() {
 }
 
 #[tokio::test]
-async fn a_name_of_rbac_is_a_segment_of_a_path() {
-    let cx = Cx::new().await;
-    for (name, why) in [
-        ("..", "may not be '..'"),
-        ("a/b", "may not contain '/'"),
-        ("a%2Fb", "may not contain '%'"),
-    ] {
-        let reply = cx.post(ROLES, &json!({"metadata": {"name": name}})).await;
-        reply.refuses(422, "Invalid", why);
-    }
-}
-
-#[tokio::test]
 async fn an_encoded_slash_is_a_slash() {
     let cx = Cx::new().await;
     let cm = cx.new_cm("a").await;
     assert_eq!(cx.get(&format!("{}%2Fa", cx.cm())).await.is(200), cm);
-}
-
-#[tokio::test]
-async fn a_second_create_is_already_exists() {
-    let cx = Cx::new().await;
-    cx.new_cm("a").await;
-    let reply = cx.post(&cx.cm(), &json!({"metadata": {"name": "a"}})).await;
-    reply.refuses(409, "AlreadyExists", "configmaps \"a\" already exists");
-    assert_eq!(reply.body["details"], json!({"name": "a", "kind": "configmaps"}));
-}
-
-#[tokio::test]
-async fn an_absent_object_is_not_found_with_details() {
-    let cx = Cx::new().await;
-    let reply = cx.get(&format!("{}/nope", cx.cm())).await;
-    reply.refuses(404, "NotFound", "configmaps \"nope\" not found");
-    assert_eq!(
-        reply.body["details"],
-        json!({"name": "nope", "kind": "configmaps"})
-    );
-}
-
-#[tokio::test]
-async fn an_absent_custom_object_has_its_group_in_the_message() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    let reply = cx.get(&widgets.at("nope")).await;
-    reply.refuses(
-        404,
-        "NotFound",
-        &format!("widgets.{} \"nope\" not found", widgets.group),
-    );
-    assert_eq!(
-        reply.body["details"],
-        json!({"name": "nope", "group": widgets.group, "kind": "widgets"})
-    );
 }
 
 #[tokio::test]
@@ -156,26 +91,10 @@ async fn a_put_replaces_and_raises_the_version() {
 
 #[tokio::test]
 async fn a_put_of_what_was_read_changes_nothing() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    let made = cx
-        .post(&widgets.path, &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(201);
+    let (cx, widgets) = widgets().await;
+    let made = widgets.post("a", &json!({"num": 1})).await.is(201);
     let put = cx.put(&widgets.at("a"), &made).await.is(200);
     assert_eq!(put, made);
-}
-
-#[tokio::test]
-async fn a_put_to_another_name_is_refused() {
-    let cx = Cx::new().await;
-    let cm = cx.new_cm("a").await;
-    let reply = cx.put(&format!("{}/b", cx.cm()), &cm).await;
-    reply.refuses(
-        400,
-        "BadRequest",
-        "the name of the object (a) does not match the name on the URL (b)",
-    );
 }
 
 #[tokio::test]
@@ -210,21 +129,6 @@ async fn deleting_answers_with_a_status_and_the_object_is_gone() {
     assert_eq!(status["details"]["uid"], cm["metadata"]["uid"]);
     cx.get(&path).await.refuses(404, "NotFound", "");
     cx.delete(&path).await.refuses(404, "NotFound", "");
-}
-
-#[tokio::test]
-async fn a_body_that_is_no_json_is_a_bad_request() {
-    let cx = Cx::new().await;
-    let headers = [("content-type", "application/json")];
-    let reply = cx
-        .send(http::Method::POST, &cx.cm(), &headers, Some("{".to_owned()))
-        .await;
-    assert_eq!(
-        (reply.code, reply.reason()),
-        (400, "BadRequest"),
-        "{}",
-        reply.text
-    );
 }
 
 #[tokio::test]
@@ -283,29 +187,21 @@ async fn a_delete_with_a_body_ignores_the_query() {
 
 #[tokio::test]
 async fn the_generation_counts_changes_of_the_spec() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    let made = cx
-        .post(&widgets.path, &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(201);
+    let (_cx, widgets) = widgets().await;
+    let made = widgets.post("a", &json!({"num": 1})).await.is(201);
     assert_eq!(generation(&made), 1);
-    let labelled = cx
-        .merge(&widgets.at("a"), &json!({"metadata": {"labels": {"l": "1"}}}))
+    let labelled = widgets
+        .merge(&json!({"metadata": {"labels": {"l": "1"}}}))
         .await
         .is(200);
     assert_eq!(generation(&labelled), 1);
-    let changed = cx
-        .merge(&widgets.at("a"), &json!({"spec": {"num": 2}}))
-        .await
-        .is(200);
+    let changed = widgets.merge(&json!({"spec": {"num": 2}})).await.is(200);
     assert_eq!(generation(&changed), 2);
 }
 
 #[tokio::test]
 async fn system_fields_of_a_create_are_overwritten() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
+    let (cx, widgets) = widgets().await;
     let mut object = widgets.object("a", &json!({}));
     object["metadata"]["uid"] = json!("mine");
     object["metadata"]["generation"] = json!(7);
@@ -314,25 +210,6 @@ async fn system_fields_of_a_create_are_overwritten() {
     assert_ne!(uid(&made), "mine");
     assert_eq!(generation(&made), 1);
     assert_ne!(made["metadata"]["creationTimestamp"], "2001-01-01T00:00:00Z");
-}
-
-#[tokio::test]
-async fn a_create_with_a_resource_version_is_refused() {
-    let cx = Cx::new().await;
-    let reply = cx
-        .post(
-            &cx.cm(),
-            &json!({"metadata": {"name": "a", "resourceVersion": "1"}}),
-        )
-        .await;
-    assert_eq!((reply.code, reply.reason()), (500, ""), "{}", reply.text);
-    assert!(
-        reply
-            .message()
-            .contains("resourceVersion should not be set on objects to be created"),
-        "{}",
-        reply.text
-    );
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::Cx;
+use crate::harness::{Cx, widgets};
 
 #[tokio::test]
 async fn the_version_is_told() {
@@ -74,8 +74,7 @@ async fn groups_are_listed() {
 
 #[tokio::test]
 async fn discovery_is_aggregated_on_request() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
+    let (cx, widgets) = widgets().await;
     let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let core = cx.get_as("/api", accept).await.is(200);
     assert_eq!(
@@ -106,8 +105,7 @@ async fn discovery_is_aggregated_on_request() {
 
 #[tokio::test]
 async fn openapi_v3_has_the_schema_of_a_crd() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
+    let (cx, widgets) = widgets().await;
     let path = format!("apis/{}/v1", widgets.group);
     cx.until("its document is published", || async {
         cx.get("/openapi/v3").await.is(200)["paths"].get(&path).is_some()

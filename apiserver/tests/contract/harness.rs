@@ -32,6 +32,13 @@ pub(crate) struct Cx {
     pub ns: String,
 }
 
+/// A case with widgets.
+pub(crate) async fn widgets() -> (Cx, Kind) {
+    let cx = Cx::new().await;
+    let widgets = cx.widgets().await;
+    (cx, widgets)
+}
+
 impl Cx {
     pub(crate) async fn new() -> Self {
         Self::on(ApiServer::builder()).await
@@ -191,24 +198,7 @@ impl Cx {
         headers: &[(&str, &str)],
         body: Option<String>,
     ) -> Reply {
-        let mut request = Request::builder().method(method).uri(path);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request
-            .body(Body::from(body.unwrap_or_default().into_bytes()))
-            .unwrap();
-        let response = self.client.send(request).await.unwrap();
-        let (parts, body) = response.into_parts();
-        let bytes = body.collect().await.unwrap().to_bytes();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Reply {
-            code: parts.status.as_u16(),
-            headers: parts.headers,
-            body,
-            text,
-        }
+        send(&self.client, method, path, headers, body).await
     }
 
     /// A watch of `path` (`watch=1` is added to its query).
@@ -284,8 +274,36 @@ impl Cx {
 
 pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// A custom kind of a case.
+async fn send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Option<String>,
+) -> Reply {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request
+        .body(Body::from(body.unwrap_or_default().into_bytes()))
+        .unwrap();
+    let response = client.send(request).await.unwrap();
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+    Reply {
+        code: parts.status.as_u16(),
+        headers: parts.headers,
+        body,
+        text,
+    }
+}
+
+/// A custom kind of a case, and requests about its object `a`.
 pub(crate) struct Kind {
+    client: Client,
     pub group: String,
     pub plural: String,
     pub api_version: String,
@@ -298,6 +316,7 @@ impl Kind {
         let group = format!("{}.example", cx.id);
         let path = format!("/apis/{group}/v1/namespaces/{}/{plural}", cx.ns);
         Self {
+            client: cx.client.clone(),
             api_version: format!("{group}/v1"),
             plural: plural.to_owned(),
             group,
@@ -331,6 +350,46 @@ impl Kind {
 
     pub(crate) fn at(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
+    }
+
+    async fn send(&self, method: Method, path: &str, kind: &str, body: &Value) -> Reply {
+        let (headers, body) = ([("content-type", kind)], body.to_string());
+        send(&self.client, method, path, &headers, Some(body)).await
+    }
+
+    /// Creates a widget with this spec.
+    pub(crate) async fn post(&self, name: &str, spec: &Value) -> Reply {
+        let body = self.object(name, spec);
+        self.send(Method::POST, &self.path, "application/json", &body)
+            .await
+    }
+
+    /// Server-side apply of widget `a` with this spec by `manager`.
+    pub(crate) async fn apply(&self, manager: &str, spec: &Value) -> Reply {
+        let path = format!("{}?fieldManager={manager}", self.at("a"));
+        let body = self.object("a", spec);
+        self.send(Method::PATCH, &path, APPLY, &body).await
+    }
+
+    /// A merge patch of widget `a`.
+    pub(crate) async fn merge(&self, patch: &Value) -> Reply {
+        self.send(Method::PATCH, &self.at("a"), MERGE, patch).await
+    }
+
+    /// Widget `a`.
+    pub(crate) async fn get(&self) -> Reply {
+        send(&self.client, Method::GET, &self.at("a"), &[], None).await
+    }
+
+    /// Deletes widget `a`.
+    pub(crate) async fn delete(&self) -> Reply {
+        send(&self.client, Method::DELETE, &self.at("a"), &[], None).await
+    }
+
+    /// A watch of all widgets from the version of `object` on.
+    pub(crate) async fn watch_from(&self, cx: &Cx, object: &Value) -> Watch {
+        cx.watch(&format!("{}?resourceVersion={}", self.path, rv(object)))
+            .await
     }
 
     /// A widget with this spec.
@@ -405,26 +464,23 @@ impl Reply {
     /// Checks the causes of a Status, each as `REASON FIELD: MESSAGE`, in any order.
     #[track_caller]
     pub(crate) fn causes(&self, expect: &[&str]) {
-        let text = |cause: &Value, key: &str| cause[key].as_str().unwrap_or_default().to_owned();
-        let causes = self.body["details"]["causes"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
+        let mut expect = expect.to_vec();
+        expect.sort_unstable();
+        assert_eq!(self.all_causes(), expect);
+    }
+
+    /// The causes of a Status, each as `REASON FIELD: MESSAGE`, sorted.
+    pub(crate) fn all_causes(&self) -> Vec<String> {
+        let causes = self.body["details"]["causes"].as_array().into_iter().flatten();
         let mut causes: Vec<String> = causes
-            .iter()
             .map(|cause| {
-                format!(
-                    "{} {}: {}",
-                    text(cause, "reason"),
-                    text(cause, "field"),
-                    text(cause, "message")
-                )
+                let [reason, field, message] =
+                    ["reason", "field", "message"].map(|key| cause[key].as_str().unwrap_or_default());
+                format!("{reason} {field}: {message}")
             })
             .collect();
-        let mut expect = expect.to_vec();
         causes.sort();
-        expect.sort_unstable();
-        assert_eq!(causes, expect);
+        causes
     }
 
     pub(crate) fn reason(&self) -> &str {

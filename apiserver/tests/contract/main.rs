@@ -18,6 +18,7 @@
 mod harness;
 mod hooks;
 
+mod answers;
 mod applies;
 mod apply_lists;
 mod cel;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Cx, JSON_PATCH, STRATEGIC};
+use crate::harness::{Cx, JSON_PATCH, STRATEGIC, widgets};
 
 fn deployment() -> serde_json::Value {
     json!({
@@ -38,21 +38,9 @@ async fn a_merge_patch_removes_with_null() {
 }
 
 #[tokio::test]
-async fn a_merge_patch_of_an_absent_object_names_it() {
-    let cx = Cx::new().await;
-    let reply = cx.merge(&format!("{}/nope", cx.cm()), &json!({})).await;
-    reply.refuses(404, "NotFound", "configmaps \"nope\" not found");
-    assert_eq!(reply.body["details"]["name"], "nope");
-}
-
-#[tokio::test]
 async fn a_merge_patch_that_changes_nothing_writes_nothing() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    let made = cx
-        .post(&widgets.path, &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(201);
+    let (cx, widgets) = widgets().await;
+    let made = widgets.post("a", &json!({"num": 1})).await.is(201);
     let same = cx
         .merge(
             &format!("{}?fieldManager=m", widgets.at("a")),
@@ -61,7 +49,7 @@ async fn a_merge_patch_that_changes_nothing_writes_nothing() {
         .await
         .is(200);
     assert_eq!(same, made);
-    assert_eq!(cx.merge(&widgets.at("a"), &json!({})).await.is(200), made);
+    assert_eq!(widgets.merge(&json!({})).await.is(200), made);
 }
 
 #[tokio::test]
@@ -81,23 +69,6 @@ async fn a_json_patch_adds_replaces_and_removes() {
         (&patched["data"], &patched["metadata"]["labels"]),
         (&json!({"n": "1"}), &json!({"l": "1"}))
     );
-}
-
-#[tokio::test]
-async fn a_json_patch_that_adds_a_list_map_item_twice_is_a_duplicate() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    cx.post(
-        &widgets.path,
-        &widgets.object("a", &json!({"items": [{"name": "i"}]})),
-    )
-    .await
-    .is(201);
-    let patch = json!([{"op": "add", "path": "/spec/items/-", "value": {"name": "i"}}]);
-    let reply = cx.patch(JSON_PATCH, &widgets.at("a"), &patch).await;
-    reply
-        .refuses(422, "Invalid", "Duplicate value")
-        .causes(&["FieldValueDuplicate spec.items[1]: Duplicate value: {\"name\":\"i\"}"]);
 }
 
 #[tokio::test]
@@ -143,38 +114,5 @@ async fn a_strategic_patch_deletes_and_orders_by_directive() {
             .unwrap()
             .len(),
         1
-    );
-}
-
-#[tokio::test]
-async fn a_strategic_patch_of_a_custom_resource_is_not_supported() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({})))
-        .await
-        .is(201);
-    let reply = cx
-        .patch(STRATEGIC, &widgets.at("a"), &json!({"spec": {"num": 1}}))
-        .await;
-    assert_eq!(
-        (reply.code, reply.reason()),
-        (415, "UnsupportedMediaType"),
-        "{}",
-        reply.text
-    );
-}
-
-#[tokio::test]
-async fn an_unknown_patch_type_is_not_supported() {
-    let cx = Cx::new().await;
-    cx.new_cm("a").await;
-    let reply = cx
-        .patch("application/x-odd", &format!("{}/a", cx.cm()), &json!({}))
-        .await;
-    assert_eq!(
-        (reply.code, reply.reason()),
-        (415, "UnsupportedMediaType"),
-        "{}",
-        reply.text
     );
 }

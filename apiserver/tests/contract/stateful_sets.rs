@@ -50,6 +50,14 @@ impl Sets<'_> {
         .await
     }
 
+    /// Waits until the update revision is another one.
+    async fn until_update(&self, before: &str) -> Value {
+        self.until("the new revision is in the status", |set| {
+            revision(set, "updateRevision") != before
+        })
+        .await
+    }
+
     async fn image(&self, image: &str) {
         let patch =
             json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}});
@@ -173,11 +181,7 @@ async fn with_on_delete_pods_are_renewed_by_their_deletion_alone_and_the_current
     let sets = Sets(&cx);
     sets.make(2, &on_delete()).await;
     sets.image("db:2").await;
-    let changed = sets
-        .until("the new revision is in the status", |set| {
-            revision(set, "updateRevision") != FIRST
-        })
-        .await;
+    let changed = sets.until_update(FIRST).await;
     let second = revision(&changed, "updateRevision").to_owned();
     let counts = |set: &Value| {
         let status = &set["status"];
@@ -214,11 +218,7 @@ async fn a_current_revision_that_a_client_writes_stays_if_there_is_such_a_revisi
     let sets = Sets(&cx);
     sets.make(1, &on_delete()).await;
     sets.image("db:2").await;
-    let changed = sets
-        .until("the new revision is in the status", |set| {
-            revision(set, "updateRevision") != FIRST
-        })
-        .await;
+    let changed = sets.until_update(FIRST).await;
     let second = revision(&changed, "updateRevision").to_owned();
     let status = format!("{}/status", sets.path());
     let write = async |revision: &str| {
@@ -389,10 +389,7 @@ async fn old_revisions_go_that_no_pod_has() {
         let before = sets.until("it is at rest", |_| true).await;
         let before = revision(&before, "updateRevision").to_owned();
         sets.image(image).await;
-        sets.until("the new revision is in the status", |set| {
-            revision(set, "updateRevision") != before
-        })
-        .await;
+        sets.until_update(&before).await;
     }
     let path = format!("/apis/apps/v1/namespaces/{}/controllerrevisions", cx.ns);
     let numbers = |list: &Value| {

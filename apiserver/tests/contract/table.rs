@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::Cx;
+use crate::harness::{Cx, widgets};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
@@ -25,15 +25,8 @@ async fn columns_of_a_crd() {
     let widgets = cx
         .crd("widgets", &crate::harness::widget_schema(), &columns_given)
         .await;
-    cx.post(
-        &widgets.path,
-        &widgets.object("a", &json!({"text": "abc", "num": 1})),
-    )
-    .await
-    .is(201);
-    cx.post(&widgets.path, &widgets.object("b", &json!({})))
-        .await
-        .is(201);
+    widgets.post("a", &json!({"text": "abc", "num": 1})).await.is(201);
+    widgets.post("b", &json!({})).await.is(201);
     let table = cx.get_as(&widgets.path, TABLE).await.is(200);
     assert_eq!(
         (&table["kind"], &table["apiVersion"]),
@@ -63,8 +56,7 @@ async fn columns_of_a_crd() {
 
 #[tokio::test]
 async fn a_crd_without_columns_has_name_and_age() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
+    let (cx, widgets) = widgets().await;
     let table = cx.get_as(&widgets.path, TABLE).await.is(200);
     assert_eq!(columns(&table), ["Name", "Age"]);
 }
@@ -83,11 +75,8 @@ async fn a_crd_with_columns_has_age_only_if_it_names_it() {
 
 #[tokio::test]
 async fn one_object_as_a_table() {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    cx.post(&widgets.path, &widgets.object("a", &json!({})))
-        .await
-        .is(201);
+    let (cx, widgets) = widgets().await;
+    widgets.post("a", &json!({})).await.is(201);
     let table = cx.get_as(&widgets.at("a"), TABLE).await.is(200);
     assert_eq!(table["kind"], "Table");
     assert_eq!(table["rows"].as_array().unwrap().len(), 1);
@@ -140,15 +129,11 @@ async fn a_date_column_is_the_age_of_any_field_and_null_without_one() {
     let widgets = cx.crd("widgets", &schema, &column).await;
     // Half an hour from where the text of the age changes.
     let at = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(24 * 60 + 30);
-    cx.post(
-        &widgets.path,
-        &widgets.object("a", &json!({"at": at.strftime("%FT%TZ").to_string()})),
-    )
-    .await
-    .is(201);
-    cx.post(&widgets.path, &widgets.object("b", &json!({})))
+    widgets
+        .post("a", &json!({"at": at.strftime("%FT%TZ").to_string()}))
         .await
         .is(201);
+    widgets.post("b", &json!({})).await.is(201);
     let table = cx.get_as(&widgets.path, TABLE).await.is(200);
     let cells: Vec<&Value> = (0..2).map(|row| &table["rows"][row]["cells"][1]).collect();
     assert_eq!(cells, [&json!("24h"), &Value::Null]);

@@ -2,16 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Cx, Kind, rv};
+use crate::harness::{Cx, Kind, rv, widgets};
 
 /// The case, its kind, and the widget `a` that `x` applied in a second that is over.
 async fn applied() -> (Cx, Kind, Value) {
-    let cx = Cx::new().await;
-    let widgets = cx.widgets().await;
-    let made = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(201);
+    let (cx, widgets) = widgets().await;
+    let made = widgets.apply("x", &json!({"num": 1})).await.is(201);
     cx.until_another_second(&made).await;
     (cx, widgets, made)
 }
@@ -25,13 +21,10 @@ fn time_of(object: &Value, manager: &str) -> Value {
 
 #[tokio::test]
 async fn the_same_apply_a_second_later_changes_no_version_and_no_time() {
-    let (cx, widgets, made) = applied().await;
-    let again = cx
-        .apply("x", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(200);
+    let (_cx, widgets, made) = applied().await;
+    let again = widgets.apply("x", &json!({"num": 1})).await.is(200);
     assert_eq!(again, made);
-    assert_eq!(cx.get(&widgets.at("a")).await.is(200), made);
+    assert_eq!(widgets.get().await.is(200), made);
 }
 
 #[tokio::test]
@@ -42,7 +35,7 @@ async fn a_merge_patch_and_a_put_that_change_nothing_a_second_later_leave_no_ent
         assert_eq!(cx.merge(&path, &patch).await.is(200), made);
     }
     assert_eq!(cx.put(&path, &made).await.is(200), made);
-    assert_eq!(cx.get(&widgets.at("a")).await.is(200), made);
+    assert_eq!(widgets.get().await.is(200), made);
 }
 
 #[tokio::test]
@@ -59,18 +52,12 @@ async fn a_status_that_is_written_again_a_second_later_changes_no_version_and_no
 
 #[tokio::test]
 async fn the_entry_of_a_second_manager_gets_a_time_with_its_first_change() {
-    let (cx, widgets, made) = applied().await;
-    let shared = cx
-        .apply("y", &widgets.at("a"), &widgets.object("a", &json!({"num": 1})))
-        .await
-        .is(200);
+    let (_cx, widgets, made) = applied().await;
+    let shared = widgets.apply("y", &json!({"num": 1})).await.is(200);
     assert_ne!(rv(&shared), rv(&made));
     assert_eq!(time_of(&shared, "y"), Value::Null);
     let spec = json!({"num": 1, "flag": true});
-    let changed = cx
-        .apply("y", &widgets.at("a"), &widgets.object("a", &spec))
-        .await
-        .is(200);
+    let changed = widgets.apply("y", &spec).await.is(200);
     assert!(time_of(&changed, "y").is_string(), "{changed}");
     assert_eq!(time_of(&changed, "x"), time_of(&made, "x"));
 }

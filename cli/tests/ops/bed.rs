@@ -7,12 +7,10 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, PostParams},
     core::{ApiResource, DynamicObject, GroupVersionKind},
-    runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use muster_api::crds;
 use muster_apiserver::ApiServer;
@@ -45,33 +43,6 @@ pub(crate) struct Told {
     pub err: String,
 }
 
-/// Creates definitions, and waits until they are served.
-pub(crate) async fn serve(cluster: &ApiServer, definitions: &[CustomResourceDefinition]) {
-    let api = Api::all(cluster.client());
-    for definition in definitions {
-        api.create(&PostParams::default(), definition).await.unwrap();
-    }
-    for definition in definitions {
-        let name = definition.name_any();
-        let served = await_condition(api.clone(), &name, is_crd_established());
-        tokio::time::timeout(SOON, served).await.unwrap().unwrap();
-    }
-    // Established is said a moment before it is served.
-    for definition in definitions {
-        let (names, version) = (&definition.spec.names, &definition.spec.versions[0].name);
-        let gvk = GroupVersionKind::gvk(&definition.spec.group, version, &names.kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, &names.plural);
-        let objects: Api<DynamicObject> = Api::all_with(cluster.client(), &resource);
-        let mut looks = tokio::time::interval(Duration::from_millis(10));
-        let served = async {
-            while objects.list(&ListParams::default()).await.is_err() {
-                looks.tick().await;
-            }
-        };
-        tokio::time::timeout(SOON, served).await.unwrap();
-    }
-}
-
 impl Bed {
     /// Both clusters, nothing in them but the definitions of the management cluster.
     pub(crate) async fn new() -> Self {
@@ -79,15 +50,14 @@ impl Bed {
         let management = ApiServer::builder()
             .seed(1)
             .name("management")
+            .with(crds::management())
+            .with(crds::flux())
+            .with([crds::cluster_api()])
             .start()
             .await
             .unwrap();
         let downstream = ApiServer::builder().seed(2).name("new").start().await.unwrap();
         downstream.play_tokens();
-        let mut definitions = crds::management();
-        definitions.extend(crds::flux());
-        definitions.push(crds::cluster_api());
-        serve(&management, &definitions).await;
         let bed = Self {
             management,
             downstream,
@@ -237,9 +207,9 @@ pub(crate) async fn versions(client: &Client, kinds: &[(&str, &str)]) -> Vec<Str
 /// All objects of a kind.
 pub(crate) async fn objects(client: &Client, api_version: &str, kind: &str) -> Vec<DynamicObject> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let gvk = kube::core::GroupVersionKind::gvk(group, version, kind);
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &kube::core::ApiResource::from_gvk(&gvk));
-    api.list(&kube::api::ListParams::default()).await.unwrap().items
+    let gvk = GroupVersionKind::gvk(group, version, kind);
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
+    api.list(&ListParams::default()).await.unwrap().items
 }
 
 /// Creates an object.
@@ -247,8 +217,8 @@ pub(crate) async fn create(client: &Client, object: Value) {
     let dynamic: DynamicObject = serde_json::from_value(object.clone()).unwrap();
     let api_version = object["apiVersion"].as_str().unwrap();
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let gvk = kube::core::GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
-    let resource = kube::core::ApiResource::from_gvk(&gvk);
+    let gvk = GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
+    let resource = ApiResource::from_gvk(&gvk);
     let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),

@@ -8,10 +8,9 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, ResourceExt as _,
+    Api,
     api::{Patch, PatchParams, PostParams},
     core::{ApiResource, DynamicObject, GroupVersionKind},
-    runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use muster_apiserver::{
     fault::{Failure, Fault, Match, Rule},
@@ -423,16 +422,7 @@ async fn one_cluster_is_looked_at_from_here() {
         "{said}"
     );
     assert!(!bed.types("check --cluster eu-2", 0).await.contains("MST1406"));
-    let definitions: Api<CustomResourceDefinition> = Api::all(bed.downstream.client());
-    for definition in muster_api::crds::nodes() {
-        definitions
-            .create(&PostParams::default(), &definition)
-            .await
-            .unwrap();
-        let name = definition.name_any();
-        let served = await_condition(definitions.clone(), &name, is_crd_established());
-        served.await.unwrap();
-    }
+    bed.downstream.add(muster_api::crds::nodes()).unwrap();
     let said = bed.types("check --cluster eu-2", 0).await;
     assert!(said.contains("√ tokens of node agents name their node"), "{said}");
     let nobody = Rule::always(Match::default(), Fault::Refuse);
@@ -554,7 +544,7 @@ async fn updates_in_place_that_may_end_early_have_their_codes() {
         capi_kind("cluster.x-k8s.io", "MachineHealthCheck", "Namespaced"),
         capi_kind("cluster.x-k8s.io", "Machine", "Namespaced"),
     ]);
-    crate::bed::serve(&bed.management, &definitions).await;
+    bed.management.add(definitions).unwrap();
     let of_machines = async || -> BTreeSet<String> {
         let unwell = codes(&bed).await.1;
         unwell

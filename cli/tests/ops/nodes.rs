@@ -21,7 +21,7 @@ use muster_api::{
 use muster_rollout::{Evidence, Memory, Millis, Revision, Run, RunState};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, SOON, create, serve};
+use crate::bed::{Bed, SOON, create};
 
 const API: &str = "fleet.muster.dev/v1alpha1";
 
@@ -70,7 +70,7 @@ fn memory(now: &str, before: &str) -> Memory {
 impl World {
     async fn new() -> Self {
         let bed = Bed::new().await;
-        serve(&bed.management, &crds::nodes()).await;
+        bed.management.add(crds::nodes()).unwrap();
         let (new, old) = (spec("asn 65001\n"), spec("asn 65000\n"));
         let (now, before) = (hash(&new), hash(&old));
         let client = bed.management.client();
@@ -628,7 +628,7 @@ async fn of_a_cluster_without_modules_the_dashboard_shows_its_nodes() {
     let bed = Bed::new().await;
     let said = bed.types("dashboard --kubeconfig new", 2).await;
     assert!(said.contains("listing"), "nothing to show is an error: {said}");
-    serve(&bed.downstream, &crds::nodes()).await;
+    bed.downstream.add(crds::nodes()).unwrap();
     let client = bed.downstream.client();
     create(
         &client,

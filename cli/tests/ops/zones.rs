@@ -8,14 +8,14 @@ use kube::{
 use muster_api::{ZoneRollout, crds, names};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, create, serve};
+use crate::bed::{Bed, create};
 
 const REVISION: &str = "0123456789abcdef";
 
 /// A group whose first zone has a pod that crashes, and whose revision was condemned for it.
 async fn bed() -> (Bed, Api<ZoneRollout>) {
     let bed = Bed::new().await;
-    serve(&bed.management, &crds::zones()).await;
+    bed.management.add(crds::zones()).unwrap();
     let name = names::zone_rollout("ingester");
     create(
         &bed.management.client(),

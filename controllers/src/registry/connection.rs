@@ -9,7 +9,7 @@
 //!
 //! Invariant: no call but a probe is sent with a credential before it was seen which cluster answers to it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::Request;
 use kube::{Client, client::Body};
@@ -29,6 +29,19 @@ const GATE_WAIT: Duration = Duration::from_secs(30);
 
 /// Makes a client for an accepted kubeconfig.
 pub type Connect = Arc<dyn Fn(&Access) -> Result<Client, ConnectError> + Send + Sync>;
+
+/// The way to clusters that are in this process: the client of the server's URL, as `https://eu-1.test`.
+pub fn connect_by_server(clients: BTreeMap<String, Client>) -> Connect {
+    Arc::new(move |access| {
+        clients
+            .get(&access.server)
+            .cloned()
+            .ok_or_else(|| ConnectError::Field {
+                field: "server",
+                problem: "no such server is in this process".to_owned(),
+            })
+    })
+}
 
 /// A kubeconfig from which no client can be made.
 #[derive(Debug, Error)]

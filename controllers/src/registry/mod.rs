@@ -46,7 +46,7 @@ use tokio::sync::{Notify, watch};
 
 use self::connection::Connection;
 pub use self::{
-    connection::{Connect, ConnectError},
+    connection::{Connect, ConnectError, connect_by_server},
     kubeconfig::{Access, KubeconfigError},
     network::{configuration, connect_over_network},
     remote::{RemoteClients, RemoteError},

@@ -7,7 +7,7 @@ use super::support::*;
 
 #[tokio::test(start_paused = true)]
 async fn the_source_comes_before_the_change_and_the_change_is_one_write() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     cluster.create(assemblage("eu-1", &[row("web", OLD, 1)])).await;
     let before = cluster.carry_out("eu-1", "web", OLD).await;
@@ -65,7 +65,7 @@ async fn the_source_comes_before_the_change_and_the_change_is_one_write() {
 
 #[tokio::test(start_paused = true)]
 async fn a_success_of_the_commit_before_is_none_of_the_new_one() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     cluster.create(assemblage("eu-1", &[row("web", OLD, 1)])).await;
     cluster.carry_out("eu-1", "web", OLD).await;
@@ -101,7 +101,7 @@ async fn a_success_of_the_commit_before_is_none_of_the_new_one() {
 
 #[tokio::test(start_paused = true)]
 async fn failures_are_the_rows_and_pass_when_flux_says_so() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     cluster.create(assemblage("eu-1", &[row("web", OLD, 1)])).await;
     cluster.until_fetched(OLD).await;

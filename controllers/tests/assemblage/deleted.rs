@@ -25,7 +25,7 @@ async fn installed(cluster: &mut Cluster) -> Kustomization {
 
 #[tokio::test(start_paused = true)]
 async fn deleted_flux_objects_come_back() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     let before = installed(&mut cluster).await;
     cluster
         .api::<Kustomization>()
@@ -67,7 +67,7 @@ async fn deleted_flux_objects_come_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hand_edited_field_is_put_back() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     let before = installed(&mut cluster).await;
     for edit in [
         json!({"spec": {"path": "./elsewhere"}}),
@@ -105,7 +105,7 @@ async fn a_hand_edited_field_is_put_back() {
 
 #[tokio::test(start_paused = true)]
 async fn what_others_write_beside_ours_stays() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     let before = installed(&mut cluster).await;
     let _: Kustomization = cluster.patch(&before.name_any(), json!({"metadata": {"labels": {"team": "a"}, "annotations": {"note": "x"}}, "spec": {"path": "./other"}})).await;
     let repaired = cluster
@@ -117,7 +117,7 @@ async fn what_others_write_beside_ours_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn deleting_an_assemblage_lets_go_and_a_new_one_adopts() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     let before = installed(&mut cluster).await;
     // Flux's finalizer decides by deletionPolicy, which says Orphan.
     let _: Kustomization = cluster
@@ -153,7 +153,7 @@ async fn deleting_an_assemblage_lets_go_and_a_new_one_adopts() {
 
 #[tokio::test(start_paused = true)]
 async fn an_assemblage_made_again_before_the_collector_came_keeps_its_kustomization() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     let before = installed(&mut cluster).await;
     cluster
         .api::<Assemblage>()

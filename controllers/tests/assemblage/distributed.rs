@@ -33,7 +33,7 @@ struct Bed {
 impl Bed {
     /// `held`: the cluster refuses the account what its policy has to refuse.
     async fn new(held: bool) -> Self {
-        let mut cluster = Cluster::downstream().await;
+        let mut cluster = Cluster::downstream();
         cluster.run_assemblages();
         if held {
             let created = Match {
@@ -48,7 +48,7 @@ impl Bed {
                 .add(Rule::always(created, Fault::Status(Failure::Forbidden)));
         }
         let downstream = BTreeMap::from([("eu-1", cluster)]);
-        let mut management = Cluster::management().await;
+        let mut management = Cluster::management();
         enrol(&management, &["eu-1"]).await;
         management.run_management(&downstream);
         Self {

@@ -19,7 +19,7 @@ async fn carried_out(group: &str, row: &SyncRow) -> Cluster {
 
 /// The same, of this group and kind.
 async fn carried_out_with(kind: &str, row: &SyncRow) -> Cluster {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages_by(SyncMode::Flux);
     cluster
         .create(assemblage("eu-1", std::slice::from_ref(row)))
@@ -121,7 +121,7 @@ async fn kinds_of_kubernetes_are_waited_for_by_nothing() {
 /// Flux has no such thing: applied without it the row would be something else than was asked for.
 #[tokio::test(start_paused = true)]
 async fn what_flux_cannot_do_is_not_given_to_it() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages_by(SyncMode::Flux);
     let mut asks = row("asks", OLD, 1);
     asks.package.get_or_insert_default().assume = Some(Assume::Never);

@@ -19,7 +19,7 @@ fn foreign(name: &str) -> Kustomization {
 
 #[tokio::test(start_paused = true)]
 async fn a_foreign_object_of_our_name_or_labels_is_not_touched() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     let named = cluster
         .create(foreign(&names::kustomization(SYSTEM, "eu-1", "web")))
         .await;
@@ -67,7 +67,7 @@ async fn a_foreign_object_of_our_name_or_labels_is_not_touched() {
 
 #[tokio::test(start_paused = true)]
 async fn when_the_foreign_object_goes_ours_comes() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     let name = names::kustomization(SYSTEM, "eu-1", "web");
     cluster.create(foreign(&name)).await;
     cluster.run_assemblages();
@@ -88,7 +88,7 @@ async fn when_the_foreign_object_goes_ours_comes() {
 
 #[tokio::test(start_paused = true)]
 async fn suspended_by_another_a_row_is_held_until_it_is_resumed() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     cluster.create(assemblage("eu-1", &[row("web", OLD, 1)])).await;
     let web = cluster.carry_out("eu-1", "web", OLD).await;

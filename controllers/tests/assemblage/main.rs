@@ -9,12 +9,18 @@
 )]
 
 mod changes;
+#[path = "../common/cluster.rs"]
+mod cluster;
+#[path = "../common/context.rs"]
+mod context;
 mod decide;
 mod deleted;
 mod distributed;
 mod flux;
 mod foreign;
 mod handed_through;
+#[path = "../common/kubeconfig_secret.rs"]
+mod kubeconfig_secret;
 mod mirror;
 mod mirrored;
 mod plan;
@@ -22,6 +28,8 @@ mod remote;
 mod rest;
 mod row_by_row;
 mod rows;
+#[path = "../common/setup.rs"]
+mod setup;
 mod situation;
 mod sources;
 mod support;

@@ -26,11 +26,11 @@ impl Fleet {
     async fn new(clusters: &[&'static str]) -> Self {
         let mut downstream = BTreeMap::new();
         for name in clusters {
-            let mut cluster = Cluster::downstream().await;
+            let mut cluster = Cluster::downstream();
             cluster.run_assemblages();
             downstream.insert(*name, cluster);
         }
-        let mut management = Cluster::management().await;
+        let mut management = Cluster::management();
         enrol(&management, clusters).await;
         management.run_management(&downstream);
         Self {
@@ -101,7 +101,7 @@ async fn rows_go_down_and_states_come_up() {
         mirror.spec.syncs[0].values,
         [
             ("CLUSTER_NAME".to_owned(), "eu-1".to_owned()),
-            ("TIER".to_owned(), "test".to_owned())
+            ("TIER".to_owned(), "prod".to_owned())
         ]
         .into()
     );

@@ -16,7 +16,7 @@ fn with_plan(plan: Value) -> muster_api::assemblage::SyncRow {
 
 #[tokio::test(start_paused = true)]
 async fn the_plan_run_is_written_before_the_kustomization_and_again_where_it_is_lost() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     let row = with_plan(json!({"file": "plan.yaml", "keep": "1h"}));
     cluster.create(assemblage("eu-1", &[row])).await;
@@ -56,7 +56,7 @@ async fn the_plan_run_is_written_before_the_kustomization_and_again_where_it_is_
 
 #[tokio::test(start_paused = true)]
 async fn flux_is_given_no_plan() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages_by(SyncMode::Flux);
     cluster
         .create(assemblage("eu-1", &[with_plan(json!({"file": "plan.yaml"}))]))
@@ -78,7 +78,7 @@ async fn flux_is_given_no_plan() {
 /// A control and a retry are no part of what is assigned: they reach the PlanRun, and the row stays what it was.
 #[tokio::test(start_paused = true)]
 async fn what_is_done_by_hand_reaches_the_plan_run_and_leaves_the_row_as_it_was() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     let row = with_plan(json!({"file": "plan.yaml"}));
     cluster

@@ -11,9 +11,9 @@ use super::support::*;
 async fn fleet(clusters: &[&'static str]) -> (Cluster, BTreeMap<&'static str, Cluster>) {
     let mut downstream = BTreeMap::new();
     for name in clusters {
-        downstream.insert(*name, Cluster::downstream().await);
+        downstream.insert(*name, Cluster::downstream());
     }
-    let mut management = Cluster::management().await;
+    let mut management = Cluster::management();
     enrol(&management, clusters).await;
     management.run_management(&downstream);
     (management, downstream)
@@ -37,7 +37,7 @@ async fn a_row_is_expanded_with_the_clusters_kubeconfig_and_values() {
         kustomization.spec.kube_config.unwrap().secret_ref.unwrap().name,
         "eu-1-kubeconfig"
     );
-    let expect: BTreeMap<String, String> = [("CLUSTER", "eu-1"), ("ENV", "test"), ("TIER", "test-1")]
+    let expect: BTreeMap<String, String> = [("CLUSTER", "eu-1"), ("ENV", "prod"), ("TIER", "prod-1")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
     assert_eq!(kustomization.spec.post_build.unwrap().substitute, expect);

@@ -9,7 +9,7 @@ use super::support::*;
 
 #[tokio::test(start_paused = true)]
 async fn at_rest_nothing_is_asked_and_nothing_is_written() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     let rows: Vec<_> = (0..5)
         .map(|number| row(&format!("web-{number}"), OLD, number + 1))
@@ -52,7 +52,7 @@ async fn at_rest_nothing_is_asked_and_nothing_is_written() {
 /// As Flux does at each interval, and at each retry of what failed.
 #[tokio::test(start_paused = true)]
 async fn who_looks_once_more_says_nothing_new() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     let rows = [row("good", OLD, 1), row("bad", OLD, 2)];
     cluster.create(assemblage("eu-1", &rows)).await;

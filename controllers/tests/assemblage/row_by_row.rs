@@ -96,7 +96,7 @@ struct Reported {
 
 impl Reported {
     async fn new(states: &[SyncState]) -> Self {
-        let cluster = Cluster::downstream().await;
+        let cluster = Cluster::downstream();
         cluster.create(assemblage("eu-1", &[row("web", OLD, 1)])).await;
         let this = Self {
             cluster,

@@ -16,7 +16,7 @@ use super::support::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_row_is_expanded_and_echoed_when_it_is_ready_and_not_before() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     let mut web = row("web", OLD, 1);
     web.package = Some(serde_json::from_value(json!({
@@ -99,7 +99,7 @@ async fn a_row_is_expanded_and_echoed_when_it_is_ready_and_not_before() {
 
 #[tokio::test(start_paused = true)]
 async fn one_rows_trouble_is_that_rows() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     let mut broken = row("broken", OLD, 2);
     broken.package = Some(serde_json::from_value(json!({"path": "$(NOWHERE)"})).unwrap());
@@ -147,7 +147,7 @@ async fn one_rows_trouble_is_that_rows() {
 
 #[tokio::test(start_paused = true)]
 async fn a_binding_follows_the_object_that_it_reads() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     let mut web = row("web", OLD, 1);
     web.package = Some(serde_json::from_value(json!({"substitute": {"HOST": "$(HOST)"}})).unwrap());
@@ -186,7 +186,7 @@ async fn a_binding_follows_the_object_that_it_reads() {
 /// Both the built-in sync and Flux read them there.
 #[tokio::test(start_paused = true)]
 async fn health_expressions_are_those_of_its_kustomization() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     let expressions = json!([
         {"apiVersion": "a.test/v1", "kind": "Widget", "current": "status.phase == '$(A)'", "failed": "false", "inProgress": "false"},
@@ -220,7 +220,7 @@ fn with_package(package: serde_json::Value) -> SyncRow {
 #[tokio::test(start_paused = true)]
 async fn the_table_of_health_is_expanded_only_where_it_is_asked_for() {
     for mode in [SyncMode::Builtin, SyncMode::Flux] {
-        let mut cluster = Cluster::downstream().await;
+        let mut cluster = Cluster::downstream();
         cluster.run_assemblages_by(mode);
         cluster
             .create(assemblage("eu-1", &[with_package(json!({}))]))
@@ -247,7 +247,7 @@ async fn the_table_of_health_is_expanded_only_where_it_is_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn expressions_of_a_package_take_precedence_over_the_table() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     let own = json!([
         {"apiVersion": "flagger.app/v2", "kind": "Canary", "current": "true"},

@@ -30,7 +30,7 @@ async fn names_of_sources(cluster: &Cluster) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn assemblages_share_a_source_and_the_last_reference_decides() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     for name in ["eu-1", "eu-2"] {
         cluster.create(assemblage(name, &[row("web", OLD, 1)])).await;
@@ -84,7 +84,7 @@ async fn assemblages_share_a_source_and_the_last_reference_decides() {
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_is_not_ours_is_left_alone() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     let theirs: GitRepository = serde_json::from_value(json!({
         "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": {"name": "theirs"},

@@ -3,18 +3,15 @@
 use std::{collections::BTreeMap, fmt::Debug, future::Future, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    Api, Resource, ResourceExt,
+    api::{ListParams, Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
 use muster_api::{
     Assemblage, ProxyAssemblage, RemoteAssemblage, Shared,
     assemblage::{AssemblageSpec, SyncRow, SyncState, TargetedAssemblageSpec},
-    cluster::Version,
     crds,
     flux::{GitRepository, Kustomization},
     names,
@@ -26,14 +23,16 @@ use muster_controllers::{
     bindings::{Kinds, Objects},
     proxyassemblage,
     reconcile::{Context, Options, SyncMode},
-    registry::{Access, Connect, ConnectError, Registry, Setup},
+    registry::{Connect, connect_by_server},
     remoteassemblage,
-    runtime::{Clock, Events, Jitter, Shutdown},
+    runtime::Clock,
 };
 use muster_sync::source::MemorySource;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::{cluster::create_cluster, context::context, kubeconfig_secret::create_kubeconfig};
 
 /// The commit that rows begin with.
 pub(crate) const OLD: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -57,12 +56,12 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// A cluster with the kinds that an agent needs.
-    pub(crate) async fn downstream() -> Self {
-        Self::with(SYSTEM, crds::downstream().into_iter().chain(crds::flux())).await
+    pub(crate) fn downstream() -> Self {
+        Self::with(SYSTEM, crds::downstream().into_iter().chain(crds::flux()))
     }
 
     /// A cluster with the kinds that the controllers need.
-    pub(crate) async fn management() -> Self {
+    pub(crate) fn management() -> Self {
         Self::with(
             FLEET,
             crds::management()
@@ -70,39 +69,15 @@ impl Cluster {
                 .chain(crds::flux())
                 .chain([crds::cluster_api()]),
         )
-        .await
     }
 
-    async fn with(namespace: &'static str, kinds: impl Iterator<Item = CustomResourceDefinition>) -> Self {
-        let server = ApiServer::builder().event_log(true).in_process().unwrap();
-        let client = server.client();
-        let object = Namespace {
-            metadata: kube::core::ObjectMeta {
-                name: Some(namespace.to_owned()),
-                ..Default::default()
-            },
-            ..Default::default()
-        };
-        Api::all(client.clone())
-            .create(&PostParams::default(), &object)
-            .await
+    fn with(namespace: &'static str, kinds: impl Iterator<Item = CustomResourceDefinition>) -> Self {
+        let server = ApiServer::builder()
+            .event_log(true)
+            .namespace(namespace)
+            .with(kinds)
+            .in_process()
             .unwrap();
-        for kind in kinds {
-            let kinds: Api<CustomResourceDefinition> = Api::all(client.clone());
-            let name = kinds
-                .create(&PostParams::default(), &kind)
-                .await
-                .unwrap()
-                .name_any();
-            let established = kube::runtime::wait::conditions::is_crd_established();
-            tokio::time::timeout(
-                LIMIT,
-                kube::runtime::wait::await_condition(kinds, &name, established),
-            )
-            .await
-            .unwrap()
-            .unwrap();
-        }
         Self {
             server,
             namespace,
@@ -122,32 +97,9 @@ impl Cluster {
     pub(crate) fn context(&self, connect: Connect) -> (Context, Arc<Objects>) {
         let client = self.server.client_as(CONTROLLERS);
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
-        let jitter = Jitter::seeded(1);
-        let namespace = self.namespace.to_owned();
-        let registry = Registry::new(Setup {
-            proxy_hosts: muster_controllers::hosts::Hosts::default(),
-            client: client.clone(),
-            namespace: namespace.clone(),
-            clock: clock.clone(),
-            jitter: jitter.clone(),
-            connect,
-        });
-        let objects = Objects::new(client.clone(), &*namespace, Kinds::default());
-        let sources = MemorySource::new(clock.clone());
-        let context = Context {
-            events: Events::new(client.clone(), "test", "0", clock.clone()),
-            client,
-            namespace,
-            options: Arc::new(Options::default()),
-            clock,
-            jitter,
-            source: Arc::new(sources),
-            remote: registry.clone(),
-            registry,
-            gap: std::time::Duration::ZERO,
-            metrics: muster_controllers::metrics::Metrics::default(),
-            shutdown: Shutdown::new(),
-        };
+        let objects = Objects::new(client.clone(), self.namespace, Kinds::default());
+        let source = Arc::new(MemorySource::new(clock.clone()));
+        let context = context(client, self.namespace, clock, source, connect);
         (context, objects)
     }
 
@@ -473,56 +425,18 @@ pub(crate) fn no_clusters() -> Connect {
 
 /// The way to clusters: each by its URL.
 pub(crate) fn connect(downstream: &BTreeMap<&'static str, Cluster>) -> Connect {
-    let doors: BTreeMap<String, Client> = downstream
-        .iter()
-        .map(|(name, cluster)| {
-            (
-                format!("https://{name}.test"),
-                cluster.server.client_as(CONTROLLERS),
-            )
-        })
-        .collect();
-    Arc::new(move |access: &Access| {
-        doors
-            .get(&access.server)
-            .cloned()
-            .ok_or_else(|| ConnectError::Field {
-                field: "server",
-                problem: "no such server in this test".to_owned(),
-            })
-    })
+    let clients = downstream.iter().map(|(name, cluster)| {
+        let client = cluster.server.client_as(CONTROLLERS);
+        (format!("https://{name}.test"), client)
+    });
+    connect_by_server(clients.collect())
 }
 
 /// Clusters with a control plane and a kubeconfig.
 pub(crate) async fn enrol(management: &Cluster, clusters: &[&str]) {
+    let client = management.server.client();
     for name in clusters {
-        let objects: Api<DynamicObject> = Api::namespaced_with(
-            management.server.client(),
-            FLEET,
-            &Version::V1Beta2.api_resource(),
-        );
-        let cluster = json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
-            "metadata": {"name": name, "namespace": FLEET, "labels": {"env": "test"}, "annotations": {"fleet.muster.dev/enrolled": "true"}}, "spec": {},
-        });
-        objects
-            .create(&PostParams::default(), &serde_json::from_value(cluster).unwrap())
-            .await
-            .unwrap();
-        let config = json!({
-            "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "clusters": [{"name": "c", "cluster": {"server": format!("https://{name}.test"), "certificate-authority-data": "Q0E="}}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-        });
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
-            "metadata": {"name": format!("{name}-kubeconfig"), "namespace": FLEET}, "stringData": {"value": config.to_string()},
-        });
-        let secrets: Api<k8s_openapi::api::core::v1::Secret> =
-            Api::namespaced(management.server.client(), FLEET);
-        secrets
-            .create(&PostParams::default(), &serde_json::from_value(secret).unwrap())
-            .await
-            .unwrap();
+        create_cluster(&client, FLEET, name).await;
+        create_kubeconfig(&client, FLEET, name, &format!("https://{name}.test")).await;
     }
 }

@@ -19,7 +19,7 @@ use super::support::*;
 
 /// A row that failed terminally.
 async fn failed() -> (Cluster, Kustomization) {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     cluster.create(assemblage("eu-1", &[row("web", OLD, 1)])).await;
     let kustomization = cluster.carry_out("eu-1", "web", OLD).await;
@@ -95,7 +95,7 @@ async fn over_a_crash_it_is_asked_once() {
 /// What has not failed is not carried out again for a new token: that is no work of the cluster's.
 #[tokio::test(start_paused = true)]
 async fn a_new_token_alone_asks_for_nothing() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     cluster.create(assemblage("eu-1", &[row("web", OLD, 1)])).await;
     cluster.carry_out("eu-1", "web", OLD).await;
@@ -110,7 +110,7 @@ async fn a_new_token_alone_asks_for_nothing() {
 /// Annotations are no part of a generation: what was said before they were changed is no answer.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_annotations_is_asked_for() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     cluster.run_assemblages();
     for (name, token) in [("web", Some(1)), ("other", None)] {
         let with = |token: Option<u64>, settle: &str| SyncRow {

@@ -4,20 +4,20 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, api::PostParams};
+use kube::Api;
 use muster_api::{
     ProxyAssemblage, RemoteAssemblage,
     assemblage::{SyncRow, Withdraw},
 };
+use muster_apiserver::send;
 use muster_controllers::{
     process::{self, Setup},
-    reconcile::Options,
     registry::Connect,
-    runtime::{Clock, Jitter, Shutdown},
+    runtime::Clock,
 };
 use muster_sync::source::MemorySource;
 
-use super::support::*;
+use super::{setup, support::*};
 
 const NAMESPACE: &str = "shop";
 
@@ -31,12 +31,16 @@ impl Whole {
     async fn new() -> Self {
         let clock = clock();
         let source = MemorySource::new(clock);
-        let mut cluster = Cluster::downstream().await;
-        create_namespace(&cluster).await;
+        let mut cluster = Cluster::downstream();
+        let namespace = serde_json::json!({"metadata": {"name": NAMESPACE}});
+        let client = cluster.server.client();
+        send(&client, "POST", "/api/v1/namespaces", Some(namespace))
+            .await
+            .unwrap();
         let agent = setup(&cluster, &source, no_clusters());
         cluster.spawn(async { process::agent(agent).await.unwrap() });
         let downstream = BTreeMap::from([("eu-1", cluster)]);
-        let mut management = Cluster::management().await;
+        let mut management = Cluster::management();
         enrol(&management, &["eu-1"]).await;
         let controller = setup(&management, &source, connect(&downstream));
         management.spawn(async { process::controller(controller).await.unwrap() });
@@ -71,31 +75,14 @@ fn clock() -> Clock {
 }
 
 fn setup(cluster: &Cluster, source: &MemorySource, connect: Connect) -> Setup {
-    Setup {
-        client: cluster.server.client_as(CONTROLLERS),
-        namespace: cluster.namespace.to_owned(),
-        options: Options::default(),
-        clock: clock(),
-        jitter: Jitter::seeded(1),
-        source: Arc::new(source.clone()),
+    let client = cluster.server.client_as(CONTROLLERS);
+    setup::setup(
+        client,
+        cluster.namespace,
+        clock(),
+        Arc::new(source.clone()),
         connect,
-        gates: muster_controllers::gates::Access::default(),
-        notify: None,
-        instance: "0".to_owned(),
-        lease: None,
-        door: None,
-        metrics: muster_controllers::metrics::Metrics::default(),
-        shutdown: Shutdown::new(),
-    }
-}
-
-async fn create_namespace(cluster: &Cluster) {
-    let namespace = serde_json::from_value(serde_json::json!({"metadata": {"name": NAMESPACE}})).unwrap();
-    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(cluster.server.client());
-    namespaces
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
+    )
 }
 
 #[tokio::test(start_paused = true)]

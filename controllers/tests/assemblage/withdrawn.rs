@@ -50,7 +50,7 @@ async fn a_row_is_withdrawn_by_its_policy_and_echoed_when_it_is_gone() {
         (Withdraw::Prune, DeletionPolicy::WaitForTermination),
         (Withdraw::Orphan, DeletionPolicy::Orphan),
     ] {
-        let mut cluster = Cluster::downstream().await;
+        let mut cluster = Cluster::downstream();
         let before = installed(&mut cluster, row("web", OLD, 1)).await;
         cluster
             .set_rows::<Assemblage>("eu-1", &[SyncRow::withdrawal("web", 2, how)])
@@ -91,7 +91,7 @@ async fn a_row_is_withdrawn_by_its_policy_and_echoed_when_it_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn content_is_pruned_only_by_a_controller_that_holds_it() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     let before = installed(&mut cluster, row("web", OLD, 1)).await;
     // As the built-in sync leaves what is only to be let go.
     finish(&cluster, &before).await;
@@ -124,7 +124,7 @@ async fn content_is_pruned_only_by_a_controller_that_holds_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_row_without_token_that_disappears_is_withdrawn() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     let before = installed(
         &mut cluster,
         SyncRow {
@@ -156,7 +156,7 @@ async fn a_row_without_token_that_disappears_is_withdrawn() {
 
 #[tokio::test(start_paused = true)]
 async fn a_row_with_a_token_never_just_disappears() {
-    let mut cluster = Cluster::downstream().await;
+    let mut cluster = Cluster::downstream();
     let before = installed(&mut cluster, row("web", OLD, 1)).await;
     cluster.set_rows::<Assemblage>("eu-1", &[]).await;
     cluster

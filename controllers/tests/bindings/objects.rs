@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
@@ -25,20 +25,8 @@ struct Bed {
 }
 
 impl Bed {
-    async fn new() -> Self {
-        let api = ApiServer::in_process().unwrap();
-        let namespaces: Api<Namespace> = Api::all(api.client());
-        let namespace = Namespace {
-            metadata: ObjectMeta {
-                name: Some(NS.to_owned()),
-                ..ObjectMeta::default()
-            },
-            ..Namespace::default()
-        };
-        namespaces
-            .create(&PostParams::default(), &namespace)
-            .await
-            .unwrap();
+    fn new() -> Self {
+        let api = ApiServer::builder().namespace(NS).in_process().unwrap();
         let objects = Objects::new(api.client(), NS, Kinds::default());
         let running = tokio::spawn(Arc::clone(&objects).run(Shutdown::new()));
         Self {
@@ -98,7 +86,7 @@ impl Bed {
 
 #[tokio::test(start_paused = true)]
 async fn changes_are_noticed_and_nothing_is_read_twice_for_nothing() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let changes = bed.objects.changes();
     let mut changes = std::pin::pin!(changes);
     let within = Duration::from_secs(2);

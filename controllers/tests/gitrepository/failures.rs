@@ -43,15 +43,14 @@ impl Source for Noted {
     }
 }
 
-async fn noted() -> (Bed, Arc<Mutex<Vec<(Instant, Remote)>>>) {
+fn noted() -> (Bed, Arc<Mutex<Vec<(Instant, Remote)>>>) {
     let notes = Arc::new(Mutex::new(Vec::new()));
     let bed = Bed::with(|inner| {
         Arc::new(Noted {
             inner,
             notes: Arc::clone(&notes),
         })
-    })
-    .await;
+    });
     (bed, notes)
 }
 
@@ -64,7 +63,7 @@ fn unreachable() -> SourceError {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_good_revision_is_kept_and_named_with_its_age() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({})).await;
     let before = bed.until_ready("src", "True Succeeded").await;
@@ -122,7 +121,7 @@ async fn the_last_good_revision_is_kept_and_named_with_its_age() {
 
 #[tokio::test(start_paused = true)]
 async fn it_is_tried_again_less_and_less_often_and_not_in_step() {
-    let (bed, notes) = noted().await;
+    let (bed, notes) = noted();
     bed.source.break_with(URL, Fault::Fail(unreachable()));
     for name in ["one", "other"] {
         bed.repository(name, json!({"interval": "24h", "ignore": name}))
@@ -157,7 +156,7 @@ async fn it_is_tried_again_less_and_less_often_and_not_in_step() {
 
 #[tokio::test(start_paused = true)]
 async fn another_spec_starts_anew_at_once() {
-    let (bed, notes) = noted().await;
+    let (bed, notes) = noted();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({"interval": "24h", "ref": {"branch": "lost"}}))
         .await;
@@ -173,7 +172,7 @@ async fn another_spec_starts_anew_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fetch_has_the_time_and_the_way_in_that_the_spec_names() {
-    let (bed, notes) = noted().await;
+    let (bed, notes) = noted();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.secret(
         "git",
@@ -208,7 +207,7 @@ async fn a_fetch_has_the_time_and_the_way_in_that_the_spec_names() {
 
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_comes_or_changes_is_noticed_within_a_minute_or_so() {
-    let (bed, notes) = noted().await;
+    let (bed, notes) = noted();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({"interval": "24h", "secretRef": {"name": "git"}}))
         .await;
@@ -238,7 +237,7 @@ async fn a_secret_that_comes_or_changes_is_noticed_within_a_minute_or_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_proxy_is_used_where_its_host_is_allowed() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({"proxySecretRef": {"name": "proxy"}}))
         .await;
@@ -277,7 +276,7 @@ async fn a_proxy_is_used_where_its_host_is_allowed() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_deleted_is_let_go() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({})).await;
     bed.until_ready("src", "True Succeeded").await;
@@ -297,7 +296,7 @@ async fn an_object_that_is_deleted_is_let_go() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_costs_one_look_and_no_write() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({"interval": "24h"})).await;
     bed.until_ready("src", "True Succeeded").await;
@@ -311,7 +310,7 @@ async fn a_restart_costs_one_look_and_no_write() {
 
 #[tokio::test(start_paused = true)]
 async fn what_no_repository_names_is_forgotten_but_never_on_a_list_that_failed() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let first = bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("pinned", json!({"ref": {"commit": first}, "interval": "24h"}))
         .await;

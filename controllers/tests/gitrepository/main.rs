@@ -9,6 +9,8 @@
     reason = "helpers of tests: what is not as expected ends the test"
 )]
 
+#[path = "../common/context.rs"]
+mod context;
 mod failures;
 mod repositories;
 mod signed;

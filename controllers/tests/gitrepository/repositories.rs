@@ -9,7 +9,7 @@ use crate::support::{Bed, NS, URL, condition, message, ready, repository};
 
 #[tokio::test(start_paused = true)]
 async fn a_pinned_commit_is_fetched_once() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("a.yaml", "a: x\n")]);
     bed.repository("src", json!({"ref": {"commit": commit}, "interval": "24h"}))
         .await;
@@ -24,7 +24,7 @@ async fn a_pinned_commit_is_fetched_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_branch_is_asked_for_each_interval_and_when_requested() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("a.yaml", "a: x\n")]);
     bed.repository("src", json!({})).await;
     bed.until(&repository("src"), |object| ready(object) == "True Succeeded")
@@ -54,7 +54,7 @@ async fn a_branch_is_asked_for_each_interval_and_when_requested() {
 
 /// Creates a repository; returns its Ready condition as `<reason>: <message>`, and whether it is stalled.
 async fn fails(extra: Value) -> String {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("a.yaml", "a: x\n")]);
     bed.repository("src", extra).await;
     let failed = |object: &Value| condition(object, "Ready").is_some_and(|ready| ready["status"] == "False");
@@ -86,7 +86,7 @@ async fn what_cannot_be_had_is_said() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_is_back_is_noticed_within_a_minute_or_so() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("a.yaml", "a: x\n")]);
     let away = SourceError::Unreachable {
         url: URL.into(),
@@ -111,7 +111,7 @@ async fn a_host_that_is_back_is_noticed_within_a_minute_or_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_hangs_holds_up_no_other() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.source
         .commit("https://hangs.test/r", "main", [("a.yaml", "a: b")]);
     bed.source.break_with("https://hangs.test/r", source::Fault::Hang);
@@ -142,7 +142,7 @@ async fn a_host_that_hangs_holds_up_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn no_secret_value_stands_in_a_status() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("a.yaml", "a: x\n")]);
     bed.create(
         &format!("/api/v1/namespaces/{NS}/secrets"),

@@ -39,7 +39,7 @@ fn spec(tag: &str, mode: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn only_what_is_signed_becomes_an_artifact() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let keys = key(1).public_key().to_openssh().unwrap();
     let first = release(&bed, "v1", 1);
     bed.repository(

@@ -26,7 +26,7 @@ fn conditions(object: &Value) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn an_artifact_has_revision_digest_size_and_time() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("a.yaml", "a: 1\n"), ("b.txt", "four")]);
     bed.repository("src", json!({})).await;
     let object = bed.until_ready("src", "True Succeeded").await;
@@ -63,7 +63,7 @@ async fn an_artifact_has_revision_digest_size_and_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_revision_says_how_the_commit_was_named() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.source.tag(URL, "v1", &commit.parse().unwrap());
     for (name, reference, prefix) in [
@@ -85,7 +85,7 @@ async fn a_revision_says_how_the_commit_was_named() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fetch_of_a_new_spec_is_announced() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({})).await;
     bed.until_ready("src", "True Succeeded").await;
@@ -116,7 +116,7 @@ async fn a_fetch_of_a_new_spec_is_announced() {
 
 #[tokio::test(start_paused = true)]
 async fn at_rest_nothing_is_written() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("good", json!({})).await;
     bed.repository("lost", json!({"ref": {"tag": "v9"}})).await;
@@ -133,7 +133,7 @@ async fn at_rest_nothing_is_written() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_is_answered_once_and_repeated_in_the_status() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({"interval": "24h"})).await;
     bed.until_ready("src", "True Succeeded").await;
@@ -155,7 +155,7 @@ async fn a_request_is_answered_once_and_repeated_in_the_status() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_suspended_is_left_alone() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({})).await;
     bed.until_ready("src", "True Succeeded").await;
@@ -184,7 +184,7 @@ async fn what_is_suspended_is_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_is_stalled_by_name_and_keeps_what_it_has() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("a.yaml", "a: 1\n")]);
     bed.repository("src", json!({})).await;
     bed.until_ready("src", "True Succeeded").await;

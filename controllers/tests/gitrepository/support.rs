@@ -2,16 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use muster_apiserver::ApiServer;
-use muster_controllers::{
-    gitrepository,
-    reconcile::{Context, Options},
-    registry::{Registry, RemoteClients, RemoteError, Setup},
-    runtime::{Clock, Events, Jitter, Shutdown},
-};
+use muster_apiserver::{ApiServer, send};
+use muster_controllers::{gitrepository, reconcile::Context, runtime::Clock};
 use muster_sync::source::{MemorySource, Source};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::context::context;
 
 pub(crate) const NS: &str = "fleet";
 pub(crate) const URL: &str = "https://git.test/fleet";
@@ -28,68 +25,37 @@ pub(crate) struct Bed {
     running: Option<AbortOnDropHandle<()>>,
 }
 
-/// GitRepositories reach no other cluster.
-struct NoRemotes;
-
-#[async_trait::async_trait]
-impl RemoteClients for NoRemotes {
-    async fn client(&self, _: &str, _: &str, _: Option<&str>) -> Result<kube::Client, RemoteError> {
-        unreachable!("a GitRepository has no kubeconfig")
-    }
-}
-
 impl Bed {
     /// A cluster with the namespace `fleet` and the Flux kinds; the controller runs.
-    pub(crate) async fn new() -> Self {
-        Self::with(|source| Arc::new(source)).await
+    pub(crate) fn new() -> Self {
+        Self::with(|source| Arc::new(source))
     }
 
     /// The same, with the source of this making around the one in memory.
-    pub(crate) async fn with(around: impl FnOnce(MemorySource) -> Arc<dyn Source>) -> Self {
+    pub(crate) fn with(around: impl FnOnce(MemorySource) -> Arc<dyn Source>) -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
             .event_log(true)
             .seed(1)
+            .namespace(NS)
+            .with(muster_api::crds::flux())
             .in_process()
             .unwrap();
         let clock = Clock::starting_at(START.parse().unwrap());
         let source = MemorySource::new(clock.clone());
-        let (client, jitter) = (api.client_as("muster"), Jitter::seeded(1));
-        let context = Context {
-            client: client.clone(),
-            namespace: NS.to_owned(),
-            options: Arc::new(Options::default()),
-            clock: clock.clone(),
-            jitter: jitter.clone(),
-            source: around(source.clone()),
-            registry: Registry::new(Setup {
-                proxy_hosts: muster_controllers::hosts::Hosts::default(),
-                client: client.clone(),
-                namespace: NS.to_owned(),
-                clock: clock.clone(),
-                jitter,
-                connect: Arc::new(|_| unreachable!("no cluster is registered")),
-            }),
-            remote: Arc::new(NoRemotes),
-            events: Events::new(client, "muster", "test", clock),
-            gap: std::time::Duration::ZERO,
-            metrics: muster_controllers::metrics::Metrics::default(),
-            shutdown: Shutdown::new(),
-        };
+        let context = context(
+            api.client_as("muster"),
+            NS,
+            clock,
+            around(source.clone()),
+            Arc::new(|_| unreachable!("a GitRepository has no kubeconfig")),
+        );
         let mut bed = Self {
             api,
             source,
             context,
             running: None,
         };
-        for crd in muster_api::crds::flux() {
-            let crd = serde_json::to_value(crd).unwrap();
-            bed.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
-                .await;
-        }
-        bed.create("/api/v1/namespaces", json!({"metadata": {"name": NS}}))
-            .await;
-        bed.until(repository("").trim_end_matches('/'), |_| true).await;
         bed.start();
         bed
     }
@@ -181,12 +147,7 @@ impl Bed {
 
     /// The writes of the controller since the recorder was cleared, as `<method> <path>`.
     pub(crate) fn writes(&self) -> Vec<String> {
-        let requests = self.api.recorder().requests();
-        let ours = requests
-            .iter()
-            .filter(|request| request.is_write() && request.client == "muster");
-        ours.map(|request| format!("{} {}", request.method, request.path))
-            .collect()
+        self.api.recorder().writes("muster")
     }
 
     /// Lets virtual time pass.
@@ -194,21 +155,8 @@ impl Bed {
         tokio::time::sleep(time).await;
     }
 
-    async fn send(&self, method: &str, path: &str, body: Option<Value>) -> Result<Value, kube::Error> {
-        let content = if method == "PATCH" {
-            "application/merge-patch+json"
-        } else {
-            "application/json"
-        };
-        let request = http::Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", content);
-        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        self.api
-            .client_as("somebody")
-            .request(request.body(body).unwrap())
-            .await
+    async fn send(&self, method: &str, path: &str, body: Option<Value>) -> kube::Result<Value> {
+        send(&self.api.client_as("somebody"), method, path, body).await
     }
 }
 

@@ -1,27 +1,22 @@
 //! The two kinds are of use by themselves: in a cluster with nothing of muster but its agent, and no Module anywhere.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_api::crds;
-use muster_controllers::{
-    process::{Setup, agent},
-    reconcile::Options,
-    registry::ConnectError,
-    runtime::{Clock, Jitter, Shutdown},
-};
+use muster_controllers::{process::agent, registry::connect_by_server, runtime::Clock};
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::support::{Bed, NS, config, config_yaml, kustomization};
+use crate::{
+    setup::setup,
+    support::{Bed, NS, config, config_yaml, kustomization},
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_repository_and_a_kustomization_are_enough() {
     // The Flux kinds are there, as by `muster crds --downstream`; so is Assemblage, and nothing else of ours.
-    let bed = Bed::idle().await;
-    for definition in crds::downstream() {
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        bed.create(path, serde_json::to_value(definition).unwrap()).await;
-    }
+    let bed = Bed::idle();
+    bed.api.add(crds::downstream()).unwrap();
     let served = bed.read("/apis/fleet.muster.dev/v1alpha1").await.unwrap();
     let kinds: Vec<&str> = served["resources"]
         .as_array()
@@ -30,28 +25,11 @@ async fn a_repository_and_a_kustomization_are_enough() {
         .filter_map(|resource| resource["kind"].as_str())
         .collect();
     assert!(!kinds.contains(&"Module"), "{kinds:?}");
-    let shutdown = Shutdown::new();
-    let setup = Setup {
-        client: bed.api.client_as("muster"),
-        namespace: NS.to_owned(),
-        options: Options::default(),
-        clock: Clock::starting_at("2026-11-21T12:00:00Z".parse().unwrap()),
-        jitter: Jitter::seeded(1),
-        source: Arc::new(bed.source.clone()),
-        connect: Arc::new(|_| {
-            Err(ConnectError::Field {
-                field: "server",
-                problem: "there is no other cluster".to_owned(),
-            })
-        }),
-        gates: muster_controllers::gates::Access::default(),
-        notify: None,
-        instance: "test".to_owned(),
-        lease: None,
-        door: None,
-        metrics: muster_controllers::metrics::Metrics::default(),
-        shutdown: shutdown.clone(),
-    };
+    let clock = Clock::starting_at("2026-11-21T12:00:00Z".parse().unwrap());
+    let source = Arc::new(bed.source.clone());
+    let connect = connect_by_server(BTreeMap::new());
+    let setup = setup(bed.api.client_as("muster"), NS, clock, source, connect);
+    let shutdown = setup.shutdown.clone();
     let running = AbortOnDropHandle::new(tokio::spawn(agent(setup)));
 
     let first = bed.commit(&[

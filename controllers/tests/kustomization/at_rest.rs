@@ -8,7 +8,7 @@ use crate::support::{Bed, config_yaml, deployment, deployment_yaml, done};
 
 #[tokio::test(start_paused = true)]
 async fn at_rest_nothing_is_written() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("app/a.yaml", &config_yaml("a", "one")),
         ("app/d.yaml", &deployment_yaml("d", "nginx")),
@@ -41,7 +41,7 @@ async fn at_rest_nothing_is_written() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_lasts_is_not_written_again_and_again() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[(
         "app/a.yaml",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: nowhere}\n",
@@ -61,7 +61,7 @@ async fn a_failure_that_lasts_is_not_written_again_and_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_changes_nothing() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "one"))]);
     bed.deploy(json!({})).await;
     bed.until_at("app", &commit).await;

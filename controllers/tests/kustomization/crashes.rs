@@ -217,7 +217,7 @@ fn id(object: &Value) -> String {
 
 /// Tells the story; returns its worlds and how many requests were numbered.
 async fn tell(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
-    let bed = Bed::idle().await;
+    let bed = Bed::idle();
     let fate = Fate::new(blow);
     let worlds = fate.under(&bed, story(&bed)).await;
     observe(&bed, blow);

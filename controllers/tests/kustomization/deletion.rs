@@ -12,7 +12,7 @@ use crate::support::{Bed, NS, config, config_yaml, ids, kustomization, message, 
 
 /// Deletes a Kustomization with the given fields; returns whether its object went with it.
 async fn takes_along(extra: serde_json::Value) -> bool {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     bed.deploy(extra).await;
     bed.until_at("app", &commit).await;
@@ -32,7 +32,7 @@ async fn by_its_policy() {
 
 #[tokio::test(start_paused = true)]
 async fn a_suspended_one_takes_nothing_along() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     bed.deploy(json!({})).await;
     bed.until_at("app", &commit).await;
@@ -52,7 +52,7 @@ fn held_yaml() -> String {
 
 #[tokio::test(start_paused = true)]
 async fn wait_for_termination_waits() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &held_yaml())]);
     bed.deploy(json!({"deletionPolicy": "WaitForTermination"})).await;
     bed.until_at("app", &commit).await;
@@ -73,7 +73,7 @@ async fn wait_for_termination_waits() {
 /// What cannot be deleted keeps the Kustomization, by name, and is tried again.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_deleted_keeps_it() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("app/a.yaml", &config_yaml("a", "x")),
         ("app/b.yaml", &config_yaml("b", "x")),
@@ -108,7 +108,7 @@ async fn what_cannot_be_deleted_keeps_it() {
 /// A cluster that is lost holds nothing up where its objects are to stay.
 #[tokio::test(start_paused = true)]
 async fn what_is_let_go_needs_no_cluster() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     bed.deploy(json!({"deletionPolicy": "Orphan"})).await;
     bed.until_at("app", &commit).await;
@@ -131,7 +131,7 @@ async fn what_is_let_go_needs_no_cluster() {
 /// Nothing but its own deletion policy keeps a Kustomization in a namespace that goes.
 #[tokio::test(start_paused = true)]
 async fn what_is_let_go_is_held_by_nothing() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     bed.deploy(json!({"deletionPolicy": "Orphan"})).await;
     bed.until_at("app", &commit).await;
@@ -150,7 +150,7 @@ async fn what_is_let_go_is_held_by_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn delete_does_not_wait() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &held_yaml())]);
     bed.deploy(json!({"deletionPolicy": "Delete"})).await;
     bed.until_at("app", &commit).await;
@@ -167,7 +167,7 @@ async fn with_its_kind_or_its_namespace_goes_nothing_else() {
             .to_owned(),
         format!("/api/v1/namespaces/{NS}"),
     ] {
-        let bed = Bed::new().await;
+        let bed = Bed::new();
         let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
         bed.deploy(json!({})).await;
         bed.until_at("app", &commit).await;

@@ -8,7 +8,7 @@ use crate::support::{Bed, config, config_yaml, deployment, deployment_yaml, done
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_applied_before_what_it_depends_on_is_ready() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("base/d.yaml", &deployment_yaml("d", "nginx")),
         ("app/a.yaml", &config_yaml("a", "x")),
@@ -35,7 +35,7 @@ async fn nothing_is_applied_before_what_it_depends_on_is_ready() {
 /// Of one source each revision goes through in the order of the dependencies.
 #[tokio::test(start_paused = true)]
 async fn of_one_source_it_waits_for_the_same_revision() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let files = |value: &str, image: &str| {
         [
             ("base/d.yaml", deployment_yaml("d", image)),
@@ -73,7 +73,7 @@ async fn of_one_source_it_waits_for_the_same_revision() {
 
 #[tokio::test(start_paused = true)]
 async fn a_circle_is_named_by_each_of_it() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("a/a.yaml", &config_yaml("a", "x")),
         ("b/b.yaml", &config_yaml("b", "x")),
@@ -106,7 +106,7 @@ async fn a_circle_is_named_by_each_of_it() {
 /// A dependency that fails later holds up what is new, and undoes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_dependency_that_fails_later_undoes_nothing() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let good = bed.commit(&[
         ("base/b.yaml", &config_yaml("b", "one")),
         ("app/a.yaml", &config_yaml("a", "one")),

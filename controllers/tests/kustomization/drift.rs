@@ -8,7 +8,7 @@ use crate::support::{Bed, config, config_yaml, kustomization};
 
 #[tokio::test(start_paused = true)]
 async fn at_the_next_interval() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("app/a.yaml", &config_yaml("a", "one")),
         ("app/b.yaml", &config_yaml("b", "one")),
@@ -31,7 +31,7 @@ async fn at_the_next_interval() {
 
 #[tokio::test(start_paused = true)]
 async fn at_once_when_asked_for() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "one"))]);
     bed.deploy(json!({})).await;
     bed.until_at("app", &commit).await;
@@ -51,7 +51,7 @@ async fn at_once_when_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn not_while_suspended() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "one"))]);
     bed.deploy(json!({})).await;
     bed.until_at("app", &commit).await;

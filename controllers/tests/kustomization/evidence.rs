@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::support::{
     Bed, condition, config, config_yaml, deployment, deployment_yaml, done, kustomization, message, read,
-    ready, send,
+    ready,
 };
 
 pub(crate) const WIDGET: &str = "/apis/example.test/v1/namespaces/default/widgets/w";
@@ -58,18 +58,14 @@ pub(crate) struct Version {
 }
 
 impl Cluster {
-    pub(crate) async fn empty() -> Self {
-        let bed = Bed::new().await;
-        bed.create(
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-            definition(),
-        )
-        .await;
+    pub(crate) fn empty() -> Self {
+        let bed = Bed::new();
+        bed.api.add([definition()]).unwrap();
         Self { bed }
     }
 
     async fn new() -> Self {
-        let cluster = Self::empty().await;
+        let cluster = Self::empty();
         let first = cluster.bed.commit(&[("app/w.yaml", &widget(1, ""))]);
         cluster.bed.deploy(json!({})).await;
         cluster.bed.until(WIDGET, |_| true).await;
@@ -220,7 +216,7 @@ async fn a_check_that_finds_it_unwell_starts_settling_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_phase_alone_is_no_evidence() {
-    let cluster = Cluster::empty().await;
+    let cluster = Cluster::empty();
     cluster.bed.deploy(json!({})).await;
     let first = cluster.release(&[("app/w.yaml", &widget(1, ""))], |_| true).await;
     cluster
@@ -233,7 +229,7 @@ async fn a_phase_alone_is_no_evidence() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_created_is_confirmed_by_its_first_answer() {
-    let cluster = Cluster::empty().await;
+    let cluster = Cluster::empty();
     cluster.bed.deploy(json!({})).await;
     let first = cluster.release(&[("app/w.yaml", &widget(1, ""))], |_| true).await;
     cluster.answers_at(&first, 1, json!({"phase": "Creating"})).await;
@@ -375,9 +371,7 @@ async fn a_retry_needs_evidence_of_what_was_applied_before_it() {
     cluster.answers_at(&failed, 80, said("False", "Broken", "")).await;
     cluster.bed.pass(Duration::from_secs(200)).await;
     assert!(!cluster.was_confirmed(&second));
-    let object = send(&cluster.bed.api, "GET", &kustomization("app"), None)
-        .await
-        .unwrap();
+    let object = cluster.bed.read(&kustomization("app")).await.unwrap();
     assert_eq!(ready(&object), "False HealthCheckFailed");
 }
 

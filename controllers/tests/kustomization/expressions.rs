@@ -28,7 +28,7 @@ fn observed(name: &str, generation: u64) -> Value {
 }
 
 async fn created(fields: Value) -> (Cluster, crate::evidence::Version) {
-    let cluster = Cluster::empty().await;
+    let cluster = Cluster::empty();
     cluster.bed.deploy(fields).await;
     let first = cluster.release(&[("app/w.yaml", &widget(1, ""))], |_| true).await;
     (cluster, first)

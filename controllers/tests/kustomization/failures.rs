@@ -8,7 +8,7 @@ use crate::support::{Bed, condition, config, config_yaml, kustomization, message
 
 /// Deploys one file; returns the Ready condition that comes, as `<reason>: <message>`.
 async fn fails(text: &str, extra: Value) -> String {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("app/a.yaml", text)]);
     bed.deploy(extra).await;
     let failed = |object: &Value| condition(object, "Ready").is_some_and(|ready| ready["status"] == "False");
@@ -62,7 +62,7 @@ async fn what_is_wrong_is_said() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_carried_out_is_stalled_and_not_tried() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     bed.deploy(json!({"decryption": {"provider": "sops"}})).await;
     let object = bed.until_ready("app", "False Unsupported").await;
@@ -81,7 +81,7 @@ async fn what_cannot_be_carried_out_is_stalled_and_not_tried() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fixed_version_goes_through_without_a_hand() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let good = bed.commit(&[("app/a.yaml", &config_yaml("a", "one"))]);
     bed.deploy(json!({})).await;
     bed.until_at("app", &good).await;
@@ -98,7 +98,7 @@ async fn a_fixed_version_goes_through_without_a_hand() {
 
 #[tokio::test(start_paused = true)]
 async fn one_bad_kustomization_holds_up_no_other() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("good/a.yaml", &config_yaml("a", "x")),
         ("bad/b.yaml", "- not: an object\n"),

@@ -8,7 +8,7 @@ use crate::support::{
 
 #[tokio::test(start_paused = true)]
 async fn target_namespace_takes_all_that_has_a_namespace() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.create("/api/v1/namespaces", json!({"metadata": {"name": "team"}}))
         .await;
     let class =
@@ -36,7 +36,7 @@ async fn target_namespace_takes_all_that_has_a_namespace() {
 
 #[tokio::test(start_paused = true)]
 async fn force_makes_anew_what_cannot_be_changed() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let other = deployment_yaml("d", "nginx").replace("app: d", "app: other");
     let first = bed.commit(&[("app/d.yaml", &deployment_yaml("d", "nginx"))]);
     bed.deploy(json!({"wait": false})).await;
@@ -60,7 +60,7 @@ async fn force_makes_anew_what_cannot_be_changed() {
 #[tokio::test(start_paused = true)]
 async fn what_is_left_alone_is_not_waited_for() {
     for annotation in ["reconcile: disabled", "ssa: Ignore", "ssa: IfNotPresent"] {
-        let bed = Bed::new().await;
+        let bed = Bed::new();
         let (key, value) = annotation.split_once(": ").unwrap();
         let annotations = format!("name: d, annotations: {{kustomize.toolkit.fluxcd.io/{key}: {value}}}");
         let text = deployment_yaml("d", "nginx").replacen("name: d", &annotations, 1);
@@ -78,7 +78,7 @@ async fn what_is_left_alone_is_not_waited_for() {
 /// Named objects count even if they are none of its own, and one that is not there is waited for.
 #[tokio::test(start_paused = true)]
 async fn health_checks_may_name_objects_of_others() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("app/a.yaml", &config_yaml("a", "x")),
         ("other/d.yaml", &deployment_yaml("d", "nginx")),
@@ -113,7 +113,7 @@ async fn the_path_is_below_the_root() {
         (json!("/app"), 1),
         (json!("./app/"), 1),
     ] {
-        let bed = Bed::new().await;
+        let bed = Bed::new();
         let commit = bed.commit(&[
             ("app/a.yaml", &config_yaml("a", "x")),
             ("b.yaml", &config_yaml("b", "x")),

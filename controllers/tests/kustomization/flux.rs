@@ -8,7 +8,7 @@ use crate::support::{Bed, config, config_yaml, kustomization, repository};
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_done_while_flux_is_there() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let first = bed.commit(&[("app/a.yaml", &config_yaml("a", "one"))]);
     bed.deploy(json!({})).await;
     bed.until_at("app", &first).await;

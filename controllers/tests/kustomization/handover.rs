@@ -66,7 +66,7 @@ fn events(bed: &Bed, reason: &str) -> Vec<String> {
 
 /// A bed in which the built-in sync has applied these ConfigMaps, each with two keys, and was ended.
 async fn applied(names: &[&str], extra: Value) -> Bed {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let files: Vec<(String, String)> = names
         .iter()
         .map(|name| (format!("app/{name}.yaml"), yaml(name, &["kept", "dropped"])))
@@ -133,7 +133,7 @@ async fn what_the_built_in_sync_applied_is_handed_over_once_and_flux_removes_wha
 
 #[tokio::test(start_paused = true)]
 async fn what_was_applied_elsewhere_is_handed_over_there() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let there = ApiServer::builder().in_process().unwrap();
     bed.doors
         .open("https://eu-1.test", "t", there.client_as("muster"));
@@ -225,7 +225,7 @@ async fn what_is_forbidden_or_gone_holds_up_nothing_and_is_said_once() {
 /// In a cluster that was Flux's from the beginning an agent without rights has nothing to look for.
 #[tokio::test(start_paused = true)]
 async fn where_only_flux_was_nothing_is_looked_at() {
-    let mut bed = Bed::idle().await;
+    let mut bed = Bed::idle();
     left_by_flux(&bed, &bed.commit(&[("app/a.yaml", &yaml("a", &["kept"]))])).await;
     bed.start_with_flux();
     bed.pass(Duration::from_hours(2)).await;
@@ -278,7 +278,7 @@ async fn left_by_flux(bed: &Bed, commit: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn the_built_in_sync_goes_on_from_what_flux_left() {
-    let mut bed = Bed::idle().await;
+    let mut bed = Bed::idle();
     // The commit that Flux was at was pushed over: nobody can have it any more.
     left_by_flux(&bed, &"0".repeat(40)).await;
     let before = bed.read(&config("a")).await.unwrap();
@@ -323,7 +323,7 @@ async fn the_built_in_sync_goes_on_from_what_flux_left() {
 /// A source that people have stopped is not fetched: what it was stopped at is applied, from git and not from Flux's storage.
 #[tokio::test(start_paused = true)]
 async fn a_source_that_is_suspended_stays_where_flux_was() {
-    let mut bed = Bed::idle().await;
+    let mut bed = Bed::idle();
     let commit = bed.commit(&[("app/a.yaml", &yaml("a", &["kept"]))]);
     left_by_flux(&bed, &commit).await;
     bed.edit(&repository("src"), json!({"spec": {"suspend": true}}))
@@ -338,7 +338,7 @@ async fn a_source_that_is_suspended_stays_where_flux_was() {
 /// While git is away nothing is deleted, and it is said what is missing.
 #[tokio::test(start_paused = true)]
 async fn a_source_that_cannot_be_fetched_anew_is_said_and_nothing_is_touched() {
-    let mut bed = Bed::idle().await;
+    let mut bed = Bed::idle();
     left_by_flux(&bed, &"0".repeat(40)).await;
     let before = bed.deployed().await;
     bed.start();

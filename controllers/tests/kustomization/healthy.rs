@@ -11,7 +11,7 @@ use crate::support::{
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_becomes_objects() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "one"))]);
     bed.deploy(json!({})).await;
     let object = bed.until_at("app", &commit).await;
@@ -33,7 +33,7 @@ async fn a_commit_becomes_objects() {
 
 #[tokio::test(start_paused = true)]
 async fn the_next_commit_follows_within_the_interval_of_the_source() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let first = bed.commit(&[("app/a.yaml", &config_yaml("a", "one"))]);
     bed.deploy(json!({})).await;
     bed.until_at("app", &first).await;
@@ -50,7 +50,7 @@ async fn the_next_commit_follows_within_the_interval_of_the_source() {
 
 #[tokio::test(start_paused = true)]
 async fn ready_waits_for_health_and_follows_it_at_once() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("app/d.yaml", &deployment_yaml("d", "nginx")),
         ("app/a.yaml", &config_yaml("a", "x")),
@@ -82,7 +82,7 @@ async fn ready_waits_for_health_and_follows_it_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn not_healthy_in_time_is_a_failure_that_names_object_and_cause() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[
         ("app/d.yaml", &deployment_yaml("d", "nginx:bad")),
         ("app/e.yaml", &deployment_yaml("e", "nginx:bad")),
@@ -113,7 +113,7 @@ async fn not_healthy_in_time_is_a_failure_that_names_object_and_cause() {
 
 #[tokio::test(start_paused = true)]
 async fn what_failed_for_good_is_not_waited_for() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("app/d.yaml", &deployment_yaml("d", "nginx:bad"))]);
     bed.deploy(json!({})).await;
     bed.until(&deployment("d"), |_| true).await;
@@ -147,7 +147,7 @@ async fn pods_that_are_replaced_by_hand_are_not_waited_for() {
             "updatedNumberScheduled": updated, "numberAvailable": 3, "numberReady": 3,
         }})
     };
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let first = bed.commit(&[("app/d.yaml", &yaml("nginx:1"))]);
     bed.deploy(json!({})).await;
     bed.until(daemons, |_| true).await;
@@ -182,7 +182,7 @@ async fn what_is_paused_or_suspended_says_so() {
             "Job/default/j status: 'InProgress': Job not started: the Job is suspended (spec.suspend)",
         ),
     ] {
-        let bed = Bed::new().await;
+        let bed = Bed::new();
         bed.commit(&[("app/a.yaml", yaml)]);
         bed.deploy(json!({})).await;
         let object = bed.until_ready("app", "False HealthCheckFailed").await;
@@ -192,7 +192,7 @@ async fn what_is_paused_or_suspended_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn without_wait_only_the_named_objects_count() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("app/d.yaml", &deployment_yaml("d", "nginx")),
         ("app/e.yaml", &deployment_yaml("e", "nginx")),
@@ -213,7 +213,7 @@ async fn without_wait_only_the_named_objects_count() {
 
 #[tokio::test(start_paused = true)]
 async fn after_that_ready_follows_health() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/d.yaml", &deployment_yaml("d", "nginx"))]);
     bed.deploy(json!({})).await;
     bed.until(&deployment("d"), |_| true).await;

@@ -41,7 +41,7 @@ fn runs(bed: &Bed) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_completed_and_is_gone_does_not_run_again() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let commit = bed.commit(&[("app/job.yaml", &job_yaml("tool:1"))]);
     bed.deploy(json!({})).await;
     finish(&bed, "Complete").await;
@@ -66,7 +66,7 @@ async fn a_job_that_completed_and_is_gone_does_not_run_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_runs_again_where_it_is_another_one() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("app/job.yaml", &job_yaml("tool:1"))]);
     bed.deploy(json!({})).await;
     finish(&bed, "Complete").await;
@@ -89,7 +89,7 @@ async fn a_job_runs_once_while_something_else_is_tried_again() {
     let unhealthy = deployment_yaml("d", "nginx");
     let refused = config_yaml("a", "x").replace("data: {key: x}", "data: {'k e y': x}");
     for (path, yaml) in [("app/d.yaml", &unhealthy), ("app/a.yaml", &refused)] {
-        let bed = Bed::new().await;
+        let bed = Bed::new();
         bed.commit(&[("app/job.yaml", &job_yaml("tool:1")), (path, yaml)]);
         bed.deploy(json!({"timeout": "1m", "retryInterval": "5m"})).await;
         finish(&bed, "Complete").await;
@@ -110,7 +110,7 @@ async fn a_job_runs_once_while_something_else_is_tried_again() {
 /// What is applied beside it takes longer than the Job and its time after that.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_gone_before_everything_is_applied_is_done() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let slow = Match {
         path: Some("/configmaps/slow".into()),
         ..Match::client("muster")
@@ -131,7 +131,7 @@ async fn a_job_that_is_gone_before_everything_is_applied_is_done() {
 /// The one that does not hold it knows that it is done, too.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_two_declare_runs_once() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("app/job.yaml", &job_yaml("tool:1"))]);
     bed.deploy(json!({})).await;
     bed.until(JOB, |_| true).await;
@@ -150,7 +150,7 @@ async fn a_job_that_two_declare_runs_once() {
 /// It was not seen to complete, or it failed: it runs again.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_gone_before_it_is_done_runs_again() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let commit = bed.commit(&[("app/job.yaml", &job_yaml("tool:1"))]);
     bed.deploy(json!({})).await;
     bed.until(JOB, |_| true).await;
@@ -170,7 +170,7 @@ async fn a_job_that_is_gone_before_it_is_done_runs_again() {
 /// The cluster deletes in the foreground: the Job is there until its pods are gone.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_completed_and_is_being_deleted_is_done() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("app/job.yaml", &job_yaml("tool:1")),
         ("app/d.yaml", &deployment_yaml("d", "nginx")),

@@ -11,6 +11,8 @@
 
 mod alone;
 mod at_rest;
+#[path = "../common/context.rs"]
+mod context;
 mod crashes;
 mod deletion;
 mod dependencies;
@@ -23,12 +25,16 @@ mod flux;
 mod handover;
 mod healthy;
 mod jobs;
+#[path = "../common/kubeconfig.rs"]
+mod kubeconfig;
 mod many;
 mod names;
 mod plan;
 mod pruning;
 mod remote;
 mod revisions;
+#[path = "../common/setup.rs"]
+mod setup;
 mod shared;
 mod status;
 mod support;

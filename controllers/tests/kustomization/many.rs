@@ -35,7 +35,7 @@ fn commit(bed: &Bed, files: &[(String, String)]) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn five_thousand_objects_are_applied_and_then_left_alone() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = commit(
         &bed,
         &files(OBJECTS, |n| format!("configuration-of-component-{n:04}")),
@@ -65,7 +65,7 @@ async fn five_thousand_objects_are_applied_and_then_left_alone() {
 /// A record that would not fit is refused before anything is applied: the API server would refuse it in the middle.
 #[tokio::test(start_paused = true)]
 async fn more_than_a_status_can_hold_is_refused_before_anything_is_applied() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let name = |n| format!("{n:05}-{}", "long-".repeat(49).trim_end_matches('-'));
     let before = bed.deployed().await;
     commit(&bed, &files(OBJECTS, name));

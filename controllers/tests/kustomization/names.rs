@@ -33,7 +33,7 @@ async fn judged(bed: &Bed, commit: &str) -> Value {
 
 /// A commit adds an object whose name begins with that of another one, and is reverted: the other one stays, untouched.
 async fn added_and_reverted(path: &str, good: &str, added: &str) -> String {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let first = bed.commit(&[("app/a.yaml", good)]);
     bed.deploy(json!({})).await;
     bed.until_at("app", &first).await;
@@ -77,7 +77,7 @@ async fn a_revert_deletes_no_object_of_another_name() {
 
 #[tokio::test(start_paused = true)]
 async fn a_role_with_a_blank_in_its_name_is_applied_and_pruned() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let stays = config_yaml("a", "x");
     let first = bed.commit(&[("app/a.yaml", &stays), ("app/b.yaml", &role_yaml("my role"))]);
     bed.deploy(json!({})).await;
@@ -99,7 +99,7 @@ async fn a_role_with_a_blank_in_its_name_is_applied_and_pruned() {
 /// An inventory would have it as `ops:reader`, and never find it again.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_reads_back_as_another_is_refused_and_nothing_is_lost() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let stays = config_yaml("a", "x");
     let first = bed.commit(&[("app/a.yaml", &stays)]);
     bed.deploy(json!({})).await;

@@ -31,19 +31,12 @@ fn job_yaml(image: &str) -> String {
 
 /// A cluster whose Kustomization `app` has a plan.
 async fn planned(plan: &str, version: &str) -> Bed {
-    let bed = Bed::new().await;
-    define(&bed).await;
+    let bed = Bed::new();
+    bed.api.add([PlanRun::crd()]).unwrap();
     commit(&bed, plan, version);
     put_run(&bed, &spec()).await;
     deploy(&bed, json!({})).await;
     bed
-}
-
-async fn define(bed: &Bed) {
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    bed.create(path, serde_json::to_value(PlanRun::crd()).unwrap())
-        .await;
-    bed.until(RUNS, |_| true).await;
 }
 
 fn spec() -> PlanRunSpec {
@@ -257,8 +250,8 @@ async fn a_migration_that_fails_leaves_the_rest_as_it_was_and_a_fix_goes_through
 /// kube-apiserver has no word and no code for a field that a kind does not have: no time makes it fit.
 #[tokio::test(start_paused = true)]
 async fn what_does_not_fit_its_kind_fails_at_once() {
-    let bed = Bed::new().await;
-    define(&bed).await;
+    let bed = Bed::new();
+    bed.api.add([PlanRun::crd()]).unwrap();
     let job = job_yaml("tool:1").replace("{name: main,", "{name: main, annotations: {a: b},");
     bed.commit(&[("app/plan.yaml", PLAN), ("app/jobs/migrate.yaml", &job)]);
     put_run(&bed, &spec()).await;
@@ -277,8 +270,8 @@ async fn what_does_not_fit_its_kind_fails_at_once() {
 /// What was refused is known not to have run: no other name is needed, and the inventory does not grow while it is tried.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_refused_for_a_while_keeps_its_name() {
-    let bed = Bed::new().await;
-    define(&bed).await;
+    let bed = Bed::new();
+    bed.api.add([PlanRun::crd()]).unwrap();
     let creating = Match {
         verbs: vec![Verb::Patch],
         path: Some("/jobs/".into()),
@@ -375,8 +368,8 @@ async fn a_job_that_hangs_is_deleted_once_its_time_is_up_and_before_another_one_
 /// A namespace that is written at an object of the cluster says nothing: it is on record without one.
 #[tokio::test(start_paused = true)]
 async fn what_a_run_applied_stays_whatever_namespace_is_written() {
-    let bed = Bed::new().await;
-    define(&bed).await;
+    let bed = Bed::new();
+    bed.api.add([PlanRun::crd()]).unwrap();
     let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: reader, namespace: default}\n";
     let put = |version: &str| {
         bed.commit(&[
@@ -502,8 +495,8 @@ async fn cleanup_runs_before_anything_is_removed_by_the_version_that_completed_l
     };
     let dumping = |list: &Value, version: &str| open(list, &format!("dump:{version}"));
     for (fails, orphan) in [(false, false), (true, false), (false, true)] {
-        let bed = Bed::new().await;
-        define(&bed).await;
+        let bed = Bed::new();
+        bed.api.add([PlanRun::crd()]).unwrap();
         with(&bed, "1");
         put_run(&bed, &spec()).await;
         deploy(
@@ -642,8 +635,8 @@ async fn play(bed: &Bed) {
 
 /// Tells the story; returns its worlds, and how many requests may write. Each try has one Job object, and each image ran.
 async fn tell(blow: Option<(usize, Blow)>) -> (Vec<String>, usize) {
-    let bed = Bed::idle().await;
-    define(&bed).await;
+    let bed = Bed::idle();
+    bed.api.add([PlanRun::crd()]).unwrap();
     let fate = Fate::new(blow);
     let worlds = tokio::select! {
         worlds = fate.under(&bed, story(&bed)) => worlds,
@@ -693,8 +686,8 @@ async fn the_answer_of_every_write_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_applied_before_the_plan_run_is_there_and_agrees() {
-    let bed = Bed::new().await;
-    define(&bed).await;
+    let bed = Bed::new();
+    bed.api.add([PlanRun::crd()]).unwrap();
     commit(&bed, PLAN, "1");
     deploy(&bed, json!({})).await;
     let object = bed.until_ready("app", "False PlanRunNotReady").await;
@@ -748,8 +741,8 @@ async fn what_is_wrong_with_a_plan_stands_in_the_status_and_nothing_is_applied()
             (0, Value::Null)
         );
     }
-    let bed = Bed::new().await;
-    define(&bed).await;
+    let bed = Bed::new();
+    bed.api.add([PlanRun::crd()]).unwrap();
     bed.commit(&[("app/settings.yaml", &config_yaml("settings", "v1"))]);
     put_run(&bed, &spec()).await;
     deploy(&bed, json!({})).await;
@@ -762,7 +755,7 @@ async fn what_is_wrong_with_a_plan_stands_in_the_status_and_nothing_is_applied()
 
 #[tokio::test(start_paused = true)]
 async fn a_plan_that_nothing_names_is_refused() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     commit(&bed, PLAN, "1");
     bed.deploy(json!({})).await;
     let object = bed.until_ready("app", "False BuildFailed").await;

@@ -30,7 +30,7 @@ async fn with_a_held_one(bed: &Bed, extra: serde_json::Value) -> String {
 #[tokio::test(start_paused = true)]
 async fn what_a_finalizer_holds_is_waited_for_by_name() {
     for wait in [true, false] {
-        let bed = Bed::new().await;
+        let bed = Bed::new();
         let first = with_a_held_one(&bed, json!({"wait": wait})).await;
         let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "two"))]);
         let awaited = "waiting for the termination of ConfigMap/default/b";
@@ -67,7 +67,7 @@ async fn what_a_finalizer_holds_is_waited_for_by_name() {
 /// After the timeout it is a failure, that stays one without a write until the object is gone.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_gone_in_time_is_a_failure_until_it_is() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     with_a_held_one(&bed, json!({})).await;
     let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     bed.until(&config("b"), |object| {
@@ -104,7 +104,7 @@ async fn what_is_not_gone_in_time_is_a_failure_until_it_is() {
 /// What is not healthy comes first: that is the version's, and the other is the cluster's.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_healthy_is_said_before_what_is_not_gone() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     with_a_held_one(&bed, json!({})).await;
     bed.commit(&[("app/d.yaml", &deployment_yaml("d", "nginx:bad"))]);
     bed.until(&deployment("d"), |_| true).await;
@@ -116,15 +116,21 @@ async fn what_is_not_healthy_is_said_before_what_is_not_gone() {
     assert!(bed.read(&config("a")).await.is_none());
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_leaves_the_source_leaves_the_cluster() {
-    let bed = Bed::new().await;
-    let first = bed.commit(&[
+/// ConfigMaps `a` and `b` are there.
+async fn with_two(extra: serde_json::Value) -> Bed {
+    let bed = Bed::new();
+    let both = bed.commit(&[
         ("app/a.yaml", &config_yaml("a", "x")),
         ("app/b.yaml", &config_yaml("b", "x")),
     ]);
-    bed.deploy(json!({})).await;
-    bed.until_at("app", &first).await;
+    bed.deploy(extra).await;
+    bed.until_at("app", &both).await;
+    bed
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_the_source_leaves_the_cluster() {
+    let bed = with_two(json!({})).await;
     let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     let object = bed.until_at("app", &second).await;
     assert!(bed.read(&config("b")).await.is_none());
@@ -133,13 +139,7 @@ async fn what_leaves_the_source_leaves_the_cluster() {
 
 #[tokio::test(start_paused = true)]
 async fn without_prune_it_is_let_go() {
-    let bed = Bed::new().await;
-    let first = bed.commit(&[
-        ("app/a.yaml", &config_yaml("a", "x")),
-        ("app/b.yaml", &config_yaml("b", "x")),
-    ]);
-    bed.deploy(json!({"prune": false})).await;
-    bed.until_at("app", &first).await;
+    let bed = with_two(json!({"prune": false})).await;
     let second = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     let object = bed.until_at("app", &second).await;
     assert!(bed.read(&config("b")).await.is_some());
@@ -148,7 +148,7 @@ async fn without_prune_it_is_let_go() {
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_is_away_or_broken_is_no_reason_to_delete() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let good = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     bed.deploy(json!({})).await;
     bed.until_at("app", &good).await;
@@ -194,7 +194,7 @@ async fn a_source_that_is_away_or_broken_is_no_reason_to_delete() {
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_path_is_not_believed() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let first = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     bed.deploy(json!({})).await;
     bed.until_at("app", &first).await;
@@ -212,7 +212,7 @@ async fn an_empty_path_is_not_believed() {
 /// An object that is refused keeps everything of the revision before from being pruned.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_pruned_before_everything_is_applied() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let first = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     bed.deploy(json!({})).await;
     bed.until_at("app", &first).await;
@@ -241,13 +241,7 @@ async fn nothing_is_pruned_before_everything_is_applied() {
 
 #[tokio::test(start_paused = true)]
 async fn survivors_of_a_prune_stay_on_record_until_they_are_gone() {
-    let bed = Bed::new().await;
-    let first = bed.commit(&[
-        ("app/a.yaml", &config_yaml("a", "x")),
-        ("app/b.yaml", &config_yaml("b", "x")),
-    ]);
-    bed.deploy(json!({})).await;
-    bed.until_at("app", &first).await;
+    let bed = with_two(json!({})).await;
     let matching = Match {
         verbs: vec![Verb::Delete],
         path: Some("configmaps/b".into()),
@@ -270,7 +264,7 @@ async fn survivors_of_a_prune_stay_on_record_until_they_are_gone() {
 /// Whatever instant a crash comes at: an object that exists is on record.
 #[tokio::test(start_paused = true)]
 async fn an_object_is_on_record_before_it_exists() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let matching = Match {
         verbs: vec![Verb::Patch],
         path: Some("configmaps/a".into()),
@@ -293,13 +287,7 @@ async fn an_object_is_on_record_before_it_exists() {
 /// What is deleted is decided early and done late; what was decided of a spec that is another one by then is not done.
 #[tokio::test(start_paused = true)]
 async fn a_wish_that_was_taken_back_meanwhile_is_not_carried_out() {
-    let bed = Bed::new().await;
-    let first = bed.commit(&[
-        ("app/a.yaml", &config_yaml("a", "one")),
-        ("app/b.yaml", &config_yaml("b", "one")),
-    ]);
-    bed.deploy(json!({})).await;
-    bed.until_at("app", &first).await;
+    let bed = with_two(json!({})).await;
     let slow = Match {
         verbs: vec![Verb::Patch],
         path: Some("configmaps/a".into()),

@@ -27,7 +27,7 @@ fn into(secret: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn the_objects_are_in_the_other_cluster() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let downstream = cluster(&bed, EU_1, "t");
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "one"))]);
     let mut extra = into("eu-1-kubeconfig");
@@ -74,7 +74,7 @@ async fn the_objects_are_in_the_other_cluster() {
 
 #[tokio::test(start_paused = true)]
 async fn the_kubeconfig_is_in_the_key_that_is_named_or_in_one_of_flux() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let named = cluster(&bed, "https://named.test", "t");
     let value = cluster(&bed, "https://value.test", "t");
     let yaml = cluster(&bed, "https://yaml.test", "t");
@@ -103,7 +103,7 @@ async fn the_kubeconfig_is_in_the_key_that_is_named_or_in_one_of_flux() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewed_credential_is_taken_at_the_next_round() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let downstream = cluster(&bed, EU_1, "old");
     bed.secret("eu-1", json!({"value": kubeconfig(EU_1, "old")}))
         .await;
@@ -132,7 +132,7 @@ async fn a_renewed_credential_is_taken_at_the_next_round() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_cannot_be_reached_is_said_and_costs_the_others_nothing() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let (hangs, refuses, well) = (
         cluster(&bed, "https://hangs.test", "t"),
         cluster(&bed, "https://refuses.test", "t"),

@@ -10,7 +10,7 @@ use crate::support::{Bed, config, config_yaml, deployment, deployment_yaml, ids,
 /// A source that is put back to an older commit is followed there: content, inventory and status.
 #[tokio::test(start_paused = true)]
 async fn backwards_as_well_as_forwards() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let first = bed.commit(&[
         ("app/a.yaml", &config_yaml("a", "one")),
         ("app/b.yaml", &config_yaml("b", "one")),
@@ -47,7 +47,7 @@ async fn backwards_as_well_as_forwards() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_revision_ends_a_running_check() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("app/d.yaml", &deployment_yaml("d", "nginx:bad"))]);
     bed.deploy(json!({"timeout": "1h", "interval": "2h"})).await;
     bed.until(&deployment("d"), |_| true).await;
@@ -79,7 +79,7 @@ async fn a_new_revision_ends_a_running_check() {
 /// So does another spec.
 #[tokio::test(start_paused = true)]
 async fn another_spec_ends_a_running_check() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/d.yaml", &deployment_yaml("d", "nginx:bad"))]);
     bed.deploy(json!({"timeout": "1h", "interval": "2h"})).await;
     bed.until_ready("app", "Unknown Progressing").await;

@@ -6,11 +6,12 @@ use std::time::Duration;
 use muster_apiserver::{
     ApiServer, Verb,
     fault::{Failure, Fault, Match, Rule},
+    send,
 };
 use serde_json::{Value, json};
 
 use crate::support::{
-    Bed, condition, config, config_yaml, ids, kubeconfig, kustomization, message, read, ready, send, until,
+    Bed, condition, config, config_yaml, ids, kubeconfig, kustomization, message, read, ready, until,
 };
 
 const NAME: &str = "kustomize.toolkit.fluxcd.io/name";
@@ -32,7 +33,7 @@ fn namespace_yaml(name: &str) -> String {
 
 /// A bed in which `one` and `two` declare Namespace `web`, one after the other, and each an object of its own.
 async fn shared_by_two() -> Bed {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("one/web.yaml", &namespace_yaml("web")),
         ("one/k.yaml", &config_yaml("k", "one")),
@@ -70,7 +71,7 @@ async fn the_holder_applies_and_the_other_one_compares() {
 
 #[tokio::test(start_paused = true)]
 async fn who_declares_something_else_is_not_ready_and_says_which_field() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[
         ("one/a.yaml", &config_yaml("a", "one")),
         ("two/a.yaml", &config_yaml("a", "two")),
@@ -137,7 +138,7 @@ async fn a_definition_stays_with_all_of_its_objects() {
                       example.org\n  scope: Namespaced\n  names: {kind: Widget, plural: widgets, singular: widget, listKind: WidgetList}\n  versions: \
                       [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: \
                       true}}}]\n";
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("one/crd.yaml", definition), ("two/crd.yaml", definition)]);
     bed.repository("src", json!({})).await;
     for name in ["one", "two"] {
@@ -173,7 +174,7 @@ async fn where_all_go_at_once_nothing_is_left() {
 /// While one deletes an object no other one takes it for confirmed: ids are recorded before, or after.
 #[tokio::test(start_paused = true)]
 async fn what_is_being_deleted_is_not_confirmed_meanwhile() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let keep = config_yaml("l", "two");
     let first = bed.commit(&[("one/web.yaml", &namespace_yaml("web")), ("two/l.yaml", &keep)]);
     bed.repository("src", json!({})).await;
@@ -208,7 +209,7 @@ async fn what_is_being_deleted_is_not_confirmed_meanwhile() {
 #[tokio::test(start_paused = true)]
 async fn what_moves_to_another_is_there_in_the_end() {
     for (from, to) in [("one", "two"), ("two", "one")] {
-        let bed = Bed::new().await;
+        let bed = Bed::new();
         let keep = [
             ("one/k.yaml", config_yaml("k", "one")),
             ("two/l.yaml", config_yaml("l", "two")),
@@ -277,7 +278,9 @@ async fn what_one_declares_that_cannot_be_read_is_not_deleted() {
             json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     }
     crd["metadata"]["managedFields"] = Value::Null;
-    send(&bed.api, "PUT", definition, Some(crd)).await.unwrap();
+    send(&bed.api.client(), "PUT", definition, Some(crd))
+        .await
+        .unwrap();
     bed.pass(Duration::from_secs(5)).await;
     bed.edit(&kustomization("two"), broken).await;
     bed.delete(&kustomization("one")).await;
@@ -298,13 +301,17 @@ async fn what_one_declares_that_cannot_be_read_is_not_deleted() {
 
 /// A cluster that lets `t` in, by the Secret of that name.
 async fn cluster(bed: &Bed, secrets: &[&str]) -> ApiServer {
-    let cluster = ApiServer::builder().in_process().unwrap();
+    let cluster = ApiServer::in_process().unwrap();
+    let_in(bed, secrets, &cluster).await;
+    cluster
+}
+
+async fn let_in(bed: &Bed, secrets: &[&str], cluster: &ApiServer) {
     for name in secrets {
         let server = format!("https://{name}.test");
         bed.doors.open(&server, "t", cluster.client_as("muster"));
         bed.secret(name, json!({"value": kubeconfig(&server, "t")})).await;
     }
-    cluster
 }
 
 fn through(secret: &str) -> Value {
@@ -314,7 +321,7 @@ fn through(secret: &str) -> Value {
 /// Two Secrets lead to one cluster: what is applied through either is shared.
 #[tokio::test(start_paused = true)]
 async fn one_cluster_behind_two_secrets_is_one() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let downstream = cluster(&bed, &["eu-1", "same"]).await;
     let other = cluster(&bed, &["us-1"]).await;
     let commit = bed.commit(&[
@@ -344,8 +351,8 @@ async fn one_cluster_behind_two_secrets_is_one() {
 /// What a management cluster applies carries a mark; an agent there compares, and neither takes it over nor deletes it.
 #[tokio::test(start_paused = true)]
 async fn an_agent_leaves_what_another_cluster_applies() {
-    let management = Bed::new().await;
-    let agent = Bed::elsewhere().await;
+    let management = Bed::new();
+    let agent = Bed::elsewhere();
     management
         .doors
         .open(EU_1, "t", agent.api.client_as("management"));
@@ -382,30 +389,21 @@ async fn an_agent_leaves_what_another_cluster_applies() {
 #[tokio::test(start_paused = true)]
 async fn what_an_agent_declares_goes_to_the_agent() {
     const AGENTS: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/muster-system/kustomizations";
-    let bed = Bed::new().await;
-    let downstream = cluster(&bed, &["eu-1"]).await;
-    for crd in muster_api::crds::flux() {
-        let crd = serde_json::to_value(crd).unwrap();
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        send(&downstream, "POST", path, Some(crd)).await.unwrap();
-    }
-    let system = json!({"metadata": {"name": "muster-system"}});
-    send(&downstream, "POST", "/api/v1/namespaces", Some(system))
+    let bed = Bed::new();
+    let base = json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": {"name": "base", "namespace": "muster-system"},
+        "spec": {"sourceRef": {"kind": "GitRepository", "name": "src"}, "interval": "10m", "prune": true}});
+    let downstream = ApiServer::builder()
+        .namespace("muster-system")
+        .with(muster_api::crds::flux())
+        .with([base])
+        .in_process()
+        .unwrap();
+    let_in(&bed, &["eu-1"], &downstream).await;
+    let status = json!({"status": {"inventory": {"entries": [{"id": "_web__Namespace", "v": "v1"}]}}});
+    let path = format!("{AGENTS}/base/status");
+    send(&downstream.client(), "PATCH", &path, Some(status))
         .await
         .unwrap();
-    until(&downstream, AGENTS.to_owned(), |list| list.map(drop)).await;
-    let base = json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": {"name": "base"},
-        "spec": {"sourceRef": {"kind": "GitRepository", "name": "src"}, "interval": "10m", "prune": true}});
-    send(&downstream, "POST", AGENTS, Some(base)).await.unwrap();
-    let status = json!({"status": {"inventory": {"entries": [{"id": "_web__Namespace", "v": "v1"}]}}});
-    send(
-        &downstream,
-        "PATCH",
-        &format!("{AGENTS}/base/status"),
-        Some(status),
-    )
-    .await
-    .unwrap();
 
     let commit = bed.commit(&[
         ("app/web.yaml", &namespace_yaml("web")),

@@ -12,7 +12,7 @@ use crate::support::{
 /// A revision is attempted once it was fetched and has the path, and applied once it is healthy.
 #[tokio::test(start_paused = true)]
 async fn a_revision_is_attempted_when_it_has_the_path_and_applied_when_it_is_healthy() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let revision = |commit: &str| Value::from(format!("main@sha1:{commit}"));
     bed.commit(&[("elsewhere/a.yaml", &config_yaml("a", "x"))]);
     bed.deploy(json!({})).await;
@@ -73,7 +73,7 @@ fn conditions(object: &Value) -> Vec<String> {
 /// What a condition says is about the generation that it carries: of health nothing new is known where nothing was applied.
 #[tokio::test(start_paused = true)]
 async fn each_condition_carries_the_generation_that_it_speaks_of() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "x"))]);
     bed.deploy(json!({})).await;
     let object = bed.until_at("app", &commit).await;
@@ -116,7 +116,7 @@ async fn each_condition_carries_the_generation_that_it_speaks_of() {
 
 #[tokio::test(start_paused = true)]
 async fn healthy_says_what_ready_waits_for() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("app/d.yaml", &deployment_yaml("d", "nginx"))]);
     bed.deploy(json!({})).await;
     let object = bed
@@ -142,7 +142,7 @@ async fn healthy_says_what_ready_waits_for() {
 /// Who asks for a reconciliation waits for the echo, and gets it whatever came of it.
 #[tokio::test(start_paused = true)]
 async fn a_request_is_answered_whatever_comes_of_it() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[
         ("good/a.yaml", &config_yaml("a", "x")),
         ("broken/b.yaml", "a: [b"),
@@ -188,7 +188,7 @@ async fn a_request_is_answered_whatever_comes_of_it() {
 /// What lasts is said once: neither a retry nor an interval writes the status again.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_said_twice() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[
         ("good/a.yaml", &config_yaml("a", "x")),
         ("broken/b.yaml", "a: [b"),
@@ -220,7 +220,7 @@ async fn nothing_is_said_twice() {
 /// The words of the progress, in the order in which they are said.
 #[tokio::test(start_paused = true)]
 async fn progress_is_told() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/d.yaml", &deployment_yaml("d", "nginx"))]);
     bed.deploy(json!({})).await;
     bed.until(&deployment("d"), |_| true).await;

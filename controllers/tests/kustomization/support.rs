@@ -6,14 +6,17 @@ use kube::Client;
 use muster_apiserver::ApiServer;
 use muster_controllers::{
     gitrepository, kustomization, process,
-    reconcile::{Context, Options, SyncMode},
-    registry::{Access, Connect, ConnectError, Registry, Setup},
-    runtime::{Clock, Events, Jitter, Shutdown},
+    reconcile::{Options, SyncMode},
+    registry::{Access, Connect, ConnectError},
+    runtime::Clock,
 };
 use muster_sync::source::MemorySource;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
+
+pub(crate) use crate::kubeconfig::kubeconfig;
+use crate::{context::context, setup::setup};
 
 pub(crate) const NS: &str = "fleet";
 pub(crate) const URL: &str = "https://git.test/fleet";
@@ -61,65 +64,44 @@ impl Doors {
     }
 }
 
-/// A kubeconfig as it stands in a Secret.
-pub(crate) fn kubeconfig(server: &str, token: &str) -> String {
-    json!({
-        "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority-data": "Q0E="}}],
-        "users": [{"name": "u", "user": {"token": token}}],
-    })
-    .to_string()
-}
-
 impl Bed {
     /// A cluster with the namespace `fleet`, the Flux kinds, and a GitRepository `src` on branch `main` each minute.
-    pub(crate) async fn new() -> Self {
-        let mut bed = Self::idle().await;
+    pub(crate) fn new() -> Self {
+        let mut bed = Self::idle();
         bed.start();
         bed
     }
 
     /// The same in another cluster, whose objects have other uids.
-    pub(crate) async fn elsewhere() -> Self {
-        let mut bed = Self::seeded(2).await;
+    pub(crate) fn elsewhere() -> Self {
+        let mut bed = Self::seeded(2);
         bed.start();
         bed
     }
 
     /// The same as [`Bed::new`], with nothing that carries anything out.
-    pub(crate) async fn idle() -> Self {
-        Self::seeded(1).await
+    pub(crate) fn idle() -> Self {
+        Self::seeded(1)
     }
 
-    async fn seeded(seed: u64) -> Self {
+    fn seeded(seed: u64) -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
             .event_log(true)
             .seed(seed)
+            .namespace(NS)
+            .with(muster_api::crds::flux())
             .in_process()
             .unwrap();
         let clock = Clock::starting_at(START.parse().unwrap());
         let source = MemorySource::new(clock.clone());
-        let bed = Self {
+        Self {
             api,
             source,
             doors: Doors::default(),
             clock,
             running: Vec::new(),
-        };
-        for crd in muster_api::crds::flux() {
-            bed.create(
-                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-                serde_json::to_value(crd).unwrap(),
-            )
-            .await;
         }
-        bed.create("/api/v1/namespaces", json!({"metadata": {"name": NS}}))
-            .await;
-        for list in [repository(""), kustomization("")] {
-            bed.until(list.trim_end_matches('/'), |_| true).await;
-        }
-        bed
     }
 
     /// Starts the controllers, anew if they run already: what they had in memory is lost, as after a crash.
@@ -130,7 +112,8 @@ impl Bed {
 
     /// The controllers of the Flux kinds, until they are dropped.
     pub(crate) fn controllers(&self, client: Client) -> Vec<AbortOnDropHandle<()>> {
-        let context = self.context(client);
+        let (clock, source) = (self.clock.clone(), Arc::new(self.source.clone()));
+        let context = context(client, NS, clock, source, self.doors.connect());
         vec![
             AbortOnDropHandle::new(tokio::spawn(gitrepository::run(context.clone()))),
             AbortOnDropHandle::new(tokio::spawn(kustomization::run(context))),
@@ -140,54 +123,16 @@ impl Bed {
     /// Ends what runs, as a crash does, and starts an agent that leaves the Flux kinds to Flux.
     pub(crate) fn start_with_flux(&mut self) {
         self.running.clear();
-        let agent = process::agent(process::Setup {
-            client: self.api.client_as("muster"),
-            namespace: NS.to_owned(),
-            options: Options {
-                sync: SyncMode::Flux,
-                ..Options::default()
-            },
-            clock: self.clock.clone(),
-            jitter: Jitter::seeded(1),
-            source: Arc::new(self.source.clone()),
-            connect: self.doors.connect(),
-            gates: muster_controllers::gates::Access::default(),
-            notify: None,
-            instance: "test".to_owned(),
-            lease: None,
-            door: None,
-            metrics: muster_controllers::metrics::Metrics::default(),
-            shutdown: Shutdown::new(),
-        });
+        let (client, clock) = (self.api.client_as("muster"), self.clock.clone());
+        let source = Arc::new(self.source.clone());
+        let mut setup = setup(client, NS, clock, source, self.doors.connect());
+        setup.options = Options {
+            sync: SyncMode::Flux,
+            ..Options::default()
+        };
+        let agent = process::agent(setup);
         let agent = async move { agent.await.unwrap() };
         self.running = vec![AbortOnDropHandle::new(tokio::spawn(agent))];
-    }
-
-    /// What the controllers work with, fresh.
-    fn context(&self, client: Client) -> Context {
-        let (clock, jitter) = (self.clock.clone(), Jitter::seeded(1));
-        let registry = Registry::new(Setup {
-            proxy_hosts: muster_controllers::hosts::Hosts::default(),
-            client: client.clone(),
-            namespace: NS.to_owned(),
-            clock: clock.clone(),
-            jitter: jitter.clone(),
-            connect: self.doors.connect(),
-        });
-        Context {
-            client: client.clone(),
-            namespace: NS.to_owned(),
-            options: Arc::new(Options::default()),
-            clock: clock.clone(),
-            jitter,
-            source: Arc::new(self.source.clone()),
-            remote: registry.clone(),
-            registry,
-            events: Events::new(client, "muster", "test", clock),
-            gap: std::time::Duration::ZERO,
-            metrics: muster_controllers::metrics::Metrics::default(),
-            shutdown: Shutdown::new(),
-        }
     }
 
     /// Ends the controllers as a crash does.
@@ -351,12 +296,7 @@ impl Bed {
 
     /// The requests of the controllers that were writes since the recorder was cleared, as `<method> <path>`.
     pub(crate) fn writes(&self) -> Vec<String> {
-        let requests = self.api.recorder().requests();
-        let ours = requests
-            .iter()
-            .filter(|request| request.is_write() && request.client == "muster");
-        ours.map(|request| format!("{} {}", request.method, request.path))
-            .collect()
+        self.api.recorder().writes("muster")
     }
 
     /// Lets virtual time pass.
@@ -442,25 +382,8 @@ pub(crate) fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-pub(crate) async fn send(
-    api: &ApiServer,
-    method: &str,
-    path: &str,
-    body: Option<Value>,
-) -> Result<Value, kube::Error> {
-    let content = if method == "PATCH" {
-        "application/merge-patch+json"
-    } else {
-        "application/json"
-    };
-    let request = http::Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", content);
-    let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-    api.client_as("somebody")
-        .request(request.body(body).unwrap())
-        .await
+async fn send(api: &ApiServer, method: &str, path: &str, body: Option<Value>) -> kube::Result<Value> {
+    muster_apiserver::send(&api.client_as("somebody"), method, path, body).await
 }
 
 /// Server-side apply by force as `manager`.

@@ -33,7 +33,7 @@ fn near(gap: Duration, seconds: f64) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn everything_is_looked_at_again_each_interval_with_jitter() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "one"))]);
     bed.deploy(json!({"interval": "10m"})).await;
     bed.until_at("app", &commit).await;
@@ -53,7 +53,7 @@ async fn a_failure_is_tried_again_at_the_retry_interval_or_else_the_interval() {
         (json!({"interval": "10m", "retryInterval": "2m"}), 120.0),
         (json!({"interval": "4m", "retryInterval": null}), 240.0),
     ] {
-        let bed = Bed::new().await;
+        let bed = Bed::new();
         bed.commit(&[("app/a.yaml", "a: [b")]);
         bed.deploy(extra).await;
         bed.until_ready("app", "False BuildFailed").await;
@@ -65,7 +65,7 @@ async fn a_failure_is_tried_again_at_the_retry_interval_or_else_the_interval() {
 /// What is likely to pass, as an overload, is tried again sooner than a failure that only a person can mend.
 #[tokio::test(start_paused = true)]
 async fn an_overload_is_tried_again_soon() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let applying = Match {
         verbs: vec![Verb::Patch],
         path: Some("configmaps/a".into()),
@@ -88,7 +88,7 @@ async fn an_overload_is_tried_again_soon() {
 
 #[tokio::test(start_paused = true)]
 async fn applying_takes_no_longer_than_its_timeout() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let applying = Match {
         verbs: vec![Verb::Patch],
         path: Some("configmaps/".into()),
@@ -122,7 +122,7 @@ async fn applying_takes_no_longer_than_its_timeout() {
 
 #[tokio::test(start_paused = true)]
 async fn health_is_waited_for_no_longer_than_the_timeout() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[("app/d.yaml", &deployment_yaml("d", "nginx"))]);
     bed.deploy(json!({"timeout": "90s"})).await;
     bed.until(&deployment("d"), |_| true).await;
@@ -136,7 +136,7 @@ async fn health_is_waited_for_no_longer_than_the_timeout() {
 /// A request cuts every wait short: that of an interval, of a retry, of a health check.
 #[tokio::test(start_paused = true)]
 async fn a_request_cuts_every_wait_short() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.commit(&[
         ("good/a.yaml", &config_yaml("a", "x")),
         ("broken/b.yaml", "a: [b"),
@@ -167,7 +167,7 @@ async fn a_request_cuts_every_wait_short() {
 /// Suspended it rests, whatever happens, and says nothing; afterwards it goes on at once.
 #[tokio::test(start_paused = true)]
 async fn a_suspended_one_rests_and_then_goes_on() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "one"))]);
     bed.deploy(json!({})).await;
     bed.until_at("app", &commit).await;

@@ -52,7 +52,7 @@ fn commit(bed: &Bed, changed: &[(&'static str, Option<String>)]) -> String {
 /// Deploys, does it, and returns what the status says then: the history of Ready, whether the revision counts as attempted, and
 /// the message.
 async fn check(cause: Cause, expect: &str) -> String {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let first = commit(&bed, &[]);
     bed.deploy(json!({})).await;
     bed.until(&deployment("d"), |_| true).await;

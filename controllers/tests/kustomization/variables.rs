@@ -18,7 +18,7 @@ fn from(references: &Value) -> Value {
 /// Later ones of `substituteFrom` win over earlier ones, and `substitute` wins over all.
 #[tokio::test(start_paused = true)]
 async fn the_nearer_one_wins() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "'${A}-${B}-${C}-${D:=none}'"))]);
     bed.variables("one", json!({"A": "one", "B": "one", "C": "one"}))
         .await;
@@ -41,7 +41,7 @@ async fn the_nearer_one_wins() {
 
 #[tokio::test(start_paused = true)]
 async fn without_any_variable_the_text_stays_as_it_is() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "'${A}'"))]);
     bed.deploy(from(
         &json!([{"kind": "ConfigMap", "name": "lost", "optional": true}]),
@@ -54,7 +54,7 @@ async fn without_any_variable_the_text_stays_as_it_is() {
 /// A change of an object with variables is no event: it is seen at the next interval, and at once on request.
 #[tokio::test(start_paused = true)]
 async fn a_change_is_taken_at_the_interval_or_on_request() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "'${A}'"))]);
     bed.variables("vars", json!({"A": "one"})).await;
     bed.deploy(from(&json!([{"kind": "ConfigMap", "name": "vars"}])))
@@ -85,7 +85,7 @@ async fn a_change_is_taken_at_the_interval_or_on_request() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_missing_is_named_and_taken_when_it_comes() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "'${A}'"))]);
     bed.deploy(from(&json!([{"kind": "Secret", "name": "vars"}])))
         .await;
@@ -107,7 +107,7 @@ async fn what_is_missing_is_named_and_taken_when_it_comes() {
 /// An API server that is away for a moment is no fault of the revision.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_now_is_no_failure_of_the_build() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let commit = bed.commit(&[("app/a.yaml", &config_yaml("a", "'${A}'"))]);
     bed.variables("vars", json!({"A": "one"})).await;
     let reading = Match {

@@ -46,11 +46,9 @@ struct Cluster {
 impl Cluster {
     /// Version 1 of the set is applied, its pods are Ready.
     async fn new(with_rollout: bool) -> Self {
-        let bed = Bed::new().await;
+        let bed = Bed::new();
         if with_rollout {
-            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-            bed.create(path, definition()).await;
-            bed.until(ROLLOUTS, |_| true).await;
+            bed.api.add([definition()]).unwrap();
         }
         bed.commit(&[("app/db.yaml", &set_yaml("v1"))]);
         bed.deploy(json!({"timeout": "2m"})).await;
@@ -224,7 +222,7 @@ async fn a_slow_roll_is_not_condemned() {
 /// As kstatus: nothing is waited for with OnDelete where no group says that anything deletes the pods.
 #[tokio::test(start_paused = true)]
 async fn a_set_of_no_group_is_as_it_was() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let yaml = set_yaml("v1").replace("rollout-group: db", "other: db");
     let commit = bed.commit(&[("app/db.yaml", &yaml)]);
     bed.deploy(json!({"timeout": "2m"})).await;

@@ -12,4 +12,6 @@ mod failover;
 mod holding;
 mod process;
 mod random;
+#[path = "../common/setup.rs"]
+mod setup;
 mod support;

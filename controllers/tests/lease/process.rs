@@ -2,19 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, Resource, ResourceExt,
-    api::PostParams,
-    runtime::wait::{await_condition, conditions::is_crd_established},
-};
+use kube::{Api, Resource, api::PostParams};
 use muster_api::{Module, crds};
 use muster_apiserver::fault::{Fault, Match, Rule};
 use muster_controllers::{
     lease::{Election, LeaseDuration, Lost},
-    metrics::Metrics,
     process::{ProcessError, Setup, agent, controller},
-    reconcile::Options,
     runtime::{Jitter, Shutdown, call::explain},
 };
 use muster_sync::source::MemorySource;
@@ -22,31 +15,18 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::support::{Bed, NS, SECOND, pass};
+use super::{
+    setup,
+    support::{Bed, NS, SECOND, pass},
+};
 
 struct Process {
     shutdown: Shutdown,
     ended: AbortOnDropHandle<Result<(), ProcessError>>,
 }
 
-async fn bed() -> Bed {
-    let bed = Bed::new();
-    let kinds = crds::management()
-        .into_iter()
-        .chain(crds::flux())
-        .chain([crds::cluster_api()]);
-    for kind in kinds {
-        let definitions: Api<CustomResourceDefinition> = Api::all(bed.api.client());
-        let name = definitions
-            .create(&PostParams::default(), &kind)
-            .await
-            .unwrap()
-            .name_any();
-        await_condition(definitions, &name, is_crd_established())
-            .await
-            .unwrap();
-    }
-    bed
+fn bed() -> Bed {
+    Bed::with([crds::management(), crds::flux(), vec![crds::cluster_api()]].concat())
 }
 
 /// Starts `muster controller`; its lease is asked for by the user `NAME-lease`, all else by `NAME`.
@@ -59,27 +39,24 @@ fn start(bed: &Bed, name: &str) -> Process {
 }
 
 fn setup(bed: &Bed, name: &str) -> (Setup, Shutdown) {
-    let shutdown = Shutdown::new();
-    let clock = bed.clock.clone();
+    let source = Arc::new(MemorySource::new(bed.clock.clone()));
+    let setup = setup::setup(
+        bed.api.client_as(name),
+        NS,
+        bed.clock.clone(),
+        source,
+        Arc::new(|_| unreachable!("there are no clusters")),
+    );
     let setup = Setup {
-        client: bed.api.client_as(name),
-        namespace: NS.to_owned(),
-        options: Options::default(),
-        clock: clock.clone(),
         jitter: Jitter::seeded(1).of(name),
-        source: Arc::new(MemorySource::new(clock)),
-        connect: Arc::new(|_| unreachable!("there are no clusters")),
-        gates: muster_controllers::gates::Access::default(),
-        notify: None,
         instance: name.to_owned(),
         lease: Some(Election {
             client: bed.api.client_as(&format!("{name}-lease")),
             duration: LeaseDuration::default(),
         }),
-        door: None,
-        metrics: Metrics::default(),
-        shutdown: shutdown.clone(),
+        ..setup
     };
+    let shutdown = setup.shutdown.clone();
     (setup, shutdown)
 }
 
@@ -104,7 +81,7 @@ async fn holder(bed: &Bed) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_reads_the_lease_and_nothing_else() {
-    let bed = bed().await;
+    let bed = bed();
     let _leader = start(&bed, "a");
     pass(SECOND).await;
     let standby = start(&bed, "b");
@@ -123,7 +100,7 @@ async fn a_standby_reads_the_lease_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn told_to_end_it_hands_the_lease_over() {
-    let bed = bed().await;
+    let bed = bed();
     let leader = start(&bed, "a");
     pass(SECOND).await;
     let _standby = start(&bed, "b");
@@ -145,7 +122,7 @@ async fn told_to_end_it_hands_the_lease_over() {
 /// What is in flight keeps the lease until it is done.
 #[tokio::test(start_paused = true)]
 async fn told_to_end_it_finishes_first_and_still_leads() {
-    let bed = bed().await;
+    let bed = bed();
     let leader = start(&bed, "a");
     pass(SECOND).await;
     let slow = Match {
@@ -174,7 +151,7 @@ async fn told_to_end_it_finishes_first_and_still_leads() {
 /// The Lease cannot be reached, all else can: the process ends, and writes nothing more.
 #[tokio::test(start_paused = true)]
 async fn without_renewals_it_ends() {
-    let bed = bed().await;
+    let bed = bed();
     let leader = start(&bed, "a");
     pass(6 * SECOND).await;
     bed.fail("a-lease", Fault::Refuse);
@@ -197,7 +174,7 @@ async fn without_renewals_it_ends() {
 /// Stopped (SIGSTOP) past its lease while there was a lot to do, and continued.
 #[tokio::test(start_paused = true)]
 async fn stopped_and_continued_it_writes_nothing() {
-    let bed = bed().await;
+    let bed = bed();
     let leader = start(&bed, "a");
     pass(6 * SECOND).await;
     let before = bed.writes("a");
@@ -220,7 +197,7 @@ async fn stopped_and_continued_it_writes_nothing() {
 /// Agents elect among themselves, in the same way.
 #[tokio::test(start_paused = true)]
 async fn an_agent_has_a_lease_of_its_own() {
-    let bed = bed().await;
+    let bed = bed();
     let leader = start(&bed, "a");
     pass(SECOND).await;
     let (setup, shutdown) = setup(&bed, "below");

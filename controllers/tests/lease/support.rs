@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
@@ -31,10 +34,15 @@ pub(crate) struct Bed {
 
 impl Bed {
     pub(crate) fn new() -> Self {
+        Self::with(Vec::new())
+    }
+
+    pub(crate) fn with(definitions: Vec<CustomResourceDefinition>) -> Self {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let api = ApiServer::builder()
             .event_log(true)
             .clock(muster_apiserver::Clock::starting_at(start))
+            .with(definitions)
             .in_process()
             .unwrap();
         Self {
@@ -97,11 +105,7 @@ impl Bed {
 
     /// How often a client wrote.
     pub(crate) fn writes(&self, name: &str) -> usize {
-        let requests = self.api.recorder().requests();
-        let writes = requests
-            .iter()
-            .filter(|request| request.client == name && request.is_write());
-        writes.count()
+        self.api.recorder().writes(name).len()
     }
 }
 

@@ -9,7 +9,7 @@ const NEWER: (&str, &str) = ("v1.35.0", "b");
 /// CX2, R37: the digest of the decision is pinned.
 #[tokio::test(start_paused = true)]
 async fn what_was_begun_is_finished_first() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.machine("m1", "old").await;
     bed.start().await;
     bed.can(OLD, NEW, json!({})).await;
@@ -54,7 +54,7 @@ async fn what_was_begun_is_finished_first() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_covered_is_never_done() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.machine("m1", "old").await;
     bed.start().await;
     bed.can(OLD, NEW, json!({})).await;
@@ -76,7 +76,7 @@ async fn what_is_not_covered_is_never_done() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_is_in_the_plan_that_was_made_last() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let uid = bed.machine("m1", "old").await;
     bed.start().await;
     bed.can(OLD, NEW, json!({})).await;
@@ -96,7 +96,7 @@ async fn a_machine_is_in_the_plan_that_was_made_last() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_decided_in_the_middle_of_an_update_does_not_end_it() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let uid = bed.machine("m1", "old").await;
     bed.start().await;
     bed.can(OLD, NEW, json!({})).await;

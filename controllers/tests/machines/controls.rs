@@ -10,7 +10,7 @@ const RETRY: &str = "fleet.muster.dev/retry";
 const ABORT: &str = "fleet.muster.dev/abort";
 
 async fn working() -> (Bed, String) {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let uid = bed.machine("m1", "old").await;
     bed.machine("m2", "old").await;
     bed.start().await;

@@ -13,7 +13,7 @@ use crate::support::*;
 /// R32: the plan is an object of its own; a Machine has its identity and how far it is.
 #[tokio::test(start_paused = true)]
 async fn a_yes_has_a_plan_that_names_each_machine_of_the_old_set() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let (one, two) = (bed.machine("m1", "old").await, bed.machine("m2", "old").await);
     let other = bed.machine("m3", "another").await;
     bed.start().await;
@@ -54,7 +54,7 @@ async fn a_yes_has_a_plan_that_names_each_machine_of_the_old_set() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_stored_is_no_yes() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.machine("m1", "old").await;
     bed.start().await;
     let matching = Match {
@@ -82,7 +82,7 @@ async fn what_cannot_be_stored_is_no_yes() {
 
 #[tokio::test(start_paused = true)]
 async fn without_its_machines_there_is_no_yes() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.start().await;
     let said = bed.can(OLD, NEW, json!({})).await;
     assert_eq!(
@@ -94,7 +94,7 @@ async fn without_its_machines_there_is_no_yes() {
 
 #[tokio::test(start_paused = true)]
 async fn not_covered_is_replaced_or_held() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.machine("m1", "old").await;
     bed.played.covers.lock().remove("image");
     bed.start().await;
@@ -125,7 +125,7 @@ async fn not_covered_is_replaced_or_held() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_is_a_failure() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.machine("m1", "old").await;
     bed.start().await;
     for (hook, request, words) in [
@@ -158,7 +158,7 @@ async fn what_cannot_be_read_is_a_failure() {
 
 #[tokio::test(start_paused = true)]
 async fn discovery_names_what_is_served() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.start().await;
     let post = |path: String, method: http::Method| {
         let hooks = bed.hooks();
@@ -191,7 +191,7 @@ async fn discovery_names_what_is_served() {
 
 #[tokio::test(start_paused = true)]
 async fn a_control_plane_is_held_by_its_own_annotation() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.played.covers.lock().clear();
     let group = "controlplane.cluster.x-k8s.io/v1beta2";
     let hold = json!({"fleet.muster.dev/update-fallback": "Hold"});

@@ -1,6 +1,5 @@
 //! Promise: `kubectl describe` of a Machine and of its MachineDeployment or control plane says what was decided and what became of it, once.
 
-use http::Method;
 use muster_machines::Hook;
 use serde_json::{Value, json};
 
@@ -9,7 +8,7 @@ use crate::support::*;
 /// Of an object, by uid: the reason and note of each event.
 async fn events(bed: &Bed, uid: &str) -> Vec<(String, String)> {
     let path = format!("/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events");
-    let found = bed.sent(Method::GET, &path, &Value::Null).await.unwrap();
+    let found = bed.read(&path).await;
     let mut events: Vec<&Value> = found["items"].as_array().unwrap().iter().collect();
     events.sort_by_key(|event| event["eventTime"].as_str().unwrap().to_owned());
     let text = |event: &Value, key: &str| event[key].as_str().unwrap().to_owned();
@@ -35,7 +34,7 @@ async fn deployment(bed: &Bed) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_machine_its_beginning_its_failure_and_its_end() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let uid = bed.machine("m1", "old").await;
     let of_deployment = deployment(&bed).await;
     bed.start().await;
@@ -77,7 +76,7 @@ async fn of_a_machine_its_beginning_its_failure_and_its_end() {
 /// In the middle of an update a change that is not covered replaces nothing.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_said_to_be_replaced_in_the_middle_of_an_update() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let (_, uid) = bed.control_plane("cp", &json!({})).await;
     bed.start().await;
     let request = json!({"current": objects("cp-0", OLD), "desired": objects("cp-0", NEW)});
@@ -92,7 +91,7 @@ async fn nothing_is_said_to_be_replaced_in_the_middle_of_an_update() {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_deployment_what_becomes_of_a_change_that_is_not_covered() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     bed.machine("m1", "old").await;
     let uid = deployment(&bed).await;
     bed.start().await;

@@ -10,6 +10,8 @@ mod changed;
 mod controls;
 mod decided;
 mod events;
+#[path = "../common/kubeconfig_secret.rs"]
+mod kubeconfig_secret;
 mod nodes;
 mod process;
 mod restarts;

@@ -1,9 +1,8 @@
 //! Promise: the Node of a Machine is cordoned or drained before the first updater that asks for it, and uncordoned at the end; budgets of
 //! pods are kept, and a Node that was cordoned by others stays so.
 
-use http::Method;
 use muster_api::update_plan::MachineUpdateState;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::*;
 
@@ -16,7 +15,7 @@ const BUDGET: &str = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets";
 
 /// Machine `m1` on Node `n1`, which runs `web` under a budget that allows nothing, and pods that a drain leaves.
 async fn drained() -> (Bed, String) {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     CONFIG.clone_into(&mut bed.config);
     bed.post("/api/v1/namespaces", &json!({"metadata": {"name": "shop"}}))
         .await;
@@ -75,13 +74,13 @@ async fn allow(bed: &Bed, pods: u32) {
 
 /// Whether no pod is scheduled to the Node, and for which plan that is so.
 async fn cordoned(bed: &Bed) -> (bool, Option<String>) {
-    let node = bed.sent(Method::GET, NODE, &Value::Null).await.unwrap();
+    let node = bed.read(NODE).await;
     let by = node["metadata"]["annotations"]["fleet.muster.dev/cordoned-for"].as_str();
     (node["spec"]["unschedulable"] == true, by.map(str::to_owned))
 }
 
 async fn pods(bed: &Bed) -> Vec<String> {
-    let found = bed.sent(Method::GET, PODS, &Value::Null).await.unwrap();
+    let found = bed.read(PODS).await;
     let pods = found["items"].as_array().unwrap().iter();
     pods.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
         .collect()
@@ -260,8 +259,8 @@ async fn the_node_of_another_machine_of_its_name_is_left_alone() {
     )
     .await;
     let machine = format!("{MACHINES}/m1");
-    let mut again = bed.sent(Method::GET, &machine, &Value::Null).await.unwrap();
-    bed.sent(Method::DELETE, &machine, &json!({})).await.unwrap();
+    let mut again = bed.read(&machine).await;
+    bed.sent("DELETE", &machine, None).await.unwrap();
     again["metadata"] = json!({"name": "m1", "namespace": NAMESPACE});
     bed.post(MACHINES, &again).await;
     allow(&bed, 1).await;
@@ -299,7 +298,7 @@ async fn a_cluster_that_cannot_be_reached_is_no_drained_node() {
     bed.can(OLD, NEW, json!({})).await;
     let secret = format!("/api/v1/namespaces/{NAMESPACE}/secrets/c1-kubeconfig");
     let machine = format!("{MACHINES}/m1");
-    let good = bed.sent(Method::GET, &secret, &Value::Null).await.unwrap();
+    let good = bed.read(&secret).await;
     for (path, broken, healthy, words) in [
         (
             &secret,

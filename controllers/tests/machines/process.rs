@@ -4,7 +4,6 @@
 use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use http::Method;
 use muster_controllers::{
     admission::{certificate::Subject, keeper::Storage},
     lease::{Election, LeaseDuration},
@@ -111,16 +110,10 @@ impl Process {
 #[tokio::test]
 async fn the_extension_is_found_and_one_process_answers() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     let mut kind = definition("runtime.cluster.x-k8s.io", "ExtensionConfig", "extensionconfigs");
     kind["spec"]["scope"] = json!("Cluster");
-    bed.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &kind)
-        .await;
-    let deadline = Instant::now() + PATIENCE;
-    while bed.sent(Method::GET, EXTENSION, &Value::Null).await.is_err() {
-        assert!(Instant::now() < deadline);
-        sleep(Duration::from_millis(20)).await;
-    }
+    bed.api.add([kind]).unwrap();
     let config = json!({"apiVersion": "runtime.cluster.x-k8s.io/v1beta2", "kind": "ExtensionConfig",
         "metadata": {"name": "muster-machines"}, "spec": {"clientConfig": {"url": "https://localhost"}}});
     bed.post(EXTENSION, &config).await;
@@ -128,10 +121,7 @@ async fn the_extension_is_found_and_one_process_answers() {
     first.until_ready().await;
     let deadline = Instant::now() + PATIENCE;
     let authorities = loop {
-        let config = bed
-            .sent(Method::GET, &format!("{EXTENSION}/muster-machines"), &Value::Null)
-            .await
-            .unwrap();
+        let config = bed.read(&format!("{EXTENSION}/muster-machines")).await;
         if let Some(bundle) = config["spec"]["clientConfig"]["caBundle"].as_str() {
             break BASE64_STANDARD.decode(bundle).unwrap();
         }

@@ -9,7 +9,7 @@ use crate::support::*;
 /// CX3, R30: killed in mid-update, what is left is asked of the updaters anew.
 #[tokio::test(start_paused = true)]
 async fn an_update_goes_on_where_it_was() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let uid = bed.machine("m1", "old").await;
     bed.start().await;
     bed.can(OLD, NEW, json!({})).await;
@@ -35,7 +35,7 @@ async fn an_update_goes_on_where_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn what_failed_stays_failed() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let uid = bed.machine("m1", "old").await;
     bed.start().await;
     bed.can(OLD, NEW, json!({})).await;
@@ -64,7 +64,7 @@ const NEWER: (&str, &str) = ("v1.35.0", "b");
 #[tokio::test(start_paused = true)]
 async fn of_one_machine_what_was_begun_is_finished_first_though_something_else_is_desired_since() {
     for is_done in [false, true] {
-        let mut bed = Bed::new().await;
+        let mut bed = Bed::new();
         let uid = bed.control_plane("cp", &json!({})).await.0;
         bed.start().await;
         let request = json!({"current": objects("cp-0", OLD), "desired": objects("cp-0", NEW)});
@@ -105,7 +105,7 @@ async fn of_one_machine_what_was_begun_is_finished_first_though_something_else_i
 /// Retried while no process had it under way, it has begun all the same: what is decided since comes after it.
 #[tokio::test(start_paused = true)]
 async fn what_was_retried_before_it_was_asked_for_again_has_begun() {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let uid = bed.machine("m1", "old").await;
     bed.start().await;
     bed.can(OLD, NEW, json!({})).await;

@@ -11,7 +11,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::Method;
 use muster_api::{UpdatePlan, update_plan::MachineUpdate};
-use muster_apiserver::ApiServer;
+use muster_apiserver::{ApiServer, send};
 use muster_controllers::{
     admission::server::Asked,
     machines::{
@@ -27,6 +27,8 @@ use muster_machines::{GROUP_VERSION, Hook};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::kubeconfig_secret::create_kubeconfig;
 
 pub(crate) const NAMESPACE: &str = "fleet";
 /// Where the Machines are.
@@ -134,10 +136,21 @@ const CONFIG: &str = "updaters:\n- {name: image, order: 2, clientConfig: {url: '
                       - {name: kubelet, order: 1, clientConfig: {url: 'https://kubelet'}, deadline: 10m}\n";
 
 impl Bed {
-    pub(crate) async fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
             .event_log(true)
+            .namespace(NAMESPACE)
+            .with(muster_api::crds::machines())
+            .with([
+                definition("cluster.x-k8s.io", "Machine", "machines"),
+                definition("cluster.x-k8s.io", "MachineDeployment", "machinedeployments"),
+                definition(
+                    "controlplane.cluster.x-k8s.io",
+                    "KubeadmControlPlane",
+                    "kubeadmcontrolplanes",
+                ),
+            ])
             .in_process()
             .unwrap();
         let played = Played::default();
@@ -148,43 +161,13 @@ impl Bed {
             let entry = (object.to_owned(), path.to_owned());
             played.covers.lock().insert(updater.to_owned(), vec![entry]);
         }
-        let bed = Self {
+        Self {
             api,
             played: Arc::new(played),
             clock: Clock::starting_at(START.parse().unwrap()),
             config: CONFIG.to_owned(),
             running: None,
-        };
-        let definitions = muster_api::crds::machines()
-            .into_iter()
-            .map(|one| serde_json::to_value(one).unwrap());
-        for definition in definitions.chain([
-            definition("cluster.x-k8s.io", "Machine", "machines"),
-            definition("cluster.x-k8s.io", "MachineDeployment", "machinedeployments"),
-            definition(
-                "controlplane.cluster.x-k8s.io",
-                "KubeadmControlPlane",
-                "kubeadmcontrolplanes",
-            ),
-        ]) {
-            bed.post(
-                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-                &definition,
-            )
-            .await;
         }
-        bed.post("/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}}))
-            .await;
-        for path in [
-            "/apis/cluster.x-k8s.io/v1beta2/machines",
-            "/apis/controlplane.cluster.x-k8s.io/v1beta2/kubeadmcontrolplanes",
-            "/apis/fleet.muster.dev/v1alpha1/updateplans",
-        ] {
-            while bed.sent(Method::GET, path, &Value::Null).await.is_err() {
-                pass(1).await;
-            }
-        }
-        bed
     }
 
     /// Starts the process, anew if it runs: what it had in memory is lost.
@@ -220,44 +203,29 @@ impl Bed {
 
     /// The kubeconfig of a Cluster, as Cluster API keeps it.
     pub(crate) async fn workload(&self, cluster: &str) {
-        let kubeconfig = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": "https://c1.example.org:6443", "certificate-authority-data": "Q0E="}}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        });
-        let value = BASE64_STANDARD.encode(kubeconfig.to_string());
-        let secret = json!({"metadata": {"name": format!("{cluster}-kubeconfig")}, "type": "cluster.x-k8s.io/secret", "data": {"value": value}});
-        self.post(&format!("/api/v1/namespaces/{NAMESPACE}/secrets"), &secret)
-            .await;
+        let client = self.api.client_as("test");
+        create_kubeconfig(&client, NAMESPACE, cluster, "https://c1.example.org:6443").await;
     }
 
     /// As `kubectl patch --type merge`.
     pub(crate) async fn merge(&self, path: &str, fields: &Value) {
-        let request = http::Request::builder()
-            .method(Method::PATCH)
-            .uri(path)
-            .header("content-type", "application/merge-patch+json")
-            .body(fields.to_string().into_bytes())
-            .unwrap();
-        let _: Value = self.api.client_as("test").request(request).await.unwrap();
+        self.sent("PATCH", path, Some(fields.clone())).await.unwrap();
     }
 
     pub(crate) fn hooks(&self) -> Arc<Hooks> {
         Arc::clone(&self.running.as_ref().unwrap().0)
     }
 
-    pub(crate) async fn sent(&self, method: Method, path: &str, body: &Value) -> kube::Result<Value> {
-        let request = http::Request::builder().method(method).uri(path);
-        let request = request
-            .header("content-type", "application/json")
-            .body(body.to_string().into_bytes())
-            .unwrap();
-        self.api.client_as("test").request(request).await
+    pub(crate) async fn sent(&self, method: &str, path: &str, body: Option<Value>) -> kube::Result<Value> {
+        send(&self.api.client_as("test"), method, path, body).await
+    }
+
+    pub(crate) async fn read(&self, path: &str) -> Value {
+        self.sent("GET", path, None).await.unwrap()
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
-        self.sent(Method::POST, path, body).await.unwrap()
+        self.sent("POST", path, Some(body.clone())).await.unwrap()
     }
 
     /// A Machine of a MachineSet; its uid.

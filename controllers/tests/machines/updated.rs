@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::*;
 
 async fn decided() -> (Bed, String) {
-    let mut bed = Bed::new().await;
+    let mut bed = Bed::new();
     let uid = bed.machine("m1", "old").await;
     bed.start().await;
     assert_eq!(bed.can(OLD, NEW, json!({})).await["status"], "Success");

@@ -110,7 +110,7 @@ struct Target {
 type Told = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 async fn told() -> Told {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.enrol("eu-1").await;
     bed.enrol("eu-2").await;
     bed.give_kubeconfig("eu-1").await;

@@ -7,9 +7,15 @@
     reason = "a helper that fails fails its test"
 )]
 
+#[path = "../common/cluster.rs"]
+mod cluster;
 mod deploy;
 mod door;
 #[path = "../notify/host.rs"]
 mod host;
+#[path = "../common/kubeconfig_secret.rs"]
+mod kubeconfig_secret;
 mod notified;
 mod scrape;
+#[path = "../common/setup.rs"]
+mod setup;

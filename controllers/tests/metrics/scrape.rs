@@ -6,14 +6,10 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::{
-    api::core::v1::{Namespace, Secret},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, ResourceExt,
+    Api,
     api::{DeleteParams, DynamicObject, PostParams},
-    runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use muster_api::{Module, cluster::Version, crds};
 use muster_apiserver::ApiServer;
@@ -21,14 +17,15 @@ use muster_controllers::{
     metrics::Metrics,
     notify::Config,
     process::{Setup, agent, controller},
-    reconcile::Options,
     registry::Connect,
-    runtime::{Clock, Jitter, Shutdown},
+    runtime::Clock,
 };
 use muster_sync::source::MemorySource;
 use prometheus_parse::{Scrape, Value};
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::{cluster::create_cluster, kubeconfig_secret::create_kubeconfig, setup::setup};
 
 const NS: &str = "fleet";
 const SYSTEM: &str = "muster-system";
@@ -60,24 +57,15 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    pub(crate) async fn new() -> Self {
-        Self::notifying(None).await
+    pub(crate) fn new() -> Self {
+        Self::notifying(None)
     }
 
     /// Whose controller reports rollouts there.
-    pub(crate) async fn notifying(notify: Option<Arc<Config>>) -> Self {
-        let (management, cluster) = (server(), server());
-        let upstream = crds::management()
-            .into_iter()
-            .chain(crds::flux())
-            .chain([crds::cluster_api()]);
-        install(&management, NS, upstream).await;
-        install(
-            &cluster,
-            SYSTEM,
-            crds::downstream().into_iter().chain(crds::flux()),
-        )
-        .await;
+    pub(crate) fn notifying(notify: Option<Arc<Config>>) -> Self {
+        let upstream = [crds::management(), crds::flux(), vec![crds::cluster_api()]];
+        let management = server(NS, upstream.concat());
+        let cluster = server(SYSTEM, [crds::downstream(), crds::flux()].concat());
         let clock = start();
         let source = Arc::new(MemorySource::new(clock));
         let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: greeting, namespace: default}\n";
@@ -89,20 +77,15 @@ impl Bed {
         let connect: Connect = Arc::new(move |_| Ok(door.clone()));
         let metrics = BTreeMap::from([("controller", Metrics::default()), ("agent", Metrics::default())]);
         let setup = |api: &ApiServer, name: &str, namespace: &str| Setup {
-            client: api.client_as(name),
-            namespace: namespace.to_owned(),
-            options: Options::default(),
-            clock: start(),
-            jitter: Jitter::seeded(1),
-            source: source.clone(),
-            connect: connect.clone(),
-            gates: muster_controllers::gates::Access::default(),
             notify: notify.clone(),
-            instance: "0".to_owned(),
-            lease: None,
-            door: None,
             metrics: metrics[name].clone(),
-            shutdown: Shutdown::new(),
+            ..setup(
+                api.client_as(name),
+                namespace,
+                start(),
+                source.clone(),
+                connect.clone(),
+            )
         };
         let (above, below) = (
             setup(&management, "controller", NS),
@@ -128,30 +111,12 @@ impl Bed {
     }
 
     pub(crate) async fn enrol(&self, name: &str) {
-        let cluster = json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "spec": {},
-            "metadata": {"name": name, "labels": {"env": "prod"}, "annotations": {"fleet.muster.dev/enrolled": ""}},
-        });
-        let cluster = serde_json::from_value(cluster).unwrap();
-        self.clusters()
-            .create(&PostParams::default(), &cluster)
-            .await
-            .unwrap();
+        create_cluster(&self.management.client(), NS, name).await;
     }
 
     pub(crate) async fn give_kubeconfig(&self, name: &str) {
-        let kubeconfig = json!({
-            "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "clusters": [{"name": "c", "cluster": {"server": format!("https://{name}.test"), "certificate-authority-data": "Q0E="}}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-        });
-        let secret = json!({
-            "metadata": {"name": format!("{name}-kubeconfig")}, "type": "cluster.x-k8s.io/secret",
-            "stringData": {"value": kubeconfig.to_string()},
-        });
-        let secrets: Api<Secret> = Api::namespaced(self.management.client(), NS);
-        let secret = serde_json::from_value(secret).unwrap();
-        secrets.create(&PostParams::default(), &secret).await.unwrap();
+        let server = format!("https://{name}.test");
+        create_kubeconfig(&self.management.client(), NS, name, &server).await;
     }
 
     pub(crate) async fn create_module(&self) {
@@ -178,26 +143,10 @@ fn start() -> Clock {
     Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
 }
 
-fn server() -> ApiServer {
+fn server(namespace: &str, kinds: Vec<CustomResourceDefinition>) -> ApiServer {
     let clock = muster_apiserver::Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-    ApiServer::builder().clock(clock).seed(1).in_process().unwrap()
-}
-
-async fn install(api: &ApiServer, namespace: &str, kinds: impl Iterator<Item = CustomResourceDefinition>) {
-    let namespaces: Api<Namespace> = Api::all(api.client());
-    let object = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
-    namespaces.create(&PostParams::default(), &object).await.unwrap();
-    let definitions: Api<CustomResourceDefinition> = Api::all(api.client());
-    for kind in kinds {
-        let name = definitions
-            .create(&PostParams::default(), &kind)
-            .await
-            .unwrap()
-            .name_any();
-        await_condition(definitions.clone(), &name, is_crd_established())
-            .await
-            .unwrap();
-    }
+    let server = ApiServer::builder().clock(clock).seed(1).namespace(namespace);
+    server.with(kinds).in_process().unwrap()
 }
 
 /// As a parser of Prometheus' format reads it: each line a sample, and all of a family told together, after what it is.
@@ -243,7 +192,7 @@ fn normalised(text: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_small_rollout() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.enrol("eu-1").await;
     bed.enrol("eu-2").await;
     bed.give_kubeconfig("eu-1").await;
@@ -259,7 +208,7 @@ async fn after_a_small_rollout() {
 /// Neither modules nor clusters that are gone are told of, and nothing is told of a cluster of a module.
 #[tokio::test(start_paused = true)]
 async fn what_is_gone() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     bed.enrol("eu-1").await;
     bed.give_kubeconfig("eu-1").await;
     bed.create_module().await;

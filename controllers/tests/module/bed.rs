@@ -4,16 +4,12 @@ use std::{collections::BTreeMap, fmt::Debug, future::Future, sync::Arc, time::Du
 
 use futures::StreamExt;
 use k8s_openapi::{
-    ByteString,
-    api::{
-        core::v1::{ConfigMap, Namespace, Secret},
-        events::v1::Event,
-    },
+    api::{core::v1::ConfigMap, events::v1::Event},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
+    Api, Resource, ResourceExt,
+    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
 use muster_api::{Module, ProxyAssemblage, cluster::Version, crds};
@@ -27,14 +23,16 @@ use muster_controllers::{
     process::{ProcessError, Setup, agent, controller},
     reconcile::{Base, Context, Options, SyncMode},
     record::Decisions,
-    registry::{self, Access, Connect, ConnectError, Registry},
+    registry::{Connect, connect_by_server},
     rolloutwindow::WatchedWindows,
-    runtime::{Clock, Events, Jitter, Shutdown},
+    runtime::{Clock, Shutdown},
 };
 use muster_sync::source::MemorySource;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::{cluster, context::context, kubeconfig_secret::create_kubeconfig, setup::setup};
 
 pub(crate) const NS: &str = "fleet";
 pub(crate) const SYSTEM: &str = "muster-system";
@@ -43,7 +41,7 @@ pub(crate) const CLUSTERS: [&str; 3] = ["eu-1", "eu-2", "us-1"];
 /// The longest that anything is waited for, in virtual time.
 const LIMIT: Duration = Duration::from_mins(40);
 
-type Process = AbortOnDropHandle<Result<(), ProcessError>>;
+pub(crate) type Process = AbortOnDropHandle<Result<(), ProcessError>>;
 
 pub(crate) struct Bed {
     pub management: ApiServer,
@@ -56,8 +54,10 @@ pub(crate) struct Bed {
     pub gates: gates::Access,
     /// What all processes count into.
     metrics: Metrics,
-    agents: BTreeMap<String, Process>,
-    controller: Option<Process>,
+    /// Ends all processes.
+    pub shutdown: Shutdown,
+    pub agents: BTreeMap<String, Process>,
+    pub controller: Option<Process>,
 }
 
 /// A reconcile that panicked is tried again, and all may end well: here it is a defect.
@@ -101,11 +101,11 @@ impl Bed {
         names: &[&str],
         kinds: impl Fn(&str) -> Vec<CustomResourceDefinition>,
     ) -> Self {
-        let management = server(NS, management()).await;
+        let management = server(NS, management());
         let mut clusters = BTreeMap::new();
         for name in names {
             let kinds = kinds(name).into_iter().chain(crds::flux()).collect();
-            clusters.insert((*name).to_owned(), server(SYSTEM, kinds).await);
+            clusters.insert((*name).to_owned(), server(SYSTEM, kinds));
         }
         let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
         let now = clock.clone();
@@ -117,6 +117,7 @@ impl Bed {
             sync: SyncMode::Builtin,
             gates: gates::Access::default(),
             metrics: Metrics::default(),
+            shutdown: Shutdown::new(),
             agents: BTreeMap::new(),
             controller: None,
         };
@@ -133,55 +134,28 @@ impl Bed {
     }
 
     pub(crate) async fn create_cluster(&self, name: &str) {
-        let cluster = json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "spec": {},
-            "metadata": {"name": name, "labels": {"env": "prod"}, "annotations": {"fleet.muster.dev/enrolled": ""}},
-        });
-        let cluster = serde_json::from_value(cluster).unwrap();
-        self.cluster_objects()
-            .create(&PostParams::default(), &cluster)
-            .await
-            .unwrap();
+        cluster::create_cluster(&self.management.client(), NS, name).await;
     }
 
     pub(crate) async fn give_secret(&self, name: &str) {
-        let secret = Secret {
-            metadata: ObjectMeta {
-                name: Some(format!("{name}-kubeconfig")),
-                ..ObjectMeta::default()
-            },
-            data: Some(BTreeMap::from([(
-                "value".to_owned(),
-                ByteString(kubeconfig(name).into_bytes()),
-            )])),
-            type_: Some("cluster.x-k8s.io/secret".to_owned()),
-            ..Secret::default()
-        };
-        self.api::<Secret>()
-            .create(&PostParams::default(), &secret)
-            .await
-            .unwrap();
+        create_kubeconfig(&self.management.client(), NS, name, &address(name)).await;
     }
 
     pub(crate) fn setup(&self, server: &ApiServer, client: &str, namespace: &str) -> Setup {
+        let (client, clock, connect) = (
+            server.client_as(client),
+            self.clock.clone(),
+            connect(&self.clusters),
+        );
         Setup {
-            client: server.client_as(client),
-            namespace: namespace.to_owned(),
             options: Options {
                 sync: self.sync,
                 ..Options::default()
             },
-            clock: self.clock.clone(),
-            jitter: Jitter::seeded(1),
-            source: self.source.clone(),
-            connect: connect(&self.clusters),
             gates: self.gates.clone(),
-            notify: None,
-            instance: "test".to_owned(),
-            lease: None,
-            door: None,
             metrics: self.metrics.clone(),
-            shutdown: Shutdown::new(),
+            shutdown: self.shutdown.clone(),
+            ..setup(client, namespace, clock, self.source.clone(), connect)
         }
     }
 
@@ -192,41 +166,35 @@ impl Bed {
 
     /// The controller of modules alone, under a client's name: it decides, and carries nothing to clusters.
     pub(crate) fn decide(&self, client: &str, gap: Duration) -> Deciding {
-        let setup = self.setup(&self.management, client, NS);
-        let registry = Registry::new(registry::Setup {
-            proxy_hosts: muster_controllers::hosts::Hosts::default(),
-            client: setup.client.clone(),
-            namespace: NS.to_owned(),
-            clock: setup.clock.clone(),
-            jitter: setup.jitter.clone(),
-            connect: setup.connect,
-        });
-        let objects = Objects::new(setup.client.clone(), NS, Kinds::default());
+        let context = context(
+            self.management.client_as(client),
+            NS,
+            self.clock.clone(),
+            self.source.clone(),
+            connect(&self.clusters),
+        );
+        let options = Options {
+            sync: self.sync,
+            ..Options::default()
+        };
+        let context = Context {
+            options: Arc::new(options),
+            gap,
+            metrics: self.metrics.clone(),
+            ..context
+        };
+        let objects = Objects::new(context.client.clone(), NS, Kinds::default());
         let gates = Evaluator::new(gates::Setup {
-            client: setup.client.clone(),
+            client: context.client.clone(),
             namespace: NS.to_owned(),
             objects: Arc::clone(&objects),
             access: gates::Access {
                 hosts: Hosts::default(),
-                ..setup.gates
+                ..self.gates.clone()
             },
-            clock: setup.clock.clone(),
+            clock: context.clock.clone(),
         });
-        let context = Context {
-            events: Events::new(setup.client.clone(), "test", "0", setup.clock.clone()),
-            client: setup.client,
-            namespace: NS.to_owned(),
-            options: Arc::new(setup.options),
-            clock: setup.clock,
-            jitter: setup.jitter,
-            source: setup.source,
-            remote: registry.clone(),
-            registry: Arc::clone(&registry),
-            gap,
-            metrics: self.metrics.clone(),
-            shutdown: setup.shutdown.clone(),
-        };
-        let shutdown = setup.shutdown;
+        let (registry, shutdown) = (Arc::clone(&context.registry), context.shutdown.clone());
         let dependencies = Arc::<module::Dependencies>::default();
         // By a client of its own, so that it can be behind.
         let knowing = Context {
@@ -508,7 +476,7 @@ impl Bed {
         self.nothing_is_stuck();
     }
 
-    fn servers(&self) -> impl Iterator<Item = (&str, &ApiServer)> {
+    pub(crate) fn servers(&self) -> impl Iterator<Item = (&str, &ApiServer)> {
         let clusters = self.clusters.iter().map(|(name, server)| (name.as_str(), server));
         clusters.chain([("management", &self.management)])
     }
@@ -562,48 +530,15 @@ pub(crate) fn condition(module: &Value, kind: &str) -> Option<String> {
     ))
 }
 
-async fn server(namespace: &str, kinds: Vec<CustomResourceDefinition>) -> ApiServer {
-    let server = ApiServer::builder().event_log(true).in_process().unwrap();
-    let namespaces: Api<Namespace> = Api::all(server.client());
-    let object = Namespace {
-        metadata: ObjectMeta {
-            name: Some(namespace.to_owned()),
-            ..ObjectMeta::default()
-        },
-        ..Namespace::default()
-    };
-    namespaces.create(&PostParams::default(), &object).await.unwrap();
-    let crds: Api<CustomResourceDefinition> = Api::all(server.client());
-    for kind in kinds {
-        let name = kind.name_any();
-        crds.create(&PostParams::default(), &kind).await.unwrap();
-        let established = kube::runtime::wait::await_condition(
-            crds.clone(),
-            &name,
-            kube::runtime::wait::conditions::is_crd_established(),
-        );
-        tokio::time::timeout(Duration::from_secs(30), established)
-            .await
-            .unwrap()
-            .unwrap();
-    }
-    server
+fn server(namespace: &str, kinds: Vec<CustomResourceDefinition>) -> ApiServer {
+    let server = ApiServer::builder().event_log(true).namespace(namespace);
+    server.with(kinds).in_process().unwrap()
 }
 
 pub(crate) fn connect(clusters: &BTreeMap<String, ApiServer>) -> Connect {
-    let doors: BTreeMap<String, Client> = clusters
-        .iter()
-        .map(|(name, server)| (address(name), server.client_as("controller")))
-        .collect();
-    Arc::new(move |access: &Access| {
-        doors
-            .get(&access.server)
-            .cloned()
-            .ok_or_else(|| ConnectError::Field {
-                field: "server",
-                problem: "no such server in this test".to_owned(),
-            })
-    })
+    let clients = clusters.iter();
+    let clients = clients.map(|(name, server)| (address(name), server.client_as("controller")));
+    connect_by_server(clients.collect())
 }
 
 /// The address of a cluster. A label of a host has 63 characters at most; that of a Cluster's name may be longer.
@@ -611,13 +546,4 @@ fn address(name: &str) -> String {
     let labels = name.split('.').flat_map(|label| label.as_bytes().chunks(60));
     let labels: Vec<_> = labels.map(String::from_utf8_lossy).collect();
     format!("https://{}.test", labels.join("."))
-}
-
-fn kubeconfig(cluster: &str) -> String {
-    json!({
-        "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": address(cluster), "certificate-authority-data": "Q0E="}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    })
-    .to_string()
 }

@@ -12,7 +12,11 @@ mod avoids;
 mod back;
 mod bed;
 mod bindings;
+#[path = "../common/cluster.rs"]
+mod cluster;
 mod cluster_deleted;
+#[path = "../common/context.rs"]
+mod context;
 mod controls;
 mod deleted;
 mod dependencies;
@@ -24,6 +28,8 @@ mod gates;
 mod hand;
 mod hostile;
 mod kept;
+#[path = "../common/kubeconfig_secret.rs"]
+mod kubeconfig_secret;
 mod mixture;
 mod namesake;
 mod pinned;
@@ -32,12 +38,15 @@ mod progress;
 mod recorded;
 mod refused;
 mod renamed;
+#[path = "../common/setup.rs"]
+mod setup;
 mod signed;
 mod stopped;
 mod swept;
 mod unseen;
 mod versions;
 mod watched_once;
+mod whole;
 mod window_status;
 mod windows;
 mod writes;

@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api,
-    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
@@ -75,10 +74,8 @@ async fn message(bed: &Bed) -> String {
 
 async fn bed() -> Bed {
     let bed = Bed::new(&CLUSTERS).await;
-    for cluster in CLUSTERS {
-        let api: Api<CustomResourceDefinition> = Api::all(bed.clusters[cluster].client());
-        let definition = serde_json::from_value(definition()).unwrap();
-        api.create(&PostParams::default(), &definition).await.unwrap();
+    for server in bed.clusters.values() {
+        server.add([definition()]).unwrap();
     }
     for (tag, number) in [("one", 1), ("two", 2)] {
         bed.release_files(tag, [("web/w.yaml".to_owned(), widget(number))]);

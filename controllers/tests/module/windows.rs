@@ -6,10 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use muster_api::{BootstrapModule, RolloutWindow};
-use muster_apiserver::{
-    Verb,
-    fault::{Fault, Match, Rule},
-};
+use muster_apiserver::fault::{Fault, Match, Rule};
 use serde_json::{Value, json};
 
 use crate::bed::*;
@@ -80,13 +77,7 @@ async fn until_closed(bed: &Bed, module: &str, clusters: &str) -> String {
 
 /// What the controller has written so far.
 fn writes(bed: &Bed) -> Vec<String> {
-    let requests = bed.management.recorder().requests().into_iter();
-    let ours = requests.filter(|request| request.client == "controller");
-    let writes =
-        ours.filter(|request| !matches!(request.verb, None | Some(Verb::Get | Verb::List | Verb::Watch)));
-    writes
-        .map(|request| format!("{:?} {}", request.verb, request.path))
-        .collect()
+    bed.management.recorder().writes("controller")
 }
 
 fn instant(text: &str) -> Timestamp {

@@ -7,14 +7,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::{
-    api::{
-        coordination::v1::Lease,
-        core::v1::{Namespace, Node},
-        events::v1::Event,
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node, events::v1::Event};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
@@ -68,6 +61,8 @@ impl Bed {
     async fn of(nodes: &[&str]) -> Self {
         let api = ApiServer::builder()
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
+            .namespace(run::NAMESPACE)
+            .with(crds::nodes())
             .in_process()
             .unwrap();
         let mut bed = Self {
@@ -78,16 +73,6 @@ impl Bed {
             controller: None,
             metrics: Metrics::default(),
         };
-        for definition in crds::nodes() {
-            bed.create(
-                &Api::<CustomResourceDefinition>::all(bed.client()),
-                json!(definition),
-            )
-            .await;
-        }
-        let namespaces = Api::<Namespace>::all(bed.client());
-        bed.create(&namespaces, json!({"metadata": {"name": run::NAMESPACE}}))
-            .await;
         for node in nodes {
             bed.join(node).await;
         }

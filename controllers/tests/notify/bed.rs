@@ -2,29 +2,24 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
-use k8s_openapi::{
-    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams, PostParams},
-    runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use muster_api::{Module, ModuleRevision, crds, module::ModuleKind, names};
 use muster_apiserver::ApiServer;
 use muster_controllers::{
     metrics::Metrics,
     notify::{self, Config},
-    reconcile::{Context, Options},
-    registry::{Registry, RemoteClients, RemoteError, Setup},
-    runtime::{Clock, Events, Jitter, Shutdown},
+    reconcile::Context,
+    runtime::Clock,
 };
 use muster_sync::source::MemorySource;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::host::Host;
+use super::{context::context, host::Host};
 
 pub(crate) const NS: &str = "fleet";
 pub(crate) const URL: &str = "https://git.test/acme/fleet.git";
@@ -32,16 +27,6 @@ pub(crate) const COMMIT: &str = "1234567890123456789012345678901234567890";
 /// What no object and no metric may have.
 pub(crate) const SECRETS: [&str; 2] = ["hunter2-token", "hunter2-key"];
 const START: &str = "2026-11-21T12:00:00Z";
-
-/// Notifications reach no cluster.
-struct NoRemotes;
-
-#[async_trait::async_trait]
-impl RemoteClients for NoRemotes {
-    async fn client(&self, _: &str, _: &str, _: Option<&str>) -> Result<kube::Client, RemoteError> {
-        unreachable!("nobody asks for another cluster")
-    }
-}
 
 pub(crate) struct Bed {
     pub api: ApiServer,
@@ -71,8 +56,16 @@ impl Bed {
         let path = files.path().join("notify.yaml");
         fs::write(&path, written).unwrap();
         let config = Arc::new(Config::read(&path).unwrap());
-        let api = ApiServer::builder().seed(1).in_process().unwrap();
-        let context = context(&api);
+        let api = ApiServer::builder().seed(1).namespace(NS);
+        let api = api.with(crds::management()).in_process().unwrap();
+        let clock = Clock::starting_at(START.parse().unwrap());
+        let context = context(
+            api.client_as("muster"),
+            NS,
+            clock.clone(),
+            Arc::new(MemorySource::new(clock)),
+            Arc::new(|_| unreachable!("no cluster is registered")),
+        );
         let mut bed = Self {
             metrics: context.metrics.clone(),
             api,
@@ -82,29 +75,8 @@ impl Bed {
             running: None,
             _files: files,
         };
-        bed.install().await;
         bed.start();
         bed
-    }
-
-    async fn install(&self) {
-        let namespaces: Api<Namespace> = Api::all(self.api.client());
-        let namespace = serde_json::from_value(json!({"metadata": {"name": NS}})).unwrap();
-        namespaces
-            .create(&PostParams::default(), &namespace)
-            .await
-            .unwrap();
-        let definitions: Api<CustomResourceDefinition> = Api::all(self.api.client());
-        for definition in crds::management() {
-            let name = definition.name_any();
-            definitions
-                .create(&PostParams::default(), &definition)
-                .await
-                .unwrap();
-            await_condition(definitions.clone(), &name, is_crd_established())
-                .await
-                .unwrap();
-        }
     }
 
     /// Starts the notifier, anew if it runs already: what it had in memory is lost, as after a crash.
@@ -228,32 +200,6 @@ fn merge(object: &mut Value, more: Value) {
         panic!("{more}")
     };
     object.as_object_mut().unwrap().extend(more);
-}
-
-fn context(api: &ApiServer) -> Context {
-    let clock = Clock::starting_at(START.parse().unwrap());
-    let (client, jitter) = (api.client_as("muster"), Jitter::seeded(1));
-    Context {
-        client: client.clone(),
-        namespace: NS.to_owned(),
-        options: Arc::new(Options::default()),
-        clock: clock.clone(),
-        jitter: jitter.clone(),
-        source: Arc::new(MemorySource::new(clock.clone())),
-        registry: Registry::new(Setup {
-            proxy_hosts: muster_controllers::hosts::Hosts::default(),
-            client: client.clone(),
-            namespace: NS.to_owned(),
-            clock: clock.clone(),
-            jitter,
-            connect: Arc::new(|_| unreachable!("no cluster is registered")),
-        }),
-        remote: Arc::new(NoRemotes),
-        events: Events::new(client, "muster", "test", clock),
-        gap: Duration::ZERO,
-        metrics: Metrics::default(),
-        shutdown: Shutdown::new(),
-    }
 }
 
 /// A hash of the name.

@@ -9,5 +9,7 @@
 )]
 
 mod bed;
+#[path = "../common/context.rs"]
+mod context;
 mod host;
 mod told;

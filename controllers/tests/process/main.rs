@@ -8,5 +8,6 @@
     reason = "a test that cannot go on fails"
 )]
 
+#[path = "../common/context.rs"]
+mod context;
 mod runner;
-mod whole;

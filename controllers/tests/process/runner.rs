@@ -17,9 +17,8 @@ use kube::{
 };
 use muster_apiserver::ApiServer;
 use muster_controllers::{
-    reconcile::{Context, Options, Runner},
-    registry::{Registry, Setup},
-    runtime::{Action, Clock, Events, Index, Jitter, Key, Retry, Retryable, Shutdown},
+    reconcile::{Context, Runner},
+    runtime::{Action, Clock, Index, Key, Retry, Retryable},
 };
 use muster_sync::source::MemorySource;
 use parking_lot::Mutex;
@@ -55,29 +54,9 @@ impl Log {
 }
 
 fn context(api: &ApiServer) -> Context {
-    let (clock, jitter, client) = (Clock::system(), Jitter::seeded(1), api.client());
-    let registry = Registry::new(Setup {
-        proxy_hosts: muster_controllers::hosts::Hosts::default(),
-        client: client.clone(),
-        namespace: NS.to_owned(),
-        clock: clock.clone(),
-        jitter: jitter.clone(),
-        connect: Arc::new(|_| unreachable!("no cluster is connected to here")),
-    });
-    Context {
-        events: Events::new(client.clone(), "test", "test", clock.clone()),
-        client,
-        namespace: NS.to_owned(),
-        options: Arc::new(Options::default()),
-        clock,
-        jitter,
-        source: Arc::new(MemorySource::new(muster_sync::source::Clock::system())),
-        remote: registry.clone(),
-        registry,
-        gap: std::time::Duration::ZERO,
-        metrics: muster_controllers::metrics::Metrics::default(),
-        shutdown: Shutdown::new(),
-    }
+    let source = Arc::new(MemorySource::new(Clock::system()));
+    let connect = Arc::new(|_: &_| unreachable!("no cluster is connected to here"));
+    crate::context::context(api.client(), NS, Clock::system(), source, connect)
 }
 
 async fn create(api: &ApiServer, name: &str) {

@@ -32,7 +32,7 @@ fn at(path: &str) -> Match {
 }
 
 async fn ready(clusters: &[&'static str]) -> Bed {
-    let bed = Bed::new(Version::V1Beta2, clusters).await;
+    let bed = Bed::new(Version::V1Beta2, clusters);
     for cluster in clusters {
         bed.good(cluster).await;
         bed.until(cluster, None).await;
@@ -149,7 +149,7 @@ async fn a_hostile_cluster_is_named_and_costs_another_nothing() {
             "nothing parks it for longer: {back:?} after {fault:?}"
         );
     }
-    let bed = Bed::new(Version::V1Beta2, &["eu-1", "us-1"]).await;
+    let bed = Bed::new(Version::V1Beta2, &["eu-1", "us-1"]);
     bed.break_down("eu-1", Fault::Drip(Duration::from_secs(1)));
     bed.good("eu-1").await;
     bed.good("us-1").await;

@@ -27,13 +27,9 @@ async fn write(client: &Client, name: &str) -> Result<(), String> {
     written.map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// What reached a cluster through credentials of this name.
+/// How many writes reached a cluster through credentials of this name.
 fn writes(bed: &Bed, cluster: &str, client: &str) -> usize {
-    let requests = bed.downstream[cluster].recorder().requests();
-    requests
-        .iter()
-        .filter(|request| request.client == client && request.is_write())
-        .count()
+    bed.downstream[cluster].recorder().writes(client).len()
 }
 
 async fn accept(bed: &Bed, cluster: &str, uid: &str) {
@@ -57,7 +53,7 @@ async fn until_refused(bed: &Bed, cluster: &str, words: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_leads_elsewhere_stops_writes_before_the_first_one_until_it_is_accepted() {
-    let bed = Bed::new(Version::V1Beta2, &["eu-1", "us-1"]).await;
+    let bed = Bed::new(Version::V1Beta2, &["eu-1", "us-1"]);
     bed.good("eu-1").await;
     bed.until("eu-1", None).await;
     let (here, there) = (bed.uid("eu-1").await, bed.uid("us-1").await);
@@ -122,7 +118,7 @@ async fn a_secret_that_leads_elsewhere_stops_writes_before_the_first_one_until_i
 
 #[tokio::test(start_paused = true)]
 async fn who_records_at_the_same_time_goes_by_what_the_other_recorded() {
-    let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
+    let bed = Bed::new(Version::V1Beta2, &["eu-1"]);
     let (other, _running) = bed.beside();
     let mut changes = Box::pin(other.subscribe());
     bed.good("eu-1").await;
@@ -150,7 +146,7 @@ async fn take_back(bed: &Bed) {
 
 #[tokio::test(start_paused = true)]
 async fn another_server_is_looked_at_like_another_credential() {
-    let bed = Bed::new(Version::V1Beta2, &["eu-1", "us-1"]).await;
+    let bed = Bed::new(Version::V1Beta2, &["eu-1", "us-1"]);
     bed.good("eu-1").await;
     bed.until("eu-1", None).await;
     bed.swap_secret("eu-1", &kubeconfig("us-1", "token")).await;
@@ -165,7 +161,7 @@ async fn another_server_is_looked_at_like_another_credential() {
 
 #[tokio::test(start_paused = true)]
 async fn the_record_outlives_the_process_and_goes_with_the_cluster() {
-    let mut bed = Bed::new(Version::V1Beta2, &["eu-1", "us-1"]).await;
+    let mut bed = Bed::new(Version::V1Beta2, &["eu-1", "us-1"]);
     bed.good("eu-1").await;
     bed.until("eu-1", None).await;
     bed.restart();
@@ -194,7 +190,7 @@ async fn the_record_outlives_the_process_and_goes_with_the_cluster() {
 
 #[tokio::test(start_paused = true)]
 async fn of_two_clusters_that_lead_to_one_the_second_is_refused() {
-    let mut bed = Bed::new(Version::V1Beta2, &["eu-1", "us-1"]).await;
+    let mut bed = Bed::new(Version::V1Beta2, &["eu-1", "us-1"]);
     bed.good("us-1").await;
     bed.until("us-1", None).await;
     bed.cluster("eu-1").await;
@@ -213,7 +209,7 @@ async fn of_two_clusters_that_lead_to_one_the_second_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_credential_that_may_not_see_which_cluster_it_is_proves_nothing() {
-    let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
+    let bed = Bed::new(Version::V1Beta2, &["eu-1"]);
     let hidden = Match {
         path: Some("/namespaces/kube-system".to_owned()),
         ..Match::client("old")
@@ -236,7 +232,7 @@ async fn a_credential_that_may_not_see_which_cluster_it_is_proves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_foreign_object_under_the_name_of_a_record_is_left_alone_and_named() {
-    let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
+    let bed = Bed::new(Version::V1Beta2, &["eu-1"]);
     bed.cluster("eu-1").await;
     bed.until("eu-1", Some(NotReady::NoKubeconfig)).await;
     let uid = bed.registry.get("eu-1").unwrap().uid.clone();

@@ -10,6 +10,8 @@
 
 mod bounds;
 mod identity;
+#[path = "../common/kubeconfig.rs"]
+mod kubeconfig;
 mod network;
 mod owners;
 mod panics;

@@ -11,7 +11,7 @@ use kube::{
 use muster_api::cluster::Version;
 use serde_json::{Value, json};
 
-use crate::support::{Bed, NS, crd, create_crd};
+use crate::support::{Bed, NS, crd};
 
 /// The versions of Cluster are asked for each five minutes.
 const DISCOVERED: Duration = Duration::from_mins(6);
@@ -74,14 +74,14 @@ async fn change_versions(bed: &Bed, versions: Value) {
 
 #[tokio::test(start_paused = true)]
 async fn after_an_upgrade_of_cluster_api_what_is_ours_names_and_follows_its_cluster() {
-    let mut bed = Bed::new(Version::V1Beta1, &["eu-1"]).await;
+    let mut bed = Bed::new(Version::V1Beta1, &["eu-1"]);
     let definition = crd(
         "fleet.muster.dev",
         "v1alpha1",
         "ProxyAssemblage",
         "proxyassemblages",
     );
-    create_crd(&bed.management.client(), definition).await;
+    bed.management.add([definition]).unwrap();
     bed.good("eu-1").await;
     bed.until("eu-1", None).await;
     assemblage(&bed, "eu-1", json!({"fleet.muster.dev/managed-by": "muster"})).await;

@@ -35,7 +35,7 @@ fn over_network(connect: Connect) -> Connect {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_that_cannot_be_sent_is_refused_and_the_others_go_on() {
-    let bed = Bed::with(Version::V1Beta2, &["eu-1", "eu-2"], over_network).await;
+    let bed = Bed::with(Version::V1Beta2, &["eu-1", "eu-2"], over_network);
     bed.cluster("eu-2").await;
     bed.secret("eu-2", &kubeconfig("eu-2", "tok\nen")).await;
     bed.until("eu-2", Some(NotReady::KubeconfigRejected)).await;
@@ -60,8 +60,7 @@ async fn a_panic_while_a_client_is_made_is_its_clusters_alone() {
             assert!(!panics, "hunter2");
             connect(access)
         })
-    })
-    .await;
+    });
     let metrics = Metrics::default();
     metrics.clusters(Arc::clone(&bed.registry));
     bed.good("eu-2").await;
@@ -114,8 +113,7 @@ async fn a_panic_within_a_probe_is_its_clusters_alone() {
             });
             Ok(Client::new(send, "default"))
         })
-    })
-    .await;
+    });
     let metrics = Metrics::default();
     metrics.clusters(Arc::clone(&bed.registry));
     bed.good("eu-2").await;

@@ -6,7 +6,6 @@ use futures::StreamExt;
 use k8s_openapi::{
     ByteString,
     api::core::v1::{ConfigMap, Namespace, Secret},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, Client,
@@ -41,37 +40,27 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    pub(crate) async fn new(version: Version, clusters: &[&'static str]) -> Self {
-        Self::with(version, clusters, |connect| connect).await
+    pub(crate) fn new(version: Version, clusters: &[&'static str]) -> Self {
+        Self::with(version, clusters, |connect| connect)
     }
 
     /// With another way to make clients.
-    pub(crate) async fn with(
+    pub(crate) fn with(
         version: Version,
         clusters: &[&'static str],
         other: impl FnOnce(Connect) -> Connect,
     ) -> Self {
-        let management = ApiServer::in_process().unwrap();
-        let client = management.client();
-        create_namespace(&client, NS).await;
-        create_crd(
-            &client,
-            crd("cluster.x-k8s.io", version.as_str(), "Cluster", "clusters"),
-        )
-        .await;
+        let cluster = crd("cluster.x-k8s.io", version.as_str(), "Cluster", "clusters");
+        let management = ApiServer::builder().namespace(NS).with([cluster]);
+        let management = management.in_process().unwrap();
         let mut downstream = BTreeMap::new();
         for name in clusters.iter().copied() {
-            let server = ApiServer::in_process().unwrap();
-            create_namespace(&server.client(), "muster-system").await;
-            create_crd(
-                &server.client(),
-                crd("fleet.muster.dev", "v1alpha1", "Assemblage", "assemblages"),
-            )
-            .await;
-            downstream.insert(name, server);
+            let assemblage = crd("fleet.muster.dev", "v1alpha1", "Assemblage", "assemblages");
+            let server = ApiServer::builder().namespace("muster-system").with([assemblage]);
+            downstream.insert(name, server.in_process().unwrap());
         }
         let connect = other(connect(&downstream));
-        let (registry, running) = start(client, &connect);
+        let (registry, running) = start(management.client(), &connect);
         Self {
             management,
             downstream,
@@ -304,12 +293,7 @@ pub(crate) fn secret(cluster: &str, config: &str, kind: Kind) -> Secret {
 }
 
 pub(crate) fn kubeconfig(cluster: &str, token: &str) -> String {
-    json!({
-        "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": format!("https://{cluster}.test"), "certificate-authority-data": "Q0E="}}],
-        "users": [{"name": "u", "user": {"token": token}}],
-    })
-    .to_string()
+    crate::kubeconfig::kubeconfig(&format!("https://{cluster}.test"), token)
 }
 
 pub(crate) fn crd(group: &str, version: &str, kind: &str, plural: &str) -> Value {
@@ -321,35 +305,4 @@ pub(crate) fn crd(group: &str, version: &str, kind: &str, plural: &str) -> Value
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
         },
     })
-}
-
-pub(crate) async fn create_namespace(client: &Client, name: &str) {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let namespace = Namespace {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
-        ..Namespace::default()
-    };
-    namespaces
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
-}
-
-/// Creates a CRD and waits until it is served.
-pub(crate) async fn create_crd(client: &Client, object: Value) {
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let crd: CustomResourceDefinition = serde_json::from_value(object).unwrap();
-    let created = crds.create(&PostParams::default(), &crd).await.unwrap();
-    let name = created.metadata.name.unwrap();
-    let established = kube::runtime::wait::conditions::is_crd_established();
-    tokio::time::timeout(
-        Duration::from_secs(30),
-        kube::runtime::wait::await_condition(crds, &name, established),
-    )
-    .await
-    .unwrap()
-    .unwrap();
 }

@@ -54,7 +54,7 @@ type Case<'a> = (&'a str, Vec<(&'a str, &'a str)>, NotReady, String);
 
 #[tokio::test(start_paused = true)]
 async fn each_state_of_a_secret_is_named_and_none_shows_its_content() {
-    let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
+    let bed = Bed::new(Version::V1Beta2, &["eu-1"]);
     bed.cluster("eu-1").await;
     let good = kubeconfig("eu-1", "token");
     let with_canary = |change: &dyn Fn(&mut Value)| {
@@ -148,7 +148,7 @@ async fn each_state_of_a_secret_is_named_and_none_shows_its_content() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewed_credential_loses_no_watch_and_no_write_in_flight() {
-    let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
+    let bed = Bed::new(Version::V1Beta2, &["eu-1"]);
     bed.cluster("eu-1").await;
     bed.secret("eu-1", &kubeconfig("eu-1", "old")).await;
     bed.until("eu-1", None).await;
@@ -206,7 +206,8 @@ async fn a_renewed_credential_loses_no_watch_and_no_write_in_flight() {
     apply("second").await.unwrap();
     in_flight.await.unwrap().unwrap();
     assert_eq!(writes(), ["old", "new"]);
-    crate::support::create_namespace(&bed.downstream["eu-1"].client(), "fresh").await;
+    let fresh = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fresh"}});
+    bed.downstream["eu-1"].add([fresh]).unwrap();
     let seen = tokio::time::timeout(SOON, events.next())
         .await
         .unwrap()
@@ -220,7 +221,7 @@ async fn a_renewed_credential_loses_no_watch_and_no_write_in_flight() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_from_before_a_secret_came_does_not_take_it_away() {
-    let bed = Bed::new(Version::V1Beta2, &["eu-1"]).await;
+    let bed = Bed::new(Version::V1Beta2, &["eu-1"]);
     let management = &bed.management;
     let secret = Match {
         verbs: vec![Verb::Get],

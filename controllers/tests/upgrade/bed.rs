@@ -7,26 +7,21 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::{
-    ByteString,
-    api::core::v1::{Namespace, Secret},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
-    api::{ObjectMeta, Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams, PostParams},
     client::Body,
     core::{ApiResource, DynamicObject},
-    runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use muster_api::{ClusterUpgrade, cluster::Version, crds};
 use muster_apiserver::{ApiServer, ChangeKind, record::EventRecord};
 use muster_controllers::{
     metrics::Metrics,
-    reconcile::{Context, Options},
-    registry::{self, Access, Connect, ConnectError, Registry},
+    reconcile::Context,
+    registry::{Connect, connect_by_server},
     rolloutwindow::{self, WatchedWindows},
-    runtime::{Clock, Events, Jitter, Shutdown},
+    runtime::Clock,
     upgrade,
 };
 use muster_sync::source::MemorySource;
@@ -34,6 +29,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use tower::service_fn;
+
+use crate::{context::context, kubeconfig_secret::create_kubeconfig};
 
 pub(crate) const NS: &str = "fleet";
 /// The longest that anything is waited for, in virtual time.
@@ -117,78 +114,53 @@ fn definition(resource: &ApiResource) -> CustomResourceDefinition {
     .unwrap()
 }
 
-async fn server(kinds: Vec<CustomResourceDefinition>) -> ApiServer {
-    let server = ApiServer::builder().event_log(true).in_process().unwrap();
-    let definitions: Api<CustomResourceDefinition> = Api::all(server.client());
-    for kind in kinds {
-        definitions.create(&PostParams::default(), &kind).await.unwrap();
-        let name = kind.metadata.name.unwrap();
-        let established = await_condition(definitions.clone(), &name, is_crd_established());
-        tokio::time::timeout(LIMIT, established).await.unwrap().unwrap();
-    }
-    let namespaces: Api<Namespace> = Api::all(server.client());
-    let namespace = serde_json::from_value(json!({"metadata": {"name": NS}})).unwrap();
-    namespaces
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
-    server
+fn server(kinds: Vec<CustomResourceDefinition>) -> ApiServer {
+    let server = ApiServer::builder().event_log(true).namespace(NS);
+    server.with(kinds).in_process().unwrap()
 }
 
-/// A client of a cluster whose version is what `served` says.
-fn connect(clusters: &Arc<BTreeMap<String, ApiServer>>, served: &Served) -> Connect {
-    let (clusters, served) = (Arc::clone(clusters), Arc::clone(served));
-    Arc::new(move |access: &Access| -> Result<Client, ConnectError> {
-        let name = access
-            .server
-            .trim_start_matches("https://")
-            .trim_end_matches(".test")
-            .to_owned();
-        let inner = clusters[&name].client_as("controller");
-        let served = Arc::clone(&served);
-        let answer = move |request: http::Request<Body>| {
-            let (inner, name, served) = (inner.clone(), name.clone(), Arc::clone(&served));
-            async move {
-                if request.uri().path() != "/version" {
-                    return inner
-                        .send(request)
-                        .await
-                        .map_err(Box::<dyn std::error::Error + Send + Sync>::from);
-                }
-                let version = served.lock().get(&name).cloned().flatten();
-                let (code, body) = match version {
-                    Some(version) => (
-                        200,
-                        json!({
-                            "major": "1", "minor": "0", "gitVersion": version, "gitCommit": "", "gitTreeState": "clean",
-                            "buildDate": "", "goVersion": "", "compiler": "gc", "platform": "linux/amd64",
-                        }),
-                    ),
-                    None => (
-                        404,
-                        json!({
-                            "apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": "none",
-                        }),
-                    ),
-                };
-                let answer = http::Response::builder()
-                    .status(code)
-                    .header("content-type", "application/json");
-                Ok(answer.body(Body::from(body.to_string().into_bytes())).unwrap())
+/// A client of each cluster, whose version is what `served` says.
+fn connect(clusters: &BTreeMap<String, ApiServer>, served: &Served) -> Connect {
+    let clients = clusters.iter().map(|(name, server)| {
+        let client = with_version(server.client_as("controller"), name.clone(), Arc::clone(served));
+        (format!("https://{name}.test"), client)
+    });
+    connect_by_server(clients.collect())
+}
+
+fn with_version(inner: Client, name: String, served: Served) -> Client {
+    let answer = move |request: http::Request<Body>| {
+        let (inner, name, served) = (inner.clone(), name.clone(), Arc::clone(&served));
+        async move {
+            if request.uri().path() != "/version" {
+                return inner
+                    .send(request)
+                    .await
+                    .map_err(Box::<dyn std::error::Error + Send + Sync>::from);
             }
-        };
-        Ok(Client::new(service_fn(answer), "default"))
-    })
-}
-
-fn kubeconfig(name: &str) -> String {
-    json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": format!("https://{name}.test"), "certificate-authority-data": "Q0E="}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    })
-    .to_string()
+            let version = served.lock().get(&name).cloned().flatten();
+            let (code, body) = match version {
+                Some(version) => (
+                    200,
+                    json!({
+                        "major": "1", "minor": "0", "gitVersion": version, "gitCommit": "", "gitTreeState": "clean",
+                        "buildDate": "", "goVersion": "", "compiler": "gc", "platform": "linux/amd64",
+                    }),
+                ),
+                None => (
+                    404,
+                    json!({
+                        "apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": "none",
+                    }),
+                ),
+            };
+            let answer = http::Response::builder()
+                .status(code)
+                .header("content-type", "application/json");
+            Ok(answer.body(Body::from(body.to_string().into_bytes())).unwrap())
+        }
+    };
+    Client::new(service_fn(answer), "default")
 }
 
 impl Bed {
@@ -205,11 +177,10 @@ impl Bed {
                         .map(definition),
                 )
                 .collect(),
-        )
-        .await;
+        );
         let mut clusters = BTreeMap::new();
         for name in names {
-            clusters.insert((*name).to_owned(), server(Vec::new()).await);
+            clusters.insert((*name).to_owned(), server(Vec::new()));
         }
         let served = clusters
             .keys()
@@ -271,20 +242,8 @@ impl Bed {
             "spec": spec,
         });
         self.make(&Version::V1Beta2.api_resource(), name, cluster).await;
-        let secret = Secret {
-            metadata: ObjectMeta {
-                name: Some(format!("{name}-kubeconfig")),
-                ..ObjectMeta::default()
-            },
-            data: Some(BTreeMap::from([(
-                "value".to_owned(),
-                ByteString(kubeconfig(name).into_bytes()),
-            )])),
-            type_: Some("cluster.x-k8s.io/secret".to_owned()),
-            ..Secret::default()
-        };
-        let secrets: Api<Secret> = Api::namespaced(self.management.client(), NS);
-        secrets.create(&PostParams::default(), &secret).await.unwrap();
+        let server = format!("https://{name}.test");
+        create_kubeconfig(&self.management.client(), NS, name, &server).await;
     }
 
     /// Makes an object as Cluster API has it, by a manager that is none of ours.
@@ -314,33 +273,18 @@ impl Bed {
 
     /// The controller runs.
     pub(crate) fn start(&mut self) {
-        let client = self.management.client_as("controller");
-        let jitter = Jitter::seeded(1);
-        let registry = Registry::new(registry::Setup {
-            proxy_hosts: muster_controllers::hosts::Hosts::default(),
-            client: client.clone(),
-            namespace: NS.to_owned(),
-            clock: self.clock.clone(),
-            jitter: jitter.clone(),
-            connect: connect(&self.clusters, &self.served),
-        });
-        let shutdown = Shutdown::new();
         let clock = self.clock.clone();
-        let now = clock.clone();
         let context = Context {
-            events: Events::new(client.clone(), "test", "0", clock.clone()),
-            client,
-            namespace: NS.to_owned(),
-            options: Arc::new(Options::default()),
-            clock,
-            jitter,
-            source: Arc::new(MemorySource::new(now)),
-            remote: registry.clone(),
-            registry: Arc::clone(&registry),
-            gap: Duration::ZERO,
             metrics: self.metrics.clone(),
-            shutdown: shutdown.clone(),
+            ..context(
+                self.management.client_as("controller"),
+                NS,
+                clock.clone(),
+                Arc::new(MemorySource::new(clock)),
+                connect(&self.clusters, &self.served),
+            )
         };
+        let (registry, shutdown) = (Arc::clone(&context.registry), context.shutdown.clone());
         let windows = Arc::<WatchedWindows>::default();
         let tasks = [
             tokio::spawn(Arc::clone(&windows).run(context.clone())),

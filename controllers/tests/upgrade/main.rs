@@ -9,6 +9,10 @@
 )]
 
 mod bed;
+#[path = "../common/context.rs"]
+mod context;
 mod evidence;
 mod hindered;
+#[path = "../common/kubeconfig_secret.rs"]
+mod kubeconfig_secret;
 mod rolled;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kube::Client;
-use muster_apiserver::{ApiServer, ChangeKind, player::Speeds};
+use muster_apiserver::{ApiServer, ChangeKind, player::Speeds, send};
 use muster_controllers::{
     admission::server::Answers,
     lease::Leadership,
@@ -96,6 +96,8 @@ impl Bed {
             .clock(muster_apiserver::Clock::starting_at(START.parse().unwrap()))
             .event_log(true)
             .workloads(Speeds::default())
+            .with(muster_api::crds::zones())
+            .with(muster_api::crds::rollout_operator())
             .in_process()
             .unwrap();
         let metrics = Metrics::default();
@@ -108,14 +110,6 @@ impl Bed {
             metrics,
             began: 0,
         };
-        let definitions = muster_api::crds::zones().into_iter();
-        for definition in definitions.chain(muster_api::crds::rollout_operator()) {
-            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-            bed.create(path, serde_json::to_value(definition).unwrap()).await;
-        }
-        for path in [ROLLOUTS, BUDGETS] {
-            bed.until(path, |_| true).await;
-        }
         let ours = json!({"metadata": {"name": "zones"}, "spec": {"containers": [{"name": "zones", "image": "muster"}]}});
         bed.create(PODS, ours).await;
         bed
@@ -294,14 +288,11 @@ impl Bed {
         }
     }
 
-    /// Writes of `muster zones` so far, as `VERB path`.
+    /// Writes of `muster zones` so far, as `METHOD path`.
     pub(crate) fn writes(&self) -> Vec<String> {
-        let requests = self.api.recorder().requests();
-        let ours = requests
-            .iter()
-            .filter(|request| request.client.starts_with("zones") && request.is_write());
-        ours.map(|request| format!("{:?} {}", request.verb, request.path))
-            .collect()
+        self.api
+            .recorder()
+            .writes_of(|client| client.starts_with("zones"))
     }
 
     /// The pods that were deleted, in order; each with whether it stood in `status.inFlight` before.
@@ -406,24 +397,4 @@ pub(crate) async fn pass(time: Duration) {
 async fn list(client: &Client, path: &str) -> Vec<Value> {
     let list = send(client, "GET", path, None).await.unwrap();
     list["items"].as_array().cloned().unwrap_or_default()
-}
-
-pub(crate) async fn send(
-    client: &Client,
-    method: &str,
-    path: &str,
-    body: Option<Value>,
-) -> kube::Result<Value> {
-    let content = if method == "PATCH" {
-        "application/merge-patch+json"
-    } else {
-        "application/json"
-    };
-    let request = http::Request::builder()
-        .method(method)
-        .uri(path)
-        .header("Content-Type", content)
-        .body(body.map(|body| body.to_string().into_bytes()).unwrap_or_default())
-        .unwrap();
-    client.request(request).await
 }

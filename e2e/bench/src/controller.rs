@@ -30,11 +30,8 @@ use crate::fleet;
 pub(crate) async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
     let client = fleet::client(kubeconfig).await?;
     // What a fleet keeps of requests is none of the controller's memory.
-    let everywhere = ApiServer::builder().log_limit(0).in_process()?;
-    fleet::namespace(&everywhere.client(), SYSTEM_NAMESPACE).await?;
-    for kind in crds::downstream() {
-        fleet::define(&everywhere.client(), &kind).await?;
-    }
+    let everywhere = ApiServer::builder().log_limit(0).namespace(SYSTEM_NAMESPACE);
+    let everywhere = everywhere.with(crds::downstream()).in_process()?;
     let (clock, jitter) = (Clock::system(), Jitter::from_system());
     let registry = Registry::new(registry::Setup {
         proxy_hosts: muster_controllers::hosts::Hosts::default(),

@@ -12,10 +12,7 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use futures::StreamExt as _;
-use k8s_openapi::{
-    api::core::v1::{Namespace, Node},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ListParams, Patch, PatchParams, PostParams},
@@ -64,7 +61,8 @@ pub(crate) struct Plan {
 
 /// Rolls two revisions over the nodes, and prints what each took.
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
-    let api = ApiServer::builder().log_limit(KEPT).in_process()?;
+    let api = ApiServer::builder().log_limit(KEPT).namespace(NAMESPACE);
+    let api = api.with(crds::nodes()).in_process()?;
     prepare(&api.client_as("bench"), plan.nodes).await?;
     let renewing = Arc::new(AtomicBool::new(true));
     let _leases = AbortOnDropHandle::new(tokio::spawn(renew(
@@ -145,13 +143,6 @@ fn name(number: usize) -> String {
 }
 
 async fn prepare(client: &Client, nodes: usize) -> anyhow::Result<()> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in crds::nodes() {
-        definitions.create(&PostParams::default(), &definition).await?;
-    }
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
-    namespaces.create(&PostParams::default(), &namespace).await?;
     let api: Api<Node> = Api::all(client.clone());
     for number in 1..=nodes {
         let node = json!({

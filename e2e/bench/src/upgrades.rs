@@ -37,7 +37,6 @@ use tower::ServiceExt;
 
 use crate::{
     controller::context,
-    fleet,
     usage::{memory, processor, ratio, writes},
 };
 
@@ -73,7 +72,13 @@ pub(crate) struct Plan {
 
 /// Rolls two versions over the Clusters, and prints what each took.
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
-    let api = ApiServer::builder().log_limit(KEPT).in_process()?;
+    let api = ApiServer::builder()
+        .log_limit(KEPT)
+        .namespace(NAMESPACE)
+        .with(crds::management())
+        .with(crds::upgrades())
+        .with([crds::cluster_api(), definition(&control_planes())?])
+        .in_process()?;
     let everywhere = ApiServer::builder().log_limit(0).in_process()?;
     let served = Served::default();
     prepare(&api.client_as("bench"), plan.clusters, &served).await?;
@@ -212,11 +217,6 @@ fn definition(resource: &ApiResource) -> anyhow::Result<CustomResourceDefinition
 }
 
 async fn prepare(client: &Client, clusters: usize, served: &Served) -> anyhow::Result<()> {
-    let own = crds::management().into_iter().chain(crds::upgrades());
-    for kind in own.chain([crds::cluster_api(), definition(&control_planes())?]) {
-        fleet::define(client, &kind).await?;
-    }
-    fleet::namespace(client, NAMESPACE).await?;
     let (all, planes) = (
         objects(client, &Version::V1Beta2.api_resource()),
         objects(client, &control_planes()),

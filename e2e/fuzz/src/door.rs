@@ -47,21 +47,15 @@ impl Bed {
             .build()
             .expect("a runtime");
         let builder = ApiServer::builder().seed(1).history(8).log_limit(0);
+        let builder = builder.with([definition()]);
         let api = runtime
             .block_on(async { builder.in_process() })
             .expect("a server");
-        let bed = Self {
+        Self {
             runtime,
             api,
             made: 0,
-        };
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let made = bed.call("POST", path, "application/json", &definition());
-        assert!(made.0 == StatusCode::CREATED, "{made:?}");
-        // Served once the definition is established, a few turns of the runtime later.
-        let served = (0..1000).any(|_| bed.call("GET", KINDS[1].0, "", &Value::Null).0 == StatusCode::OK);
-        assert!(served, "the definition is not served");
-        bed
+        }
     }
 
     fn check(&mut self, u: &mut Unstructured<'_>) -> Result<()> {

@@ -16,6 +16,7 @@ use kube::{
     runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use muster_api::{crds, labels::SYSTEM_NAMESPACE};
+use muster_apiserver::ApiServer;
 use serde_json::json;
 use tokio::{
     process::Command,
@@ -46,7 +47,7 @@ pub async fn management(server: &Server, ground: Ground) {
         .chain([crds::cluster_api()])
         .collect();
     match server {
-        Server::Embedded(_) => create(server.client(), FLEET, definitions).await,
+        Server::Embedded(api) => create(api, FLEET, definitions),
         Server::Real(server) => {
             let flags = ["--management", "--notify", "--crds", "--cluster-api", "-n", FLEET];
             server.apply(&export(&flags, Some(ground)).await).await;
@@ -61,7 +62,7 @@ pub async fn management(server: &Server, ground: Ground) {
 pub async fn downstream(server: &Server, ground: Ground) {
     let definitions = crds::downstream().into_iter().chain(ours(ground)).collect();
     match server {
-        Server::Embedded(_) => create(server.client(), SYSTEM_NAMESPACE, definitions).await,
+        Server::Embedded(api) => create(api, SYSTEM_NAMESPACE, definitions),
         Server::Real(server) => {
             server
                 .apply(&export(&["--downstream", "--crds"], Some(ground)).await)
@@ -80,7 +81,7 @@ pub async fn zones(server: &Server) {
         .chain(crds::rollout_operator())
         .collect();
     match server {
-        Server::Embedded(api) => define(api.client_as(ZONES), definitions).await,
+        Server::Embedded(api) => api.add(definitions).unwrap(),
         Server::Real(server) => {
             let manifests = export(&["--zones", "--crds", "-n", APPS], None).await;
             let objects = manifests.split("---\n").filter(|object| {
@@ -177,21 +178,10 @@ pub async fn bound_token(
     token.expect("an answer has a token")
 }
 
-/// Creates a namespace and definitions, and waits until they are served.
-async fn create(client: Client, namespace: &str, definitions: Vec<CustomResourceDefinition>) {
-    Objects::new(client.clone(), "")
-        .create(kinds::NAMESPACE, json!({"metadata": {"name": namespace}}))
-        .await;
-    define(client, definitions).await;
-}
-
-/// Creates definitions, and waits until they are served.
-async fn define(client: Client, definitions: Vec<CustomResourceDefinition>) {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in &definitions {
-        api.create(&PostParams::default(), definition).await.unwrap();
-    }
-    established(client, &definitions).await;
+fn create(api: &ApiServer, namespace: &str, definitions: Vec<CustomResourceDefinition>) {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    api.add([namespace]).unwrap();
+    api.add(definitions).unwrap();
 }
 
 /// Waits until definitions are served.

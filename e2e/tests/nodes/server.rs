@@ -2,16 +2,10 @@
 
 use std::{fs, net::SocketAddr};
 
-use k8s_openapi::{
-    api::{
-        authentication::v1::BoundObjectReference,
-        core::v1::{Namespace, Node},
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::{authentication::v1::BoundObjectReference, core::v1::Node};
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use muster_api::crds;
@@ -48,26 +42,13 @@ pub(crate) struct Kubernetes {
 
 impl Server {
     pub(crate) async fn embedded() -> Self {
-        let api = ApiServer::in_process().unwrap();
-        api.listen(0).await.unwrap();
-        let client = api.client();
-        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        let all = [crds::nodes(), crds::downstream(), crds::flux()].concat();
-        for definition in &all {
-            definitions
-                .create(&PostParams::default(), definition)
-                .await
-                .unwrap();
-        }
-        let namespaces: Api<Namespace> = Api::all(client.clone());
-        for (name, _) in [AGENTS, CONTROLLER] {
-            let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-            namespaces
-                .create(&PostParams::default(), &namespace)
-                .await
-                .unwrap();
-        }
-        established(client, &all).await;
+        let server = ApiServer::builder()
+            .namespace(AGENTS.0)
+            .namespace(CONTROLLER.0)
+            .with(crds::nodes())
+            .with(crds::downstream())
+            .with(crds::flux());
+        let api = server.start().await.unwrap();
         Self::Embedded(api)
     }
 

@@ -16,16 +16,10 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::{
-    api::{
-        coordination::v1::Lease,
-        core::v1::{Namespace, Node},
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use muster_api::{
     crds, names,
@@ -131,24 +125,8 @@ struct Bed {
 }
 
 impl Bed {
-    async fn new() -> Self {
-        let api = ApiServer::in_process().unwrap();
-        let definitions = Api::<CustomResourceDefinition>::all(api.client());
-        for definition in crds::nodes() {
-            definitions
-                .create(&PostParams::default(), &definition)
-                .await
-                .unwrap();
-        }
-        let served = async {
-            let assemblages = Api::<NodeAssemblage>::all(api.client());
-            let revisions = Api::<NodeRevision>::all(api.client());
-            let first = ListParams::default();
-            while assemblages.list(&first).await.is_err() || revisions.list(&first).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, served).await.unwrap();
+    fn new() -> Self {
+        let api = ApiServer::builder().with(crds::nodes()).in_process().unwrap();
         let folder = tempfile::tempdir().unwrap();
         // A folder for temporary files may be a link.
         let root = fs::canonicalize(folder.path()).unwrap();
@@ -166,7 +144,7 @@ impl Bed {
     }
 
     async fn running() -> Self {
-        let mut bed = Self::new().await;
+        let mut bed = Self::new();
         bed.start().await;
         bed
     }
@@ -515,7 +493,7 @@ async fn a_node_that_is_held_says_so_and_is_not_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_configuration_allows_later_is_carried_out_then() {
-    let bed = Bed::new().await;
+    let bed = Bed::new();
     fs::create_dir(bed.path("other")).unwrap();
     bed.configure("other");
     let mut bed = bed;
@@ -627,14 +605,9 @@ async fn a_withdrawal_that_failed_says_nothing_of_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lease_is_renewed() {
-    let api = ApiServer::in_process().unwrap();
+    let api = ApiServer::builder().namespace("muster-nodes");
+    let api = api.in_process().unwrap();
     let client: Client = api.client();
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let namespace = serde_json::from_value(json!({"metadata": {"name": "muster-nodes"}})).unwrap();
-    namespaces
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
     let nodes: Api<Node> = Api::all(client.clone());
     let node = serde_json::from_value(json!({"metadata": {"name": NODE}})).unwrap();
     let uid = nodes.create(&PostParams::default(), &node).await.unwrap().uid();

@@ -7,23 +7,13 @@ use std::{
 };
 
 use anyhow::Context as _;
-use k8s_openapi::{
-    api::core::v1::Namespace,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
-use kube::{
-    Client, ResourceExt,
-    api::PostParams,
-    runtime::wait::{await_condition, conditions::is_crd_established},
-};
+use kube::Client;
 use muster_api::{crds, labels::SYSTEM_NAMESPACE};
 use muster_apiserver::{
     ApiServer,
     fault::{Fault, Match, Rule, RuleId},
     player::Speeds,
 };
-use muster_controllers::runtime::Api;
 use muster_controllers::{
     process::{self, Setup},
     reconcile::Options,
@@ -32,9 +22,6 @@ use muster_controllers::{
 use muster_sync::source::{GitOptions, GitSource, Limits};
 
 use super::{Ground, Pace, log_limit, name::Name, nodes};
-
-/// How long an embedded API server may take until it serves a new kind.
-const ESTABLISHED: Duration = Duration::from_secs(30);
 
 /// How much of the past each cluster keeps for watches: a few dozen versions of the largest objects that a module usually has (75 KiB), a
 /// thousand of what rollouts write (3 KiB). The fifty clusters that a demo may have take 200 MiB at most for it.
@@ -67,7 +54,12 @@ impl Cluster {
         unplugged: PathBuf,
         nodes: Option<PathBuf>,
     ) -> anyhow::Result<Self> {
+        let mut definitions = crds::downstream();
+        definitions.extend(crds::flux());
+        definitions.extend(nodes.is_some().then(crds::nodes).into_iter().flatten());
         let api = ApiServer::builder()
+            .with(definitions)
+            .namespace(SYSTEM_NAMESPACE)
             .name(&name.to_string())
             .event_log(pace.keeps_log)
             .log_limit(log_limit(pace.keeps_log))
@@ -84,11 +76,6 @@ impl Cluster {
         let door = Arc::downgrade(&api);
         api.attach(cable(door, unplugged));
 
-        let client = api.client_as("installer");
-        let mut definitions = crds::downstream();
-        definitions.extend(crds::flux());
-        definitions.extend(nodes.is_some().then(crds::nodes).into_iter().flatten());
-        install(&client, &definitions, Some(SYSTEM_NAMESPACE)).await?;
         let mut setup = setup(&api, AGENT, SYSTEM_NAMESPACE, &name.to_string(), ground)?;
         if let Some(folder) = nodes {
             nodes::start(&api, &folder, ground).await?;
@@ -183,44 +170,4 @@ pub(crate) fn setup(
         metrics: muster_controllers::metrics::Metrics::default(),
         shutdown,
     })
-}
-
-/// Creates definitions and a namespace on a fresh API server, and waits until the definitions are served: whoever looks before sees no
-/// such kind, and looks again only much later.
-pub(crate) async fn install(
-    client: &Client,
-    definitions: &[CustomResourceDefinition],
-    namespace: Option<&str>,
-) -> anyhow::Result<()> {
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in definitions {
-        crds.create(&PostParams::default(), definition)
-            .await
-            .with_context(|| format!("creating {:?}", definition.metadata.name))?;
-    }
-    for definition in definitions {
-        let name = definition.name_any();
-        let established = await_condition(crds.clone().for_watching()?, &name, is_crd_established());
-        tokio::time::timeout(ESTABLISHED, established)
-            .await
-            .with_context(|| format!("{name} is not served within {ESTABLISHED:?}"))?
-            .with_context(|| format!("watching {name}"))?;
-    }
-    if let Some(name) = namespace {
-        let namespaces: Api<Namespace> = Api::all(client.clone());
-        let metadata = ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        };
-        namespaces
-            .create(
-                &PostParams::default(),
-                &Namespace {
-                    metadata,
-                    ..Namespace::default()
-                },
-            )
-            .await?;
-    }
-    Ok(())
 }

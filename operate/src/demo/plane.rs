@@ -24,7 +24,7 @@ use tokio::sync::watch;
 
 use super::{
     Ground, Pace,
-    cluster::{Cluster, install, setup},
+    cluster::{Cluster, setup},
     log_limit,
 };
 
@@ -46,14 +46,13 @@ impl Plane {
     pub(crate) async fn start(ground: &Ground, keeps_log: bool) -> anyhow::Result<Self> {
         let api = ApiServer::builder()
             .name("management")
+            .with(crds::management())
+            .with(crds::flux())
+            .with([crds::cluster_api()])
             .event_log(keeps_log)
             .log_limit(log_limit(keeps_log))
             .start()
             .await?;
-        let mut definitions = crds::management();
-        definitions.extend(crds::flux());
-        definitions.push(crds::cluster_api());
-        install(&api.client_as("installer"), &definitions, None).await?;
         let setup = setup(&api, CONTROLLER, NAMESPACE, "management", ground)?;
         let (tell, ended) = watch::channel(None);
         api.attach(async move {

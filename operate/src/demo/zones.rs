@@ -30,7 +30,7 @@ use muster_zones::{
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{Ground, cluster::install, folder::Folder, log_limit, narrator::Narrator};
+use super::{Ground, folder::Folder, log_limit, narrator::Narrator};
 use crate::install::zones;
 
 /// Where everything is: what kubectl takes without `-n`.
@@ -53,6 +53,8 @@ pub(crate) async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
     let (ready_after, stop_after) = SPEEDS;
     let api = ApiServer::builder()
         .name("zones")
+        .with(crds::zones())
+        .with(crds::rollout_operator())
         .event_log(false)
         .log_limit(log_limit(false))
         .workloads(Speeds {
@@ -63,11 +65,6 @@ pub(crate) async fn run(folder: Folder, ground: &Ground) -> anyhow::Result<()> {
         .start()
         .await?;
     let client = api.client_as("installer");
-    let definitions: Vec<_> = crds::zones()
-        .into_iter()
-        .chain(crds::rollout_operator())
-        .collect();
-    install(&client, &definitions, None).await?;
     for object in objects()? {
         create(&client, object).await?;
     }

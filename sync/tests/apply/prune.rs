@@ -3,6 +3,7 @@
 use muster_apiserver::{
     Verb,
     fault::{Failure, Fault, Match, Rule},
+    send,
 };
 use muster_sync::apply::Pruned;
 use serde_json::{Value, json};
@@ -155,13 +156,10 @@ async fn a_namesake_is_not_deleted() {
     bed.applied(&[config_map("a", &json!({"k": "ours"}))]).await;
     let client = hooked(bed.api.client(), |request, client| async move {
         if request.method() == http::Method::DELETE {
-            let send = async |method: &str, path: &str, body: Vec<u8>| {
-                let request = http::Request::builder().method(method).uri(path).body(body);
-                client.request::<Value>(request.unwrap()).await.unwrap()
-            };
-            send("DELETE", CONFIG, Vec::new()).await;
-            let theirs = config_map("a", &json!({"k": "theirs"})).to_string().into_bytes();
-            send("POST", "/api/v1/namespaces/default/configmaps", theirs).await;
+            send(&client, "DELETE", CONFIG, None).await.unwrap();
+            let theirs = config_map("a", &json!({"k": "theirs"}));
+            let path = "/api/v1/namespaces/default/configmaps";
+            send(&client, "POST", path, Some(theirs)).await.unwrap();
         }
         pass(request, client).await
     });

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
-use muster_apiserver::ApiServer;
+use muster_apiserver::{ApiServer, send};
 use muster_sync::{
     apply::{self, Applied, ApplyError, Cluster, Ledger, LedgerError, Options, Outcome, Owner, Plan, Pruned},
     inventory::Inventory,
@@ -166,36 +166,13 @@ impl Bed {
         named.collect()
     }
 
-    pub(crate) async fn send(
-        &self,
-        method: &str,
-        path: &str,
-        body: Option<Value>,
-    ) -> Result<Value, kube::Error> {
-        let content = if method == "PATCH" {
-            "application/merge-patch+json"
-        } else {
-            "application/json"
-        };
-        let request = http::Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", content);
-        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        self.api
-            .client_as("somebody")
-            .request(request.body(body).unwrap())
-            .await
+    pub(crate) async fn send(&self, method: &str, path: &str, body: Option<Value>) -> kube::Result<Value> {
+        send(&self.api.client_as("somebody"), method, path, body).await
     }
 
     /// The requests of applying that were writes, as `<method> <path>`.
     pub(crate) fn writes(&self) -> Vec<String> {
-        let requests = self.api.recorder().requests();
-        let ours = requests
-            .iter()
-            .filter(|request| request.is_write() && request.client != "somebody");
-        ours.map(|request| format!("{} {}", request.method, request.path))
-            .collect()
+        self.api.recorder().writes_of(|client| client != "somebody")
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use muster_apiserver::ApiServer;
+use muster_apiserver::{ApiServer, send};
 use muster_sync::{
     apply::{Cluster, Jobs},
     health::{
@@ -68,33 +68,16 @@ fn waiting_is_of_no_use_only_where_something_failed_for_good() {
 
 /// What is said of a pod with this status.
 async fn of_pod(status: Value) -> String {
-    let api = ApiServer::builder().seed(1).in_process().unwrap();
-    let client = api.client();
-    let send = async |method: &str, path: &str, body: Value| {
-        let request = http::Request::builder()
-            .method(method)
-            .uri(path)
-            .header(
-                "content-type",
-                if method == "PATCH" {
-                    "application/merge-patch+json"
-                } else {
-                    "application/json"
-                },
-            )
-            .body(body.to_string().into_bytes())
-            .unwrap();
-        let _: Value = client.request(request).await.unwrap();
-    };
-    send("POST", "/api/v1/namespaces", json!({"metadata": {"name": "web"}})).await;
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "app", "image": "a"}]}});
-    send("POST", "/api/v1/namespaces/web/pods", pod).await;
-    send(
-        "PATCH",
-        "/api/v1/namespaces/web/pods/p/status",
-        json!({"status": status}),
-    )
-    .await;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "web"},
+        "spec": {"containers": [{"name": "app", "image": "a"}]},
+    });
+    let api = ApiServer::builder().seed(1).namespace("web").with([pod]);
+    let api = api.in_process().unwrap();
+    let path = "/api/v1/namespaces/web/pods/p/status";
+    send(&api.client(), "PATCH", path, Some(json!({"status": status})))
+        .await
+        .unwrap();
     let cluster = Cluster::new(api.client(), Duration::from_secs(10));
     // Long after the pod was created.
     let now: Timestamp = "2200-01-01T00:00:00Z".parse().unwrap();

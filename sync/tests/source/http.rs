@@ -59,6 +59,11 @@ impl Bed {
     }
 
     /// Fetches and reads the one manifest.
+    async fn has_the_last_good_one(&self) {
+        let third = Want::Commit(commit(&self.commits[2]));
+        assert_eq!(self.text(&third).await.unwrap(), "a: 3\n");
+    }
+
     async fn text(&self, want: &Want) -> Result<String, SourceError> {
         let fetched = self.source.fetch(&self.remote, want).await?;
         let files = self.source.read(&self.remote, &fetched.commit, "deploy").await?;
@@ -425,12 +430,7 @@ async fn a_pack_that_breaks_off_leaves_what_was_here() {
             SourceError::Protocol { .. } | SourceError::Unreachable { .. }
         );
         assert!(named && error.is_transient(), "{error}");
-        let third = Want::Commit(commit(&bed.commits[2]));
-        assert_eq!(
-            bed.text(&third).await.unwrap(),
-            "a: 3\n",
-            "the last good one is here"
-        );
+        bed.has_the_last_good_one().await;
     }
     bed.server.tamper(Tamper::None);
     assert_eq!(bed.text(&main).await.unwrap(), "a: 4\n");
@@ -455,12 +455,7 @@ async fn a_pack_that_stalls_or_drips_ends_at_the_deadline() {
             "{error}"
         );
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-        let third = Want::Commit(commit(&bed.commits[2]));
-        assert_eq!(
-            bed.text(&third).await.unwrap(),
-            "a: 3\n",
-            "the last good one is here"
-        );
+        bed.has_the_last_good_one().await;
     }
     bed.server.tamper(Tamper::None);
     assert_eq!(bed.text(&main).await.unwrap(), "a: 4\n");

@@ -21,8 +21,8 @@ fn with_backup(bed: &Bed, version: &str) -> String {
 }
 
 async fn backed_up() -> Bed {
-    let bed = Bed::new().await;
-    define(&bed).await;
+    let bed = Bed::new();
+    bed.api.add([PlanRun::crd()]).unwrap();
     with_backup(&bed, "1");
     put_run(&bed, &spec()).await;
     deploy(&bed, json!({})).await;
@@ -288,8 +288,8 @@ async fn a_cleanup_that_failed_goes_on_by_hand() {
     );
     let dump = job_yaml("tool:dump").replace("name: migrate", "name: dump");
     for (action, dumps) in [("retry", 2), ("skip", 1)] {
-        let bed = Bed::new().await;
-        define(&bed).await;
+        let bed = Bed::new();
+        bed.api.add([PlanRun::crd()]).unwrap();
         bed.commit(&[
             ("app/plan.yaml", &plan),
             ("app/jobs/migrate.yaml", &job_yaml("tool:1")),

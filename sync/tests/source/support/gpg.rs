@@ -1,10 +1,11 @@
 //! Keys and signatures made by `gpg`, in a home of their own.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
+
+use super::repo::output_of;
 
 /// A home of gpg with secret keys; its agent ends with it.
 pub(crate) struct Gpg {
@@ -100,31 +101,11 @@ impl Gpg {
     }
 
     pub(crate) fn run(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
-        let mut child = Command::new("gpg")
-            .args([
-                "--batch",
-                "--quiet",
-                "--passphrase",
-                "",
-                "--pinentry-mode",
-                "loopback",
-            ])
-            .args(arguments)
-            .env("GNUPGHOME", self.home())
-            .env("LC_ALL", "C")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.take().unwrap().write_all(input).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert!(
-            output.status.success(),
-            "gpg {arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        output.stdout
+        let mut command = Command::new("gpg");
+        command.args(["--batch", "--quiet", "--pinentry-mode", "loopback"]);
+        command.args(["--passphrase", ""]).args(arguments);
+        command.env("GNUPGHOME", self.home()).env("LC_ALL", "C");
+        output_of(command, input)
     }
 }
 

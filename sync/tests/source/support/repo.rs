@@ -108,24 +108,29 @@ impl Repo {
     }
 
     fn git_with(&self, arguments: &[&str], input: &[u8]) -> String {
-        let mut child = Command::new("git")
+        let mut command = Command::new("git");
+        command
             .args(arguments)
             .current_dir(self.path())
-            .envs(ENVIRONMENT.iter().copied())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.take().unwrap().write_all(input).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert!(
-            output.status.success(),
-            "git {arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+            .envs(ENVIRONMENT.iter().copied());
+        let output = String::from_utf8(output_of(command, input)).unwrap();
+        output.trim().to_owned()
     }
+}
+
+/// Runs a command that must succeed; returns its output.
+pub(crate) fn output_of(mut command: Command, input: &[u8]) -> Vec<u8> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    output.stdout
 }
 
 /// Cuts git off from the configuration of whoever runs the tests.
