@@ -9,8 +9,8 @@ const FILE: &str = "docs/health.md";
 const START: &str = "\
 # Health of well-known kinds
 
-Some operators do not say in a condition `Ready` what became of an object, so the [rules of kstatus](sync.md#how-they-are-applied-pruned-and-judged) take it for healthy too early,
-or never. muster has a table of [expressions](sync.md#health-by-expressions) for such kinds. A package asks for it:
+Some operators do not report the state of an object in a condition `Ready`, so the [rules of kstatus](sync.md#how-they-are-applied-pruned-and-judged)
+treat it as healthy too early, or never. muster has a table of [expressions](sync.md#health-by-expressions) for such kinds. A package opts in:
 
 ```yaml
 spec:
@@ -19,21 +19,21 @@ spec:
       healthTable: v1
 ```
 
-It is never used unasked. Each entry becomes one of `healthCheckExprs` of the Kustomization, with the built-in sync as with Flux. An entry of the
+The table is used only on request. Each entry becomes one of `healthCheckExprs` of the Kustomization, with the built-in sync as with Flux. An entry of the
 package's own `healthExpressions` for the same group and kind takes precedence. The table replaces the verdict, never the
-[evidence](sync.md#evidence): where a controller does not report `observedGeneration`, health must stand for `package.settle` after a change. Agents that do
-not know the table get no such row (`SyncUnsupported`). `muster lint` proposes the table where a module has a kind of it (MST0308), and
-`muster build --health FILE` prints what it says of recorded objects.
+[evidence](sync.md#evidence): where a controller does not report `observedGeneration`, health must hold for `package.settle` after a change. Agents that do
+not know the table get no such row (`SyncUnsupported`). `muster lint` proposes the table if a module has a kind of it (MST0308), and
+`muster build --health FILE` prints its results for recorded objects.
 
-**A version of the table never changes.** What it says of an object depends on the word in the package alone, not on the version of muster or of an agent,
-so an upgrade changes no verdict. A correction, or another kind, comes with the next version (`v2`), and a fleet gets it as any other change of a package: cluster
-by cluster. `healthTable` is part of the revision; a package without it keeps its revision.
+**A version of the table never changes.** Its result for an object depends on the value in the package alone, not on the version of muster or of an agent,
+so an upgrade changes no verdict. A correction, or another kind, comes with the next version (`v2`), and reaches a fleet like any other change of a package:
+cluster by cluster. `healthTable` is part of the revision; a package without it keeps its revision.
 
-`failed` ends the waiting at once. It is set only where a controller says that it gave up on what the object itself asks for; other failures are waited out
-until `timeout`. An expression of which there is no value yet, such as one about a status that is not there, is waited for.
+`failed` ends the wait at once. It is set only where a controller reports that it gave up on what the object itself asks for; other failures are waited out
+until `timeout`. An expression that has no value yet, such as one about a missing status, is waited for.
 
-Not covered: what changes behind an unchanged object. A `Canary` or a `Rollout` with `workloadRef` says nothing of a new Deployment before its controller
-noticed it, and a `Subscription` nothing of the Deployments of its operator.
+Not covered: changes behind an unchanged object. A `Canary` or a `Rollout` with `workloadRef` does not report a new Deployment before its controller
+observed it, and a `Subscription` does not report the Deployments of its operator.
 
 This page is generated from the table by `cargo xtask generate`.
 ";
@@ -42,7 +42,7 @@ const END: &str = "
 ## Sources
 
 Each kind has at least three statuses as tests (`health-cel/tests/fixtures/table/`). They are taken from the public health tests of
-[Argo CD](https://github.com/argoproj/argo-cd/tree/master/resource_customizations) (Apache License 2.0), shortened to what matters; expressions and words are muster's.
+[Argo CD](https://github.com/argoproj/argo-cd/tree/master/resource_customizations) (Apache License 2.0), shortened to the relevant fields; the expressions and texts are muster's.
 ";
 
 /// The page, by its path.

@@ -38,13 +38,13 @@ pub(crate) fn tell(plan: &Plan, decisions: &[Decisions], figures: &Figures) -> a
 
 /// What the figures are of.
 const ABOUT: &str = "\
-The *perfect* controller reads nothing and decides nothing: it writes one patch for each cluster, by eight writers, as fast as the limit lets it.
-*muster* is its Module controller as a process of its own, with all that it does: the memory is written before any row, and each row is a patch
-that tests what was seen. Both write the same objects, rows of ProxyAssemblages on one API server; the measuring process answers each row after the time that a
-cluster takes, and its answers are not among the writes. *Ideal* is what the clusters alone take.
+The *perfect* controller reads nothing and decides nothing: it writes one patch for each cluster, with eight writers, as fast as the limit allows.
+*muster* is its Module controller as a separate process, complete: the memory is written before any row, and each row is a patch that tests the
+previous state. Both write the same objects, rows of ProxyAssemblages on one API server; the measuring process answers each row after the time
+that a cluster takes, and its answers are not counted as writes. *Ideal* is the time of the clusters alone.
 
-All clusters are one small server within the controller's process, behind its registry: what a thousand real connections cost in memory is not in
-the figures.";
+All clusters are one small server within the controller's process, behind its registry: the figures do not include the memory of a thousand
+real connections.";
 
 fn page(plan: &Plan, decided: &[Decisions], figures: &Figures) -> anyhow::Result<String> {
     let mut page =

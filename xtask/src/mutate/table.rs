@@ -147,7 +147,7 @@ pub fn page() -> anyhow::Result<(String, String)> {
         )
     });
     let text = format!(
-        "# Old bugs, made again\n\nBugs of the ancestor (fx…), incidents of other projects, and what this design forbids. `cargo xtask mutate` makes each again in a copy of\nthe tree and asks for a red test. This page is generated from the files beside it (`cargo xtask generate`).\n\n| mutation | what it did | caught by |\n|---|---|---|\n{}",
+        "# Old bugs, reintroduced\n\nBugs of the predecessor (fx…), incidents of other projects, and what this design forbids. `cargo xtask mutate` reintroduces each in a copy of\nthe tree and expects a failing test. This page is generated from the files in this folder (`cargo xtask generate`).\n\n| mutation | effect | caught by |\n|---|---|---|\n{}",
         rows.collect::<String>()
     );
     Ok((format!("{FOLDER}README.md"), text))
