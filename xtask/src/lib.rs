@@ -25,6 +25,7 @@ pub mod rulebook;
 pub mod simulate;
 pub mod tree;
 pub mod walks;
+pub mod words;
 
 /// What a check found: one line for each problem, empty when all is well.
 pub type Problems = Vec<String>;

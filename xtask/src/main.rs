@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 use xtask::{
     Problems, alone, arrows, bench, browser, circles, conformance, deploy, fixtures, fuzz, generated, house,
-    links, long, model, mutate, real, rulebook, simulate, tree, walks,
+    links, long, model, mutate, real, rulebook, simulate, tree, walks, words,
 };
 
 #[derive(Parser)]
@@ -26,7 +26,7 @@ enum Chore {
     Browser(browser::Browser),
     /// Build Helm, and compare what it makes of deploy/charts with what muster install --export prints (needs Go)
     Charts,
-    /// Formatting, lints, licences and bans, arrows, circles, generated files, links, rules of the engine, house rules
+    /// Formatting, lints, licences and bans, arrows, circles, generated files, links, rules of the engine, house rules, words
     Check,
     /// Run the test cases of the systems that muster replaces on its functions
     Conformance(conformance::Conformance),
@@ -123,6 +123,7 @@ fn check() -> anyhow::Result<ExitCode> {
         ("walks", walks::check()?),
         ("rules of the engine", rulebook::check()?),
         ("house rules", house::check()?),
+        ("words", words::check()?),
     ] {
         good &= told(name, &problems);
     }

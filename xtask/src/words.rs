@@ -1,0 +1,157 @@
+//! Words that must not come back: what people read is written in the field's terms, as kubectl, Flux and Cluster API write it.
+//!
+//! The list holds for the prose of the hand-written pages. What a program prints, commands and names stand in code blocks and are left out.
+
+use anyhow::Context;
+use regex::Regex;
+
+use crate::{Problems, tree};
+
+/// Words, and what stands in their stead.
+const WORDS: &[(&[&str], &str)] = &[
+    (
+        &[
+            "anybody",
+            "everybody",
+            "nobody",
+            "somebody",
+            "whoever",
+            "whosever",
+        ],
+        "name the thing or the role",
+    ),
+    (
+        &["who fails", "who has", "who is", "who waits"],
+        "units are things",
+    ),
+    (&["anew", "made anew", "once more"], "again"),
+    (&["as ever", "of before"], "as before"),
+    (&["ails"], "fails"),
+    (&["be had", "had from", "is had"], "get, read, acquire"),
+    (&["belongs into"], "belongs in"),
+    (&["cannot be told", "could not be told"], "is inconclusive"),
+    (&["come round"], "repeat"),
+    (&["foretell", "foretells"], "predict"),
+    (&["for ever"], "forever"),
+    (&["has its words", "in its words"], "quote it"),
+    (&["in mid-rollout", "in mid-run", "midst"], "during"),
+    (&["in vain"], "without success"),
+    (&["is told", "told"], "report, show"),
+    (&["keeps its hands off"], "leaves alone"),
+    (&["leads into"], "leads to"),
+    (&["let go"], "release"),
+    (
+        &["look at", "looked at", "looked into", "looks at"],
+        "check, read",
+    ),
+    (&["mend", "mended", "mends"], "fix"),
+    (
+        &["moves nothing", "nothing moves"],
+        "the rollout stays stopped; say what does not change",
+    ),
+    (
+        &["of one's own", "of somebody", "of their own", "of yours"],
+        "say whose",
+    ),
+    (&["played", "plays"], "simulated, simulates"),
+    (&["rooms"], "crates, directories"),
+    (&["seen"], "observed"),
+    (&["sign of life"], "heartbeat"),
+    (&["stands", "stood"], "is, remains"),
+    (&["surroundings"], "environment"),
+    (
+        &["take back", "taken back", "takes away", "takes back"],
+        "roll back, remove",
+    ),
+    (&["that is all one"], "it no longer matters"),
+    (&["the begin of"], "the start of"),
+    (&["very revision", "very version"], "the same revision"),
+    (&["what is wished", "wish"], "spec, desired state"),
+];
+
+/// Pages that are generated from code, or are history.
+const LEFT_OUT: &[&str] = &["docs/cli.md", "e2e/mutations/README.md", "e2e/fixtures/"];
+
+/// Every word of the list in the prose of a page.
+///
+/// # Errors
+/// The files of the repository cannot be read.
+pub fn check() -> anyhow::Result<Problems> {
+    let words: Vec<&str> = WORDS
+        .iter()
+        .flat_map(|(words, _)| words.iter().copied())
+        .collect();
+    // In a line, or over its end.
+    let any = words.join("|").replace(' ', r"\s+");
+    let pattern = Regex::new(&format!(r"(?i)\b({any})\b")).context("the list of words")?;
+    let mut problems = Problems::new();
+    for file in tree::files()? {
+        if !tree::is_of(&file, "md") || LEFT_OUT.iter().any(|left_out| file.starts_with(left_out)) {
+            continue;
+        }
+        let prose = prose(&tree::read(&file)?);
+        for found in pattern.find_iter(&prose) {
+            let line = prose[..found.start()].matches('\n').count() + 1;
+            let word = found.as_str().split_whitespace().collect::<Vec<_>>().join(" ");
+            problems.push(format!(
+                "{file}:{line}: \"{word}\": {}",
+                instead(&word.to_lowercase())
+            ));
+        }
+    }
+    Ok(problems)
+}
+
+fn instead(word: &str) -> &'static str {
+    let entry = WORDS.iter().find(|(words, _)| words.contains(&word));
+    entry.map_or("", |(_, instead)| instead)
+}
+
+/// The text with blanks where code, commands, headings and link targets are: they are names, and others link to them.
+fn prose(text: &str) -> String {
+    let mut is_fenced = false;
+    let lines = text.lines().map(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_fenced ^= is_fence;
+        if is_fence || is_fenced || line.starts_with("    ") || line.starts_with('#') {
+            return String::new();
+        }
+        let mut is_code = false;
+        let mut is_target = false;
+        let mut before = ' ';
+        line.chars()
+            .map(|letter| {
+                is_code ^= letter == '`';
+                is_target = !is_code && (is_target && letter != ')' || letter == '(' && before == ']');
+                before = letter;
+                if is_code || is_target { ' ' } else { letter }
+            })
+            .collect()
+    });
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_headings_and_targets_are_no_prose() {
+        let page =
+            "# Flux beside it\n\nA `nobody` [link](who-is.md#seen) stands\n```\ntold\n```\n    told\nhere.";
+        let prose = prose(page);
+        assert_eq!(
+            prose.split_whitespace().collect::<Vec<_>>(),
+            ["A", "`", "[link]", ")", "stands", "here."]
+        );
+        assert_eq!(prose.lines().count(), page.lines().count());
+    }
+
+    #[test]
+    fn each_word_has_what_stands_in_its_stead() {
+        for (words, instead) in WORDS {
+            assert!(!instead.is_empty(), "{words:?}");
+        }
+        assert_eq!(instead("told"), "report, show");
+    }
+}
