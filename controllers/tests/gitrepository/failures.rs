@@ -43,7 +43,9 @@ impl Source for Noted {
     }
 }
 
-fn noted() -> (Bed, Arc<Mutex<Vec<(Instant, Remote)>>>) {
+type Notes = Arc<Mutex<Vec<(Instant, Remote)>>>;
+
+fn noted() -> (Bed, Notes) {
     let notes = Arc::new(Mutex::new(Vec::new()));
     let bed = Bed::with(|inner| {
         Arc::new(Noted {

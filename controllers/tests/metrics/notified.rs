@@ -16,7 +16,7 @@ async fn a_rollout_is_told_of_and_counted() {
     );
     let folder = TempDir::new().unwrap();
     let config = Config::parse(&text, folder.path()).unwrap();
-    let bed = Bed::notifying(Some(Arc::new(config)));
+    let bed = Bed::notifying(Some(&Arc::new(config)));
     bed.enrol("eu-1").await;
     bed.give_kubeconfig("eu-1").await;
     bed.create_module().await;

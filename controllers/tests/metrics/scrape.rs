@@ -62,7 +62,7 @@ impl Bed {
     }
 
     /// Whose controller reports rollouts there.
-    pub(crate) fn notifying(notify: Option<Arc<Config>>) -> Self {
+    pub(crate) fn notifying(notify: Option<&Arc<Config>>) -> Self {
         let upstream = [crds::management(), crds::flux(), vec![crds::cluster_api()]];
         let management = server(NS, upstream.concat());
         let cluster = server(SYSTEM, [crds::downstream(), crds::flux()].concat());
@@ -77,7 +77,7 @@ impl Bed {
         let connect: Connect = Arc::new(move |_| Ok(door.clone()));
         let metrics = BTreeMap::from([("controller", Metrics::default()), ("agent", Metrics::default())]);
         let setup = |api: &ApiServer, name: &str, namespace: &str| Setup {
-            notify: notify.clone(),
+            notify: notify.cloned(),
             metrics: metrics[name].clone(),
             ..setup(
                 api.client_as(name),
