@@ -45,8 +45,9 @@ pub fn charts() -> anyhow::Result<()> {
         .status()
         .context("go: is it installed? Helm is built with it")?;
     ensure!(status.success(), "go build of Helm: {status}");
+    // With the package alone other features are chosen, and the controllers are built again.
     test(
-        &["--package", "muster", "--test", "charts", "--", "--ignored"],
+        &["--workspace", "--test", "charts", "--", "--ignored"],
         ("MUSTER_HELM", helm.as_os_str()),
     )
 }
@@ -59,12 +60,8 @@ fn test(which: &[&str], (variable, value): (&str, &OsStr)) -> anyhow::Result<()>
         .env(variable, value)
         .current_dir(tree::root())
         .status()
-        .context("cargo test --workspace")?;
-    ensure!(
-        status.success(),
-        "cargo test --workspace {}: {status}",
-        which.join(" ")
-    );
+        .context("cargo test")?;
+    ensure!(status.success(), "cargo test {}: {status}", which.join(" "));
     Ok(())
 }
 
