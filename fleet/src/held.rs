@@ -54,7 +54,7 @@ where
 
     /// Takes an event in; whether the objects may have changed.
     ///
-    /// An object that cannot be read any more goes: what a person reads shows no old state of it.
+    /// An object that can no longer be read is removed: views show no old state of it.
     pub(crate) fn event(&mut self, event: &Event<Guard<K>>, now: Timestamp) -> bool {
         // A list that has begun may fail again.
         if !matches!(event, Event::Init) {

@@ -1,13 +1,14 @@
 //! Words that must not come back: what people read is written in the field's terms, as kubectl, Flux and Cluster API write it.
 //!
-//! The list holds for the prose of the hand-written pages. What a program prints, commands and names stand in code blocks and are left out.
+//! The list holds for the prose of the hand-written pages. Code blocks, inline code and headings are left out: they
+//! hold commands, output and names.
 
 use anyhow::Context;
 use regex::Regex;
 
 use crate::{Problems, tree};
 
-/// Words, and what stands in their stead.
+/// Words, and what to write instead.
 const WORDS: &[(&[&str], &str)] = &[
     (
         &[
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn each_word_has_what_stands_in_its_stead() {
+    fn each_word_has_a_replacement() {
         for (words, instead) in WORDS {
             assert!(!instead.is_empty(), "{words:?}");
         }
