@@ -93,7 +93,7 @@ impl Imports {
         let mut below = Vec::new();
         for item in items {
             match item {
-                Item::Mod(child) if test_only(&child.attrs) => {}
+                Item::Mod(child) if is_test_only(&child.attrs) => {}
                 Item::Mod(child) => {
                     module.children.insert(child.ident.to_string());
                     below.push(child);
@@ -281,7 +281,7 @@ fn circular<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeSet<BTr
         .collect()
 }
 
-fn test_only(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
             && attribute.meta.require_list().is_ok_and(|list| {
@@ -396,7 +396,7 @@ impl<'ast> Visit<'ast> for Uses<'_> {
             Item::Use(item) => (&item.attrs, None),
             _ => return visit::visit_item(self, item),
         };
-        if test_only(attributes) {
+        if is_test_only(attributes) {
             return;
         }
         self.0.declares.extend(name.map(ToString::to_string));

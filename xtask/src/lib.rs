@@ -20,6 +20,8 @@ pub mod links;
 pub mod long;
 pub mod model;
 pub mod mutate;
+pub mod names;
+pub mod prose;
 pub mod real;
 pub mod rulebook;
 pub mod simulate;

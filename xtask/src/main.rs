@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 use xtask::{
     Problems, alone, arrows, bench, browser, circles, conformance, deploy, fixtures, fuzz, generated, house,
-    links, long, model, mutate, real, rulebook, simulate, tree, walks, words,
+    links, long, model, mutate, names, real, rulebook, simulate, tree, walks, words,
 };
 
 #[derive(Parser)]
@@ -124,6 +124,7 @@ fn check() -> anyhow::Result<ExitCode> {
         ("rules of the engine", rulebook::check()?),
         ("house rules", house::check()?),
         ("words", words::check()?),
+        ("names", names::check()?),
     ] {
         good &= told(name, &problems);
     }

@@ -1,12 +1,12 @@
 //! Words that must not come back: what people read is written in the field's terms, as kubectl, Flux and Cluster API write it.
 //!
-//! The list holds for the prose of the hand-written pages. Code blocks, inline code and headings are left out: they
-//! hold commands, output and names.
+//! The list applies to the prose of hand-written pages, to comments, and to string literals of Rust. Code blocks, inline
+//! code and headings are left out: they contain commands, output and names.
 
 use anyhow::Context;
 use regex::Regex;
 
-use crate::{Problems, tree};
+use crate::{Problems, prose, tree};
 
 /// Words, and what to write instead.
 const WORDS: &[(&[&str], &str)] = &[
@@ -70,10 +70,16 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["what is wished", "wish"], "spec, desired state"),
 ];
 
-/// Pages that are generated from code, or are history.
-const LEFT_OUT: &[&str] = &["docs/cli.md", "e2e/mutations/README.md", "e2e/fixtures/"];
+/// Files that are generated, are history, or contain the words themselves.
+const LEFT_OUT: &[&str] = &[
+    "docs/cli.md",
+    "e2e/mutations/README.md",
+    "e2e/fixtures/",
+    "xtask/src/prose.rs",
+    "xtask/src/words.rs",
+];
 
-/// Every word of the list in the prose of a page.
+/// Every word of the list in the prose of the repository.
 ///
 /// # Errors
 /// The files of the repository cannot be read.
@@ -87,10 +93,16 @@ pub fn check() -> anyhow::Result<Problems> {
     let pattern = Regex::new(&format!(r"(?i)\b({any})\b")).context("the list of words")?;
     let mut problems = Problems::new();
     for file in tree::files()? {
-        if !tree::is_of(&file, "md") || LEFT_OUT.iter().any(|left_out| file.starts_with(left_out)) {
+        if LEFT_OUT.iter().any(|left_out| file.starts_with(left_out)) {
             continue;
         }
-        let prose = prose(&tree::read(&file)?);
+        let prose = if tree::is_of(&file, "md") {
+            of_page(&tree::read(&file)?)
+        } else if tree::is_of(&file, "rs") {
+            prose::of_source(&tree::read(&file)?).with_context(|| file.clone())?
+        } else {
+            continue;
+        };
         for found in pattern.find_iter(&prose) {
             let line = prose[..found.start()].matches('\n').count() + 1;
             let word = found.as_str().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -109,7 +121,7 @@ fn instead(word: &str) -> &'static str {
 }
 
 /// The text with blanks where code, commands, headings and link targets are: they are names, and others link to them.
-fn prose(text: &str) -> String {
+fn of_page(text: &str) -> String {
     let mut is_fenced = false;
     let lines = text.lines().map(|line| {
         let is_fence = line.trim_start().starts_with("```");
@@ -140,7 +152,7 @@ mod tests {
     fn code_headings_and_targets_are_no_prose() {
         let page =
             "# Flux beside it\n\nA `nobody` [link](who-is.md#seen) stands\n```\ntold\n```\n    told\nhere.";
-        let prose = prose(page);
+        let prose = of_page(page);
         assert_eq!(
             prose.split_whitespace().collect::<Vec<_>>(),
             ["A", "`", "[link]", ")", "stands", "here."]
