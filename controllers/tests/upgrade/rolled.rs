@@ -1,4 +1,5 @@
-//! Promise: as many Clusters as allowed change at once, each is confirmed before the next begins, and a Cluster that hangs stops the rest.
+//! Promise: at most the allowed number of Clusters change at once, each is confirmed before the next starts, and a
+//! Cluster that hangs stops the rest.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,7 +17,8 @@ fn resource_version(object: &Value) -> u64 {
         .unwrap()
 }
 
-/// Clusters that are told to have a version and do not have it yet, at any time: the most of them, by what the API server recorded.
+/// The maximum number of Clusters at a time that should have a version and do not have it yet, from the API server's
+/// records.
 fn most_at_once(bed: &Bed, version: &str) -> usize {
     let mut changing = BTreeSet::new();
     let mut most = 0;
@@ -52,7 +54,7 @@ async fn two_at_a_time_and_all_of_them() {
     assert_eq!(status.reasons.len(), 1);
     assert_eq!(status.reasons[0].reason, "UpToDate");
 
-    // Metrics tell of it as of a module.
+    // The metrics count it like a module.
     let counted = bed.scrape();
     for line in [
         r#"muster_module_info{kind="ClusterUpgrade",name="next",version="v1.34.2"} 1.0"#,
@@ -63,7 +65,7 @@ async fn two_at_a_time_and_all_of_them() {
         assert!(counted.lines().any(|found| found == line), "{line}\n{counted}");
     }
 
-    // One field is ours, and nothing else.
+    // We own one field, and nothing else.
     let clusters = bed.objects(&muster_api::cluster::Version::V1Beta2.api_resource());
     let cluster = clusters.get("c-3").await.unwrap();
     let ours: Vec<_> = cluster
@@ -82,7 +84,7 @@ async fn two_at_a_time_and_all_of_them() {
         )]
     );
 
-    // The next version begins from there, and one that is older than what they have is done without a write.
+    // The next version starts from there, and one that is older than the present one is finished without a write.
     bed.patch_upgrade("next", json!({"spec": {"target": {"kubernetes": "v1.35.0"}}}))
         .await;
     bed.until("all at v1.35.0", || async {
