@@ -4,7 +4,7 @@
 //! ```text
 //!   Modules, BootstrapModules ─► nodes (generation, version, dependsOn) ─┐
 //!   each decision ─► standing (where it is confirmed, where it is) ──────┴─► look ─► behind, needed, cycle, unknown
-//!                        └─► whoever it concerns decides again
+//!                        └─► related modules decide again
 //! ```
 //!
 //! A module that is being deleted is related in the same way to its successors, which apply the same content

@@ -12,7 +12,7 @@ use muster_api::{
 
 use super::reasons::Explained;
 
-/// Bytes of JSON in a group besides its names and its message: keys, braces and a count.
+/// Bytes of JSON in a group in addition to its names and its message: keys, braces and a count.
 const FRAME: usize = 128;
 
 /// The groups in order of precedence. If not all names fit, the largest groups omit theirs.

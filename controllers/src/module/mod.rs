@@ -1,12 +1,12 @@
 //! The Module and BootstrapModule controllers: one implementation for both.
 //!
 //! ```text
-//!   Module ─┐
+//!   Module ──────────────────────┐
 //!   registry (clusters as rows) ─┤                         ┌─► status and memory, by compare-and-swap (first)
 //!   assemblages as rows ─────────┼─► observe ─► decide ─► act ─► rows of assemblages, each with a test
 //!   ModuleRevisions as rows ─────┤   (reads)    (pure)   └─► revisions, events
 //!   tag, objects of bindings ────┤
-//!   modules that it depends on ──┤            └─► record, if it is wanted
+//!   modules that it depends on ──┤            └─► record, if enabled
 //!   change windows ──────────────┘
 //! ```
 //!
@@ -16,7 +16,7 @@
 //!   steps         observe (gathers) ─► decide ─► act, writers
 //!   reading       reading ─► concern, source (flux_source), target, units, status, events, intent   (`prospect`: the same, for `muster plan`)
 //!   observation   observation ─► sight, windows, dependencies, gates, controls, memory, history
-//!   words         facts, contents, rows, reasons, command, instants
+//!   data          facts, contents, rows, reasons, command, instants
 //! ```
 //!
 //! Invariant: nothing of a revision is assigned before its content is recorded and the memory names the intent (W2).

@@ -335,7 +335,7 @@ pub(crate) struct Placed<'a> {
     pub carries: bool,
 }
 
-/// The message for each pinned unit: by whom, to what, and whether it has that revision.
+/// The message for each pinned unit: who pinned it, to what, and whether it has that revision.
 pub(crate) fn told<'a>(
     words: &Words,
     decision: &Decision,

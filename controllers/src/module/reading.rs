@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   module, memory, controls, windows ─► observation ─┐
-//!   a cluster, its assemblage ────────────────────────┼─► Reader::cluster ─┬─► Sighted ─► Reader::units
+//!   a cluster, its assemblage ────────────────────────┼─► Reader::cluster ─┬─► Seen ─► Reader::units
 //!   Known (revisions, objects of bindings) ───────────┘                    └─► Needs: gather these, and read again
 //! ```
 

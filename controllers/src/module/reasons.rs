@@ -162,7 +162,7 @@ pub struct Background<'a> {
     pub obstacles: &'a BTreeMap<String, String>,
     /// A cluster's progress, if its objects report it: the text after "applying VERSION: ".
     pub progress: BTreeMap<&'a str, String>,
-    /// The pin of a cluster: to what, by whom, and how it ends.
+    /// The pin of a cluster: to what, who set it, and how it ends.
     pub pins: BTreeMap<String, String>,
     /// Why the version is unknown, if so: reason and message.
     pub source: Option<(Reason, &'a str)>,

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   clusters, assemblages ─► Pairs ─┐
-//!   Basis (spec, target, …) ────────┼─► Sight::again ─► the places that are to be made again, or all
-//!   the Sight of before ────────────┘
+//!   Basis (spec, target, …) ────────┼─► Sight::again ─► the pairs to compute again, or all
+//!   the former Sight ───────────────┘
 //! ```
 //!
 //! Invariant: kept entries equal those that would be computed again. Entries that depend on time, on controls, on an

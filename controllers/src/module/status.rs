@@ -180,8 +180,8 @@ pub(crate) fn address<K: ModuleObject>(module: &K) -> String {
     format!("{}/{}", K::KIND.as_str().to_lowercase(), module.name_any())
 }
 
-/// Whether the rollout is paused, by whom, and how to resume it. A module that is being deleted is withdrawn even if
-/// paused.
+/// Whether the rollout is paused, who paused it, and how to resume it. A module that is being deleted is withdrawn even
+/// if paused.
 pub(crate) fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> Option<Pause> {
     if seen.deleting {
         return None;

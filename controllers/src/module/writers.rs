@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   module a ─┐
-//!   module b ─┼─► waiting ─► whoever has the turn takes all that waits ─► one patch
-//!   module c ─┘              (all or none; refused: each by itself)
+//!   module b ─┼─► waiting ─► the holder of the turn takes all waiting writes ─► one patch
+//!   module c ─┘              (all or none; if refused: one by one)
 //! ```
 //!
 //! A single write is made at once; those that arrive meanwhile wait and are merged into the next patch.

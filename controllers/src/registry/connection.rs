@@ -4,7 +4,7 @@
 //! ```text
 //!   client() ─► gate of the session ─► bounds ─► inner client of the session
 //!   probe() ────────────────────────► bounds of probes ─┘
-//!   swap: a new session, its gate closed; calls in flight end with the old one, those before its gate go on to the new one's
+//!   swap: a new session, its gate closed; calls in flight end with the old one, waiting ones move to the new one
 //! ```
 //!
 //! Invariant: no call but a probe is sent with a credential before the identity of the cluster behind it was checked.

@@ -4,7 +4,7 @@
 //!   Clusters ──watch──► Facts (row a-c) ┐
 //!   Secrets ──watch/read──► Access (d,e) ├─► decide (pure) ─► ClusterRow ─► subscribe(), get(), list()
 //!   downstream ──probe──► Contact (f,g) ┤                        └─ Connection ─► gate ─► bounds ─► client()
-//!                     └─► Sight ─ judge ┘ (e: another cluster than the one that is pinned)
+//!                     └─► Sight ─ judge ┘ (e: another cluster than the recorded one)
 //! ```
 //!
 //! Invariant: a client exists only for a kubeconfig that passed the allow-list of [`kubeconfig`]; no file, process,

@@ -1,8 +1,8 @@
 //! RolloutWindows: one watch for the module controllers, and their status.
 //!
 //! ```text
-//!   RolloutWindows ─┬─► WatchedWindows ─► the controllers of modules (module::windows)
-//!                   └─► reconcile ─► status: readable or not, open or not, the next change
+//!   RolloutWindows ─┬─► WatchedWindows ─► the module controllers (module::windows)
+//!                   └─► reconcile ─► status: valid or not, open or not, the next change
 //!   Clusters (labels, annotations) ──┘
 //! ```
 //!

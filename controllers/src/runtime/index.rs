@@ -71,7 +71,7 @@ where
 type Project<K, R> = Box<dyn Fn(&K) -> Option<R> + Send + Sync>;
 /// Maps a row to the targets that it affects.
 type Targets<R> = Box<dyn Fn(&Key, &R) -> Vec<Key> + Send + Sync>;
-/// Maps an object and its former row to its new row; `None`: ignored from now on.
+/// Maps an object and its former row to its new row; `None`: ignored from then on.
 type Succeed<K, R> = Box<dyn Fn(&K, &R) -> Option<R> + Send + Sync>;
 /// Maps the former and the new row to the targets that the change affects.
 type Concern<R> = Box<dyn Fn(&Key, &R, &R) -> Vec<Key> + Send + Sync>;

@@ -3,7 +3,7 @@
 //! ```text
 //!   Clusters, rows of the registry ───────────────┐
 //!   objects with a version, /version of a cluster ─┼─► pass (pure) ─► status with memory, then one field of each Cluster
-//!   budgets and webhooks of clusters that begin ───┘
+//!   PodDisruptionBudgets and webhooks of clusters ─┘
 //! ```
 //!
 //! Invariant: one field of a Cluster is written, by server-side apply, once the memory names the change (W2); never to

@@ -4,7 +4,7 @@
 //! ```text
 //!   Clusters, rows of the registry ─┐
 //!   readings of their objects ──────┼─► units ─► decision ─┬─► Next::Read        objects of Clusters; then again
-//!   preflights, windows ────────────┘                      ├─► Next::Preflight   clusters that would begin; then again
+//!   preflights, windows ────────────┘                      ├─► Next::Preflight   clusters about to change; then again
 //!                                                          └─► Next::Write       status with memory, then one field of each Cluster
 //! ```
 //!

@@ -113,7 +113,7 @@ async fn a_cluster_that_hangs_stops_the_others_and_is_named() {
         ["v1.34.2", "v1.34.2", "v1.33.4", "v1.33.4", "v1.33.4", "v1.33.4"]
     );
 
-    // It goes on, and the rollout is tried again.
+    // Cluster API continues, and the rollout is retried.
     bed.stuck.lock().clear();
     let revision = bed
         .upgrades()
@@ -145,7 +145,7 @@ async fn progress_is_counted_anew_with_each_machine() {
     .await;
     bed.until_state("next", "Succeeded").await;
 
-    // Half of them are up to date, and then nothing comes any more.
+    // Half of them are up to date, and then nothing happens any more.
     bed.patch_upgrade("next", json!({"spec": {"target": {"kubernetes": "v1.35.0"}}}))
         .await;
     bed.until("half of them", || async {
@@ -188,7 +188,7 @@ async fn stages_wait_for_an_approval() {
     bed.until_state("next", "Succeeded").await;
 }
 
-/// What was given stays given, and no other Cluster gets it.
+/// A version that was applied stays, and no other Cluster gets it.
 #[tokio::test(start_paused = true)]
 async fn aborted_it_goes_no_further_and_takes_nothing_back() {
     let bed = Bed::new(&["c-1", "c-2"], "v1.33.4").await;
@@ -208,7 +208,7 @@ async fn aborted_it_goes_no_further_and_takes_nothing_back() {
     assert_eq!(bed.topologies().await, ["v1.34.2", "v1.33.4"]);
 }
 
-/// The control plane first, then the workers, each at a version of its own; the one field of each.
+/// The control plane first, then the workers, each at its own version; the one field of each.
 #[tokio::test(start_paused = true)]
 async fn without_a_topology_the_workers_follow_the_control_plane() {
     let mut bed = Bed::without_controller(&["c-1"], "v1.33.4").await;
