@@ -1,4 +1,4 @@
-//! Commands that messages name. Pure.
+//! The commands that messages suggest. Pure.
 
 use muster_api::labels::manager;
 

@@ -31,7 +31,7 @@ use crate::{
     runtime::Key,
 };
 
-/// A cluster that is selected, has a row of the module, or is being changed.
+/// A cluster that is selected, has a row of the module, or is in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     /// The Cluster.
@@ -220,7 +220,7 @@ impl Said {
     }
 }
 
-/// What was looked up for a cluster.
+/// The results of lookups for one cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// The pin with its revision in full.

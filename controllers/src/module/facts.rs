@@ -31,7 +31,7 @@ pub(crate) type Values = BTreeMap<String, String>;
 /// A revision in full: what is rolled out, at which commit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Definition {
-    /// Its hash.
+    /// Hash of the revision, hexadecimal.
     pub revision: String,
     /// The commit that the version resolved to.
     pub commit: String,
@@ -118,7 +118,7 @@ pub struct Invalid {
     pub message: String,
 }
 
-/// One cluster as a module sees it.
+/// The observed state of one cluster for one module.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClusterSeen {
     /// Name of the Cluster.
@@ -143,7 +143,7 @@ pub(crate) struct ClusterSeen {
     pub moves: bool,
     /// When its hold or pin expires.
     pub held_until: Option<Timestamp>,
-    /// What it is pinned to.
+    /// The pin with its revision in full, if it is pinned.
     pub pinned: Option<Pinned>,
     /// The effects of controls on this cluster.
     pub heard: Vec<ControlStatus>,
@@ -205,7 +205,7 @@ impl CarrierSeen {
     }
 }
 
-/// What a cluster is pinned to.
+/// A pin whose revision is recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pinned {
     /// The revision in full.

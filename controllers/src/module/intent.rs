@@ -147,7 +147,7 @@ fn removal(seen: &SeenRow) -> Write {
 /// An assemblage to append rows to, at exactly this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen<'a> {
-    /// Its resourceVersion.
+    /// Its resourceVersion, tested by the patch.
     pub version: &'a str,
     /// Whether it has rows: otherwise there is no list to append to.
     pub has_rows: bool,

@@ -111,10 +111,10 @@ mod tests {
         };
         let gaps = Gaps::new(minute);
         check(&gaps, "web", Some("left"), minute);
-        // Its write failed: the same is read again.
+        // Its write failed: the same memory is read again.
         check(&gaps, "web", Some("left"), minute);
         check(&gaps, "web", Some("written"), Duration::ZERO);
-        // A stale read is decided on as before; its write fails.
+        // A decision on a stale read is as before, and its write fails.
         check(&gaps, "web", Some("left"), minute);
         // A module that is new under this leader was never without one.
         check(&gaps, "new", None, Duration::ZERO);

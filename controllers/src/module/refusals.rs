@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::runtime::Key;
 
-/// The first pause before a refused row is tried again; each is twice as long as the last.
+/// The first pause before a refused row is retried; each is twice as long as the last.
 const FIRST: Duration = Duration::from_secs(5);
 /// The longest pause: the maximum delay of a row's write after the cause of its refusal is fixed.
 const LONGEST: Duration = Duration::from_mins(1);

@@ -37,7 +37,7 @@ pub(crate) struct Basis {
     pub last_good: Option<Definition>,
 }
 
-/// A cluster and the assemblage of its name; one of them may be missing.
+/// A cluster and the assemblage with its name; one of them may be missing.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     /// The Cluster.
@@ -136,7 +136,7 @@ pub(crate) struct Sight {
 /// What must be computed again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// Everything.
+    /// All pairs, as the basis changed.
     All,
     /// The pairs at these indexes.
     These(Vec<usize>),

@@ -89,9 +89,9 @@ enum GateError {
 pub(super) enum Gate {
     /// Not yet: the cluster's identity is being checked.
     Unchecked,
-    /// Yes.
+    /// Calls may be sent.
     Open,
-    /// No, for this reason.
+    /// Calls are rejected, for this reason.
     Shut(Arc<str>),
     /// The credential was replaced: the next session has its own gate.
     Replaced,
@@ -156,7 +156,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Opens or shuts the gate of the present session.
+    /// Opens or closes the gate of the present session.
     pub(super) fn set_gate(&self, gate: Gate) {
         self.session.read().gate.send_replace(gate);
     }

@@ -17,7 +17,7 @@ const BETWEEN_ANSWERS: Duration = Duration::from_secs(18);
 /// Assemblage (about every 3 min); if the kind is missing, every probe checks it.
 const THOROUGH_EVERY: u32 = 10;
 
-/// What is known of the API server of a cluster.
+/// The state of the API server of a cluster, from its probes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Contact {
     /// Whether it answered since its connection was created.

@@ -65,7 +65,7 @@ const AFTER_PANIC: Duration = Duration::from_secs(5);
 pub struct Setup {
     /// The client for the API server with Clusters and Secrets.
     pub client: Client,
-    /// Their namespace.
+    /// The namespace of Clusters and Secrets.
     pub namespace: String,
     /// The only source of `now`.
     pub clock: Clock,

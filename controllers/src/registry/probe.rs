@@ -18,14 +18,14 @@ const IDENTITY_NAMESPACE: &str = "kube-system";
 /// The result of one probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Probe {
-    /// An answer.
+    /// The server answered.
     Answered {
         /// What Modules need and the cluster lacks, as a message.
         missing: Option<String>,
         /// Whether everything was checked.
         thorough: bool,
     },
-    /// 401 or 403.
+    /// The credential was rejected (401 or 403).
     Refused(String),
     /// Any other failure, including a timeout.
     Failed(String),
@@ -115,7 +115,7 @@ async fn read(client: &Client, namespace: &str) -> Result<Option<Namespace>, Cal
     call_within(SILENCE, what, namespaces.get_opt(namespace)).await
 }
 
-/// A GET of a path.
+/// A GET request for a path.
 pub(super) fn get(path: &str) -> kube::Result<Request<Vec<u8>>> {
     Request::get(path)
         .body(Vec::new())

@@ -14,7 +14,7 @@ const CLUSTER: &str = "Cluster";
 pub enum ClusterState {
     /// All checks passed.
     Ready,
-    /// Nothing is rolled to it.
+    /// Nothing is rolled out to the cluster.
     NotReady {
         /// The first reason that applies.
         reason: NotReady,

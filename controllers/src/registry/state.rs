@@ -20,7 +20,7 @@ pub(super) enum Kubeconfig<'a> {
     Broken,
     /// There is a client, but the cluster's identity is not known yet.
     Unproven,
-    /// There is a client.
+    /// There is a client, and the cluster's identity is known.
     Accepted,
 }
 

@@ -30,7 +30,7 @@ pub enum CallError {
     Deadline {
         /// The operation and its object.
         what: String,
-        /// The deadline.
+        /// The deadline that passed.
         after: Duration,
     },
     /// The server rejected the request, or could not be reached.

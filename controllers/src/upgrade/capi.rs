@@ -150,10 +150,10 @@ pub struct ClusterFacts {
     pub workers: Option<Machines>,
 }
 
-/// A condition.
+/// A condition of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// True, False or Unknown.
+    /// `True`, `False` or `Unknown`.
     pub status: String,
     /// The condition's message.
     pub message: String,

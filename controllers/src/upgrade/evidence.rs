@@ -29,7 +29,7 @@ pub struct Reading {
 pub enum Served {
     /// It was not asked, as nothing was changed there yet.
     NotAsked,
-    /// This version.
+    /// It reports this version.
     Version(Version),
     /// It does not serve /version.
     Nothing,

@@ -19,7 +19,7 @@ const WHAT: [UpgradePart; 2] = [UpgradePart::ControlPlane, UpgradePart::Workers]
 /// What blocks a change of a Cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Nothing.
+    /// Nothing blocks it.
     Free,
     /// Blocked until something outside the Cluster changes.
     NotYet(Reason, String),

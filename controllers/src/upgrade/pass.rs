@@ -116,7 +116,7 @@ pub struct Observation {
     pub until: Option<Timestamp>,
 }
 
-/// A Cluster of a ClusterUpgrade.
+/// A Cluster as one ClusterUpgrade observes it.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// What was read of the Cluster.
