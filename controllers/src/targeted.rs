@@ -1,11 +1,11 @@
-//! Assemblages that are for one cluster, proxies and remotes alike: which of them a change concerns.
+//! Assemblages for one cluster, proxies and remotes alike: which of them a change affects.
 
 use kube::runtime::reflector::Store;
 use muster_api::assemblage::TargetedAssemblageSpec;
 
 use crate::{module::Carrier, runtime::Key};
 
-/// Those that a change of an object bound here may concern.
+/// Those that a change of an object in a binding may affect.
 pub(crate) fn with_bindings<A: Carrier>(store: &Store<A>) -> Vec<Key> {
     keys(store, |spec| {
         spec.syncs
@@ -14,7 +14,7 @@ pub(crate) fn with_bindings<A: Carrier>(store: &Store<A>) -> Vec<Key> {
     })
 }
 
-/// Those of a cluster.
+/// The assemblages of a cluster.
 pub(crate) fn of_cluster<A: Carrier>(store: &Store<A>, cluster: &str) -> Vec<Key> {
     keys(store, |spec| {
         spec.cluster_ref

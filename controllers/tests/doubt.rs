@@ -1,5 +1,5 @@
-//! Promise: a report is about the digest and token that it names, and never longer than a report may be, whoever made it; a status that
-//! was decided on an overtaken view is not written.
+//! Promise: a report is about the digest and token that it names, and is cut to its limits, regardless of its author; a
+//! status decided on a stale view is not written.
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
@@ -30,7 +30,7 @@ fn row(name: &str, digest: &str, token: u64) -> SyncRow {
     }
 }
 
-/// What a proxy of these rows says when the cluster reports this.
+/// The status of a proxy with these rows when the cluster reports this.
 fn copied(rows: &[SyncRow], reported: Vec<SyncState>) -> Vec<Shared<SyncState>> {
     let rows: Vec<Shared<SyncRow>> = rows.iter().cloned().map(Shared::from).collect();
     let mut live = Assemblage::new(
@@ -79,7 +79,7 @@ fn what_is_reported_is_about_what_it_names() {
     );
 }
 
-/// Everything that a cluster can say too much of: the API server takes what is left of it, and it is small.
+/// Every field in which a cluster can report too much: the API server accepts what is left, and it is small.
 #[tokio::test(start_paused = true)]
 async fn what_is_reported_is_cut_to_its_limits() {
     let long = "ß".repeat(500_000);
@@ -125,7 +125,7 @@ async fn what_is_reported_is_cut_to_its_limits() {
     assert!(written.is_some(), "the API server takes it");
 }
 
-/// W2: of two that decided on the same view the second learns that it was overtaken, and its word does not stand.
+/// W2: of two writers that decided on the same view the second gets a conflict, and its status is not written.
 #[tokio::test(start_paused = true)]
 async fn a_status_that_was_overtaken_is_not_written() {
     let (_server, api) = served();

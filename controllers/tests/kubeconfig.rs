@@ -1,4 +1,5 @@
-//! Promise: of a kubeconfig in a Secret only harmless fields are taken; every other one is refused by its name, and no value is ever shown.
+//! Promise: of a kubeconfig in a Secret only harmless fields are used; every other one is rejected by its name, and no
+//! value is ever shown.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,7 +24,7 @@ fn good() -> Value {
     })
 }
 
-/// A good kubeconfig in which something else stands at a JSON pointer; null takes it away.
+/// A valid kubeconfig with another value at a JSON pointer; null removes it.
 fn with(pointer: &str, value: Value) -> Value {
     let mut config = good();
     let (parent, field) = pointer.rsplit_once('/').unwrap();
@@ -125,7 +126,7 @@ users:
         (certificate.as_slice(), key.expose().as_slice()),
         (&b"CERT"[..], &b"hunter2-key"[..])
     );
-    // As bytes it would show as numbers.
+    // As bytes it would be printed as numbers.
     assert!(!format!("{access:?}").contains(&format!("{:?}", b"hunter2-key")));
 }
 
@@ -297,7 +298,7 @@ fn forms_are_checked() {
     );
 }
 
-/// `token: |` and `--from-file` leave a line feed behind.
+/// `token: |` and `--from-file` leave a trailing line feed.
 #[test]
 fn white_space_around_a_value_is_trimmed() {
     let mut config = with("/users/0/user/token", json!("\t hunter2-token\r\n"));

@@ -1,4 +1,4 @@
-//! The step that writes: first the memory, then rows and what is told of both.
+//! The step that writes: first the memory, then rows, events and histories.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,13 +37,13 @@ use super::{
 };
 use crate::runtime::{Api, Event, Key, call, status::patch_if_changed};
 
-/// Writers of assemblages at once: one API server takes about eight well.
+/// How many assemblages are written concurrently: one API server handles about eight well.
 const WRITERS: usize = 8;
-/// How long is waited for the watch: it shows a write as soon as that is answered, or is not to be relied on.
+/// How long to wait for the watch to show our writes: normally it shows them at once; if not, it is not reliable.
 const SHOWN: Duration = Duration::from_secs(1);
 
-/// Carries a plan out. What fails is repeated by the next plan: the memory names every intent until its row stands. Returns when to
-/// decide again because of rows that were refused.
+/// Applies a plan. What fails is repeated by the next plan: the memory names every intent until its row is written.
+/// Returns when to decide again because of refused rows.
 pub(crate) async fn act<K: Rolled>(
     module: &K,
     seen: &Observation,
@@ -97,7 +97,7 @@ pub(crate) async fn act<K: Rolled>(
     for question in questions {
         modules.gates.ask(&Key::of(module), &question);
     }
-    // Nobody's turn waits for what is only told.
+    // Row writes do not wait for events.
     let (told, written) = future::join(
         tell(module, events, applied, modules),
         rows_written(module, writes, seen, modules),
@@ -125,7 +125,8 @@ pub(crate) async fn act<K: Rolled>(
     told.and(by_hand).and(written)
 }
 
-/// Writes what is done by hand to plans; all are tried, the first failure is returned: one cluster holds up nothing of another.
+/// Writes the controls of plan runs into rows. All are tried and the first failure is returned, so that one cluster
+/// does not block another.
 async fn by_hand_written<K: Rolled>(
     module: &K,
     writes: Vec<(String, json_patch::Patch)>,
@@ -140,7 +141,7 @@ async fn by_hand_written<K: Rolled>(
     outcome
 }
 
-/// What happened, and which controls took effect.
+/// Publishes the events, and those of controls that took effect.
 async fn tell<K: Rolled>(
     module: &K,
     events: Vec<Event>,
@@ -171,14 +172,14 @@ async fn tell<K: Rolled>(
     Ok(())
 }
 
-/// W2: status and memory by compare-and-swap, before any row is touched.
+/// W2: writes status and memory by compare-and-swap, before any row is touched.
 async fn remember<K: Rolled>(module: &K, status: &ModuleStatus, modules: &Modules<K>) -> Result<(), Error> {
     let api = api::<K, K>(module, modules);
     patch_if_changed(&api, module, module.status(), status, manager::CONTROLLER).await?;
     Ok(())
 }
 
-/// Writes rows, a few at a time; all are tried, the first failure is returned.
+/// Writes rows, a few at a time. All are tried, and the first failure is returned.
 async fn rows_written<K: Rolled>(
     module: &K,
     writes: Vec<RowWrite<Write>>,
@@ -193,7 +194,7 @@ async fn rows_written<K: Rolled>(
     let done = || results.iter().flatten();
     let written: Vec<&Planned> = done().filter_map(Row::written).collect();
     let again = done().filter_map(Row::again).min();
-    // Who has not seen its own writes decides on rows of before, and writes them again.
+    // A decision that does not see its own writes would decide on stale rows and write them again.
     let shown = shown(module, &written, modules);
     if timeout(SHOWN, shown).await.is_err() {
         debug!(
@@ -207,11 +208,11 @@ async fn rows_written<K: Rolled>(
         .map(|()| again)
 }
 
-/// What became of one row.
+/// The result of writing one row.
 enum Row {
-    /// It was written.
+    /// The row was written.
     Written(Planned),
-    /// The API server refuses it for good; when to decide again.
+    /// The API server rejects the row permanently; the time of the next decision.
     Refused(Timestamp),
 }
 
@@ -257,7 +258,7 @@ async fn row_written<K: Rolled>(
     Ok(Row::Written(planned))
 }
 
-/// Keeps a refusal for the next decision, and reports it if it is new. Returns when that decision is due.
+/// Keeps a refusal for the next decision, and publishes an event if it is new. Returns when that decision is due.
 async fn refused<K: Rolled>(module: &K, planned: &Planned, words: &str, modules: &Modules<K>) -> Timestamp {
     let now = modules.context.clock.now();
     let noted = modules.refusals.note(&Key::of(module), planned, words, now);
@@ -271,7 +272,7 @@ async fn refused<K: Rolled>(module: &K, planned: &Planned, words: &str, modules:
     now
 }
 
-/// What a person should know of a cluster, in the log and as an event.
+/// Publishes a warning about a cluster, in the log and as an event.
 async fn warn_of<K: Rolled>(module: &K, cluster: &str, event: Event, modules: &Modules<K>) {
     warn!(
         kind = K::KIND.as_str(),
@@ -283,7 +284,7 @@ async fn warn_of<K: Rolled>(module: &K, cluster: &str, event: Event, modules: &M
     modules.context.events.publish(module, event).await;
 }
 
-/// Waits until the watch shows what was written: one after the other, as most are shown by the time that they are asked for.
+/// Waits until the watch shows what was written, one row after the other: most are already visible when checked.
 async fn shown<K: Rolled>(module: &K, written: &[&Planned], modules: &Modules<K>) {
     let (namespace, name) = (module.namespace().unwrap_or_default(), module.name_any());
     for planned in written {
@@ -296,7 +297,7 @@ async fn shown<K: Rolled>(module: &K, written: &[&Planned], modules: &Modules<K>
     }
 }
 
-/// On record: what stays in a cluster that was given up, and who wanted that.
+/// Records what remains in an abandoned cluster, and who requested that.
 async fn given_up<K: Rolled>(
     module: &K,
     cluster: &str,
@@ -321,7 +322,7 @@ async fn given_up<K: Rolled>(
     warn_of_flux(module, annotation::ABANDON, modules).await
 }
 
-/// Says so if Flux will take a control away again, with the command that writes it so that it stays.
+/// Warns if Flux will revert a control, with the command that writes the control so that it stays.
 async fn warn_of_flux<K: Rolled>(module: &K, control: &str, modules: &Modules<K>) -> Result<(), Error> {
     let name = module.name_any();
     let what = format!("reading who wrote the annotations of {} {name}", K::KIND);
@@ -350,7 +351,7 @@ async fn warn_of_flux<K: Rolled>(module: &K, control: &str, modules: &Modules<K>
     Ok(())
 }
 
-/// The module with our finalizer: before anything of it is anywhere, so that a deletion withdraws it.
+/// Adds our finalizer to the module before anything of it is rolled out, so that a deletion withdraws it.
 async fn guarded<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<K, Error> {
     if module
         .finalizers()
@@ -364,7 +365,7 @@ async fn guarded<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<K, Error
     with_finalizers(module, &finalizers, modules).await
 }
 
-/// Gives the module free, and forgets what is only kept for it.
+/// Removes our finalizer from the module, and drops everything kept in memory for it.
 pub(crate) async fn release<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), Error> {
     let left: Vec<String> = module
         .finalizers()
@@ -402,7 +403,8 @@ async fn with_finalizers<K: Rolled>(
     .await?)
 }
 
-/// Whether the module goes because its kind or its namespace goes: then nothing is withdrawn. An error means: wait.
+/// Whether the module is deleted because its kind or its namespace is deleted: then nothing is withdrawn. An error
+/// means: wait.
 pub(crate) async fn is_swept_away<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<bool, Error> {
     let client = &modules.context.client;
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());

@@ -1,7 +1,8 @@
-//! What is done by hand to the runs of plans (`muster plan-run`): which rows are to carry it, what came of it, and which steps of a revision
-//! were skipped. Pure.
+//! Manual controls of plan runs (`muster plan-run`): which rows carry them, their results, and which steps of a
+//! revision were skipped. Pure.
 //!
-//! A control stands in the module's annotation `fleet.muster.dev/plan-run`, is written into the row of its cluster, and is taken there once.
+//! A control is set in the module's annotation `fleet.muster.dev/plan-run`, written into the row of its cluster, and
+//! applied there once.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ use super::{
     rows::{Asks, SeenRow},
 };
 
-/// The controls of rows that do not carry them yet, by cluster.
+/// The controls that rows do not carry yet, by cluster.
 pub(crate) fn writes(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> Vec<(String, Patch)> {
     let write = |(cluster, control): &(String, PlanControl)| {
         let row = carrying(clusters, cluster)?;
@@ -35,7 +36,7 @@ pub(crate) fn writes(controls: &Controls, clusters: &[ClusterSeen], now: Timesta
     controls.plan_runs(now).filter_map(write).collect()
 }
 
-/// What came of each control.
+/// The result of each control.
 pub(crate) fn heard(controls: &Controls, clusters: &[ClusterSeen], now: Timestamp) -> Vec<ControlStatus> {
     let said = |(cluster, control): &(String, PlanControl)| {
         let (effect, message) = match carrying(clusters, cluster) {
@@ -53,7 +54,7 @@ pub(crate) fn heard(controls: &Controls, clusters: &[ClusterSeen], now: Timestam
     controls.plan_runs(now).map(said).collect()
 }
 
-/// The steps that are skipped, by the revision in whose rollout that is.
+/// The skipped steps, by the revision in whose rollout they were skipped.
 pub(crate) fn skipped(
     controls: &Controls,
     clusters: &[ClusterSeen],
@@ -75,7 +76,7 @@ pub(crate) fn skipped(
 fn carrying<'a>(clusters: &'a [ClusterSeen], cluster: &str) -> Option<&'a SeenRow> {
     let seen = clusters.iter().find(|seen| seen.name == cluster)?;
     let row = seen.row.as_deref()?;
-    // Of one that is withdrawn the cluster says whether it has one.
+    // For a sync that is being withdrawn, the cluster's report says whether it has a plan.
     let has_plan = row.plan || row.echo.as_ref().is_some_and(|echo| echo.plan.is_some());
     (row.asks != Asks::Bare && has_plan).then_some(row)
 }
@@ -85,13 +86,13 @@ fn is_taken(row: &SeenRow, control: &PlanControl) -> bool {
     taken.is_some_and(|taken| taken.id == control.id)
 }
 
-/// Why the cluster did not take it.
+/// Why the cluster rejected the control, if it did.
 fn refused<'a>(row: &'a SeenRow, control: &PlanControl) -> Option<&'a str> {
     let taken = row.echo.as_ref()?.taken.as_ref()?;
     (taken.id == control.id).then_some(taken.refused.as_deref())?
 }
 
-/// `skip of step schema/migrate in run 1a2b by ann (reason)`.
+/// A control in a message: `skip of step schema/migrate in run 1a2b by ann (reason)`.
 fn words(control: &PlanControl) -> String {
     let action = control.action.as_str();
     let plan = control.plan.iter().map(|plan| format!(" of plan {plan}"));

@@ -1,5 +1,5 @@
-//! The assemblages that carry a kind of module. One watch of them is read twice: by the controller of these assemblages as objects, and by
-//! that of the modules as rows.
+//! The assemblages that carry a kind of module. One watch serves two readers: the controller of these assemblages gets
+//! objects, the module controller gets rows.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// The assemblages of one kind, in rows, and the modules that a change of them concerns.
+/// The assemblages of one kind as rows, and the modules that a change of them affects.
 pub struct Carriers<A: Carrier> {
     rows: Arc<Index<A, Arc<AssemblageRow>>>,
     concerned: Changes<Key>,
@@ -34,7 +34,8 @@ impl<A: Carrier> Default for Carriers<A> {
 }
 
 impl<A: Carrier> Carriers<A> {
-    /// Watches the assemblages of the namespace. The rows follow as the stream is read, each before its event is handed on.
+    /// Watches the assemblages of the namespace. The rows are updated as the stream is read, before each event is
+    /// passed on.
     pub fn watch(self: &Arc<Self>, base: &Base) -> impl Stream<Item = Watched<A>> + Send + 'static + use<A> {
         let carriers = Arc::clone(self);
         watch::watch(base.client.clone(), &base.namespace, watcher::Config::default()).inspect(move |event| {
@@ -48,7 +49,7 @@ impl<A: Carrier> Carriers<A> {
         Arc::clone(&self.rows)
     }
 
-    /// The modules that a change concerns.
+    /// The modules that a change of an assemblage affects.
     pub(super) fn concerned(&self) -> impl Stream<Item = Key> + Send + 'static + use<A> {
         self.concerned.subscribe(BTreeSet::new())
     }

@@ -1,8 +1,9 @@
-//! Commands that messages name. Pure.
+//! The commands that messages suggest. Pure.
 
 use muster_api::labels::manager;
 
-/// The command that writes a control so that Flux leaves it alone; without a value, the one that removes it.
+/// The kubectl command that sets a control so that Flux does not revert it; without a value, the command that removes
+/// it.
 pub(crate) fn command(address: &Address<'_>, key: &str, value: Option<&str>) -> String {
     let Address { namespace, module } = address;
     let within = if namespace.is_empty() {
@@ -20,16 +21,16 @@ pub(crate) fn command(address: &Address<'_>, key: &str, value: Option<&str>) -> 
     }
 }
 
-/// A module as kubectl takes it.
+/// A module as an argument for kubectl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address<'a> {
-    /// Its namespace; empty of a kind that has none.
+    /// Its namespace; empty for a cluster-scoped kind.
     pub namespace: &'a str,
     /// Kind and name: `module/web`.
     pub module: &'a str,
 }
 
-/// As a shell takes it for one word.
+/// The value, quoted for a shell if needed.
 fn quoted(value: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._,:/@".contains(&byte);
     if !value.is_empty() && value.bytes().all(plain) {

@@ -1,4 +1,4 @@
-//! Which clusters a module is about, and what is seen of one when what it may get was looked up. Pure.
+//! Which clusters a module affects, and the observed state of one cluster after its contents were looked up. Pure.
 
 use std::sync::Arc;
 
@@ -31,37 +31,37 @@ use crate::{
     runtime::Key,
 };
 
-/// A cluster that is selected, has a row of the module, or is being changed.
+/// A cluster that is selected, has a row of the module, or is in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
-    /// The cluster.
+    /// The Cluster.
     pub cluster: Arc<ClusterRow>,
-    /// The module's selector matches it.
+    /// Whether the module's selector matches the cluster.
     pub selected: bool,
-    /// The place of the first stage whose selector matches it.
+    /// Index of the first stage whose selector matches the cluster.
     stage: Option<usize>,
-    /// The value of the label that charged clusters share, if it has one.
+    /// The cluster's value of the `rollout.exclusive` label, if it has one.
     domain: Option<String>,
-    /// Its row of this module.
+    /// The cluster's row of this module.
     pub row: Option<Arc<SeenRow>>,
-    /// What it reports of this module although it has no row of it.
+    /// What the cluster reports of this module although it has no row of it.
     left: Option<engine::Echo>,
-    /// The assemblage of its name, whosever it is.
+    /// The assemblage with the cluster's name, also if it is not ours.
     assemblage: Option<Arc<Head>>,
 }
 
-/// What a pair is to a module.
+/// How a module relates to a pair of cluster and assemblage.
 #[derive(Clone, Debug)]
 pub(crate) enum Concern {
-    /// Nothing.
+    /// Neither selected nor assigned.
     None,
-    /// Only a row still names it.
+    /// The Cluster is gone, but a row still names it.
     Orphan(Box<ClusterSeen>),
-    /// A cluster of the registry.
+    /// A cluster of the registry that is selected, has a row or is in flight.
     Candidate(Box<Candidate>),
 }
 
-/// What tells whether a module is about a cluster, and where that comes in a rollout.
+/// Determines whether a module affects a cluster, and the cluster's stage and domain in the rollout.
 #[derive(Debug)]
 pub(crate) struct Concerns<'a> {
     module: String,
@@ -72,7 +72,7 @@ pub(crate) struct Concerns<'a> {
 }
 
 impl<'a> Concerns<'a> {
-    /// Of a module; one without a selector selects nobody.
+    /// From a module; one without a selector selects no clusters.
     pub(crate) fn of<K: ModuleObject>(
         module: &'a K,
         selector: Option<&'a Matcher>,
@@ -102,7 +102,8 @@ impl<'a> Concerns<'a> {
         cluster.labels.get(self.exclusive?).cloned()
     }
 
-    /// Whoever is selected, has a row or is being changed concerns a module, and whoever only a row still names.
+    /// Classifies a pair: a module affects clusters that are selected, have a row or are in flight, and rows whose
+    /// Cluster is gone.
     pub(crate) fn about(&self, pair: &Pair) -> Concern {
         let assemblage = pair.assemblage.as_ref();
         let own = assemblage.filter(|own| own.head.ours);
@@ -113,13 +114,13 @@ impl<'a> Concerns<'a> {
                 _ => Concern::None,
             };
         };
-        // Another's of its name before it has a row that is none of this cluster's.
+        // Before the cluster has a row, an assemblage of the same name may belong to another Cluster.
         let own = own.filter(|own| cluster.disowns(own.head.owner.as_deref()).is_none());
         let row = row.filter(|_| own.is_some());
         let selected = self
             .selector
             .is_some_and(|selector| selector.matches(&cluster.labels));
-        // A cluster that is being changed stays in sight, though its row may not be visible yet.
+        // A cluster that is in flight stays included, although its row may not be visible yet.
         let is_charged = || self.memory.charges.contains_key(cluster.name.as_str());
         if !selected && row.is_none() && !is_charged() {
             return Concern::None;
@@ -136,7 +137,7 @@ impl<'a> Concerns<'a> {
     }
 }
 
-/// A row whose Cluster is gone: nothing can be asked of it any more.
+/// A row whose Cluster is gone.
 fn orphan(cluster: &str, row: &Arc<SeenRow>) -> ClusterSeen {
     let message = format!("there is no Cluster {cluster} any more");
     ClusterSeen {
@@ -161,18 +162,18 @@ fn orphan(cluster: &str, row: &Arc<SeenRow>) -> ClusterSeen {
     }
 }
 
-/// What people say about one cluster.
+/// The controls that apply to one cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
     hold: Option<Hold>,
     pin: Option<Pin>,
     heard: Vec<ControlStatus>,
-    /// The cluster itself says something, be it over.
+    /// Whether the Cluster itself has a control annotation, even an expired one.
     annotated: bool,
 }
 
 impl Said {
-    /// By annotations of the Cluster and of the module.
+    /// From annotations of the Cluster and of the module.
     pub(crate) fn of(
         candidate: &Candidate,
         module: &Address<'_>,
@@ -197,18 +198,18 @@ impl Said {
         }
     }
 
-    /// What was said of it may end, or be answered otherwise: nothing of it is kept.
+    /// Whether a control may expire or its effect may change, so that the result must not be cached.
     pub(crate) fn is_fleeting(&self) -> bool {
         self.annotated || self.hold.is_some() || self.pin.is_some()
     }
 
-    /// The revision that it is to have, if it is pinned to one that can be meant.
+    /// The revision that the cluster is pinned to, if it is unambiguous.
     pub(crate) fn pinned_to(&self, selected: bool) -> Option<&str> {
         let pin = self.pin.as_ref().filter(|_| selected)?;
         pin.revision.as_deref().ok()
     }
 
-    /// What it is pinned to, if that is on record.
+    /// The pin with its revision in full, if that revision is recorded.
     pub(crate) fn pinned(&self, definition: Option<Definition>) -> Option<Pinned> {
         let (pin, definition) = self.pin.as_ref().zip(definition)?;
         let version = definition.sync.source.version().short(Some(&definition.commit));
@@ -219,18 +220,18 @@ impl Said {
     }
 }
 
-/// What was looked up for a cluster.
+/// The results of lookups for one cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    /// What it is pinned to.
+    /// The pin with its revision in full.
     pub pinned: Option<Pinned>,
-    /// The values of what it shall have.
+    /// Values of the bindings of the desired content.
     pub values: Option<Result<Values, String>>,
-    /// The values of what it would go back to.
+    /// Values of the bindings of the last good revision.
     pub last_good_values: Option<Result<Values, String>>,
 }
 
-/// One cluster as the module sees it.
+/// Combines candidate, controls and lookups into the observed state of one cluster.
 pub(crate) fn seen<K: Rolled>(
     candidate: Candidate,
     said: Said,
@@ -301,7 +302,7 @@ pub(crate) fn seen<K: Rolled>(
     }
 }
 
-/// That the machines of a cluster are being replaced, for a module that keeps out of that.
+/// The reason for waiting while machines of a cluster are being replaced, for a module that avoids upgrades.
 fn upgrading(cluster: &ClusterRow, avoids: bool) -> Option<(Reason, String)> {
     (avoids && cluster.upgrading).then(|| {
         let name = &cluster.name;
@@ -313,7 +314,7 @@ fn upgrading(cluster: &ClusterRow, avoids: bool) -> Option<(Reason, String)> {
     })
 }
 
-/// Why the registry says that a cluster cannot be touched.
+/// Why the registry says that a cluster cannot be changed.
 fn obstacle<K: Rolled>(cluster: &ClusterRow) -> Option<(Reason, String)> {
     let state = if K::NEEDS_AGENT {
         cluster.state.clone()
@@ -337,7 +338,7 @@ fn carrier<K: Rolled>(assemblage: Option<&Head>) -> CarrierSeen {
     }
 }
 
-/// An assemblage of the cluster's name that is not ours, or of a namesake before it.
+/// An assemblage with the cluster's name that is not ours, or belongs to an earlier Cluster of that name.
 fn foreign<K: Rolled>(
     cluster: &ClusterRow,
     assemblage: Option<&Head>,
@@ -359,9 +360,10 @@ fn foreign<K: Rolled>(
     ))
 }
 
-/// What the cluster says about its row as it stands: another's object has the name that is needed, or another manager suspended ours.
-/// No revision is to blame for that, and none mends it. A name that is another's is so for every content of the row: where the whole
-/// `Assemblage` is another plane's, nobody there ever echoes a digest.
+/// A conflict that the cluster reports about its current row: the name is used by an object of another owner, or
+/// another manager suspended our object. No revision causes this, and none fixes it. A name conflict applies to every
+/// content of the row: where the whole `Assemblage` belongs to another management plane, its agent never reports our
+/// digest.
 fn in_the_way(row: &SeenRow) -> Option<(Reason, String)> {
     let echo = row.echo.as_ref().filter(|_| row.asks == Asks::Carry)?;
     let said = |reason: Reason| echo.reason.as_deref() == Some(reason.as_str());

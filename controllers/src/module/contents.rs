@@ -1,4 +1,4 @@
-//! The clusters of a module as units, with what their rows may hold. Plain data.
+//! The clusters of a module as units, with the contents that their rows may get. Plain data.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,36 +7,36 @@ use muster_rollout as engine;
 
 use super::{facts::Values, rows::Print};
 
-/// What a row is to hold, without its token.
+/// The content of a row, without its token.
 #[derive(Debug)]
 pub(crate) struct Content {
-    /// The row.
+    /// The sync as a row of an assemblage.
     pub row: SyncRow,
-    /// Its revision.
+    /// Revision of the module.
     pub revision: engine::Revision,
-    /// Its digest.
+    /// Digest of the content for this cluster.
     pub digest: engine::Digest,
-    /// What the row says.
+    /// Fingerprint of the row's content.
     pub print: Print,
 }
 
-/// The contents that rows may get: an entry for each cluster, in the order of their names.
+/// The possible row contents: an entry for each cluster, in the order of their names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contents(Vec<Choice>);
 
-/// What one cluster's row may hold.
+/// The possible row contents of one cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
-    /// The cluster.
+    /// The cluster as a unit.
     pub unit: engine::UnitId,
-    /// What it shall have.
+    /// The desired content.
     pub wanted: Option<Arc<Content>>,
-    /// What it would go back to.
+    /// The last good content, for a rollback.
     pub last_good: Option<Arc<Content>>,
 }
 
 impl Contents {
-    /// Sets the entry of a cluster by its place.
+    /// Sets the entry at an index, which is that of the cluster.
     pub(crate) fn put(&mut self, place: usize, choice: Choice) {
         match self.0.get_mut(place) {
             Some(old) => *old = choice,
@@ -44,7 +44,7 @@ impl Contents {
         }
     }
 
-    /// What a cluster's row is to hold for a digest.
+    /// The content of a cluster's row with this digest.
     pub(crate) fn get(&self, cluster: &str, digest: engine::Digest) -> Option<&Content> {
         let place = self
             .0
@@ -54,7 +54,7 @@ impl Contents {
 }
 
 impl Choice {
-    /// What it goes back to may be what it shall have, under another name of the version.
+    /// The last good content may equal the desired content, under another name of the version.
     pub(crate) fn get(&self, digest: engine::Digest) -> Option<&Content> {
         let all = [&self.last_good, &self.wanted].into_iter().flatten();
         all.map(|content| &**content)
@@ -62,18 +62,18 @@ impl Choice {
     }
 }
 
-/// Contents of one definition by the values that they were made for.
+/// Contents of one definition by the values that they were rendered with.
 pub(crate) type Made = BTreeMap<Values, Result<Option<Arc<Content>>, String>>;
 
-/// The clusters as units, and the contents that rows may get.
+/// The clusters as units, and the contents that their rows may get.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Units {
-    /// One for each cluster that was seen.
+    /// One unit for each observed cluster.
     pub all: Vec<engine::Unit>,
-    /// What their rows may hold.
+    /// The possible contents of their rows.
     pub contents: Contents,
-    /// Why a cluster cannot be touched, for people.
+    /// Why a cluster cannot be changed, as a message.
     pub obstacles: BTreeMap<String, String>,
-    /// The contents that were made so far of the target, and of what clusters would go back to.
+    /// The contents rendered so far: of the target, and of the last good revision.
     pub made: [Made; 2],
 }

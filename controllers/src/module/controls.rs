@@ -1,7 +1,7 @@
-//! What people say by annotations of a module or NodeModule: read, weighed at an instant, and what git would make of them. Pure.
+//! Controls that users set by annotations of a module or NodeModule: parsed, and evaluated at an instant. Pure.
 //!
-//! A level control (`paused`, `hold`, `pin`) holds until its annotation goes or its time is over. A one-shot control (`acknowledge-withdrawal`,
-//! `abandon`) is taken when first seen; that it was is told by an event, once.
+//! A level control (`paused`, `hold`, `pin`) is in effect until its annotation is removed or expires. A one-shot
+//! control (`acknowledge-withdrawal`, `abandon`) is applied when first observed, and an event reports that once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ use super::{
     reasons::Words,
 };
 
-/// Controls that are taken once, by the engine.
+/// One-shot controls that the engine applies.
 const ONCE: [&str; 4] = [
     annotation::APPROVE,
     annotation::PROMOTE,
@@ -30,21 +30,21 @@ const ONCE: [&str; 4] = [
     annotation::RETRY,
 ];
 
-/// What is said once: one stage, or one revision.
+/// One entry of a one-shot control: a stage or a revision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Once {
-    /// The annotation.
+    /// The annotation's key.
     pub key: &'static str,
-    /// Who says it, and why.
+    /// Who set it, and why.
     pub control: Control,
-    /// The stage, where it is about one.
+    /// The stage, for `approve` and `promote`.
     pub stage: Option<String>,
-    /// The revision, or how its hash begins.
+    /// The revision, or a prefix of its hash.
     pub revision: String,
 }
 
 impl Once {
-    /// Tells it from all others that are, or were, said. 48 bits, so that it is the same in every reader of JSON.
+    /// Identifies this entry among all present and past ones. 48 bits, so that every JSON reader represents it exactly.
     pub fn id(&self) -> u64 {
         let text = self.control.to_text();
         let stage = self.stage.as_deref().unwrap_or_default();
@@ -54,7 +54,7 @@ impl Once {
             .unwrap_or_default()
     }
 
-    /// The revision among those that are known; else one that nobody knows.
+    /// The known revision with this prefix; otherwise the prefix padded, which matches no known revision.
     fn revision(&self, known: &BTreeSet<Revision>) -> Revision {
         let mut found = known
             .iter()
@@ -64,7 +64,7 @@ impl Once {
         found.next().copied().unwrap_or_else(unknown)
     }
 
-    /// As the engine takes it.
+    /// The control in the engine's form.
     pub fn engine(&self, known: &BTreeSet<Revision>) -> muster_rollout::Control {
         let revision = self.revision(known);
         let stage = || self.stage.as_deref().unwrap_or_default().into();
@@ -78,7 +78,7 @@ impl Once {
     }
 }
 
-/// What is done by hand to the runs of plans, by cluster.
+/// Manual controls of plan runs, by cluster.
 type PlanRuns = (Control, Vec<(String, PlanControl)>);
 
 /// The controls that are set on a module.
@@ -95,8 +95,7 @@ pub struct Controls {
 }
 
 impl Controls {
-    /// Reads the annotations of a module. What is being deleted is withdrawn from, paused or not: then only what concerns
-    /// withdrawals is read.
+    /// Reads the annotations of a module. While a module is being deleted, only controls of withdrawals are read.
     pub fn read(meta: &ObjectMeta, words: &'static Words) -> Result<Self, Invalid> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
         let deleting = meta.deletion_timestamp.is_some();
@@ -110,7 +109,7 @@ impl Controls {
             },
             acknowledged: control(annotation::ACKNOWLEDGE_WITHDRAWAL)?,
             abandoned: control(annotation::ABANDON)?,
-            // Only nodes vanish in their change.
+            // Only nodes can vanish during a change.
             released: if *words == Words::NODES {
                 control(annotation::RELEASE)?
             } else {
@@ -140,7 +139,7 @@ impl Controls {
         })
     }
 
-    /// Why nothing moves, if a control would hold for longer than anybody means.
+    /// Why the rollout is stopped, if a control would be in effect for implausibly long.
     pub fn too_long(&self, now: Timestamp, words: &Words) -> Option<Invalid> {
         let late = |(key, control): (&'static str, &Control)| {
             let error = control.clone().meant(now).err()?;
@@ -149,7 +148,7 @@ impl Controls {
         self.levels().find_map(late)
     }
 
-    /// The controls that hold until they go, over or not.
+    /// The level controls, including expired ones.
     pub fn levels(&self) -> impl Iterator<Item = (&'static str, &Control)> {
         let pinned = self.pinned.as_ref().map(|(control, _)| control);
         let all = [
@@ -161,29 +160,29 @@ impl Controls {
         all.into_iter().filter_map(|(key, control)| Some((key, control?)))
     }
 
-    /// Which clusters stay at which revision, by how its hash begins, if some do.
+    /// Which clusters are pinned to which revision prefix, if the control is in effect.
     pub fn pinned(&self, now: Timestamp) -> Option<(&Control, &Entries)> {
         let (control, entries) = self.pinned.as_ref()?;
         control.holds(now).then_some((control, entries))
     }
 
-    /// Which clusters are kept as they are, if some are.
+    /// Which clusters are held, if the control is in effect.
     pub fn held(&self, now: Timestamp) -> Option<&Control> {
         self.held.as_ref().filter(|control| control.holds(now))
     }
 
-    /// What is said once, and holds.
+    /// The one-shot controls that are in effect.
     pub fn once(&self, now: Timestamp) -> impl Iterator<Item = &Once> {
         self.once.iter().filter(move |once| once.control.holds(now))
     }
 
-    /// What is done by hand to the runs of plans, by cluster.
+    /// Manual controls of plan runs, by cluster.
     pub fn plan_runs(&self, now: Timestamp) -> impl Iterator<Item = &(String, PlanControl)> {
         let holds = self.plan_runs.as_ref().filter(|(control, _)| control.holds(now));
         holds.into_iter().flat_map(|(_, entries)| entries)
     }
 
-    /// Who aborted the rollout of a revision, why and when, as long as the annotation stands; empty if nothing of it is said.
+    /// Who aborted the rollout of a revision, why and when, while the annotation exists; otherwise empty.
     pub fn aborted(&self, revision: &str) -> String {
         let said = self
             .once
@@ -192,22 +191,22 @@ impl Controls {
         said.map_or_else(String::new, |once| once.control.told())
     }
 
-    /// The pause, if one holds.
+    /// The pause, if it is in effect.
     pub fn paused(&self, now: Timestamp) -> Option<&Control> {
         self.paused.as_ref().filter(|control| control.holds(now))
     }
 
-    /// The acknowledgement of a withdrawal, if one holds.
+    /// The acknowledgement of a withdrawal, if it is in effect.
     pub fn acknowledged(&self, now: Timestamp) -> Option<&Control> {
         self.acknowledged.as_ref().filter(|control| control.holds(now))
     }
 
-    /// The giving up of clusters, if it holds.
+    /// The `abandon` control, if it is in effect.
     pub fn abandoned(&self, now: Timestamp) -> Option<&Control> {
         self.abandoned.as_ref().filter(|control| control.holds(now))
     }
 
-    /// The clusters that are given up.
+    /// The clusters to abandon.
     pub fn given_up(&self, now: Timestamp) -> BTreeSet<UnitId> {
         let control = self.abandoned(now);
         control
@@ -217,13 +216,13 @@ impl Controls {
             .collect()
     }
 
-    /// Whether this unit, which vanished in its change, is waited for no more.
+    /// Whether the rollout no longer waits for this unit, which vanished during its change.
     pub fn is_released(&self, unit: &str, now: Timestamp) -> bool {
         let released = self.released.as_ref().filter(|control| control.holds(now));
         released.is_some_and(|control| control.names().contains(unit))
     }
 
-    /// When the first of them ends by itself.
+    /// When the first of these controls expires.
     pub fn end(&self, now: Timestamp) -> Option<Timestamp> {
         let all = [
             self.paused(now),
@@ -261,7 +260,7 @@ fn unreadable(key: &str, problem: &str, words: &Words) -> Invalid {
     }
 }
 
-/// The units that are pinned, each with its revision.
+/// The pinned units, each with its revision.
 fn pinned(
     annotations: &BTreeMap<String, String>,
     words: &'static Words,
@@ -274,7 +273,8 @@ fn pinned(
     Ok(Some((control, entries)))
 }
 
-/// What is said once: `approve` and `promote` name stages as `canary@1a2b3c4d`, `abort` and `retry` revisions, by comma.
+/// The one-shot controls: `approve` and `promote` name stages as `canary@1a2b3c4d`, `abort` and `retry` revisions,
+/// separated by commas.
 fn once(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Vec<Once>, Invalid> {
     let mut all = Vec::new();
     for key in ONCE {
@@ -314,7 +314,7 @@ fn once(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Vec<Onc
     Ok(all)
 }
 
-/// What is done by hand to the runs of plans, by cluster.
+/// Parses the manual controls of plan runs, by cluster.
 fn plan_runs(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Option<PlanRuns>, Invalid> {
     let Some(control) = parse(annotations, annotation::PLAN_RUN, words)? else {
         return Ok(None);
@@ -349,7 +349,7 @@ fn plan_runs(annotations: &BTreeMap<String, String>, words: &Words) -> Result<Op
     Ok(Some((control, entries)))
 }
 
-/// The manager by which a control was written, if Flux applies the object and will take the control away from that manager.
+/// The field manager that wrote a control, if Flux applies the object and will remove the control from that manager.
 pub(crate) fn at_risk<'a>(managed: &'a [ManagedFieldsEntry], key: &str) -> Option<&'a str> {
     const FLUX: &str = "kustomize-controller";
     let by = |entry: &'a ManagedFieldsEntry| entry.manager.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The pure step: from what was observed to what is to be written.
+//! The pure step: from what was observed to what to write.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -30,49 +30,49 @@ use super::{
 };
 use crate::{gates::Question, runtime::Event};
 
-/// How often a status is written that says something new of clusters and of nothing else.
+/// The minimum time between writes of a status that differs only in what it says about clusters.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What is to be written about one module, in this order.
+/// What to write for one module, in this order.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The content of the target, if it is not on record: written before anything of it is assigned.
+    /// The ModuleRevision of the target, if it is not recorded yet: written before anything of it is assigned.
     pub record: Option<Box<ModuleRevision>>,
     /// Status and memory: written by compare-and-swap before any row is touched (W2).
     pub status: Box<ModuleStatus>,
-    /// What was decided. `None`: nothing moves.
+    /// The decision; `None` if nothing is assigned.
     pub decided: Option<Decided>,
-    /// What becomes of rows now; those that were refused lately are left out.
+    /// Row writes to make now, without those that were refused recently.
     pub planned: Vec<Planned>,
-    /// The rows that were refused and that are still to be written, now or later.
+    /// Rows that were refused and are still to be written, now or later.
     pub refused: refusals::Rows,
-    /// Told once the memory stands.
+    /// Events, published once the memory is written.
     pub events: Vec<Event>,
-    /// Controls that took effect: the annotation, and what is told of it once the memory stands.
+    /// Controls that took effect: the annotation, and its event, published once the memory is written.
     pub applied: Vec<(&'static str, Event)>,
-    /// Stories of revisions that are to be told differently.
+    /// Changed histories, by name of the ModuleRevision.
     pub stories: BTreeMap<String, muster_api::revision::ModuleRevisionStatus>,
-    /// Revisions beyond the history limit.
+    /// ModuleRevisions beyond the history limit, to be deleted.
     pub forget: Vec<String>,
-    /// What is done by hand to the plans of clusters, and stands in no row yet.
+    /// Controls of plan runs that no row carries yet, by cluster.
     pub by_hand: Vec<(String, json_patch::Patch)>,
-    /// Clusters whose assemblage is to be made without rows, so that their agents can report what they can.
+    /// Clusters to create an empty assemblage for, so that their agents can report their features.
     pub introduce: Vec<String>,
-    /// Gates that are to be read.
+    /// Gates to read.
     pub questions: Vec<Question>,
-    /// The module is being deleted and nothing of it is left in any row.
+    /// Whether to remove the finalizer: the module is being deleted and no row has anything of it.
     pub release: bool,
-    /// How it stands, for modules that it is tied to. None: there are none, or that cannot be said.
+    /// The module's state for modules that are related to it; `None` if there are none, or the state is unknown.
     pub standing: Option<Standing>,
-    /// When time alone will change something.
+    /// When to decide again if nothing changes before.
     pub wake_at: Option<Timestamp>,
-    /// The status is written for nothing but what it says of clusters.
+    /// Whether the status is written only because of what it says about clusters.
     pub reports: bool,
-    /// What the engine was asked, and what it said. None: it was not.
+    /// The engine's input and output; `None` if it was not called.
     pub asked: Option<Box<Asked>>,
 }
 
-/// What the engine was asked about the units in sight, and what it said.
+/// The engine's input and output for the observed units.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     now: Millis,
@@ -82,7 +82,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// As it is put on record.
+    /// The form in which a decision is recorded.
     pub(crate) fn case(self, units: &[engine::Unit]) -> Case {
         let Self {
             now,
@@ -190,7 +190,7 @@ pub(crate) fn decide<K: ModuleObject>(
     Ok(plan.paced(module.status(), seen.reported_at, now))
 }
 
-/// What is done by hand, in rows that are not changed now otherwise.
+/// The controls of plan runs, without rows that are changed now anyway.
 fn by_hand(seen: &Observation, planned: &[Planned], now: Timestamp) -> Vec<(String, json_patch::Patch)> {
     let mut writes = by_hand::writes(&seen.controls, seen.clusters(), now);
     writes.retain(|(cluster, _)| planned.iter().all(|planned| planned.unit.as_str() != cluster));
@@ -198,12 +198,12 @@ fn by_hand(seen: &Observation, planned: &[Planned], now: Timestamp) -> Vec<(Stri
 }
 
 impl Plan {
-    /// Whether some cluster is to get something.
+    /// Whether a cluster gets content.
     pub(crate) fn assigns(&self) -> bool {
         self.planned.iter().any(assigns)
     }
 
-    /// Whether some cluster is to be withdrawn from.
+    /// Whether the module is withdrawn from a cluster.
     pub(crate) fn withdraws(&self) -> bool {
         let withdraws = |change: Change| matches!(change.then, Then::Withdrawn(_));
         self.planned
@@ -211,13 +211,13 @@ impl Plan {
             .any(|planned| planned.change.is_some_and(withdraws))
     }
 
-    /// Whether some cluster's agent does not report a feature that its row needs.
+    /// Whether a cluster's agent lacks a feature that its row needs.
     pub(crate) fn lacks_features(&self) -> bool {
         let group = |group: &ReasonGroup| group.reason == Reason::SyncUnsupported.as_str();
         self.status.reasons.iter().any(group)
     }
 
-    /// Nothing moves; only the status says why.
+    /// A plan that writes only the status.
     fn only(status: ModuleStatus, before: Option<&ModuleStatus>) -> Self {
         Self {
             record: None,
@@ -243,7 +243,8 @@ impl Plan {
         }
     }
 
-    /// What a status says of clusters changes with every event of a large fleet: alone it is written every five seconds at most.
+    /// In a large fleet, the clusters' part of a status changes with every event: a change of that part alone is
+    /// written every five seconds at most.
     fn paced(mut self, before: Option<&ModuleStatus>, last: Option<Timestamp>, now: Timestamp) -> Self {
         let Some(before) = before.filter(|before| **before != *self.status && self.only_reports(before))
         else {
@@ -274,10 +275,10 @@ impl Plan {
     }
 }
 
-/// Clusters that wait for the report of an agent that has nothing to report on.
+/// Clusters that wait for the first report of their agent and have no assemblage for it to report in.
 fn introduce(seen: &Observation, decision: &engine::Decision) -> Vec<String> {
     let waits = |(unit, why): &&(engine::UnitId, Why)| {
-        // Of a large fleet few clusters are looked up.
+        // In a large fleet, only a few clusters are looked up.
         reasons::word(why).0 == Reason::SyncUnsupported
             && seen
                 .cluster(unit.as_str())
@@ -287,7 +288,7 @@ fn introduce(seen: &Observation, decision: &engine::Decision) -> Vec<String> {
     waiting.map(|(unit, _)| unit.to_string()).collect()
 }
 
-/// What messages about this decision speak of.
+/// The context of the messages about this decision.
 pub(super) fn background<'a, K: ModuleObject>(
     module: &'a K,
     seen: &'a Observation,
@@ -321,7 +322,7 @@ pub(super) fn background<'a, K: ModuleObject>(
     }
 }
 
-/// How far clusters are whose objects report it.
+/// The progress of clusters whose objects report it.
 fn progress(seen: &Observation) -> BTreeMap<&str, String> {
     let progress = seen.clusters().iter().filter_map(|cluster| {
         let row = cluster.row.as_deref()?;
@@ -333,7 +334,7 @@ fn progress(seen: &Observation) -> BTreeMap<&str, String> {
     progress.collect()
 }
 
-/// Every reason of a decision, in words.
+/// Every reason of a decision, with its message.
 pub(super) fn explain<'a>(
     decision: &'a engine::Decision,
     background: &'a Background<'a>,
@@ -374,7 +375,7 @@ fn standing<K: ModuleObject>(
     }
 }
 
-/// It reports about what it was assigned that another module holds some of its objects: it has recorded all of them by then.
+/// Whether the row's report says that another module holds some of its objects: by then all of them are recorded.
 fn waits_for_holder(row: &SeenRow) -> bool {
     let echo = row.echo.as_ref().filter(|_| row.asks == Asks::Carry);
     echo.is_some_and(|echo| {
@@ -384,7 +385,7 @@ fn waits_for_holder(row: &SeenRow) -> bool {
     })
 }
 
-/// What is said of each cluster that is pinned.
+/// The message for each pinned cluster.
 fn pinned(seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, String> {
     let placed = seen.clusters().iter().filter_map(|cluster| {
         let pinned = cluster.pinned.as_ref()?;
@@ -398,7 +399,8 @@ fn pinned(seen: &Observation, decision: &engine::Decision) -> BTreeMap<String, S
     pins::told(&Words::CLUSTERS, decision, placed)
 }
 
-/// What is in the way of the last stage when nobody waits behind it: all clusters are ready, and the rollout is not over.
+/// What blocks the last stage when no cluster is left behind it: all clusters are ready, but the rollout is not
+/// finished.
 fn open<K: ModuleObject>(module: &K, seen: &Observation, decision: &engine::Decision) -> Option<String> {
     let Some(Why::WaitingGate {
         stage,
@@ -424,7 +426,7 @@ fn record<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Box<ModuleR
 
 fn forget<K: ModuleObject>(module: &K, seen: &Observation, memory: &Memory) -> Vec<String> {
     if seen.deleting {
-        // They are owned by the module, and go with it.
+        // Owned by the module, and garbage-collected with it.
         return Vec::new();
     }
     let pinned = seen
@@ -462,7 +464,7 @@ fn wake_at(
         .map(|refused| refused.again)
         .filter(|at| *at > now)
         .min();
-    // The engine takes a change that is over for one that is known to it.
+    // The engine's own wake-up time ignores a window change in the past.
     let window = windows::next_change(seen.clusters());
     [decided, retry, seen.controls.end(now), released, again, window]
         .into_iter()
@@ -482,7 +484,7 @@ mod tests {
         serde_json::from_value(status).unwrap()
     }
 
-    /// What is written, when it is looked at again, and whether that is for clusters alone.
+    /// Applies the pacing: the status that is written, the next decision, and whether it is written for clusters only.
     fn paced(new: &ModuleStatus, last: Option<i64>) -> (ModuleStatus, Option<i64>, bool) {
         let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
         let before = status("True", "on 8 clusters", 8);

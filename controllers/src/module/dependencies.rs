@@ -1,17 +1,19 @@
-//! What modules need of each other: whose turn has not come yet in a cluster, because what it depends on is not there, or because what
-//! depends on it still is.
+//! Dependencies between modules: a cluster waits because a module that it depends on is not ready there, or because a
+//! dependent module is still there.
 //!
 //! ```text
 //!   Modules, BootstrapModules ─► nodes (generation, version, dependsOn) ─┐
 //!   each decision ─► standing (where it is confirmed, where it is) ──────┴─► look ─► behind, needed, cycle, unknown
-//!                        └─► whoever it concerns decides again
+//!                        └─► related modules decide again
 //! ```
 //!
-//! A module that is being deleted is tied in the same way to its successors, which apply the same content ([`super::succession`]).
+//! A module that is being deleted is related in the same way to its successors, which apply the same content
+//! ([`super::succession`]).
 //!
-//! Invariant: a cluster is behind unless the last decision about what is needed, at its present generation, says that it is confirmed
-//! there: what was not decided yet, as after a restart, counts as not there.
-//! Invariant: what is needed is left only after everything that needs it; what was not decided yet counts as there.
+//! Invariant: a cluster waits unless the last decision about each dependency, at its present generation, says that it
+//! is confirmed there. Without a decision, as after a restart, it counts as not ready.
+//! Invariant: a module is withdrawn only after every module that depends on it; without a decision, those count as
+//! present.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,30 +38,30 @@ use crate::{
     runtime::{Api, CallError, Changes, Index, Key, call, watch},
 };
 
-/// A module of either kind.
+/// A module of either kind, by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
     kind: ModuleKind,
     key: Key,
 }
 
-/// A module as others see it.
+/// What other modules need to know of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Node {
     generation: Option<i64>,
-    /// The tag or commit that it shall have.
+    /// The desired tag or commit.
     version: String,
     needs: Vec<Name>,
     deleting: bool,
     content: Arc<Content>,
-    /// None: it is invalid.
+    /// The selector; `None` if it is invalid.
     selector: Option<Matcher>,
 }
 
-/// The modules in one page of a list of their metadata.
+/// Modules per page of a metadata list.
 const PAGE: u32 = 500;
 
-/// The modules of a namespace, and how they stand.
+/// The modules of a namespace, and the state of each by its last decision.
 #[derive(Default)]
 pub struct Dependencies {
     nodes: Nodes,
@@ -74,16 +76,16 @@ struct Nodes {
     bootstrap_modules: Arc<Index<BootstrapModule, Node>>,
 }
 
-/// What one module needs, and who needs it.
+/// A module's dependencies, dependents and successors.
 #[derive(Clone, Debug, Default)]
 pub struct Ties {
-    /// Why nothing can be decided: a circle, or a name that nobody has.
+    /// Why nothing can be decided: a cycle, or a dependency that does not exist.
     pub wrong: Option<Invalid>,
     needs: Vec<Need>,
     needed_by: Vec<NeededBy>,
-    /// The modules that take over from this one, which is being deleted.
+    /// The modules that take over from this one while it is being deleted.
     successors: Successors,
-    /// It takes over from a module that is being deleted.
+    /// Whether this module takes over from one that is being deleted.
     succeeds: bool,
 }
 
@@ -92,19 +94,19 @@ struct Need {
     name: Name,
     generation: Option<i64>,
     version: String,
-    /// None: nothing was decided at this generation yet.
+    /// The state by the last decision; `None` if nothing was decided at this generation yet.
     standing: Option<Arc<Standing>>,
 }
 
 #[derive(Clone, Debug)]
 struct NeededBy {
     name: Name,
-    /// None: nobody knows yet, so it may be anywhere.
+    /// The state by the last decision; `None` if unknown, so it may be on any cluster.
     standing: Option<Arc<Standing>>,
 }
 
 impl Name {
-    /// Of this object.
+    /// Of an object.
     pub fn of<K: ModuleObject>(module: &K) -> Self {
         Self {
             kind: K::KIND,
@@ -119,7 +121,7 @@ impl Name {
         }
     }
 
-    /// As commands and messages have it.
+    /// As in commands and messages: `module/web`.
     fn address(&self) -> String {
         format!("{}/{}", self.kind.as_str().to_lowercase(), self.key.name)
     }
@@ -196,7 +198,7 @@ impl Nodes {
         }
     }
 
-    /// A way along what is needed from `start`, which needs `needs`, to `goal`.
+    /// A path along dependencies from `start`, which needs `needs`, to `goal`.
     fn way(&self, start: &Name, needs: &[Name], goal: &Name) -> Option<Vec<Name>> {
         let first = |need: &Name| vec![start.clone(), need.clone()];
         let mut ways: Vec<Vec<Name>> = needs.iter().rev().map(first).collect();
@@ -244,7 +246,7 @@ impl std::fmt::Debug for Dependencies {
 }
 
 impl Dependencies {
-    /// These modules, none of which was decided about yet.
+    /// Dependencies among these modules, without any decision yet.
     pub fn among(modules: &[Module], bootstrap_modules: &[BootstrapModule]) -> Self {
         let all = Self::default();
         for module in modules {
@@ -256,7 +258,7 @@ impl Dependencies {
         all
     }
 
-    /// Knows the modules of the context's namespace until its shutdown.
+    /// Watches the modules of the context's namespace until shutdown.
     pub async fn run(self: Arc<Self>, context: Context) {
         let modules = named(&context, ModuleKind::Module, &self.nodes.modules);
         let bootstrap = named(
@@ -266,31 +268,30 @@ impl Dependencies {
         );
         let watched = stream::select(modules, bootstrap).for_each(|name| {
             self.announce(&name);
-            // What was a successor and is gone, or has other content now, is related to nothing any more.
+            // A former successor that is gone or has other content is no longer related to any module.
             for deleting in self.nodes.deleting(name.kind) {
                 self.concerned.announce(&deleting);
             }
             future::ready(())
         });
-        // Told to end, or the watches ended, which they do not.
+        // Ends on shutdown; the watches themselves never end.
         let _ = context.shutdown.run_until_cancelled(watched).await;
     }
 
-    /// Waits until all modules are known.
+    /// Waits until all modules are listed.
     pub async fn synced(self: Arc<Self>) {
         self.nodes.modules.synced().await;
         self.nodes.bootstrap_modules.synced().await;
     }
 
-    /// The modules of a kind that may decide otherwise now, because another one changed.
+    /// The modules of a kind that must decide again because another module changed.
     pub fn changes(&self, kind: ModuleKind) -> impl Stream<Item = Key> + Send + 'static + use<> {
         self.concerned
             .subscribe(BTreeSet::new())
             .filter_map(move |name| future::ready((name.kind == kind).then_some(name.key)))
     }
 
-    /// Takes note of how a module stands. None: nothing can be said about it, or nobody asks. Who is tied to it from now on makes it
-    /// decide again.
+    /// Records a module's state; `None` if it is unknown or not needed. Related modules decide again if it changed.
     pub fn note(&self, name: &Name, standing: Option<Standing>) {
         let mut standings = self.standings.lock();
         if standings.get(name).map(|before| &**before) == standing.as_ref() {
@@ -332,8 +333,9 @@ impl Dependencies {
         Successors::new(successors.collect())
     }
 
-    /// Whether all modules of the kind are known as they are now. The watch of modules may be behind the one that showed the deletion, and
-    /// one commit adds a module and removes another: so they are listed once more before a deleted module is withdrawn.
+    /// Whether all modules of the kind are known in their present state. The watch may lag behind the one that showed
+    /// the deletion, and a single commit can add one module and remove another: so they are listed again before a
+    /// deleted module is withdrawn.
     pub async fn are_current<K: ModuleObject>(&self, context: &Context) -> Result<bool, CallError> {
         let modules: Api<K> = Api::namespaced(context.client.clone(), &context.namespace);
         let mut page = ListParams::default().limit(PAGE);
@@ -363,7 +365,7 @@ impl Dependencies {
         })
     }
 
-    /// What a module needs, and who needs it.
+    /// Looks up a module's dependencies, dependents and successors.
     pub fn look<K: ModuleObject>(&self, module: &K) -> Ties {
         let (name, own) = (Name::of(module), node(module));
         let standings = self.standings.lock();
@@ -386,7 +388,7 @@ impl Dependencies {
             wrong: self.wrong(&name, &own.needs),
             needs: own.needs.iter().filter_map(need).collect(),
             needed_by: needed_by
-                // Who needs each other can be left in no order: they go as they come.
+                // Modules in a dependency cycle have no order for withdrawal: they are withdrawn in any order.
                 .filter(|by| self.nodes.way(&name, &own.needs, by).is_none())
                 .map(|name| NeededBy {
                     standing: standings.get(&name).cloned(),
@@ -419,7 +421,7 @@ impl Dependencies {
         })
     }
 
-    /// The modules that depend on it, that it depends on, that take over from it, or from which it takes over may decide otherwise now.
+    /// Notifies the modules that may decide differently now: dependents, dependencies, successors and predecessors.
     fn announce(&self, name: &Name) {
         let node = self.nodes.get(name);
         let related = node.iter().flat_map(|node| self.nodes.related(name, node));
@@ -447,8 +449,8 @@ fn named<K: ModuleObject>(
 }
 
 impl Ties {
-    /// Whether what it needs still is what was looked at. A watch may be behind, and one commit changes what is needed together with what
-    /// needs it: so it is read once more before something is assigned.
+    /// Whether each dependency still has the generation that was used. The watch may lag, and a single commit can
+    /// change a dependency together with its dependent: so it is read again before anything is assigned.
     pub async fn are_current(&self, context: &Context) -> Result<bool, CallError> {
         for need in &self.needs {
             let generation = match need.name.kind {
@@ -462,12 +464,12 @@ impl Ties {
         Ok(true)
     }
 
-    /// Whether there are any.
+    /// Whether the module has any relations.
     pub fn any(&self) -> bool {
         !self.needs.is_empty() || !self.needed_by.is_empty() || !self.successors.is_empty() || self.succeeds
     }
 
-    /// Why the turn of a cluster has not come yet: of one that shall get something, or of one that is to be left.
+    /// Why a cluster must wait: before it gets content, or before the module is withdrawn from it.
     pub fn not_yet(
         &self,
         cluster: &str,
@@ -481,7 +483,7 @@ impl Ties {
             .or_else(|| self.successors.not_yet(cluster, labels))
     }
 
-    /// Whether what a cluster has of it moves to another module.
+    /// Whether what a cluster has of this module moves to another module.
     pub fn moves(&self, labels: &BTreeMap<String, String>) -> bool {
         self.successors.take_over(labels)
     }
@@ -508,7 +510,7 @@ impl Ties {
     }
 }
 
-/// Whether a module is there. One that cannot be read takes over nothing, and no watch ever shows it.
+/// Whether a module exists. One that cannot be parsed takes over nothing, and no watch ever shows it.
 async fn is_there<K: ModuleObject>(
     modules: &Api<K>,
     module: &PartialObjectMeta<K>,

@@ -1,4 +1,5 @@
-//! What happened to a module or NodeModule between two decisions, for `kubectl describe` and `kubectl get events`. Pure, and on change only.
+//! Events of a module or NodeModule between two decisions, for `kubectl describe` and `kubectl get events`. Pure, and
+//! only on change.
 
 use std::collections::BTreeMap;
 
@@ -20,39 +21,39 @@ use super::{
 };
 use crate::runtime::Event;
 
-/// The action that every event of a module is about.
+/// The action of every event about a module.
 const ACTION: &str = "Rollout";
 
-/// What the events of a decision are told with.
+/// The context of a decision's events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene<'a> {
-    /// How units are named.
+    /// What units are called in messages.
     pub words: &'static Words,
-    /// The version that is wanted.
+    /// The desired version.
     pub version: &'a str,
-    /// The units in numbers.
+    /// Counts of units.
     pub summary: &'a Summary,
-    /// The units that needed attention before.
+    /// The units that needed attention before this decision.
     pub attention: &'a [Attention],
-    /// Who aborted the rollout, if somebody did.
+    /// Who aborted the rollout; empty if it was not aborted.
     pub aborted: &'a str,
 }
 
-/// The events of a decision. `memory` is that of before.
+/// The events of a decision. `memory` is the one before the decision.
 pub(crate) fn between(
     memory: &Memory,
     decision: &Decision,
     told: &[Explained<'_>],
     scene: &Scene<'_>,
 ) -> Vec<Event> {
-    // A cause stands before what it causes.
+    // A cause precedes its effects.
     let mut events: Vec<Event> = begun(memory, &decision.memory, scene).into_iter().collect();
     events.extend(units(memory, decision, told, scene));
     events.extend(ended(memory, &decision.memory, told, scene));
     events
 }
 
-/// A gate that did hold, or was not read yet, and that does not hold now or gives no data.
+/// Events for gates that passed or were unread before, and now fail or give no data.
 pub(crate) fn of_gates(before: &Memory, after: &Memory, answers: &Answers) -> Vec<Event> {
     let told = answers.iter().filter_map(|(place, (about, reading))| {
         let at = usize::from(place.gate);
@@ -75,7 +76,7 @@ pub(crate) fn of_gates(before: &Memory, after: &Memory, answers: &Answers) -> Ve
     told.collect()
 }
 
-/// The version of a module, as its events name it.
+/// The version of a module as shown in events.
 pub(crate) fn version(status: &ModuleStatus) -> &str {
     status
         .source
@@ -83,7 +84,7 @@ pub(crate) fn version(status: &ModuleStatus) -> &str {
         .map_or("", |source| source.tag.as_deref().unwrap_or(&source.commit))
 }
 
-/// A run that began.
+/// The event of a run that started.
 fn begun(before: &Memory, after: &Memory, scene: &Scene<'_>) -> Option<Event> {
     let is_new = before.run.map(|old| old.id) != Some(after.run?.id);
     let note = format!(
@@ -93,7 +94,7 @@ fn begun(before: &Memory, after: &Memory, scene: &Scene<'_>) -> Option<Event> {
     is_new.then(|| normal(EventReason::RolloutStarted, note))
 }
 
-/// A run that ended.
+/// The event of a run that ended.
 fn ended(before: &Memory, after: &Memory, told: &[Explained<'_>], scene: &Scene<'_>) -> Vec<Event> {
     let Some(run) = after.run else { return Vec::new() };
     let old = before.run.filter(|old| old.id == run.id);
@@ -144,20 +145,20 @@ fn ended(before: &Memory, after: &Memory, told: &[Explained<'_>], scene: &Scene<
     }
 }
 
-/// Something that happened to one unit.
+/// An event about one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Happened<'a> {
-    /// The unit.
+    /// The unit's name.
     pub unit: &'a str,
-    /// One word.
+    /// The event's reason.
     pub reason: EventReason,
-    /// For people.
+    /// The event's message.
     pub note: String,
-    /// It is worth a look.
+    /// Whether the event has type `Warning`.
     pub is_warning: bool,
 }
 
-/// Units that were confirmed, failed, vanished or were withdrawn from, in the order of their names.
+/// Units that were confirmed, failed, vanished or were withdrawn, in the order of their names.
 pub(crate) fn happened<'a>(
     memory: &Memory,
     decision: &Decision,
@@ -196,7 +197,8 @@ pub(crate) fn happened<'a>(
     told.iter().filter_map(of).collect()
 }
 
-/// The events of units. Those that did the same at once are told of together: else a fleet that changes at once is as many writes again.
+/// The events of units. Units with the same event are combined into one: otherwise a fleet that changes at once doubles
+/// the number of writes.
 fn units(memory: &Memory, decision: &Decision, told: &[Explained<'_>], scene: &Scene<'_>) -> Vec<Event> {
     let mut together: BTreeMap<(EventReason, String), Vec<&str>> = BTreeMap::new();
     let mut events = Vec::new();
@@ -222,7 +224,7 @@ fn units(memory: &Memory, decision: &Decision, told: &[Explained<'_>], scene: &S
     events
 }
 
-/// Conditions that came.
+/// Events for conditions that became true.
 pub(crate) fn conditions(now: &[Condition], before: &[Condition]) -> Vec<Event> {
     let reason_of = |type_: &str| conditions::find(before, type_).map(|condition| &condition.reason);
     let mut events = Vec::new();
@@ -251,8 +253,8 @@ pub(crate) fn conditions(now: &[Condition], before: &[Condition]) -> Vec<Event> 
     events
 }
 
-/// The controls that take effect by a decision, and what is told of each. That one did stands in status or memory, so that it is not
-/// told again by who comes next. A cluster that is given up is told of where its row is emptied.
+/// The controls that take effect by a decision, with their events. Status or memory records that, so that a new leader
+/// does not repeat the event. The event of an abandoned cluster is published where its row is emptied.
 pub(crate) fn applied(
     controls: &Controls,
     memory: &Memory,

@@ -1,4 +1,4 @@
-//! What is known of a module and its clusters, as plain data: the words of all steps.
+//! What is known of a module and its clusters, as plain data: the shared types of all steps.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,29 +22,29 @@ use muster_windows::Closed;
 use super::rows::SeenRow;
 use crate::bindings;
 
-/// Within what time an agent of this version reports for the first time.
+/// How soon an agent of this version makes its first report.
 const FIRST_REPORT: Duration = Duration::from_mins(1);
 
-/// The values of a cluster's control-plane bindings.
+/// Values of a cluster's control-plane bindings.
 pub(crate) type Values = BTreeMap<String, String>;
 
 /// A revision in full: what is rolled out, at which commit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Definition {
-    /// Its hash.
+    /// Hash of the revision, hexadecimal.
     pub revision: String,
-    /// The commit that the version stands for.
+    /// The commit that the version resolved to.
     pub commit: String,
-    /// What is rolled out.
+    /// The sync that is rolled out.
     pub sync: Sync,
     /// The definitions of the control-plane bindings.
     pub control_plane_bindings: Vec<Binding>,
-    /// The variables that are given of each cluster and that its package uses.
+    /// The built-in cluster variables that its package uses.
     pub given: BTreeSet<String>,
 }
 
 impl Definition {
-    /// A revision of its parts.
+    /// A revision from its parts.
     pub(crate) fn new(
         revision: String,
         commit: String,
@@ -74,28 +74,28 @@ impl From<ModuleRevisionSpec> for Definition {
     }
 }
 
-/// What every selected cluster shall have.
+/// The desired state of every selected cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Target {
-    /// This.
+    /// The version is resolved.
     Known {
-        /// The revision.
+        /// The revision in full.
         definition: Box<Definition>,
         /// How its version was resolved.
         source: SourceStatus,
-        /// The commit that the tag names now, if that is another one.
+        /// The commit that the tag names now, if it differs.
         moved_to: Option<String>,
     },
-    /// The version could not be resolved: nothing new moves.
+    /// The version could not be resolved: nothing new is assigned.
     Unknown {
-        /// Whether the source cannot be read (`SourceNotReady`) or is not verified (`VerificationFailed`).
+        /// `SourceNotReady` if the source cannot be read, `VerificationFailed` if it is not verified.
         reason: Reason,
-        /// What, where, since when, what to do.
+        /// The problem: what, where, since when, what to do.
         message: String,
-        /// When it is tried again.
+        /// When the source is read again.
         retry_at: Timestamp,
     },
-    /// The module is being deleted: nothing is wanted.
+    /// The module is being deleted: the desired state is empty.
     Nothing,
 }
 
@@ -109,43 +109,43 @@ impl Target {
     }
 }
 
-/// A module that cannot be acted on until it is changed.
+/// An error in a module that must be fixed by changing the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// One word.
+    /// Reason for the condition.
     pub reason: ObjectReason,
-    /// What, where, what to do.
+    /// Message for the condition: what, where, what to do.
     pub message: String,
 }
 
-/// One cluster as a module sees it.
+/// The observed state of one cluster for one module.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClusterSeen {
-    /// Its name.
+    /// Name of the Cluster.
     pub name: String,
-    /// The uid of the Cluster; empty if there is none any more.
+    /// Uid of the Cluster; empty if it is gone.
     pub uid: String,
-    /// The module's selector matches it.
+    /// Whether the module's selector matches it.
     pub selected: bool,
-    /// The place of the first stage whose selector matches it.
+    /// Index of the first stage whose selector matches it.
     pub stage: Option<usize>,
-    /// The value of the label that charged clusters share, if it has one.
+    /// The cluster's value of the `rollout.exclusive` label, if it has one.
     pub domain: Option<String>,
-    /// Why it cannot be touched.
+    /// Why it cannot be changed.
     pub obstacle: Option<(Reason, String)>,
-    /// Why its turn has not come yet, where that is for the sake of another module, or of an upgrade.
+    /// Why it must wait for another module or an upgrade.
     pub not_yet: Option<(Reason, String)>,
-    /// Why no change may begin in it now: its change windows are closed.
+    /// Why no change may start in it now: its change windows are closed.
     pub closed: Option<Box<Closed>>,
-    /// When what its change windows say is to be read again.
+    /// When to evaluate its change windows again.
     pub window_change: Option<Timestamp>,
-    /// The module is being deleted, and another one takes over what it has here.
+    /// Whether the module is being deleted and another one takes over what this cluster has of it.
     pub moves: bool,
-    /// When a person's wish to keep it as it is, or at a revision, ends by itself.
+    /// When its hold or pin expires.
     pub held_until: Option<Timestamp>,
-    /// What it is pinned to.
+    /// The pin with its revision in full, if it is pinned.
     pub pinned: Option<Pinned>,
-    /// What became of what people say by its annotations.
+    /// The effects of controls on this cluster.
     pub heard: Vec<ControlStatus>,
     /// The assemblage that carries its rows.
     pub carrier: CarrierSeen,
@@ -153,32 +153,32 @@ pub(crate) struct ClusterSeen {
     pub row: Option<Arc<SeenRow>>,
     /// What the cluster reports of this module although it has no row of it.
     pub left: Option<engine::Echo>,
-    /// The values of the bindings of what it shall have: the target, or its pin. None: that is not known, or the cluster is not
+    /// Values of the bindings of its desired content (the target, or its pin); `None` if unknown, or the cluster is not
     /// selected.
     pub values: Option<Result<Values, String>>,
-    /// The values of the last good revision's bindings; of a cluster that is pinned none, as it neither comes from there nor goes back.
+    /// Values of the bindings of the last good revision; `None` for a pinned cluster, which is not rolled back.
     pub last_good_values: Option<Result<Values, String>>,
 }
 
 /// What carries a cluster's rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum CarrierSeen {
-    /// No assemblage: none was made yet.
+    /// No assemblage was created yet.
     #[default]
     Absent,
-    /// An assemblage.
+    /// An assemblage that an agent reads.
     Agent {
-        /// What the agent of the cluster reports of itself.
+        /// What the agent reports of itself.
         reports: Option<Arc<Agent>>,
-        /// When it was made.
+        /// When the assemblage was created.
         made: Option<Timestamp>,
     },
-    /// An assemblage, or none, whose rows this process carries out itself: it can do all that rows ask for.
+    /// This process applies the rows itself, with or without an assemblage, and supports every feature.
     Controller,
 }
 
 impl CarrierSeen {
-    /// What a row needs that is not reported.
+    /// Features that a row needs and that are not reported.
     pub(crate) fn missing(&self, row: &SyncRow) -> BTreeSet<&'static str> {
         match self {
             Self::Absent => features::missing(row, None),
@@ -187,7 +187,7 @@ impl CarrierSeen {
         }
     }
 
-    /// Its agent has reported nothing yet, and is likely to do so within moments.
+    /// Whether the agent has reported nothing yet, but is likely to do so soon.
     pub(crate) fn is_new(&self, now: Timestamp) -> bool {
         match self {
             Self::Absent => true,
@@ -196,7 +196,7 @@ impl CarrierSeen {
         }
     }
 
-    /// Why such a row is not assigned.
+    /// Why a row with missing features is not assigned.
     pub(crate) fn refusal(&self, missing: &BTreeSet<&'static str>) -> String {
         match self {
             Self::Agent { reports, .. } => features::refusal(missing, reports.as_deref()),
@@ -205,17 +205,17 @@ impl CarrierSeen {
     }
 }
 
-/// What a cluster is pinned to.
+/// A pin whose revision is recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pinned {
     /// The revision in full.
     pub definition: Box<Definition>,
-    /// Who, why, until when, and what ends it.
+    /// Who pinned it, why, until when, and how the pin ends.
     pub message: String,
 }
 
 impl ClusterSeen {
-    /// It is pinned to something else than the target.
+    /// Whether it is pinned to another revision than the target.
     pub(crate) fn is_pinned_elsewhere(&self, target: &Target) -> bool {
         let target = target.definition().map(|target| &target.revision);
         self.pinned
@@ -223,36 +223,36 @@ impl ClusterSeen {
             .is_some_and(|pinned| Some(&pinned.definition.revision) != target)
     }
 
-    /// It has no row, or is itself gone: with it goes all that is ours there.
+    /// Whether it has no row, or the Cluster is gone together with everything of ours in it.
     pub(crate) fn has_nothing(&self) -> bool {
         self.row.is_none() || self.uid.is_empty()
     }
 }
 
-/// A ModuleRevision as a row.
+/// What is kept of a ModuleRevision.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RevisionRow {
-    /// The name of its module.
+    /// Name of its module.
     pub module: String,
-    /// The hash.
+    /// Hash of the revision.
     pub revision: String,
-    /// Its uid: a delete means this one.
+    /// Uid, a precondition for its deletion.
     pub uid: String,
-    /// When it was made.
+    /// When it was created.
     pub created: Option<Timestamp>,
-    /// Its story.
+    /// Its history.
     pub status: ModuleRevisionStatus,
 }
 
-/// How a module stands, by its last decision.
+/// The state of a module by its last decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// The generation of the spec that was decided on.
+    /// The generation of the spec that the decision used.
     pub generation: Option<i64>,
-    /// The clusters that are confirmed at what they shall have.
+    /// The clusters that are confirmed at their desired state.
     pub confirmed: BTreeSet<String>,
-    /// The clusters that have something of it, or are about to.
+    /// The clusters that have anything of it, or are about to.
     pub present: BTreeSet<String>,
-    /// The clusters where its objects are recorded, and all that it waits for is another module that holds some of them.
+    /// The clusters whose objects are all recorded, and that wait only for another module that holds some of them.
     pub shared: BTreeSet<String>,
 }

@@ -1,10 +1,11 @@
-//! The source of a module that Flux reads: one object of Flux's in the management cluster, owned by the module, and what it was pinned to.
+//! Sources that Flux reads: one Flux object in the management cluster, owned by the module, and the version pinned from
+//! it.
 //!
-//! Flux fetches and verifies it there. Its revision is taken once, when it is Ready at its present generation, and pinned; rows carry that
-//! commit or digest. A tag that moves afterwards is reported, never rolled out.
+//! Flux fetches and verifies the source there. Its revision is read once, when the object is Ready at its present
+//! generation, and pinned; rows carry that commit or digest. A tag that moves afterwards is reported, never rolled out.
 //!
 //! Invariant: an object of that name that this module does not own is reported, never changed.
-//! Invariant: nothing is pinned that Flux verified for other keys: where `verify` changes, the object is made anew.
+//! Invariant: nothing is pinned that Flux verified with other keys: where `verify` changes, the object is re-created.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -44,22 +45,22 @@ use crate::{
     runtime::{Api, CallError, Index, Key, call, call::explain},
 };
 
-/// What is known of the objects by which Flux reads the sources of one kind of module.
+/// The Flux source objects of one kind of module.
 pub(crate) struct FluxSources {
     repositories: Arc<Index<GitRepository, Row>>,
     artifacts: Arc<Index<OciRepository, Row>>,
 }
 
-/// Such an object.
+/// What is kept of a Flux source object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
-    /// What every source is distilled to.
+    /// Its fields that all source kinds share.
     source: SourceRow,
-    /// What it asks for, as one hash.
+    /// Hash of its spec.
     content: Print,
     /// The module that owns it.
     owner: Option<Owner>,
-    /// Since when it is as it says.
+    /// When its Ready condition last changed.
     since: Option<Timestamp>,
 }
 
@@ -70,7 +71,7 @@ struct Owner {
     uid: String,
 }
 
-/// What keeps Flux from reading a source, and what helps.
+/// Why Flux cannot read a source, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {
     why: String,
@@ -84,7 +85,7 @@ impl From<String> for Trouble {
 }
 
 impl FluxSources {
-    /// Those of modules of this kind.
+    /// For modules of kind `K`.
     pub(crate) fn of<K: Rolled>() -> Self {
         Self {
             repositories: Arc::new(Index::new(|object| Some(row::<K, _>(object)), concerned)),
@@ -92,7 +93,7 @@ impl FluxSources {
         }
     }
 
-    /// Follows them, where Flux applies: elsewhere there are none.
+    /// Watches the Flux sources where Flux is enabled.
     pub(crate) fn follow<K: Rolled>(&self, runner: Runner<K>, context: &Context) -> Runner<K> {
         match context.options.sync {
             SyncMode::Flux => runner
@@ -110,7 +111,7 @@ impl FluxSources {
     }
 }
 
-/// The row of an object, with the module of kind `K` that owns it.
+/// The row of an object that a module of kind `K` owns.
 fn row<K: Rolled, S: SourceKind>(object: &S) -> Row {
     let is_module = |owner: &&OwnerReference| {
         owner.kind == K::KIND.as_str() && owner.api_version.split('/').next() == Some(GROUP)
@@ -138,8 +139,8 @@ fn concerned(key: &Key, row: &Row) -> Vec<Key> {
         .collect()
 }
 
-/// Brings the object of a module to what its spec says; one of a source that it has no longer is deleted. Whatever is in the way keeps
-/// this module's source from being read, and nothing else.
+/// Reconciles the module's Flux object with its spec; the object of a source that the module no longer has is deleted.
+/// A problem blocks only this module's source.
 pub(crate) async fn keep<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<(), Trouble> {
     if modules.context.options.sync != SyncMode::Flux {
         return Ok(());
@@ -162,7 +163,7 @@ pub(crate) async fn keep<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<
     }
 }
 
-/// The object that Flux carries out.
+/// The Flux object for a module's source.
 fn derived<K: ModuleObject>(module: &K, source: &FluxSource) -> FluxObject {
     let version = source.version();
     let package = &module.spec().sync.package;
@@ -178,7 +179,7 @@ fn derived<K: ModuleObject>(module: &K, source: &FluxSource) -> FluxObject {
             label::APP_MANAGED_BY.to_owned(),
             MUSTER.to_owned(),
         )])),
-        // Only an object without name or uid, which no API server gives, has no reference.
+        // Only an object without name or uid has no owner reference; an API server never returns one.
         owner_references: module.controller_owner_ref(&()).map(|owner| vec![owner]),
         ..ObjectMeta::default()
     };
@@ -212,7 +213,7 @@ async fn put<K: ModuleObject, S: SourceKind>(
     };
     let failed = |error: CallError| Trouble::from(explain(&error));
     let reading = format!("reading {} {key}", S::KIND);
-    // A watch that has not begun, or is behind, is no reason to write.
+    // Write only what differs from the live object: the watch may not have started, or may lag behind.
     let Some(live) = call(reading, api.get_opt(&key.name)).await.map_err(failed)? else {
         let creating = format!("creating {} {key}", S::KIND);
         index.written(&call(creating, api.create(&by, wanted)).await.map_err(failed)?);
@@ -236,7 +237,7 @@ async fn put<K: ModuleObject, S: SourceKind>(
         )));
     }
     if verify(&live) != verify(wanted) {
-        // Flux would take what it fetched before as verified: it goes by the mode alone.
+        // Flux would treat what it fetched before as verified: it compares only the mode.
         index.written(&live);
         remove(module, index, context).await?;
         return Err(Trouble::from(format!(
@@ -296,8 +297,8 @@ impl Row {
     }
 }
 
-/// What a module wants whose source Flux reads: its version as pinned before, or as Flux has it now. Without Flux nothing is rolled on, also
-/// where it was pinned before.
+/// The target of a module whose source Flux reads: the version pinned before, or Flux's present one. Without Flux
+/// nothing is rolled out, even if a version was pinned before.
 pub(crate) fn target<K: Rolled>(
     module: &K,
     source: &FluxSource,
@@ -341,13 +342,13 @@ pub(crate) fn target<K: Rolled>(
     }
 }
 
-/// Why Flux reads nothing, and what helps.
+/// Reason and hint when Flux support is off.
 const UNSUPPORTED: [&str; 2] = [
     "spec.sync.source.flux is read by Flux, and this controller runs without it",
     "install Flux in the management cluster, and start muster controller with --sync flux, or use spec.sync.source.git",
 ];
 
-/// The commit or digest that Flux has for exactly this spec.
+/// The commit or digest that Flux fetched for exactly this spec.
 fn read<K: ModuleObject>(module: &K, source: &FluxSource, row: Option<&Row>) -> Result<String, Trouble> {
     let (key, kind) = (key(module), source.kind());
     let not_ready = |why: &str, since: Option<Timestamp>| {
@@ -367,7 +368,7 @@ fn read<K: ModuleObject>(module: &K, source: &FluxSource, row: Option<&Row>) -> 
         FluxObject::Git(object) => content_print(&*object),
         FluxObject::Oci(object) => content_print(&*object),
     };
-    // A watch that is behind shows what was asked for before.
+    // A watch that lags behind shows the former spec.
     let row = row.filter(|row| row.content == wanted && row.is_of(module));
     let Some(Row {
         source: seen, since, ..
@@ -389,7 +390,7 @@ fn read<K: ModuleObject>(module: &K, source: &FluxSource, row: Option<&Row>) -> 
     }
 }
 
-/// Whether it can be pinned: a full commit, or the digits of a SHA-256 digest.
+/// Whether a revision can be pinned: a full commit, or the digits of a SHA-256 digest.
 fn is_exact(source: &FluxSource, revision: &str) -> bool {
     let hex = revision
         .bytes()
@@ -401,7 +402,7 @@ fn is_exact(source: &FluxSource, revision: &str) -> bool {
     hex && length
 }
 
-/// What the status says, if it is about what is asked for now.
+/// The source in the status, if it is of the present spec.
 pub(crate) fn pinned(source: &FluxSource, status: Option<&SourceStatus>) -> Option<SourceStatus> {
     let asked = request(source);
     status

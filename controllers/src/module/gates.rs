@@ -1,4 +1,5 @@
-//! Gates between the spec, the engine and their readings: what is asked, what counts of what was read, and what is told of it. Pure.
+//! Connects gates in the spec, the engine and their readings: what is read, which readings count, and how they are
+//! shown. Pure.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +13,10 @@ use reqwest::Url;
 use super::instants::{instant, millis};
 use crate::gates::{self, Question, Reading, Subject};
 
-/// What gates said last, each of what is asked now.
+/// The last reading of each gate that is being read now.
 pub(crate) type Answers = BTreeMap<GateId, (Subject, Reading)>;
 
-/// A gate as the engine has it.
+/// A gate in the engine's form.
 pub(crate) fn engine(gate: &api::Gate) -> engine::Gate {
     engine::Gate {
         definition: gates::definition(gate),
@@ -25,14 +26,14 @@ pub(crate) fn engine(gate: &api::Gate) -> engine::Gate {
     }
 }
 
-/// Of what was read, that which was read for what the memory is about and for what the spec says now.
+/// The readings that were made for the memory's present run and the spec's present gates.
 pub(crate) fn current<K: ModuleObject>(module: &K, memory: &Memory, mut read: Answers) -> Answers {
     let counts = |place: &GateId, about: &Subject| subject(module, memory, *place).as_ref() == Some(about);
     read.retain(|place, (about, _)| counts(place, about));
     read
 }
 
-/// The readings as the engine takes them.
+/// The readings in the engine's form.
 pub(crate) fn readings(answers: &Answers) -> Vec<engine::Reading> {
     let readings = answers.iter().map(|(gate, (_, reading))| engine::Reading {
         gate: *gate,
@@ -62,7 +63,7 @@ pub(crate) fn questions<K: ModuleObject>(module: &K, decision: &Decision) -> Vec
     asked.filter_map(question).collect()
 }
 
-/// For what a gate is read while this is the memory.
+/// What a gate is read for, given this memory.
 fn subject<K: ModuleObject>(module: &K, memory: &Memory, place: GateId) -> Option<Subject> {
     let stages = &module.spec().rollout.stages;
     let run = memory.run?;
@@ -88,17 +89,17 @@ pub(crate) const fn failing(outcome: Outcome) -> &'static str {
     }
 }
 
-/// What is told of gates.
+/// How gates are described in messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Gates<'a> {
-    /// What is asked.
+    /// The stages with their gates.
     pub stages: &'a [api::Stage],
-    /// What was said.
+    /// The readings.
     pub answers: &'a Answers,
 }
 
 impl Gates<'_> {
-    /// Which gate, what was read last, how many times in a row it held, when it is read next, and what it asks.
+    /// Describes a gate: its last reading, how many times in a row it passed, when it is read next, and its query.
     pub fn told(
         &self,
         stage: &str,
@@ -112,7 +113,7 @@ impl Gates<'_> {
         let Some((outcome, at)) = last else {
             return format!("gate {number} of stage {stage}, which is being read{asks}");
         };
-        // After a restart only the outcome is known.
+        // After a restart only the result is known.
         let answer = self.answers.get(&place).map(|(_, reading)| reading);
         let said = answer
             .filter(|reading| millis(reading.at) == at)
@@ -137,7 +138,7 @@ const fn past(outcome: Outcome) -> &'static str {
     }
 }
 
-/// What a gate asks, in short: of an address its host and path, as queries are long.
+/// The query of a gate in short: for a URL host and path, as queries are long.
 fn asks(gate: &api::Gate) -> String {
     match (&gate.http, &gate.condition) {
         (Some(http), _) => {
@@ -192,7 +193,7 @@ mod tests {
         }
     }
 
-    /// How many readings count of one that was asked for by a module as it is, in run 1 of revision 1.
+    /// Checks how many readings count, of one made for an edited module in run 1 of revision 1.
     fn check(edit: impl FnOnce(&mut Value), memory_now: &Memory, expect: usize) {
         let about = subject(&module(|_| {}), &memory(1, 1), PLACE).unwrap();
         let reading = Reading {

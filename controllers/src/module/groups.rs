@@ -12,10 +12,10 @@ use muster_api::{
 
 use super::reasons::Explained;
 
-/// What a group takes as JSON besides its names and its message: keys, braces and a count.
+/// Bytes of JSON in a group in addition to its names and its message: keys, braces and a count.
 const FRAME: usize = 128;
 
-/// The groups in the order of precedence. Where all names do not fit, the largest groups go without theirs.
+/// The groups in order of precedence. If not all names fit, the largest groups omit theirs.
 pub(crate) fn groups(told: &[Explained<'_>]) -> Vec<ReasonGroup> {
     let mut members: BTreeMap<Reason, Vec<&Explained<'_>>> = BTreeMap::new();
     for told in told {
@@ -55,7 +55,7 @@ fn group(reason: Reason, told: &[&Explained<'_>]) -> ReasonGroup {
     }
 }
 
-/// How many bytes a text takes as JSON, quotes included.
+/// The length of a text as JSON in bytes, quotes included.
 fn as_json(text: &str) -> usize {
     serde_json::Value::from(text).to_string().len()
 }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::module::reasons::{Background, explain};
 
-    /// The groups of these clusters, whose obstacles are as they are named here.
+    /// The groups of these clusters, with their obstacles.
     fn of(clusters: &[(String, Why)], obstacles: &BTreeMap<String, String>) -> Vec<ReasonGroup> {
         let background = Background::plain(obstacles);
         let units: Vec<(UnitId, &Why)> = clusters

@@ -1,4 +1,4 @@
-//! What became of level controls: told in the status of the module or NodeModule, and by an event when it is new. Pure.
+//! The effects of level controls: shown in the status of the module or NodeModule, and by an event when new. Pure.
 
 use std::collections::BTreeSet;
 
@@ -21,9 +21,9 @@ use super::{
 };
 use crate::runtime::Event;
 
-/// The action that these events are about.
+/// The action of these events.
 const ACTION: &str = "Control";
-/// Controls of a module that an event names by their own annotation.
+/// Controls of a module whose events are about the annotation itself.
 const OF_MODULE: [&str; 4] = [
     annotation::PAUSED,
     annotation::HOLD,
@@ -31,7 +31,7 @@ const OF_MODULE: [&str; 4] = [
     annotation::RELEASE,
 ];
 
-/// What became of the controls of one unit, and of those of the module that fail there.
+/// The effects of one unit's controls, and of those of the module that fail for this unit.
 pub(crate) fn of_unit(
     unit: &Unit<'_>,
     pin_annotation: Option<(&str, &str)>,
@@ -62,7 +62,7 @@ pub(crate) fn of_unit(
     all.map(|(key, said)| about(&key, said)).collect()
 }
 
-/// A pin in the annotation of the module is told there, once for all its units, unless something is wrong with it here.
+/// A pin in the module's annotation is shown once for all its units, unless it fails for this unit.
 fn pinned(pin: &Pin, unit: &str, hold: Option<&Hold>) -> Option<(Effect, String)> {
     match (&pin.revision, hold) {
         (Err(error), _) => Some((Effect::WithoutEffect, pin.problem(unit, error))),
@@ -84,18 +84,18 @@ fn pinned(pin: &Pin, unit: &str, hold: Option<&Hold>) -> Option<(Effect, String)
     }
 }
 
-/// A unit, and what became of its own controls.
+/// A unit, and the effects of its own controls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard<'a> {
-    /// Its name.
+    /// Name of the unit.
     pub name: &'a str,
-    /// The module selects it.
+    /// Whether the module selects it.
     pub selected: bool,
-    /// What became of them.
+    /// The effects of its controls.
     pub said: &'a [ControlStatus],
 }
 
-/// All that people say to a module and to its units, and what came of it: first what has no effect, and no more than a status holds.
+/// The effects of all controls of a module and its units: ineffective ones first, and no more than a status can hold.
 pub(crate) fn all<'a>(
     words: &Words,
     controls: &Controls,
@@ -153,7 +153,7 @@ fn of_module(
     heard
 }
 
-/// What came of a control that can be read; nothing of one that says `false`.
+/// The effect of a control that can be parsed; nothing for `false`.
 fn standing(control: &Control, now: Timestamp, does: &str) -> Option<(Effect, String)> {
     if control.is_over(now) {
         return Some((Effect::Over, ended(control)));
@@ -176,8 +176,8 @@ pub(crate) fn entry(control: &str, unit: Option<&str>, effect: Effect, message: 
     }
 }
 
-/// The events of what is new, each with the annotation of the module that it is about, if it is about one. That somebody paused the
-/// module is told with its condition; that a time has ended, only where it had ended before it was seen.
+/// The events of new effects, each with the module's annotation that it is about, if any. A pause is reported by its
+/// condition; an expiry only if the control had already expired when first observed.
 pub(crate) fn news(heard: &[ControlStatus], known: &[ControlStatus]) -> Vec<(Option<&'static str>, Event)> {
     let fresh = heard.iter().filter_map(|said| {
         let old = known

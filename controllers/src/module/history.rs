@@ -1,7 +1,8 @@
-//! ModuleRevisions: what each revision was, in full, and its story.
+//! ModuleRevisions: each revision in full, and its history.
 //!
-//! The content is written once, before anything of a revision is assigned: whoever joins later gets the last good one from here.
-//! The story is derived from the engine's memory, not from single decisions, so that a crash cannot lose it.
+//! The content is written once, before anything of a revision is assigned: a cluster that joins later gets the last
+//! good one from here. The history is derived from the engine's memory, not from single decisions, so that a crash
+//! cannot lose it.
 
 use std::{
     cmp::Reverse,
@@ -41,14 +42,14 @@ use crate::{
     runtime::{Api, Index, Key, call, status::patch_if_changed},
 };
 
-/// Condemned revisions of one module that are kept, whatever `historyLimit` says: as many as that may be at most.
+/// Bad revisions of one module that are kept regardless of `historyLimit`; equal to the maximum of that field.
 const MOST_BAD: usize = 100;
 
-/// The revisions of all modules of one kind.
+/// The ModuleRevisions of all modules of one kind.
 pub(crate) struct History {
     rows: Arc<Index<ModuleRevision, RevisionRow>>,
-    /// The contents that were asked for, by module and revision, as long as they are on record: contents are immutable, so none is
-    /// ever stale.
+    /// The contents that were requested, by module and revision, as long as they are recorded. Contents are immutable,
+    /// so an entry is never stale.
     contents: Mutex<BTreeMap<Key, BTreeMap<String, Definition>>>,
 }
 
@@ -65,7 +66,7 @@ impl History {
         }
     }
 
-    /// The index, to be filled by a watch.
+    /// The index, filled by a watch.
     pub(crate) fn rows(&self) -> Arc<Index<ModuleRevision, RevisionRow>> {
         Arc::clone(&self.rows)
     }
@@ -75,7 +76,7 @@ impl History {
         self.rows.about(module).into_iter().collect()
     }
 
-    /// A revision of a module in full, found by what the engine remembers of its hash.
+    /// A revision of a module in full, found by the engine's short form of its hash.
     pub(crate) async fn definition(
         &self,
         module: &Key,
@@ -111,7 +112,7 @@ impl History {
         Ok(definition)
     }
 
-    /// A module is gone.
+    /// Drops the entries of a deleted module.
     pub(crate) fn forget(&self, module: &Key) {
         self.contents.lock().remove(module);
     }
@@ -164,7 +165,7 @@ pub(crate) fn object<K: ModuleObject>(module: &K, definition: &Definition) -> Mo
     object
 }
 
-/// Writes the content of a revision, unless it is there.
+/// Creates the ModuleRevision unless it exists.
 pub(crate) async fn record(object: &ModuleRevision, context: &Context) -> Result<(), Error> {
     let namespace = object.namespace().unwrap_or_default();
     let revisions: Api<ModuleRevision> = Api::namespaced(context.client.clone(), &namespace);
@@ -175,13 +176,13 @@ pub(crate) async fn record(object: &ModuleRevision, context: &Context) -> Result
     let what = format!("creating ModuleRevision {namespace}/{}", object.name_any());
     match call(what, revisions.create(&parameters, object)).await {
         Ok(_) => Ok(()),
-        // The name is a pure function of module and content: what is there is the same.
+        // The name is a pure function of module and content: an existing object is the same.
         Err(error) if error.is_conflict() => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The stories that are to be told differently, by name of the ModuleRevision: pure.
+/// The changed histories, by name of the ModuleRevision: pure.
 pub(crate) fn stories(
     revisions: &BTreeMap<String, RevisionRow>,
     memory: &Memory,
@@ -203,7 +204,8 @@ pub(crate) fn stories(
     told.collect()
 }
 
-/// What became of a revision by what is remembered, where its record says `before`, and that it `began` to be rolled out.
+/// The verdict on a revision from the memory, given that its record has verdict `before` and whether its rollout
+/// `began`.
 pub(crate) fn verdict(
     memory: &Memory,
     revision: Revision,
@@ -217,7 +219,7 @@ pub(crate) fn verdict(
         (None, Some(run), _) if run.state == RunState::Aborted => Some(Verdict::Aborted),
         (None, Some(_), _) => None,
         (None, None, Some(verdict)) => Some(verdict),
-        // It had a run, which another one replaced; what never had one has no story.
+        // It had a run, which another one replaced; without a run there is no history.
         (None, None, None) => began.then_some(Verdict::Superseded),
     }
 }
@@ -241,7 +243,8 @@ fn story(
             .take()
             .filter(|before| !same_second(before, &began))
         {
-            // It is rolled out again, which may be over at once: every cluster may have it already. The first rollout stays on record.
+            // It is rolled out again, which may finish at once if every cluster already has it. The first rollout stays
+            // recorded.
             let finished = status.finished.take();
             let counts = status.counts.take();
             status.first.get_or_insert_with(|| FirstRollout {
@@ -266,7 +269,7 @@ fn story(
             at: Some(time(bad.at)),
             message: bad.message.to_string(),
         }],
-        // It is tried again: what was seen before says nothing any more.
+        // It is retried: earlier observations no longer apply.
         None if open => Vec::new(),
         None => status.evidence,
     };
@@ -276,12 +279,12 @@ fn story(
     Some(status)
 }
 
-/// Times of objects are whole seconds; those of the engine are finer.
+/// Compares to the second: times in objects are whole seconds, the engine's are finer.
 fn same_second(one: &Time, other: &Time) -> bool {
     one.0.as_second() == other.0.as_second()
 }
 
-/// Who ended its rollout. The annotation may go: what was told once stays.
+/// Who aborted its rollout. The annotation may be removed: what was recorded once stays.
 fn aborted_by(row: &RevisionRow, aborted: &str) -> String {
     let told = find(&row.status.conditions, READY).filter(|ready| ready.reason == Reason::Aborted.as_str());
     match told {
@@ -319,7 +322,7 @@ fn conditions(verdict: Option<Verdict>, status: &ModuleRevisionStatus, aborted: 
     }
 }
 
-/// Writes a story.
+/// Writes the history of a revision, and publishes the event of its end.
 pub(crate) async fn tell(
     namespace: &str,
     name: &str,
@@ -345,7 +348,7 @@ pub(crate) async fn tell(
             labels::manager::CONTROLLER,
         )
         .await?;
-        // What was written on the version that was seen was written once: nothing is counted twice.
+        // The write tests the observed version, so it succeeds only once and nothing is counted twice.
         if written.is_some()
             && let Some((verdict, took)) = ended(seen.status.as_ref(), status)
         {
@@ -357,16 +360,16 @@ pub(crate) async fn tell(
     Ok(())
 }
 
-/// The rollout that has ended between two stories of a revision: how, and after how long.
+/// The verdict and duration of a rollout that ended between two histories of a revision.
 fn ended(before: Option<&ModuleRevisionStatus>, after: &ModuleRevisionStatus) -> Option<(Verdict, Duration)> {
     let was_over = before.is_some_and(|before| before.finished.is_some());
     let (started, finished) = (after.started.as_ref()?, after.finished.as_ref()?);
-    // Clocks may differ: no rollout ends before it has begun.
+    // Clocks may differ: no rollout ends before it started.
     let took = Duration::try_from(finished.0.duration_since(started.0)).unwrap_or_default();
     after.verdict.filter(|_| !was_over).map(|verdict| (verdict, took))
 }
 
-/// The revisions beyond the limit, oldest first. Those that are wanted (as target, or by a pin), the last good one and the bad ones
+/// The revisions beyond the limit, oldest first. The desired ones (target or pin), the last good one and the bad ones
 /// are kept.
 pub(crate) fn surplus(
     revisions: &BTreeMap<String, RevisionRow>,
@@ -397,7 +400,7 @@ pub(crate) fn surplus(
         .collect()
 }
 
-/// The revisions that were condemned, as many as are ever kept: more of them than the engine remembers.
+/// The newest bad revisions, as many as are ever kept: more than the engine remembers.
 fn newest_bad(revisions: &BTreeMap<String, RevisionRow>) -> BTreeSet<&str> {
     let bad = revisions
         .values()
@@ -410,7 +413,7 @@ fn newest_bad(revisions: &BTreeMap<String, RevisionRow>) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The verdicts that stand in ModuleRevisions: where the memory is lost, it is rebuilt from them and from the rows (W7).
+/// The verdicts recorded in ModuleRevisions: a lost memory is rebuilt from them and from the rows (W7).
 pub(crate) fn verdicts(revisions: &BTreeMap<String, RevisionRow>) -> Verdicts {
     let judged = |verdict: Verdict| {
         revisions
@@ -667,7 +670,7 @@ mod tests {
                 at(now),
             );
             if let Some(status) = told.get("web-a") {
-                // As it comes back from the API server.
+                // As the API server returns it.
                 let read = serde_json::from_value(serde_json::to_value(status).unwrap()).unwrap();
                 rows.get_mut("web-a").unwrap().status = read;
             }
@@ -683,7 +686,7 @@ mod tests {
         assert_eq!(tell(10, RunState::Open, 10), ((10, None), None, None));
         assert_eq!(tell(10, RunState::Good, 70), ((10, Some(70)), None, None));
         assert_eq!(tell(10, RunState::Good, 80), ((10, Some(70)), None, None));
-        // The engine found every cluster at it already: it began and ended in one decision.
+        // The engine found every cluster at it already: it started and finished in one decision.
         let first = Some((10, Some(70)));
         let good = Some((Verdict::Good, "4/5".to_owned()));
         assert_eq!(

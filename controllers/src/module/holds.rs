@@ -1,4 +1,5 @@
-//! What is kept as it is: a Cluster or a Node for all modules, by its annotation, or some of them for one module, by that one's. Pure.
+//! Holds: a Cluster or a Node held for all modules by its own annotation, or units held for one module by the module's
+//! annotation. Pure.
 
 use jiff::Timestamp;
 use muster_api::{control::Control, labels::annotation, reasons::Reason};
@@ -9,14 +10,14 @@ use super::{
     unit::Unit,
 };
 
-/// Why a unit is kept, and when that ends by itself.
+/// Why a unit is held, and when the hold expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
-    /// One word.
+    /// Reason for the unit.
     pub reason: Reason,
-    /// Who, why, until when, and what ends it.
+    /// Who set the hold, why, until when, and how it ends.
     pub message: String,
-    /// When it ends.
+    /// When it expires; `None` if it does not.
     pub until: Option<Timestamp>,
 }
 

@@ -1,7 +1,8 @@
 //! The writes of a module's rows: pure.
 //!
-//! A row is changed by a JSON patch that tests its name and token as they were seen, and only if its token grows (W3): whoever
-//! was faster, a stale view or a second leader makes the test fail instead of overwriting. A token never falls.
+//! A row is changed by a JSON patch that tests its observed name and token, and only if its token increases (W3): after
+//! a concurrent write, with a stale view or with a second leader the test fails instead of overwriting. A token never
+//! decreases.
 
 use json_patch::{
     AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
@@ -17,27 +18,27 @@ use serde_json::{Value, json};
 
 use super::{contents::Content, observation::Observation, rows::SeenRow};
 
-/// How a change is carried out on what was seen.
+/// How a change is written, given what was observed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Write {
-    /// Patch the assemblage; a failed test means: observe again.
+    /// Patch the assemblage; if a test fails, observe again.
     Patch(Patch),
-    /// There is no such row: append this one.
+    /// The row does not exist: append it.
     Append {
-        /// The row.
+        /// The row to append.
         row: Box<SyncRow>,
-        /// The uid of the Cluster for which that was decided: another of its name is not meant.
+        /// Uid of the Cluster that the decision was made for; another Cluster of that name must not get the row.
         cluster: String,
     },
-    /// Take the row at this place out; a failed test means: observe again.
+    /// Remove the row at this index; if a test fails, observe again.
     Remove(usize, Patch),
 }
 
 /// The rows of a module, as they were observed.
 pub(crate) struct Rows<'a> {
-    /// The module's name, and that of its rows.
+    /// The module's name, which is also that of its rows.
     pub module: &'a str,
-    /// What was observed.
+    /// The observation.
     pub seen: &'a Observation,
 }
 
@@ -56,7 +57,7 @@ impl muster_driver::Rows for Rows<'_> {
         }
     }
 
-    /// The rows of a module that is being deleted, once its clusters have nothing of it.
+    /// The rows of a deleted module whose clusters have nothing of it any more.
     fn over(&self) -> Vec<UnitId> {
         let clusters = self.seen.clusters().iter().filter(|_| self.seen.deleting);
         let over = clusters.filter(|cluster| cluster.row.as_deref().is_some_and(SeenRow::is_withdrawn));
@@ -98,8 +99,8 @@ impl Rows<'_> {
     }
 }
 
-/// Which retry the content is of, in a row that has a plan: what failed there and is assigned once more begins its plan again. A token over
-/// content that did not fail, as after the cluster was away, begins nothing.
+/// The attempt number of the content, for a row with a plan: content that failed and is assigned again restarts its
+/// plan. A new token over content that did not fail, as after the cluster was away, restarts nothing.
 fn attempt(seen: &SeenRow, content: &SyncRow, token: u64) -> Option<u64> {
     content.package.as_ref()?.plan.as_ref()?;
     let is_same = seen.digest == content.digest && seen.digest.is_some();
@@ -113,22 +114,22 @@ fn attempt(seen: &SeenRow, content: &SyncRow, token: u64) -> Option<u64> {
     }
 }
 
-/// The write of a control of a row's plan. The row's token stays: what is assigned stays.
+/// The write of a plan's control into its row. The row's token and content stay the same.
 pub(crate) fn control(seen: &SeenRow, control: &PlanControl) -> Write {
     Write::Patch(tested(seen, add(seen, "planControl", json!(control))))
 }
 
-/// The row is to be this.
+/// Replaces the row.
 fn put(seen: &SeenRow, row: &SyncRow) -> Write {
     Write::Patch(tested(seen, replace(seen, "", json!(row))))
 }
 
-/// The row's token is raised, its content stays. `add` of a member sets it, whether it was there or not.
+/// Increases the row's token and keeps its content. `add` sets the member whether it exists or not.
 fn raise(seen: &SeenRow, token: u64) -> Write {
     Write::Patch(tested(seen, add(seen, "token", json!(token))))
 }
 
-/// There is no row. `cluster` is the uid of the Cluster as observed.
+/// Appends a row. `cluster` is the uid of the observed Cluster.
 fn append(row: SyncRow, cluster: &str) -> Write {
     Write::Append {
         row: Box::new(row),
@@ -136,24 +137,24 @@ fn append(row: SyncRow, cluster: &str) -> Write {
     }
 }
 
-/// The row is to be gone: the last step of a module's own deletion.
+/// Removes the row: the last step of a module's deletion.
 fn removal(seen: &SeenRow) -> Write {
     let path = pointer(seen, "");
     let remove = PatchOperation::Remove(RemoveOperation { path });
     Write::Remove(seen.position, tested(seen, remove))
 }
 
-/// An assemblage to which rows are appended: exactly this version of it.
+/// An assemblage to append rows to, at exactly this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen<'a> {
-    /// Its resourceVersion.
+    /// Its resourceVersion, tested by the patch.
     pub version: &'a str,
-    /// It has rows: without any there is no list to append to.
+    /// Whether it has rows: otherwise there is no list to append to.
     pub has_rows: bool,
 }
 
-/// One patch that carries several writes out, all or none. Rows are changed where they stand, then appended, then taken out from the
-/// last to the first: so no operation moves the place of another. Appending needs the assemblage as `seen`.
+/// One patch for several writes, all or none. Rows are changed in place, then appended, then removed from the last to
+/// the first, so that no operation moves the index of another. Appending needs the assemblage as `seen`.
 pub(crate) fn merged(writes: &[&Write], seen: Option<Seen<'_>>) -> Patch {
     let mut operations = Vec::new();
     let mut appended = Vec::new();
@@ -193,7 +194,7 @@ fn appends(rows: &[&SyncRow], has_rows: bool) -> Vec<PatchOperation> {
     vec![add(PointerBuf::from_tokens(["spec", "syncs"]), json!(rows))]
 }
 
-/// An operation on a row that is only carried out if its name and token are the ones seen.
+/// An operation on a row, guarded by tests of its observed name and token.
 fn tested(seen: &SeenRow, operation: PatchOperation) -> Patch {
     let test = |field: &str, value: Value| {
         PatchOperation::Test(TestOperation {
@@ -202,7 +203,7 @@ fn tested(seen: &SeenRow, operation: PatchOperation) -> Patch {
         })
     };
     let mut all = vec![test("name", json!(seen.name))];
-    // A row without a token (of another writer, or never ours) has nothing to test but its name.
+    // A row without a token (another writer's) has only its name to test.
     all.extend(seen.token.map(|token| test("token", json!(token))));
     all.push(operation);
     Patch(all)
@@ -222,7 +223,7 @@ fn add(seen: &SeenRow, field: &str, value: Value) -> PatchOperation {
     })
 }
 
-/// The place of a row, or of one of its fields.
+/// JSON pointer of a row, or of one of its fields.
 fn pointer(seen: &SeenRow, field: &str) -> PointerBuf {
     let position = seen.position.to_string();
     let mut pointer = PointerBuf::from_tokens(["spec", "syncs", &position]);
@@ -296,7 +297,7 @@ mod tests {
         check(removal(&seen), "{\"op\":\"remove\",\"path\":\"/spec/syncs/2\"}");
     }
 
-    /// Only what failed here and is assigned once more runs its plan again.
+    /// The plan runs again only for content that failed here and is assigned again.
     #[test]
     fn an_attempt_rises_where_the_same_content_failed() {
         use crate::module::rows::Echo;
@@ -333,7 +334,7 @@ mod tests {
         let same = content("a", true);
         check(SyncPhase::Failed, 4, None, &same, Some(5));
         check(SyncPhase::Failed, 4, Some(3), &same, Some(5));
-        // A fence of before, a cluster that was away, another content, a row without a plan.
+        // An old fence, a cluster that was away, another content, a row without a plan.
         check(SyncPhase::Failed, 3, Some(2), &same, Some(2));
         check(SyncPhase::Succeeded, 4, Some(2), &same, Some(2));
         check(SyncPhase::Updating, 4, None, &same, None);

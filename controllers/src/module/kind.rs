@@ -1,4 +1,4 @@
-//! Which kind of assemblage carries which kind of module: the one difference between Modules and BootstrapModules.
+//! Which kind of assemblage carries which kind of module: the only difference between Modules and BootstrapModules.
 
 use std::fmt::Debug;
 
@@ -15,11 +15,11 @@ use muster_api::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A kind of module, and how its rows travel.
+/// A kind of module, and how its rows are delivered.
 pub trait Rolled: ModuleObject {
-    /// The assemblages that its rows are written to.
+    /// The kind of assemblage that its rows are written to.
     type Assemblage: Carrier;
-    /// Whether a cluster needs the agent's kind and namespace before it can be given a row.
+    /// Whether a cluster needs the agent's CRD and namespace before it can get a row.
     const NEEDS_AGENT: bool;
 }
 
@@ -46,7 +46,7 @@ pub trait Carrier:
     + Sync
     + 'static
 {
-    /// A new assemblage.
+    /// Creates an assemblage.
     fn make(name: &str, spec: TargetedAssemblageSpec) -> Self;
 }
 

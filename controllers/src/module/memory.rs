@@ -1,4 +1,4 @@
-//! What the engine remembers, in the module's status.
+//! The engine's memory, stored in the module's status.
 
 use std::{
     collections::BTreeMap,
@@ -12,23 +12,23 @@ use parking_lot::Mutex;
 
 use crate::runtime::Key;
 
-/// The encoding of this version of muster.
+/// The encoding of the memory in this version of muster.
 pub(crate) const VERSION: u32 = 1;
 
-/// The memory as it was found.
+/// The memory as found in the status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recalled {
-    /// What is remembered; the empty memory if `lost`.
+    /// The memory; empty if `lost`.
     pub memory: Memory,
-    /// The module had a memory that cannot be read, or is another module's (restored, made again), or it has none: what its rows
-    /// say must be believed first (W7).
+    /// Whether the module's memory is missing, cannot be parsed, or belongs to another module (restored, re-created):
+    /// then the state of its rows is adopted first (W7).
     pub lost: bool,
 }
 
 /// Reads the memory out of the status of the module with this uid.
 pub(crate) fn recall(stored: Option<&RolloutStatus>, uid: Option<&str>) -> Recalled {
     let own = stored.filter(|stored| stored.version == VERSION && stored.uid.as_deref() == uid);
-    // What cannot be decoded is as good as lost, and treated so.
+    // A memory that cannot be decoded is treated as lost.
     match own.and_then(|own| serde_json::from_str(&own.memory).ok()) {
         Some(memory) => Recalled { memory, lost: false },
         None => Recalled {
@@ -38,7 +38,7 @@ pub(crate) fn recall(stored: Option<&RolloutStatus>, uid: Option<&str>) -> Recal
     }
 }
 
-/// The memory as it is stored.
+/// The memory as stored in the status.
 pub(crate) fn store(memory: &Memory, uid: Option<&str>) -> Result<RolloutStatus, serde_json::Error> {
     Ok(RolloutStatus {
         version: VERSION,
@@ -47,17 +47,18 @@ pub(crate) fn store(memory: &Memory, uid: Option<&str>) -> Result<RolloutStatus,
     })
 }
 
-/// The time in which nobody led is on no unit's account. It is added to the memory that the leader before left, as often as that is
-/// read, and to none that was written since: a failed write does not lose it, and a successful one does not count it twice.
+/// Time without a leader, which must not count against any unit. It is added to the memory that the former leader left,
+/// each time that memory is read, and to none written since: a failed write does not lose it, and a successful one does
+/// not count it twice.
 #[derive(Debug)]
 pub(crate) struct Gaps {
     gap: Duration,
-    /// What each module's memory was when this process first saw it. Bounded by the number of modules.
+    /// Each module's memory when this process first saw it. Bounded by the number of modules.
     left: Mutex<BTreeMap<Key, Option<u64>>>,
 }
 
 impl Gaps {
-    /// So long nobody led before this process did.
+    /// With the time without a leader before this process took over.
     pub(crate) fn new(gap: Duration) -> Self {
         Self {
             gap,
@@ -65,7 +66,7 @@ impl Gaps {
         }
     }
 
-    /// How long nobody led since the memory was written that stands in the module's status.
+    /// How long there was no leader since the memory in the module's status was written.
     pub(crate) fn before(&self, key: &Key, stored: Option<&RolloutStatus>) -> Duration {
         let now = stored.map(|stored| fingerprint(&stored.memory));
         let left = *self.left.lock().entry(key.clone()).or_insert(now);
@@ -76,13 +77,13 @@ impl Gaps {
         }
     }
 
-    /// A module is gone.
+    /// Drops the entry of a deleted module.
     pub(crate) fn forget(&self, key: &Key) {
         self.left.lock().remove(key);
     }
 }
 
-/// Tells one memory from another within this process.
+/// Distinguishes memories within this process.
 fn fingerprint(memory: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     memory.hash(&mut hasher);
@@ -110,10 +111,10 @@ mod tests {
         };
         let gaps = Gaps::new(minute);
         check(&gaps, "web", Some("left"), minute);
-        // Its write failed: the same is read again.
+        // Its write failed: the same memory is read again.
         check(&gaps, "web", Some("left"), minute);
         check(&gaps, "web", Some("written"), Duration::ZERO);
-        // A stale read is decided on as before; its write fails.
+        // A decision on a stale read is as before, and its write fails.
         check(&gaps, "web", Some("left"), minute);
         // A module that is new under this leader was never without one.
         check(&gaps, "new", None, Duration::ZERO);

@@ -1,28 +1,28 @@
 //! The Module and BootstrapModule controllers: one implementation for both.
 //!
 //! ```text
-//!   Module ─┐
+//!   Module ──────────────────────┐
 //!   registry (clusters as rows) ─┤                         ┌─► status and memory, by compare-and-swap (first)
 //!   assemblages as rows ─────────┼─► observe ─► decide ─► act ─► rows of assemblages, each with a test
 //!   ModuleRevisions as rows ─────┤   (reads)    (pure)   └─► revisions, events
 //!   tag, objects of bindings ────┤
-//!   modules that it depends on ──┤            └─► record, if it is wanted
+//!   modules that it depends on ──┤            └─► record, if enabled
 //!   change windows ──────────────┘
 //! ```
 //!
-//! Files stand in layers, and none uses one above it:
+//! The files form layers, and none uses one above it:
 //!
 //! ```text
 //!   steps         observe (gathers) ─► decide ─► act, writers
 //!   reading       reading ─► concern, source (flux_source), target, units, status, events, intent   (`prospect`: the same, for `muster plan`)
 //!   observation   observation ─► sight, windows, dependencies, gates, controls, memory, history
-//!   words         facts, contents, rows, reasons, command, instants
+//!   data          facts, contents, rows, reasons, command, instants
 //! ```
 //!
-//! Invariant: nothing of a revision is assigned before its content is on record and the memory names the intent (W2).
-//! Invariant: a row is written only by a patch that tests what was seen of it, and its token never falls (W3).
+//! Invariant: nothing of a revision is assigned before its content is recorded and the memory names the intent (W2).
+//! Invariant: a row is written only by a patch that tests what was observed, and its token never decreases (W3).
 //! Invariant: a pinned tag is never resolved again for a rollout; a tag that moves is reported.
-//! Invariant: what cannot be read leads to no write but the status that says so.
+//! Invariant: an object that cannot be read causes no write except to the status.
 //! Invariant: a lost memory is rebuilt from a list of all rows, not from what a watch has shown so far (W7).
 
 mod act;
@@ -98,13 +98,13 @@ use crate::{
     runtime::{Action, CallError, Index, Key, Retry, Retryable, status::StatusError},
 };
 
-/// How soon it is looked again at what no event tells of.
+/// How soon to observe again what no event reports.
 const UNTOLD: Duration = Duration::from_secs(30);
 
-/// How soon it is observed again whether an agent reports that has nothing to report on until now.
+/// How soon to check again for the first report of a new agent.
 const INTRODUCED: Duration = Duration::from_secs(1);
 
-/// What the reconciles of one kind of module share.
+/// Shared by all reconciles of one kind of module.
 pub struct Modules<K: Rolled> {
     context: Context,
     bindings: Arc<Objects>,
@@ -123,30 +123,30 @@ pub struct Modules<K: Rolled> {
     decisions: Decisions,
 }
 
-/// Why a module could not be reconciled to the end.
+/// Why a reconcile of a module failed.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The selector cannot be used.
+    /// A selector is invalid.
     #[error(transparent)]
     Selector(#[from] SelectorError),
-    /// A memory that cannot be put as JSON: a defect of muster.
+    /// The memory cannot be encoded as JSON: a bug in muster.
     #[error("the memory of the rollout cannot be put as JSON")]
     Encode(#[from] serde_json::Error),
-    /// Somebody wrote what was observed in the meantime: observe again.
+    /// The object was changed by another writer: observe again.
     #[error("{what}: somebody else wrote it in the meantime")]
     Overtaken {
-        /// What was being written.
+        /// The write that failed.
         what: String,
     },
-    /// A Cluster that what is remembered rests on is there, and the watch does not show it: observe again.
+    /// A Cluster that the memory refers to exists, but the watch does not show it yet: observe again.
     #[error(
         "Cluster {cluster} is there and not seen yet: the watch is behind, and nothing is decided until it has it"
     )]
     Unseen {
-        /// Its name.
+        /// Name of the Cluster.
         cluster: String,
     },
-    /// The change windows were not read yet: a cluster that no known window closes may be closed.
+    /// The change windows have not been listed yet, so a cluster's windows may be closed.
     #[error("the change windows were not read yet, and nothing is decided before")]
     UnreadWindows,
     /// A status could not be written.
@@ -158,7 +158,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The words of an API server that refuses a write and would refuse it again.
+    /// The API server's message, if it rejects a write permanently.
     fn refusal(&self) -> Option<&str> {
         match self {
             Self::Call(error) => error.refusal(),
@@ -259,7 +259,7 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
     }
     let seen = observe::observe(&*module, &modules).await?;
     let mut plan = decide::decide(&*module, &seen, modules.context.clock.now())?;
-    // Whatever becomes of it.
+    // Recorded even if the plan fails.
     if let Some(asked) = plan.asked.take() {
         let case = || Box::new(asked.case(&seen.sight.units.all));
         modules.decisions.note(K::KIND, &Key::of(&*module), case);
@@ -278,7 +278,7 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
     let (wake_at, over) = (plan.wake_at, plan.release);
     let untold = untold(&seen, plan.lacks_features(), &modules);
     let acted = act::act(&*module, &seen, plan, &modules).await;
-    // What was seen was so, whatever became of it.
+    // The observation is valid even if the plan failed.
     if !over {
         modules.sights.keep(Key::of(&*module), seen.sight);
     }
@@ -287,8 +287,8 @@ async fn reconcile<K: Rolled>(module: Arc<K>, modules: Arc<Modules<K>>) -> Resul
     Ok(next(&*module, &modules, wakes))
 }
 
-/// When to observe again whether a name is free, or an agent reports what it can: an object that has no row of this module sends it no
-/// event.
+/// When to check again whether a name is free, or an agent reports its features: an object without a row of this module
+/// triggers no reconcile of it.
 fn untold<K: Rolled>(seen: &Observation, unsupported: bool, modules: &Modules<K>) -> Option<Timestamp> {
     let now = modules.context.clock.now();
     let mut clusters = seen.clusters().iter();
@@ -300,10 +300,10 @@ fn untold<K: Rolled>(seen: &Observation, unsupported: bool, modules: &Modules<K>
     any.then(|| now + UNTOLD)
 }
 
-/// When time alone brings something: a deadline of the engine, or the next look at the tag.
+/// When to reconcile if nothing changes before: a deadline of the engine, or the next check of the tag.
 fn next<K: Rolled>(module: &K, modules: &Modules<K>, wakes: impl Iterator<Item = Timestamp>) -> Action {
     let now = modules.context.clock.now();
-    // A look that is due and was not made just now is not wanted: what is suspended or being deleted asks for no tag.
+    // A check that is overdue is not needed: a suspended or deleted module does not read its tag.
     let look = modules
         .tags
         .next(&Key::of(module), module.spec().sync.package.interval.to_std())
@@ -311,7 +311,7 @@ fn next<K: Rolled>(module: &K, modules: &Modules<K>, wakes: impl Iterator<Item =
     let Some(at) = wakes.chain(look).min() else {
         return Action::await_change();
     };
-    // A time that is over means: at once.
+    // A time in the past means: at once.
     let wait = Duration::try_from(at.duration_since(now)).unwrap_or_default();
     Action::requeue(wait.max(Duration::from_millis(1)))
 }

@@ -1,4 +1,4 @@
-//! What a decision about one module rests on.
+//! The input of a decision about one module.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,71 +19,72 @@ use super::{
     windows::ModuleWindows,
 };
 
-/// Everything that a decision rests on.
+/// Everything that a decision depends on.
 #[derive(Clone, Debug)]
 pub(crate) struct Observation {
-    /// Why nothing can be decided at all.
+    /// Why nothing can be decided, if so.
     pub invalid: Option<Invalid>,
-    /// The module is being deleted.
+    /// Whether the module is being deleted.
     pub deleting: bool,
-    /// What people say by annotations.
+    /// Controls from the module's annotations.
     pub controls: Controls,
-    /// What is wanted.
+    /// The desired state.
     pub target: Target,
     /// The last good revision that the memory names, in full.
     pub last_good: Option<Definition>,
-    /// It keeps out of a cluster whose machines are being replaced.
+    /// Whether clusters are skipped while their machines are being replaced.
     pub avoids_upgrades: bool,
-    /// What it needs, and who needs it.
+    /// Its dependencies, dependents and successors.
     pub ties: Ties,
-    /// What the engine remembers.
+    /// The engine's memory.
     pub memory: Recalled,
-    /// How long nobody led since that was written.
+    /// How long there was no leader since the memory was written.
     pub gap: Duration,
-    /// When the status was last written for nothing but what it says of clusters.
+    /// When the status was last written only because of what it says about clusters.
     pub reported_at: Option<Timestamp>,
-    /// The rows that could not be written.
+    /// The rows that the API server refused.
     pub refused: refusals::Rows,
-    /// The change windows.
+    /// The change windows that apply to this module.
     pub windows: ModuleWindows,
-    /// The clusters.
+    /// The observed clusters.
     pub sight: Sight,
     /// The module's revisions, by name of the ModuleRevision.
     pub revisions: BTreeMap<String, RevisionRow>,
-    /// What its gates said last, each of what is asked now.
+    /// The last readings of its gates.
     pub gates: Answers,
 }
 
 impl Observation {
-    /// What a cluster shall have that is pinned to this, or to nothing.
+    /// The desired content of a cluster: its pin, or else the target.
     pub(crate) fn shall_have<'a>(&'a self, pinned: Option<&'a Pinned>) -> Option<&'a Definition> {
         let pinned = pinned.map(|pinned| &*pinned.definition);
         pinned.or_else(|| self.target.definition())
     }
 
-    /// A version is wanted: the module is neither invalid nor being deleted.
+    /// Whether there is a desired version: the module is neither invalid nor being deleted.
     pub(crate) const fn has_target(&self) -> bool {
         self.invalid.is_none() && !self.deleting
     }
 
-    /// The clusters, by name.
+    /// The clusters, sorted by name.
     pub(crate) fn clusters(&self) -> &[ClusterSeen] {
         &self.sight.clusters
     }
 
-    /// A cluster by its name.
+    /// A cluster by name.
     pub(crate) fn cluster(&self, name: &str) -> Option<&ClusterSeen> {
         let clusters = self.clusters();
         let place = clusters.binary_search_by(|cluster| cluster.name.as_str().cmp(name));
         place.ok().and_then(|place| clusters.get(place))
     }
 
-    /// What it would go back to: whoever is pinned neither comes from there nor goes back.
+    /// The content that a cluster is rolled back to; none for a pinned cluster.
     pub(crate) fn comes_from(&self, pinned: Option<&Pinned>) -> Option<&Definition> {
         self.last_good.as_ref().filter(|_| pinned.is_none())
     }
 
-    /// None: what is seen rests on how other modules stand, or on rows that no watch keeps.
+    /// What the observed clusters depend on; `None` if that includes the state of other modules, or rows that no watch
+    /// keeps.
     pub(crate) fn basis<K: ModuleObject>(&self, module: &K) -> Option<Basis> {
         let lasts = !self.ties.any() && !self.memory.lost;
         lasts.then(|| Basis {

@@ -1,4 +1,4 @@
-//! The step that gathers: everything that a decision about one module rests on. What is read out of it: `reading`.
+//! The observe step: gathers everything that a decision about one module depends on; `reading` interprets it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,11 +21,11 @@ use crate::{
     runtime::{Api, Key, call},
 };
 
-/// Assemblages in one page of a list: a few hundred KiB each at most, and answers have a limit.
+/// Assemblages per page of a list: a few hundred KiB each at most, and responses are limited.
 const PAGE: u32 = 100;
 
-/// Gathers what a decision about `module` needs. Only the version of the source, revisions that are named and objects of bindings are
-/// read over the network; everything else stands in rows that watches keep.
+/// Gathers the input of a decision about `module`. Only the version of the source, the named revisions and the objects
+/// of bindings are read over the network; everything else is in indexes kept by watches.
 pub(crate) async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Result<Observation, Error> {
     let key = Key::of(module);
     let now = || modules.context.clock.now();
@@ -37,7 +37,7 @@ pub(crate) async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Resu
         .then(|| Matcher::new(module.spec().selector.as_ref()))
         .transpose()?;
     if seen.has_target() {
-        // The one write of this step: Flux reads the source by an object, which has to be there first.
+        // The only write of this step: Flux reads the source by an object, which must exist first.
         let kept = flux_source::keep(module, modules).await;
         seen.target = source::target(module, kept, modules).await;
     }
@@ -47,7 +47,7 @@ pub(crate) async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Resu
             .definition(&key, &last_good.to_string(), &modules.context)
             .await?;
     }
-    // After the source was read, which may take a while: a window that was closed meanwhile counts.
+    // Evaluated after the source was read, which may take a while: a window may have closed meanwhile.
     seen.windows = ModuleWindows::new(module, windows()?, now());
     seen.gap = modules.gaps.before(&key, status::stored(module));
     seen.reported_at = modules.reports.last(&key);
@@ -61,8 +61,8 @@ pub(crate) async fn observe<K: Rolled>(module: &K, modules: &Modules<K>) -> Resu
     Ok(seen)
 }
 
-/// Every cluster of the registry that is selected, has a row or is being changed, and those that only a row still names. Those of
-/// which nothing changed since the last decision stay as they were.
+/// Every cluster of the registry that is selected, has a row or is in flight, and rows whose Cluster is gone. Clusters
+/// that did not change since the last decision are reused.
 async fn clusters<K: Rolled>(
     module: &K,
     modules: &Modules<K>,
@@ -102,7 +102,7 @@ async fn clusters<K: Rolled>(
     Ok(new)
 }
 
-/// Gathers what single clusters need.
+/// Gathers the inputs of single clusters.
 struct Gatherer<'a, K: Rolled> {
     key: &'a Key,
     reader: Reader<'a, K>,
@@ -110,7 +110,7 @@ struct Gatherer<'a, K: Rolled> {
 }
 
 impl<K: Rolled> Gatherer<'_, K> {
-    /// Reads these pairs again; returns which clusters they are.
+    /// Reads these pairs again and returns the indexes of their clusters.
     async fn replace(
         &self,
         sight: &mut Sight,
@@ -135,13 +135,13 @@ impl<K: Rolled> Gatherer<'_, K> {
         loop {
             match self.reader.cluster(pair, &known) {
                 Ok(cluster) => return Ok(cluster),
-                // Apart: in a large fleet the room for what is rarely waited for would be made for each cluster.
+                // Boxed: otherwise each cluster's future would reserve memory for this rare case.
                 Err(needs) => Box::pin(self.gather(needs, &mut known)).await?,
             }
         }
     }
 
-    /// An object that cannot be read is a matter of the clusters that need it.
+    /// An unreadable object is recorded: it affects only the clusters that need it.
     async fn gather(&self, needs: Needs, known: &mut Known) -> Result<(), Error> {
         let Modules {
             history,
@@ -168,8 +168,8 @@ impl<K: Rolled> Gatherer<'_, K> {
     }
 }
 
-/// All assemblages as they are now. Without a memory nothing tells how far the watch is behind, and what it has not shown yet may be
-/// on its way in some cluster (W7).
+/// Lists all assemblages. Without a memory it is unknown how far the watch lags behind, and a row that it has not shown
+/// yet may already be in flight in a cluster (W7).
 async fn listed<K: Rolled>(modules: &Modules<K>, namespace: &str) -> Result<Vec<Arc<AssemblageRow>>, Error> {
     let assemblages: Api<K::Assemblage> = Api::namespaced(modules.context.client.clone(), namespace);
     let what = format!("listing {} in {namespace}", K::Assemblage::plural(&()));

@@ -1,7 +1,7 @@
-//! What clusters or nodes are pinned to: by an annotation of the Cluster or Node, or by one of the module. Pure.
+//! Pins of clusters or nodes to revisions: by an annotation of the Cluster or Node, or of the module. Pure.
 //!
-//! A pin names a revision of which there is a ModuleRevision or NodeRevision; the unit gets that one, with its values of today, in its turn. What
-//! cannot be meant moves nothing there.
+//! A pin names a revision that has a ModuleRevision or NodeRevision. The unit gets that revision, with its present
+//! values, in its turn. An invalid pin leaves the unit unchanged.
 
 use std::{cell::LazyCell, collections::BTreeMap, fmt};
 
@@ -20,85 +20,85 @@ use super::{
     unit::Unit,
 };
 
-/// Digits of a hash that name a revision: as many as messages show.
+/// The shortest prefix of a hash that names a revision: the length shown in messages.
 pub(crate) const SHORTEST: usize = 8;
-/// Digits of a hash.
+/// The length of a full hash.
 const LONGEST: usize = 64;
 
-/// Why a pin cannot be carried out.
+/// Why a pin has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum PinError {
-    /// The annotation cannot be read, or is not meant.
+    /// The annotation cannot be parsed, or its times are implausible.
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] ControlError),
-    /// It names no revision.
+    /// The value is not a revision.
     #[error(
         "{said:?} is not a revision: write {SHORTEST} or more digits of its hash (kubectl get {} -o wide)",
         words.revisions
     )]
     NoRevision {
-        /// How messages name what is pinned.
+        /// What units are called in messages.
         words: &'static Words,
-        /// What stands there.
+        /// The value of the annotation.
         said: String,
     },
-    /// Nobody knows that revision.
+    /// No such revision is recorded.
     #[error("this {} has no revision {said}, no longer or not yet (kubectl get {})", words.module, words.revisions)]
     Unknown {
-        /// How messages name what is pinned.
+        /// What units are called in messages.
         words: &'static Words,
-        /// How its hash begins.
+        /// The prefix in the annotation.
         said: String,
     },
-    /// Several begin so.
+    /// Several revisions have this prefix.
     #[error("{count} revisions of this {} begin with {said}: write more digits", words.module)]
     Ambiguous {
-        /// How messages name what is pinned.
+        /// What units are called in messages.
         words: &'static Words,
-        /// How their hashes begin.
+        /// The prefix in the annotation.
         said: String,
-        /// How many there are.
+        /// How many revisions match.
         count: usize,
     },
-    /// It is never assigned again.
+    /// The revision is known bad and never assigned again.
     #[error("revision {said} is known bad and is not assigned: pin another revision, or retry this one")]
     KnownBad {
-        /// How its hash begins.
+        /// The prefix in the annotation.
         said: String,
     },
-    /// The unit's object and the module say different things.
+    /// The annotations of the unit and of the module name different revisions.
     #[error("the {} says {of_unit}, and the {} says {of_module}", words.kind, words.module)]
     Disagree {
-        /// How messages name what is pinned.
+        /// What units are called in messages.
         words: &'static Words,
-        /// What the annotation of the Cluster or Node says.
+        /// The revision in the annotation of the Cluster or Node, shortened.
         of_unit: String,
-        /// What the module's says.
+        /// The revision in the annotation of the module, shortened.
         of_module: String,
     },
 }
 
-/// A pin, as far as it holds.
+/// A pin of one unit that is in effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pin {
-    /// The annotation.
+    /// Key of the annotation.
     pub key: String,
-    /// How messages name what is pinned.
+    /// What units are called in messages.
     pub words: &'static Words,
-    /// The Cluster or Node has it; else the module.
+    /// Whether the annotation is on the Cluster or Node; otherwise it is on the module.
     pub on_unit: bool,
-    /// The revision in full, or why nothing is changed there.
+    /// The full revision, or why the unit stays unchanged.
     pub revision: Result<String, PinError>,
-    /// Who, why, since and until when.
+    /// Who set it, why, since and until when.
     pub told: String,
-    /// When it ends by itself.
+    /// When it expires; `None` if it does not.
     pub until: Option<Timestamp>,
-    /// The command that takes it away.
+    /// The command that removes it.
     pub unpin: String,
 }
 
 impl Pin {
-    /// What is said of a pin that cannot be carried out.
+    /// The message for a pin that has no effect.
     pub(crate) fn problem(&self, unit: &str, error: &PinError) -> String {
         let Words { kind, module, .. } = self.words;
         let on = if self.on_unit {
@@ -112,8 +112,8 @@ impl Pin {
         )
     }
 
-    /// Why it cannot be carried out on a unit for which its revision was not found. One that is not selected is withdrawn from,
-    /// pinned or not, unless nobody knows what the pin means.
+    /// Why the pin has no effect on a unit whose revision was not found. A unit that is not selected is withdrawn
+    /// whether it is pinned or not, unless the pin is invalid.
     pub(crate) fn hindrance(&self, selected: bool) -> Option<PinError> {
         match &self.revision {
             Err(error) => Some(error.clone()),
@@ -124,7 +124,7 @@ impl Pin {
         }
     }
 
-    /// What is said of one that is.
+    /// The message for a pin in effect.
     pub(crate) fn says(&self, version: &str, revision: &str) -> String {
         let revision = revision.get(..SHORTEST).unwrap_or(revision);
         format!(
@@ -133,7 +133,7 @@ impl Pin {
         )
     }
 
-    /// What is said of one whose revision has no version besides its hash.
+    /// The message for a pin in effect whose revision has only a hash, no version.
     pub(crate) fn says_revision(&self, revision: &str) -> String {
         let revision = revision.get(..SHORTEST).unwrap_or(revision);
         format!(
@@ -143,19 +143,19 @@ impl Pin {
     }
 }
 
-/// How the hash of a revision begins, by unit.
+/// The prefix of a revision, by unit.
 pub(crate) type Entries = BTreeMap<String, String>;
 
-/// What is known of a module's revisions.
+/// The known revisions of a module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known<'a, R> {
-    /// Those on record: each revision with its verdict.
+    /// The recorded revisions, each with its verdict.
     pub revisions: R,
-    /// What the engine remembers.
+    /// The engine's memory.
     pub memory: &'a Memory,
 }
 
-/// The annotation of a Cluster or Node that pins it for a module, if it has it: key and text.
+/// The annotation of a Cluster or Node that pins it for a module: key and value.
 pub(crate) fn annotated<'a>(unit: &Unit<'a>, module: &Address<'_>) -> Option<(&'a str, &'a str)> {
     let name = module
         .module
@@ -166,7 +166,7 @@ pub(crate) fn annotated<'a>(unit: &Unit<'a>, module: &Address<'_>) -> Option<(&'
     Some((key, text))
 }
 
-/// The annotation of a module that pins units: `eu-1@1a2b3c4d`, by comma; each unit once.
+/// Parses the module's annotation that pins units: `eu-1@1a2b3c4d`, separated by commas; each unit once.
 pub(crate) fn entries(control: &Control, words: &'static Words) -> Result<Entries, String> {
     let unit = words.unit;
     let mut entries = BTreeMap::new();
@@ -190,7 +190,7 @@ pub(crate) fn entries(control: &Control, words: &'static Words) -> Result<Entrie
     Ok(entries)
 }
 
-/// The pin of a unit for a module, if there is one that is not over.
+/// The pin of a unit for a module, if one is in effect.
 pub(crate) fn of<'r, R>(
     unit: &Unit<'_>,
     module: &Address<'_>,
@@ -283,7 +283,7 @@ where
     })
 }
 
-/// The digits of a revision, as hashes are written.
+/// Validates a revision prefix, and converts it to lower case.
 fn spelled(text: &str, words: &'static Words) -> Result<String, PinError> {
     let text = text.trim();
     let hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -294,7 +294,7 @@ fn spelled(text: &str, words: &'static Words) -> Result<String, PinError> {
     Err(PinError::NoRevision { words, said })
 }
 
-/// The one revision that begins so, unless it is known to be bad.
+/// The only revision with this prefix, unless it is known bad.
 fn found<'r, R>(said: &str, words: &'static Words, known: &Known<'_, R>) -> Result<String, PinError>
 where
     R: Iterator<Item = (&'r str, Option<Verdict>)> + Clone,
@@ -315,7 +315,7 @@ where
     Ok(revision.to_owned())
 }
 
-/// What is tried again is not bad any more, though its story may still say so.
+/// A revision that is being retried is not bad, even if its recorded verdict still says so.
 fn is_bad(revision: &str, verdict: Option<Verdict>, memory: &Memory) -> bool {
     let Some(revision) = Revision::parse(revision) else {
         return false;
@@ -324,18 +324,18 @@ fn is_bad(revision: &str, verdict: Option<Verdict>, memory: &Memory) -> bool {
     memory.is_bad(revision) || verdict == Some(Verdict::Bad) && !rolls
 }
 
-/// A unit that is pinned to a revision on record.
+/// A unit that is pinned to a recorded revision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed<'a> {
-    /// The unit.
+    /// Name of the unit.
     pub unit: &'a str,
-    /// Who, why, until when, and what ends it.
+    /// Who pinned it, why, until when, and how the pin ends.
     pub message: &'a str,
-    /// Its row has that revision.
+    /// Whether its row has that revision.
     pub carries: bool,
 }
 
-/// What is said of each unit that is pinned: by whom, to what, and whether it is there.
+/// The message for each pinned unit: who pinned it, to what, and whether it has that revision.
 pub(crate) fn told<'a>(
     words: &Words,
     decision: &Decision,

@@ -1,6 +1,7 @@
-//! A module as its controller would find it, from lists: for `muster plan`, which asks what would become of it.
+//! The observation of a module as its controller would make it, but from lists: for `muster plan`, which predicts a
+//! rollout.
 //!
-//! Invariant: it runs the reading that a reconcile runs (`reading`); only what is gathered comes from elsewhere.
+//! Invariant: it uses the same code as a reconcile (`reading`); only the gathered inputs come from elsewhere.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,74 +41,74 @@ use crate::{
     rolloutwindow::Windows,
 };
 
-/// What stands in the management cluster.
+/// The objects of the management cluster.
 #[derive(Debug)]
 pub struct Lists<'a, K: Rolled> {
-    /// The clusters, each with its state, in the order of their names.
+    /// The clusters with their states, sorted by name.
     pub clusters: &'a [Arc<ClusterRow>],
     /// The assemblages of this kind of module.
     pub assemblages: &'a [K::Assemblage],
-    /// The revisions of all modules.
+    /// The ModuleRevisions of all modules.
     pub revisions: &'a [ModuleRevision],
-    /// All modules, and how they stand.
+    /// The dependencies between all modules.
     pub dependencies: &'a Dependencies,
     /// All change windows.
     pub windows: &'a Windows,
-    /// Which kinds bindings may read.
+    /// The kinds that bindings may read.
     pub kinds: &'a Kinds,
-    /// Whether gates may ask by http.
+    /// Whether gates may query by plain HTTP.
     pub insecure: InsecureSources,
 }
 
-/// What a decision about a module would rest on.
+/// The input of a decision about a module, and its first messages.
 #[derive(Clone, Debug)]
 pub struct Prospect {
-    /// Why nothing would be decided.
+    /// Why nothing would be decided, if so.
     pub wrong: Option<String>,
-    /// The revision: what approvals and the like name.
+    /// The hash of the revision, as approvals and other controls name it.
     pub revision: Option<String>,
     /// The selected clusters.
     pub selected: BTreeSet<String>,
-    /// What people wish.
+    /// The rollout settings in the engine's form.
     pub spec: engine::Spec,
-    /// What is remembered.
+    /// The engine's memory.
     pub memory: engine::Memory,
-    /// The clusters.
+    /// The clusters in the engine's form.
     pub units: Vec<engine::Unit>,
-    /// What the row of each selected cluster is to hold, as far as that is known; without name and token.
+    /// The content of each selected cluster's row, as far as known; without name and token.
     pub rows: BTreeMap<String, SyncRow>,
-    /// What would be said of each cluster at first.
+    /// The first message for each cluster.
     pub told: Vec<Told>,
-    /// When clusters open that change windows close now, in this order; those that wait for nothing else.
+    /// When clusters that only wait for a change window will open, in order of time.
     pub openings: Vec<Opening>,
 }
 
-/// Clusters whose change windows open at one instant.
+/// Clusters whose change windows open at the same instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// When.
+    /// The instant.
     pub at: Timestamp,
-    /// The same as people there read it: `Sun 2026-11-29 03:00 Europe/Berlin`.
+    /// The instant in the window's time zone: `Sun 2026-11-29 03:00 Europe/Berlin`.
     pub local: String,
-    /// The window that is named.
+    /// The name of the window.
     pub window: String,
-    /// Which clusters.
+    /// Names of the clusters.
     pub clusters: Vec<String>,
 }
 
 impl Opening {
-    /// How the instant is written.
+    /// The format of local times.
     pub const FORMAT: &str = "%a %Y-%m-%d %H:%M";
 }
 
-/// What is said of one cluster.
+/// The message for one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster: String,
-    /// The one word.
+    /// The reason code.
     pub reason: Reason,
-    /// The rest, for people.
+    /// The message that explains it.
     pub message: String,
 }
 
@@ -122,8 +123,8 @@ impl From<&Explained<'_>> for Told {
 }
 
 impl Prospect {
-    /// How a module stands once it has this spec, and its version is this commit. `read` gives the objects that bindings need: none,
-    /// where there is no such object.
+    /// Predicts the state of a module with this spec, whose version resolved to this commit. `read` returns the objects
+    /// that bindings need; `None` for an object that does not exist.
     pub async fn of<K: Rolled, E: From<SelectorError>>(
         module: &K,
         commit: &str,
@@ -166,7 +167,7 @@ impl Prospect {
     }
 }
 
-/// All but the clusters.
+/// The observation without its clusters.
 fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Timestamp) -> Observation {
     let ties = lists.dependencies.look(module);
     let mut seen = reading::observation(module, ties, lists.windows.clone(), lists.insecure, now);
@@ -190,7 +191,7 @@ fn observed<K: Rolled>(module: &K, commit: &str, lists: &Lists<'_, K>, now: Time
     seen
 }
 
-/// The assemblages in the order of their names.
+/// The assemblages as rows, sorted by name.
 fn rows<A: Carrier>(assemblages: &[A]) -> Vec<Arc<AssemblageRow>> {
     let mut rows: Vec<_> = assemblages
         .iter()

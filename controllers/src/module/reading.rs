@@ -1,8 +1,8 @@
-//! What is read out of what was gathered about one module. Pure: `observe` gathers for the controller, `prospect` from lists.
+//! Interprets what was gathered about one module. Pure: `observe` gathers for the controller, `prospect` from lists.
 //!
 //! ```text
 //!   module, memory, controls, windows ─► observation ─┐
-//!   a cluster, its assemblage ────────────────────────┼─► Reader::cluster ─┬─► Sighted ─► Reader::units
+//!   a cluster, its assemblage ────────────────────────┼─► Reader::cluster ─┬─► Seen ─► Reader::units
 //!   Known (revisions, objects of bindings) ───────────┘                    └─► Needs: gather these, and read again
 //! ```
 
@@ -49,39 +49,40 @@ use crate::{
     runtime::Key,
 };
 
-/// How often the bindings of one cluster may ask for more objects: each time needs one whose name came from the one before.
+/// How often the bindings of one cluster may request more objects: each round needs an object whose name came from the
+/// one before.
 const ROUNDS: usize = 8;
 
-/// What was gathered for single clusters.
+/// What was gathered for one cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Revisions of the module by what names them; none: not on record.
+    /// Revisions of the module by the prefix that names them; `None` if not recorded.
     pub revisions: BTreeMap<String, Option<Definition>>,
-    /// Objects of bindings.
+    /// Objects read by bindings.
     pub objects: bindings::Known,
-    /// Those that could not be read, and why.
+    /// Objects that could not be read, and why.
     pub unreadable: BTreeMap<ObjectId, String>,
-    /// How often something was gathered.
+    /// Number of rounds gathered so far.
     pub rounds: usize,
 }
 
-/// What must be gathered before a cluster can be read. More may follow from it.
+/// What must be gathered before a cluster can be read. This may lead to further needs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Needs {
     /// Revisions of the module.
     pub revisions: BTreeSet<String>,
-    /// Objects that bindings read.
+    /// Objects read by bindings.
     pub objects: BTreeSet<ObjectId>,
 }
 
 impl Needs {
-    /// Nothing.
+    /// Whether nothing must be gathered.
     pub(crate) fn is_empty(&self) -> bool {
         self.revisions.is_empty() && self.objects.is_empty()
     }
 }
 
-/// What the module alone says: everything but its target, the last good revision, and the clusters.
+/// The observation from the module alone: without its target, the last good revision, and the clusters.
 pub(crate) fn observation<K: ModuleObject>(
     module: &K,
     ties: Ties,
@@ -109,7 +110,7 @@ pub(crate) fn observation<K: ModuleObject>(
     }
 }
 
-/// The annotations of the module, and what must change before anything can be decided.
+/// The controls of the module, and what must be fixed before anything can be decided.
 fn controls<K: ModuleObject>(
     module: &K,
     ties: &Ties,
@@ -129,7 +130,7 @@ fn controls<K: ModuleObject>(
 }
 
 fn invalid<K: ModuleObject>(module: &K, insecure: InsecureSources) -> Option<Invalid> {
-    // Whether an insecure source is allowed is decided where it is read: the source knows its options.
+    // Insecure sources are checked where they are read: the source knows its options.
     let mut problems = validate::module(&module.name_any(), module.spec(), InsecureSources::Allowed);
     if problems.is_empty() {
         problems = validate::gates(module.spec(), insecure);
@@ -148,7 +149,7 @@ fn invalid<K: ModuleObject>(module: &K, insecure: InsecureSources) -> Option<Inv
     })
 }
 
-/// The first expression of health that no agent could evaluate.
+/// The first invalid health expression.
 fn unreadable_expression(each: &[HealthExpression]) -> Option<String> {
     each.iter().enumerate().find_map(|(index, of)| {
         let parsed = Expressions::parse(&of.current, of.in_progress.as_deref(), of.failed.as_deref());
@@ -160,7 +161,8 @@ fn unreadable_expression(each: &[HealthExpression]) -> Option<String> {
     })
 }
 
-/// A stage without clusters guards nothing: most likely its selector, or a label, is wrong. It does not matter once the rollout is done.
+/// An empty stage protects nothing: most likely its selector or a label is wrong. Not an error once the rollout is
+/// done.
 pub(crate) fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Option<Invalid> {
     let target = seen.target.definition()?;
     let done = seen.memory.memory.run.is_some_and(|run| {
@@ -171,7 +173,7 @@ pub(crate) fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Op
         .iter()
         .filter(|cluster| cluster.selected)
         .peekable();
-    // A module that selects no cluster is at rest: no stage is wrong.
+    // A module that selects no cluster is done: its stages may be empty.
     selected.peek()?;
     let used: BTreeSet<usize> = selected.filter_map(|cluster| cluster.stage).collect();
     let mut stages = module.spec().rollout.stages.iter().enumerate();
@@ -188,7 +190,7 @@ pub(crate) fn empty_stage<K: ModuleObject>(module: &K, seen: &Observation) -> Op
     })
 }
 
-/// Reads clusters for one module.
+/// Observes clusters for one module.
 pub(crate) struct Reader<'a, K: Rolled> {
     concerns: Concerns<'a>,
     key: Key,
@@ -200,7 +202,7 @@ pub(crate) struct Reader<'a, K: Rolled> {
 }
 
 impl<'a, K: Rolled> Reader<'a, K> {
-    /// A reader that lets bindings read objects of these kinds.
+    /// A reader whose bindings may read objects of these kinds.
     pub(crate) fn new(
         module: &'a K,
         selector: Option<&'a Matcher>,
@@ -249,7 +251,7 @@ impl<'a, K: Rolled> Reader<'a, K> {
         .map(|definition| definition.filter(|_| selected));
         let mut gotten = definitions.iter().flatten();
         let reads_objects = gotten.any(|definition| !definition.control_plane_bindings.is_empty());
-        // A cluster that is only being changed is not read any more once its change is over.
+        // A cluster that is only in flight is dropped once its change is over.
         let lasts = selected || candidate.row.is_some();
         let fleeting = said.is_fleeting() || reads_objects || !lasts;
         let [values, last_good_values] = self.values(&candidate.cluster, definitions, known)?;
@@ -264,7 +266,7 @@ impl<'a, K: Rolled> Reader<'a, K> {
         })
     }
 
-    /// The values of a cluster for each of the definitions that its row may get.
+    /// The values of a cluster for each definition that its row may get.
     fn values<const N: usize>(
         &self,
         cluster: &ClusterRow,
@@ -278,8 +280,8 @@ impl<'a, K: Rolled> Reader<'a, K> {
         if needs.is_empty() { Ok(values) } else { Err(needs) }
     }
 
-    /// The values of bindings, and of the given variables that the package uses, so that a changed label is rolled like any other
-    /// change.
+    /// The values of bindings, and of the built-in variables that the package uses, so that a changed label is rolled
+    /// out like any other change.
     fn evaluated(
         &self,
         cluster: &ClusterRow,
@@ -314,8 +316,8 @@ impl<'a, K: Rolled> Reader<'a, K> {
         }
     }
 
-    /// Makes units of the clusters: of all, or of those at these places. Closed windows are applied to all of them; a lost memory is
-    /// rebuilt for that, as for the decision.
+    /// Builds the units of the clusters: of all, or of those at these indexes. Closed windows are applied to all of
+    /// them; a lost memory is rebuilt for that, as for the decision.
     pub(crate) fn units(&self, sight: &mut Sight, changed: Option<&[usize]>) {
         match changed {
             Some(places) => units::again(sight, places, self.seen, &self.key.name, self.rollout),
@@ -330,7 +332,7 @@ impl<'a, K: Rolled> Reader<'a, K> {
     }
 }
 
-/// What a cluster is pinned to.
+/// The pinned revision of a cluster.
 fn pinned(said: &Said, selected: bool, known: &Known) -> Result<Option<Pinned>, Needs> {
     let Some(revision) = said.pinned_to(selected) else {
         return Ok(None);

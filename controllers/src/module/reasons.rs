@@ -1,4 +1,4 @@
-//! From the engine's reasons to the public ones, with the words for people: what, who, since when, until when, what to do next.
+//! Maps the engine's reasons to the public ones, with messages: what, who, since when, until when, what to do next.
 
 use std::{borrow::Borrow, collections::BTreeMap, fmt};
 
@@ -17,12 +17,12 @@ use super::{
     instants::instant,
 };
 
-/// Who paused a rollout, and how that ends.
+/// Who paused a rollout, and how to resume it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// Who, why, since and until when, as far as that is said.
+    /// Who, why, since and until when, as far as known.
     pub told: String,
-    /// What ends it.
+    /// How to resume.
     pub resume: String,
 }
 
@@ -32,59 +32,59 @@ impl fmt::Display for Pause {
     }
 }
 
-/// Why one cluster is where it is. The words for people are made when they are asked for: of a large fleet few are told.
+/// The reason for one cluster. Its message is built on demand: in a large fleet few are shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Explained<'a> {
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster: &'a str,
-    /// The one word.
+    /// The reason code.
     pub reason: Reason,
-    /// Since when, where that is known.
+    /// Since when; `None` if unknown.
     pub since: Option<Timestamp>,
     why: &'a Why,
     background: &'a Background<'a>,
 }
 
-/// How messages name the units of a rollout.
+/// The vocabulary of messages for one kind of unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
-    /// What rolls over them.
+    /// The kind that is rolled out: `module`.
     pub module: &'static str,
-    /// All that roll over them.
+    /// Its plural: `modules`.
     pub modules: &'static str,
-    /// The resource of what is on record of it, as kubectl takes it.
+    /// The resource of its recorded revisions, for kubectl.
     pub revisions: &'static str,
-    /// The resource of what rolls, as kubectl takes it.
+    /// Its resource, for kubectl.
     pub resource: &'static str,
-    /// The kind of the object of a unit.
+    /// The kind of a unit's object.
     pub kind: &'static str,
-    /// One of them.
+    /// One unit: `cluster`.
     pub unit: &'static str,
-    /// Several.
+    /// Several units: `clusters`.
     pub units: &'static str,
-    /// Where all of them are.
+    /// The scope that contains all units: `namespace`.
     pub home: &'static str,
-    /// The reason of a module that selects none.
+    /// The reason if no units are selected.
     pub none: ObjectReason,
-    /// The field of the limit.
+    /// The field that limits concurrent changes.
     pub limit: &'static str,
-    /// The field of what changing units share.
+    /// The field that groups units into exclusive domains.
     pub domain: &'static str,
-    /// What happens to what they have when they are withdrawn from.
+    /// What happens to a unit's content on withdrawal.
     pub removing: &'static str,
-    /// What carries rows out there, as a question.
+    /// What applies rows on a unit, as a question.
     pub agent: &'static str,
-    /// The API server that takes rows.
+    /// The API server that rows are written to.
     pub server: &'static str,
-    /// What follows a version that failed.
+    /// What to do about a failed version.
     pub fix: &'static str,
-    /// Whether its units can be repaired instead, so that a retry is what follows then.
+    /// Whether its units can be repaired and retried instead.
     pub retried: bool,
-    /// The event of a unit that was confirmed.
+    /// The event reason when a unit is confirmed.
     pub updated: EventReason,
-    /// The event of a unit on which a version failed.
+    /// The event reason when a version fails on a unit.
     pub failed: EventReason,
-    /// The event of a unit that was withdrawn from.
+    /// The event reason when a unit is withdrawn.
     pub withdrawn: EventReason,
 }
 
@@ -147,34 +147,34 @@ impl Words {
     };
 }
 
-/// What messages speak of besides the engine's reasons.
+/// Context of the messages, in addition to the engine's reasons.
 #[derive(Clone, Debug)]
 pub struct Background<'a> {
-    /// How the units are named.
+    /// The vocabulary of the units.
     pub words: &'static Words,
-    /// The namespace of the module.
+    /// The module's namespace.
     pub namespace: String,
-    /// Its kind and name, as kubectl takes them.
+    /// Its kind and name, for kubectl: `module/web`.
     pub module: String,
-    /// Who paused it, if so, and how that ends.
+    /// The pause, if it is paused.
     pub pause: Option<Pause>,
-    /// Why a cluster cannot be touched.
+    /// Why a cluster cannot be changed, by name.
     pub obstacles: &'a BTreeMap<String, String>,
-    /// How far a cluster is, if its objects report it: what follows "applying VERSION: ".
+    /// A cluster's progress, if its objects report it: the text after "applying VERSION: ".
     pub progress: BTreeMap<&'a str, String>,
-    /// What a cluster is pinned to, by whom, and what ends it.
+    /// The pin of a cluster: to what, who set it, and how it ends.
     pub pins: BTreeMap<String, String>,
-    /// Why the version is not known, if so: the word, and the words.
+    /// Why the version is unknown, if so: reason and message.
     pub source: Option<(Reason, &'a str)>,
-    /// The version that is rolled out.
+    /// The version that is being rolled out.
     pub version: String,
-    /// The hash of its revision; empty if it is not known.
+    /// The hash of its revision; empty if unknown.
     pub revision: &'a str,
-    /// Who aborted its rollout, as far as that is said.
+    /// Who aborted its rollout, as far as known.
     pub aborted: String,
-    /// What is condemned shall go back, and there is no good revision to go back to.
+    /// Whether a bad revision should be rolled back, but there is no good one.
     pub stuck: bool,
-    /// The gates, and what they said last.
+    /// The gates and their last readings.
     pub gates: Gates<'a>,
 }
 
@@ -186,22 +186,22 @@ impl Background<'_> {
         }
     }
 
-    /// The revision as messages and controls name it.
+    /// The shortened revision, as in messages and controls.
     fn short(&self) -> &str {
         self.revision.get(..8).unwrap_or(self.revision)
     }
 
-    /// The command that says something once.
+    /// The command that sets a one-shot control.
     fn once(&self, key: &str, stage: Option<&str>) -> String {
         let stage = stage.map_or_else(String::new, |stage| format!("{stage}@"));
         command(&self.address(), key, Some(&format!("{stage}{}", self.short())))
     }
 }
 
-/// Explains a unit's reason.
+/// The public reason for a unit.
 pub(crate) fn explain<'a>(unit: &'a UnitId, why: &'a Why, background: &'a Background<'a>) -> Explained<'a> {
     let (word, since) = word(why);
-    // The engine knows only that there is no version.
+    // The engine knows only that the version is unresolved.
     let unresolved = background.source.filter(|_| matches!(why, Why::Unresolved));
     let reason = unresolved.map_or(word, |(reason, _)| reason);
     Explained {
@@ -214,7 +214,7 @@ pub(crate) fn explain<'a>(unit: &'a UnitId, why: &'a Why, background: &'a Backgr
 }
 
 impl Explained<'_> {
-    /// The rest, for people.
+    /// The message for users.
     pub fn message(&self) -> String {
         let newer = self.background.progress.get(self.cluster);
         match newer.filter(|_| self.reason == Reason::AlreadyNewer) {
@@ -223,12 +223,12 @@ impl Explained<'_> {
         }
     }
 
-    /// Whether its row has been refused for longer than a row may take to be picked up.
+    /// Whether its row has been refused for longer than the pickup deadline.
     pub const fn is_write_overdue(&self) -> bool {
         matches!(self.why, Why::WriteFailed { overdue: true, .. })
     }
 
-    /// Whether both have one message.
+    /// Whether both have the same message.
     pub fn says_the_same(&self, other: &Self) -> bool {
         match self.why {
             _ if self.reason == Reason::AlreadyNewer => self.message() == other.message(),
@@ -240,7 +240,7 @@ impl Explained<'_> {
     }
 }
 
-/// The public word, and since when it holds.
+/// The public reason, and since when it applies.
 pub fn word(why: &Why) -> (Reason, Option<Millis>) {
     match why {
         Why::Ineligible { reason, since } => (carried(*reason), *since),
@@ -273,13 +273,13 @@ pub fn word(why: &Why) -> (Reason, Option<Millis>) {
     }
 }
 
-/// The engine carries our word through; what is none of ours counts as the first that stops everything.
+/// The engine passes our code through. A code that is not ours counts as the first of those that stop everything.
 fn carried(reason: Ineligible) -> Reason {
     Reason::of_code(reason.code).unwrap_or(Reason::Deleting)
 }
 
-/// The precedence of a reason as the engine has it. Records of decisions hold these numbers, and stay true: a new reason shares the
-/// number of the one beside it in the table.
+/// The precedence of a reason in the engine. Recorded decisions contain these numbers and must stay valid: a new reason
+/// shares the number of its neighbor in the table.
 pub(crate) fn precedence(reason: Reason) -> u8 {
     match reason {
         Reason::WriteFailed => Reason::Failed.code(),
@@ -308,7 +308,7 @@ pub(crate) fn precedence(reason: Reason) -> u8 {
     }
 }
 
-/// The reason for a cluster that the registry does not give.
+/// The reason for a cluster that the registry reports as not ready.
 pub(crate) const fn not_ready(reason: NotReady) -> Reason {
     match reason {
         NotReady::Deleting => Reason::Deleting,
@@ -524,7 +524,7 @@ fn bad(what: &str, background: &Background<'_>, revision: Revision, evidence: &E
     )
 }
 
-/// Some clusters in parentheses.
+/// The first few units in parentheses.
 fn named(units: &[UnitId]) -> String {
     if units.is_empty() {
         String::new()
@@ -533,7 +533,7 @@ fn named(units: &[UnitId]) -> String {
     }
 }
 
-/// The first three, and how many more.
+/// The first three, and the number of the others.
 pub fn few<T: Borrow<str>>(clusters: &[T]) -> String {
     match clusters {
         [first, second, third, more @ ..] if !more.is_empty() => {
@@ -544,7 +544,7 @@ pub fn few<T: Borrow<str>>(clusters: &[T]) -> String {
     }
 }
 
-/// Whom it waits for.
+/// What a unit waits for.
 pub(crate) fn waiting(words: &Words, holders: &[UnitId], limit: u32, what: &str) -> String {
     if limit == 0 {
         return format!(
@@ -570,7 +570,7 @@ fn tail(message: Option<&str>) -> String {
     message.map_or_else(String::new, |message| format!(": {message}"))
 }
 
-/// Why a unit cannot be touched, as the engine carries it.
+/// Why a unit cannot be changed, in the engine's form.
 pub fn ineligible(reason: Reason, rollout: &Rollout) -> Ineligible {
     Ineligible {
         code: reason.code(),
@@ -579,7 +579,7 @@ pub fn ineligible(reason: Reason, rollout: &Rollout) -> Ineligible {
     }
 }
 
-/// What people wish for clusters that do not answer, or do not let us in. All others are skipped.
+/// What `onUnreachable` says for clusters that do not answer or deny access. All others are skipped.
 pub fn absence(reason: Reason, wish: OnUnreachable) -> Absence {
     match (reason, wish) {
         (Reason::Unreachable | Reason::CredentialsRejected, OnUnreachable::Wait) => Absence::Wait,
@@ -590,7 +590,7 @@ pub fn absence(reason: Reason, wish: OnUnreachable) -> Absence {
 
 #[cfg(test)]
 impl<'a> Background<'a> {
-    /// Of a module at v2 of which nothing more is said, with these obstacles of clusters.
+    /// The context of a module at v2 without any details except these obstacles.
     pub fn plain(obstacles: &'a BTreeMap<String, String>) -> Self {
         static UNREAD: super::gates::Answers = BTreeMap::new();
         Self {

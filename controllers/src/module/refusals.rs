@@ -1,4 +1,5 @@
-//! Rows that the API server of the management cluster refused for good, with its words. They are tried again, less and less often.
+//! Rows that the API server of the management cluster rejected permanently, with its message. They are retried with
+//! increasing pauses.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,46 +15,47 @@ use parking_lot::Mutex;
 
 use crate::runtime::Key;
 
-/// The first pause before a refused row is tried again; each is twice as long as the last.
+/// The first pause before a refused row is retried; each is twice as long as the last.
 const FIRST: Duration = Duration::from_secs(5);
-/// The longest pause: so much later at most a row is written once its refusal ends.
+/// The longest pause: the maximum delay of a row's write after the cause of its refusal is fixed.
 const LONGEST: Duration = Duration::from_mins(1);
 
 /// A row that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
-    /// Its token; 0 where the row was to be removed.
+    /// Its token; 0 if the row was to be removed.
     pub token: Token,
-    /// The words of the API server.
+    /// The message of the API server.
     pub message: Arc<str>,
-    /// When it is tried again.
+    /// When it is retried.
     pub again: Timestamp,
     pause: Duration,
 }
 
-/// What became of a note.
+/// The result of recording a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Noted {
-    /// It says something new.
+    /// Whether this row was not refused before.
     pub is_new: bool,
-    /// When the row is tried again.
+    /// When the row is retried.
     pub again: Timestamp,
 }
 
-/// What was refused of one module, by cluster.
+/// The refused rows of one module, by cluster.
 pub(crate) type Rows = BTreeMap<UnitId, Refused>;
 
-/// Kept by the process that leads: another one tries at once, and is refused again. Bounded by the rows that a module writes at once.
+/// Kept in memory by the leader: a new leader tries at once and is refused again. Bounded by the rows that a module
+/// writes at once.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(Mutex<HashMap<Key, Rows>>);
 
 impl Refusals {
-    /// What was refused of a module.
+    /// The refused rows of a module.
     pub(crate) fn of(&self, module: &Key) -> Rows {
         self.0.lock().get(module).cloned().unwrap_or_default()
     }
 
-    /// A row was refused. Other words for the same row are no news: some webhooks name each request.
+    /// Records a refusal. A different message for the same row is not new: some webhooks include the request's id.
     pub(crate) fn note(&self, module: &Key, planned: &Planned, message: &str, now: Timestamp) -> Noted {
         let token = planned.token();
         let message = bounded(message, MAX_MESSAGE);
@@ -73,7 +75,7 @@ impl Refusals {
         Noted { is_new, again }
     }
 
-    /// What is left of them: the others were written, or are not wanted any more.
+    /// Replaces the refused rows of a module: the others were written, or are no longer needed.
     pub(crate) fn keep(&self, module: &Key, rows: Rows) {
         let mut all = self.0.lock();
         if rows.is_empty() {
@@ -83,13 +85,13 @@ impl Refusals {
         }
     }
 
-    /// A module is gone.
+    /// Drops the entries of a deleted module.
     pub(crate) fn forget(&self, module: &Key) {
         self.0.lock().remove(module);
     }
 }
 
-/// What the engine is to know of them.
+/// The refusals in the engine's form.
 pub(crate) fn of_engine(rows: &Rows) -> BTreeMap<UnitId, engine::Refusal> {
     let refusal = |refused: &Refused| engine::Refusal {
         token: refused.token,
@@ -100,7 +102,8 @@ pub(crate) fn of_engine(rows: &Rows) -> BTreeMap<UnitId, engine::Refusal> {
         .collect()
 }
 
-/// Those that are still to be written, now or once that may be: their charge has that token, or a row waits to be removed.
+/// The refused rows that still must be written, now or later: their in-flight change has that token, or a row waits to
+/// be removed.
 pub(crate) fn left(rows: &Rows, memory: &Memory, planned: &[Planned]) -> Rows {
     let wanted = |cluster: &UnitId, token: Token| match memory.charges.get(cluster) {
         Some(charge) => charge.token == token,
@@ -115,7 +118,7 @@ pub(crate) fn left(rows: &Rows, memory: &Memory, planned: &[Planned]) -> Rows {
         .collect()
 }
 
-/// When a row is tried again that was refused with this token. None: at once, it was not.
+/// When a row that was refused with this token is retried; `None` means at once.
 pub(crate) fn again(rows: &Rows, planned: &Planned, now: Timestamp) -> Option<Timestamp> {
     let refused = rows.get(&planned.unit)?;
     (refused.token == planned.token() && refused.again > now).then_some(refused.again)

@@ -1,4 +1,4 @@
-//! When the status of each module was last written for nothing but what it says of clusters.
+//! When the status of each module was last written only because of what it says about clusters.
 
 use std::collections::HashMap;
 
@@ -7,22 +7,22 @@ use parking_lot::Mutex;
 
 use crate::runtime::Key;
 
-/// Kept by the process that leads: another one begins with none.
+/// Kept in memory by the leader: a new leader starts without any.
 #[derive(Default)]
 pub(crate) struct Reports(Mutex<HashMap<Key, Timestamp>>);
 
 impl Reports {
-    /// When it was last.
+    /// The time of the last such write.
     pub(crate) fn last(&self, key: &Key) -> Option<Timestamp> {
         self.0.lock().get(key).copied()
     }
 
-    /// It was written.
+    /// Records such a write.
     pub(crate) fn note(&self, key: Key, at: Timestamp) {
         self.0.lock().insert(key, at);
     }
 
-    /// A module is gone.
+    /// Drops the entry of a deleted module.
     pub(crate) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);
     }

@@ -1,4 +1,4 @@
-//! The rows of assemblages, as far as a module's rollout needs them: small, and all of a fleet's in memory.
+//! The rows of assemblages, reduced to what a module's rollout needs, so that those of a whole fleet fit in memory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,36 +25,36 @@ use crate::{
     runtime::{Index, Key},
 };
 
-/// An assemblage in rows. Readers share it, and what did not change is shared between its versions: nothing of it is ever changed.
+/// An assemblage as rows. It is immutable and shared by readers; unchanged parts are shared between its versions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AssemblageRow {
-    /// What concerns every module.
+    /// The part that every module depends on.
     pub head: Arc<Head>,
-    /// Its syncs, by name.
+    /// Its syncs, sorted by name.
     pub syncs: Vec<Arc<SeenRow>>,
-    /// What each of them was made of.
+    /// The source of each sync in `syncs`.
     pub parts: Vec<Parts>,
-    /// What the cluster reports of syncs that have no row here, by name: of modules that were removed, or of before this assemblage was
-    /// made. A row that is made for one of them gets a greater token.
+    /// What the cluster reports of syncs that have no row here, by name: of deleted modules, or from before this
+    /// assemblage was created. A row created for one of them gets a greater token.
     pub left: Vec<(String, engine::Echo)>,
 }
 
-/// What concerns every module of an assemblage.
+/// The part of an assemblage that every module depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Head {
-    /// Its name.
+    /// Name of the assemblage.
     pub name: String,
-    /// muster's own assemblage of the cluster that it is named after; another's is never written to.
+    /// Whether this is muster's own assemblage of the cluster with that name; a foreign one is never written to.
     pub ours: bool,
-    /// It is being deleted: nothing is written to it any more.
+    /// Whether it is being deleted: it is not written to any more.
     pub deleting: bool,
-    /// The uid of the Cluster that owns it; none if that was deleted so that what it owned is kept.
+    /// Uid of the Cluster that owns it; `None` if that Cluster was deleted with `--cascade=orphan`.
     pub owner: Option<String>,
-    /// What the agent there reports of itself.
+    /// What the agent reports of itself.
     pub agent: Option<Arc<Agent>>,
-    /// When it was made.
+    /// When it was created.
     pub made: Option<Timestamp>,
-    /// How many syncs another's assemblage has; of our own that is no matter of every module.
+    /// Number of syncs of a foreign assemblage; 0 for our own, so that a new row does not affect every module.
     pub foreign_syncs: usize,
 }
 
@@ -69,7 +69,7 @@ impl AssemblageRow {
         index.ok()
     }
 
-    /// The row of these parts, in the version after this one.
+    /// The row for these parts in the next version, shared if unchanged.
     fn next(&self, position: usize, parts: &Parts) -> Arc<SeenRow> {
         let index = self.index(&parts.0.name);
         let before = index.and_then(|index| self.syncs.get(index).zip(self.parts.get(index)));
@@ -88,14 +88,14 @@ impl AssemblageRow {
         left.map(|(_, report)| report)
     }
 
-    /// Whether two versions of an assemblage are the same to a module.
+    /// Whether two versions of an assemblage are the same for a module.
     pub(crate) fn is_same_to(&self, module: &str, other: &Self) -> bool {
         Arc::ptr_eq(&self.head, &other.head)
             && is_same(self.of(module), other.of(module))
             && self.left_of(module) == other.left_of(module)
     }
 
-    /// The modules that a change from `before` concerns.
+    /// The modules that a change from `before` affects.
     fn concerned<'a>(&'a self, before: &'a Self) -> BTreeSet<&'a str> {
         let rows = self.syncs.iter().chain(&before.syncs);
         let names = rows.map(|row| row.name.as_str());
@@ -103,7 +103,7 @@ impl AssemblageRow {
     }
 }
 
-/// The very same, or neither.
+/// Whether both are the same allocation, or both absent.
 pub(crate) fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => Arc::ptr_eq(one, other),
@@ -111,48 +111,49 @@ pub(crate) fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
     }
 }
 
-/// One sync: what is assigned, and what was echoed.
+/// One sync: what is assigned, and what the cluster reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SeenRow {
     /// The sync's name.
     pub name: String,
-    /// Where it stands in `spec.syncs`: what a JSON patch tests and replaces.
+    /// Index in `spec.syncs`, which a JSON patch tests and replaces.
     pub position: usize,
-    /// The assigned token; rows of other writers may have none.
+    /// The assigned token; a row of another writer may have none.
     pub token: Option<u64>,
     /// The assigned digest.
     pub digest: Option<String>,
-    /// Of all that the row holds: what a hand changed under a digest is not what was assigned.
+    /// Fingerprint of the row's content: a manual edit that keeps the digest is not what was assigned.
     pub print: Print,
     /// The assigned revision.
     pub revision: Option<String>,
-    /// What the row asks for.
+    /// What the row requests.
     pub asks: Asks,
-    /// What the cluster said last about this sync.
+    /// The last report of the cluster about this sync.
     pub echo: Option<Echo>,
-    /// Which retry of what failed there it is of.
+    /// The number of the retry of content that failed there.
     pub attempt: Option<u64>,
-    /// It has a plan.
+    /// Whether it has a plan.
     pub plan: bool,
-    /// The control of its plan that it carries, by its id.
+    /// Id of the plan control that it carries.
     pub control: Option<String>,
-    /// The row as the engine has it; what a hand changed is not in it.
+    /// The row in the engine's form, without manual edits.
     pub assigned: engine::Row,
-    /// The report as the engine has it.
+    /// The report in the engine's form.
     pub reported: Option<engine::Echo>,
 }
 
-/// What a row is made of: what is assigned, and what is reported.
+/// The source of a row: what is assigned, and what is reported.
 pub(crate) type Parts = (Shared<SyncRow>, Option<Shared<SyncState>>);
 
-/// The greatest token of a report that is believed without a row that has it. A restored fleet may report tokens that nobody here
-/// remembers, and new ones must be greater; a report that left no room for those would stop the module for good.
+/// The greatest token of a report that is trusted without a row that has it. A restored fleet may report tokens that
+/// the memory does not know, and new ones must be greater; a report that left no room for those would block the module
+/// permanently.
 const BELIEVED: u64 = MAX_TOKEN / 2;
 
-/// The hash of what a row holds, whatever its token is.
+/// Hash of a row's content, without its token.
 pub(crate) type Print = u64;
 
-/// The print of a row: of what its digest is of.
+/// Fingerprint of a row: of the fields that its digest covers.
 pub(crate) fn print(row: &SyncRow) -> Print {
     let row = SyncRow {
         token: None,
@@ -161,18 +162,18 @@ pub(crate) fn print(row: &SyncRow) -> Print {
         ..row.clone()
     };
     let mut hasher = DefaultHasher::new();
-    // It is not kept: that another process may hash otherwise does not matter.
+    // The hash is not stored, so it may differ between processes.
     serde_json::to_vec(&row).unwrap_or_default().hash(&mut hasher);
     hasher.finish()
 }
 
 impl SeenRow {
-    /// Its token as the engine has it: 0 where it has none.
+    /// Its token in the engine's form: 0 if it has none.
     pub(crate) fn engine_token(&self) -> engine::Token {
         engine::Token(self.token.unwrap_or(0))
     }
 
-    /// Nothing of it is left in the cluster: it never asked for anything, or its withdrawal was echoed.
+    /// Whether nothing of it is left in the cluster: it never requested anything, or its withdrawal was reported.
     pub(crate) fn is_withdrawn(&self) -> bool {
         let echoed = |echo: &Echo| echo.phase == SyncPhase::Withdrawn && echo.token == self.token;
         match self.asks {
@@ -183,39 +184,40 @@ impl SeenRow {
     }
 }
 
-/// What a row asks for.
+/// What a row requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asks {
-    /// A sync to be carried out.
+    /// To apply a sync.
     Carry,
-    /// A sync to be withdrawn.
+    /// To withdraw a sync.
     Withdraw(Withdraw),
-    /// Nothing: name and token alone.
+    /// Nothing: the row has only a name and a token.
     Bare,
 }
 
-/// What the cluster said about a sync.
+/// The report of a cluster about a sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Echo {
-    /// The digest that it is about.
+    /// The digest that the report is about.
     pub digest: Option<String>,
-    /// The token that it is about.
+    /// The token that the report is about.
     pub token: Option<u64>,
-    /// Where the sync stands.
+    /// Phase of the sync.
     pub phase: SyncPhase,
-    /// One word.
+    /// The reason code.
     pub reason: Option<String>,
-    /// For people.
+    /// The message for users.
     pub message: Option<String>,
-    /// How far it is.
+    /// Progress of the objects.
     pub progress: Option<Progress>,
-    /// Where its plan stands.
+    /// State of its plan.
     pub plan: Option<String>,
-    /// The control of its plan that was taken or refused last.
+    /// The last plan control that was applied or rejected.
     pub taken: Option<ControlTaken>,
 }
 
-/// An index of the rows of all assemblages of a kind; a changed assemblage concerns the modules of whose rows something changed in it.
+/// An index of the rows of all assemblages of a kind. A changed assemblage affects the modules whose rows changed in
+/// it.
 pub(crate) fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
     Index::new(
         |assemblage| Some(Arc::new(row(assemblage, None))),
@@ -233,7 +235,7 @@ pub(crate) fn index<A: Carrier>() -> Index<A, Arc<AssemblageRow>> {
     })
 }
 
-/// Projects an assemblage. What is as in the version before is shared with it, and not worked out again.
+/// Projects an assemblage. Unchanged parts are shared with the previous version and not computed again.
 pub(crate) fn row<A: Carrier>(assemblage: &A, before: Option<&Arc<AssemblageRow>>) -> AssemblageRow {
     let states = assemblage.status().map_or(&[][..], |status| &status.syncs);
     let rows = &assemblage.spec().syncs;
@@ -281,7 +283,7 @@ pub(crate) fn row<A: Carrier>(assemblage: &A, before: Option<&Arc<AssemblageRow>
     }
 }
 
-/// muster's own assemblages are named after their cluster and labelled.
+/// Whether an assemblage is muster's own: named after its cluster and labeled.
 pub(crate) fn is_ours<A: Carrier>(assemblage: &A) -> bool {
     let manager = assemblage.labels().get(labels::label::MANAGED_BY);
     let cluster = assemblage

@@ -1,13 +1,13 @@
-//! What was made of a module's clusters, kept from one decision to the next: only what changed is made again. Pure.
+//! The observed clusters of a module, kept from one decision to the next: only what changed is computed again. Pure.
 //!
 //! ```text
 //!   clusters, assemblages ─► Pairs ─┐
-//!   Basis (spec, target, …) ────────┼─► Sight::again ─► the places that are to be made again, or all
-//!   the Sight of before ────────────┘
+//!   Basis (spec, target, …) ────────┼─► Sight::again ─► the pairs to compute again, or all
+//!   the former Sight ───────────────┘
 //! ```
 //!
-//! Invariant: a sight that was kept is the one that would be made anew. What rests on the time, on what people say, on an object that is
-//! read, or on another module is made each time.
+//! Invariant: kept entries equal those that would be computed again. Entries that depend on time, on controls, on an
+//! object that is read, or on another module are computed each time.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,10 +22,10 @@ use super::{
 };
 use crate::{registry::ClusterRow, runtime::Key};
 
-/// Clusters that are kept in sight, of all modules together: about 1 KiB each.
+/// The maximum number of clusters kept for all modules together, about 1 KiB each.
 const MAX_KEPT: usize = 50_000;
 
-/// What the sight of every cluster rests on, besides its own rows.
+/// What every observed cluster depends on, in addition to its own rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Basis {
     pub uid: Option<String>,
@@ -37,12 +37,12 @@ pub(crate) struct Basis {
     pub last_good: Option<Definition>,
 }
 
-/// A cluster and the assemblage of its name; one of them may be missing.
+/// A cluster and the assemblage with its name; one of them may be missing.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
-    /// The cluster.
+    /// The Cluster.
     pub cluster: Option<Arc<ClusterRow>>,
-    /// The assemblage, whosever it is.
+    /// The assemblage, also if it is not ours.
     pub assemblage: Option<Arc<AssemblageRow>>,
 }
 
@@ -54,7 +54,7 @@ impl Pair {
             .map_or_else(assemblage, |cluster| cluster.name.as_str())
     }
 
-    /// The same to a module.
+    /// Whether both are the same for a module.
     fn is(&self, other: &Self, module: &str) -> bool {
         let assemblages = match (&self.assemblage, &other.assemblage) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one.is_same_to(module, other),
@@ -64,7 +64,8 @@ impl Pair {
     }
 }
 
-/// Clusters and assemblages by name; both are in that order. `before` makes it faster where nothing changed: names are not read.
+/// Joins clusters and assemblages by name; both are sorted. `before` speeds this up where nothing changed: names are
+/// not compared.
 pub(crate) fn pairs(
     clusters: Vec<Arc<ClusterRow>>,
     assemblages: Vec<Arc<AssemblageRow>>,
@@ -102,47 +103,47 @@ fn head(assemblage: Option<&Arc<AssemblageRow>>) -> Option<&Arc<Head>> {
     assemblage.map(|assemblage| &assemblage.head)
 }
 
-/// One cluster in sight.
+/// The observed state of one pair.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// What is seen of it. None: the module is not about it.
+    /// The cluster; `None` if the module does not affect it.
     pub cluster: Option<ClusterSeen>,
-    /// It rests on more than its pair and the basis.
+    /// Whether it depends on more than its pair and the basis.
     pub fleeting: bool,
 }
 
-/// What became of a pair.
+/// A pair with its result.
 #[derive(Clone, Debug)]
 struct Place {
     pair: Pair,
-    /// Where it stands among the clusters; none: the module is not about it.
+    /// Index in the list of clusters; `None` if the module does not affect it.
     cluster: Option<usize>,
     fleeting: bool,
 }
 
-/// A module's clusters in sight.
+/// The observed clusters of a module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sight {
-    /// None: nothing of it outlives this decision.
+    /// What the clusters depend on; `None` if nothing may be kept for the next decision.
     basis: Option<Basis>,
     places: Vec<Place>,
-    /// The clusters, by name.
+    /// The clusters, sorted by name.
     pub clusters: Vec<ClusterSeen>,
-    /// They as units.
+    /// The clusters as units.
     pub units: Units,
 }
 
-/// What of a sight is to be made again.
+/// What must be computed again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// Everything.
+    /// All pairs, as the basis changed.
     All,
-    /// These pairs.
+    /// The pairs at these indexes.
     These(Vec<usize>),
 }
 
 impl Sight {
-    /// An empty one.
+    /// Without clusters.
     pub(crate) fn new(basis: Option<Basis>) -> Self {
         Self {
             basis,
@@ -150,8 +151,8 @@ impl Sight {
         }
     }
 
-    /// Which of these pairs must be read, if this is to become what `module` sees of them on the basis of `new`, while these clusters are
-    /// being changed, and the windows are asked at this instant.
+    /// Which of these pairs must be read again for `module`, given the basis of `new`, the clusters that are in flight,
+    /// and the time for the change windows.
     pub(crate) fn again<'a>(
         &self,
         module: &str,
@@ -169,7 +170,7 @@ impl Sight {
         });
         let mut again: Vec<usize> = differ.map(|(place, _)| place).collect();
         if self.clusters.len() < pairs.len() {
-            // Who is being changed comes in sight, though nothing else tells of it.
+            // A cluster that is in flight is included, even if it is neither selected nor has a row.
             let place = |name: &str| pairs.binary_search_by(|pair| pair.name().cmp(name));
             let places = charged.filter_map(|name| place(name).ok());
             again.extend(places);
@@ -179,7 +180,7 @@ impl Sight {
         Again::These(again)
     }
 
-    /// What its windows say may be something else by now.
+    /// Whether its change windows may give a different answer by now.
     fn has_window_change(&self, place: &Place, now: Timestamp) -> bool {
         let cluster = place.cluster.and_then(|cluster| self.clusters.get(cluster));
         let change = cluster.and_then(|cluster| cluster.window_change);
@@ -197,15 +198,16 @@ impl Sight {
         self.places.push(place);
     }
 
-    /// Goes on from these pairs, all of which were the same to the module or read again: no old version is kept for the next decision.
+    /// Replaces the pairs by these, all of which were unchanged or read again, so that no old version is kept in
+    /// memory.
     pub(crate) fn adopt(&mut self, pairs: Vec<Pair>) {
         for (place, pair) in self.places.iter_mut().zip(pairs) {
             place.pair = pair;
         }
     }
 
-    /// Puts a pair that was looked at again in its place; returns where its cluster stands. An error: it came in sight, or went out
-    /// of it, so that the others have other places.
+    /// Replaces a pair that was read again; returns the index of its cluster. Fails if the cluster was added or
+    /// removed, so that the other indexes are no longer valid.
     pub(crate) fn replace(&mut self, place: usize, pair: Pair, seen: Seen) -> Result<Option<usize>, Moved> {
         let place = self.places.get_mut(place).ok_or(Moved)?;
         let cluster = place.cluster.and_then(|cluster| self.clusters.get_mut(cluster));
@@ -220,23 +222,23 @@ impl Sight {
     }
 }
 
-/// The places are not the same any more.
+/// The indexes are no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moved;
 
-/// The sights of modules that decided lately, the latest last.
+/// The observed clusters of modules that decided recently, the latest last.
 #[derive(Debug, Default)]
 pub(crate) struct Sights(Mutex<Vec<(Key, Sight)>>);
 
 impl Sights {
-    /// The sight that was kept for a module, if it was; it is not kept any more.
+    /// Removes and returns what was kept for a module; empty if nothing was.
     pub(crate) fn take(&self, module: &Key) -> Sight {
         let mut kept = self.0.lock();
         let place = kept.iter().position(|(key, _)| key == module);
         place.map(|place| kept.remove(place).1).unwrap_or_default()
     }
 
-    /// Keeps a sight for the next decision of a module.
+    /// Keeps the observed clusters for the next decision of a module.
     pub(crate) fn keep(&self, module: Key, sight: Sight) {
         if sight.basis.is_none() {
             return;
@@ -344,7 +346,7 @@ mod tests {
         }
     }
 
-    /// `dev` and `us` are clusters of a module, `eu` is none of it, and of `gone` there is only an assemblage.
+    /// `dev` and `us` are clusters of a module, `eu` is not, and `gone` has only an assemblage.
     fn fleet() -> (Clusters, Assemblages) {
         let clusters = ["dev", "eu", "us"].map(cluster).to_vec();
         (clusters, ["dev", "gone", "us"].map(assemblage).to_vec())

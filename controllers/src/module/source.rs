@@ -1,4 +1,5 @@
-//! What a version stands for: a tag is resolved once and pinned. One that moves later is reported, never rolled out.
+//! Resolves versions to commits: a tag is resolved once and pinned. A tag that moves later is reported, never rolled
+//! out.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -27,37 +28,37 @@ use crate::{
     runtime::Key,
 };
 
-/// The first wait after a failed look at a repository; it doubles up to the package's `retryInterval`.
+/// The first wait after a failed read of a repository; it doubles up to the package's `retryInterval`.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
-/// What is known of the tags of modules besides what their status says. Lost at a restart, and found again by asking.
+/// What is known of the tags of modules, in addition to their status. Lost at a restart, and read again then.
 #[derive(Debug, Default)]
 pub(crate) struct Tags(Mutex<BTreeMap<Key, Look>>);
 
-/// The last look at a module's repository.
+/// The last read of a module's repository.
 #[derive(Clone, Debug)]
 struct Look {
-    /// What was looked for: another version or repository is another look.
+    /// The source that was read: another version or repository is read again.
     wanted: GitSource,
-    /// Whether what was found was verified, where that is asked for: a commit that is pinned is not verified again.
+    /// Whether the result was verified, if required: a pinned commit is not verified again.
     verifying: bool,
     at: Timestamp,
     found: Result<Found, Failure>,
 }
 
-/// What a version stands for.
+/// The result of resolving a version.
 #[derive(Clone, Debug)]
 struct Found {
-    /// The commit that the version names.
+    /// The commit of the version.
     commit: String,
-    /// What it was verified by.
+    /// How it was verified.
     verified: Option<VerifiedBy>,
 }
 
-/// A look that failed.
+/// A failed read.
 #[derive(Clone, Debug)]
 struct Failure {
-    /// Whether the repository cannot be read, or what it holds cannot be trusted.
+    /// `SourceNotReady` if the repository cannot be read, `VerificationFailed` if its content is not trusted.
     reason: Reason,
     message: String,
     since: Timestamp,
@@ -65,12 +66,12 @@ struct Failure {
 }
 
 impl Tags {
-    /// A module is gone.
+    /// Drops the entry of a deleted module.
     pub(crate) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);
     }
 
-    /// When the tag of a module is looked at next.
+    /// When to read the tag of a module again.
     pub(crate) fn next(&self, key: &Key, interval: Duration) -> Option<Timestamp> {
         let looks = self.0.lock();
         let look = looks.get(key)?;
@@ -78,7 +79,7 @@ impl Tags {
     }
 }
 
-/// What a module wants: its version as pinned before, or resolved now.
+/// The target of a module: its version as pinned before, or resolved now.
 pub(crate) async fn target<K: Rolled>(module: &K, kept: Result<(), Trouble>, modules: &Modules<K>) -> Target {
     match &module.spec().sync.source {
         Source::Git(git) => of_git(module, git, modules).await,
@@ -132,7 +133,7 @@ async fn of_git<K: Rolled>(module: &K, git: &GitSource, modules: &Modules<K>) ->
     }
 }
 
-/// The commit that the version of a module was resolved to before, if its status tells that of this version of this repository.
+/// The commit that the module's version was resolved to before, if its status is about this version of this repository.
 pub fn resolved<K: ModuleObject>(module: &K) -> Option<String> {
     let status = module.status().and_then(|status| status.source.as_ref());
     let pinned = match &module.spec().sync.source {
@@ -142,7 +143,7 @@ pub fn resolved<K: ModuleObject>(module: &K) -> Option<String> {
     pinned.map(|source| source.commit)
 }
 
-/// What the status says, if it is about this version of this repository, verified as the spec asks.
+/// The source in the status, if it is about this version of this repository, verified as the spec requires.
 fn pinned(git: &GitSource, status: Option<&SourceStatus>) -> Option<SourceStatus> {
     let status = status.filter(|status| status.request.is_none() && status.url.as_ref() == Some(&git.url))?;
     let same = match (&git.version.tag, &git.version.commit) {
@@ -156,7 +157,7 @@ fn pinned(git: &GitSource, status: Option<&SourceStatus>) -> Option<SourceStatus
     (same && verified).then(|| status.clone())
 }
 
-/// Looks at the repository if the last look is too old, or was about something else.
+/// Reads the repository if the last read is too old or was about another source.
 async fn look<K: Rolled>(module: &K, git: &GitSource, verify: Option<&Verify>, modules: &Modules<K>) -> Look {
     let key = Key::of(module);
     let now = modules.context.clock.now();
@@ -172,7 +173,7 @@ async fn look<K: Rolled>(module: &K, git: &GitSource, verify: Option<&Verify>, m
         Ok(_) => package.interval.to_std(),
         Err(failure) => wait(failure, package.retry_interval.to_std()),
     };
-    // What was verified and is not pinned yet is verified again: the keys may be others.
+    // Content that was verified but is not pinned yet is verified again: the keys may have changed.
     let is_fresh = |look: &Look| now < later(look.at, fresh_for(look));
     let may_serve = |look: &Look| verify.is_none() || look.found.is_err();
     if let Some(last) = last.clone().filter(|look| is_fresh(look) && may_serve(look)) {
@@ -207,7 +208,7 @@ async fn resolve<K: Rolled>(
     verify: Option<&Verify>,
     modules: &Modules<K>,
 ) -> Result<Found, remote::Failure> {
-    // Validated before: exactly one of tag and commit.
+    // Already validated: exactly one of tag and commit is set.
     let want = match (&git.version.tag, &git.version.commit) {
         (None, Some(commit)) => Want::Commit(commit.parse::<CommitId>().map_err(|error| misnamed(&error))?),
         (tag, _) => Want::Tag(tag.clone().unwrap_or_default()),
@@ -250,7 +251,7 @@ fn misnamed(error: &InvalidCommitId) -> remote::Failure {
     }
 }
 
-/// What, where, since when, and what stays as it is.
+/// The message: what failed, since when, and that clusters stay unchanged.
 fn unknown<K: ModuleObject>(module: &K, failure: &Failure) -> String {
     format!(
         "{} (since {}); {}",

@@ -1,4 +1,4 @@
-//! A module's status: what was observed and decided, for people, for tools, and as the engine's memory. Pure.
+//! A module's status: what was observed and decided, for users and tools, and the engine's memory. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
@@ -25,12 +25,12 @@ use super::{
     reasons::{Explained, Pause, Words},
 };
 
-/// Clusters that one command names, so that it fits a terminal.
+/// The maximum number of clusters in one command, so that it fits a terminal.
 const MAX_NAMED: usize = 20;
-/// Clusters whose trouble a condition tells.
+/// The maximum number of clusters whose problem a condition shows.
 const MAX_TOLD: usize = 3;
 
-/// The status while nothing can be decided: suspended, or a spec that cannot be acted on. Everything else stays as it was.
+/// The status while nothing can be decided: suspended, or an invalid spec. Everything else stays unchanged.
 pub(crate) fn idle<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> ModuleStatus {
     let said = match &seen.invalid {
         Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message)
@@ -52,7 +52,7 @@ pub(crate) fn idle<K: ModuleObject>(module: &K, seen: &Observation, now: Timesta
     }
 }
 
-/// The status of a module that rolls, or rests.
+/// The status of a module that is rolling out or done.
 pub(crate) fn rolling<K: ModuleObject>(
     module: &K,
     seen: &Observation,
@@ -101,7 +101,7 @@ pub(crate) fn rolling<K: ModuleObject>(
     })
 }
 
-/// What people say, and what came of it: first what has no effect.
+/// The controls and their effects: ineffective ones first.
 fn controls(seen: &Observation, now: Timestamp) -> Vec<ControlStatus> {
     let mut all = by_hand::heard(&seen.controls, seen.clusters(), now);
     all.extend(heard::all(
@@ -123,7 +123,7 @@ fn heard(clusters: &[ClusterSeen]) -> impl Iterator<Item = Heard<'_>> + Clone {
     })
 }
 
-/// Whether `new` says nothing else than `old` but of clusters: reasons, numbers, attention, and the messages of conditions that stand.
+/// Whether `new` differs from `old` only in clusters: reasons, counts, attention, and messages of unchanged conditions.
 pub(crate) fn differs_by_clusters_only(old: &ModuleStatus, new: &ModuleStatus) -> bool {
     let ModuleStatus {
         observed_generation,
@@ -158,7 +158,7 @@ pub(crate) fn differs_by_clusters_only(old: &ModuleStatus, new: &ModuleStatus) -
         && *last_handled_reconcile_at == new.last_handled_reconcile_at
 }
 
-/// How a module stands, in one word for a table: a pause and holds are said beside a success, too.
+/// The state of a module in one word for a table: a pause and holds are shown next to a success, too.
 pub(crate) fn state(conditions: &[Condition], told: &[Explained<'_>]) -> Option<String> {
     let ready = conditions::find(conditions, conditions::READY)?;
     let is = |reason: Reason| match reason {
@@ -175,12 +175,13 @@ pub(crate) fn state(conditions: &[Condition], told: &[Explained<'_>]) -> Option<
     Some(words.join(","))
 }
 
-/// The kind and name of a module, as kubectl takes them: `module/podinfo`.
+/// The kind and name of a module, for kubectl: `module/podinfo`.
 pub(crate) fn address<K: ModuleObject>(module: &K) -> String {
     format!("{}/{}", K::KIND.as_str().to_lowercase(), module.name_any())
 }
 
-/// Whether the rollout is paused, by whom, and what ends that. What is being deleted is withdrawn, paused or not.
+/// Whether the rollout is paused, who paused it, and how to resume it. A module that is being deleted is withdrawn even
+/// if paused.
 pub(crate) fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timestamp) -> Option<Pause> {
     if seen.deleting {
         return None;
@@ -207,7 +208,7 @@ pub(crate) fn pause<K: ModuleObject>(module: &K, seen: &Observation, now: Timest
     })
 }
 
-/// The version as people write it: the tag, or the first digits of the commit.
+/// The version for users: the tag, or the first digits of the commit.
 pub(crate) fn version<K: ModuleObject>(module: &K, target: &Target) -> String {
     let wanted = module.spec().sync.source.version();
     let commit = match target {
@@ -220,7 +221,7 @@ pub(crate) fn version<K: ModuleObject>(module: &K, target: &Target) -> String {
     }
 }
 
-/// The memory of the engine as it stands in the status.
+/// The engine's memory as stored in the status.
 pub(crate) fn stored<K: ModuleObject>(module: &K) -> Option<&RolloutStatus> {
     module.status()?.rollout.as_ref()
 }
@@ -241,7 +242,7 @@ fn merged<K: ModuleObject>(
     said.merge(before, module.meta().generation.unwrap_or_default(), now)
 }
 
-/// The units in numbers.
+/// Counts of units.
 pub(crate) fn summary(
     units: &[engine::Unit],
     decision: &engine::Decision,
@@ -263,9 +264,9 @@ pub(crate) fn summary(
     }
 }
 
-/// Those that reported success at what they have, be it what they shall have or not: a rollout that was stopped is no outage.
+/// The units that report success at their present content, desired or not: a stopped rollout is not an outage.
 fn ready_as_they_are(units: &[engine::Unit], told: &[Explained<'_>]) -> u32 {
-    // The engine gives a reason for each unit, in their order.
+    // The engine gives a reason for each unit, in the same order.
     let pairs = units.iter().zip(told);
     count(pairs.filter(|(unit, told)| {
         let changing = matches!(told.reason.bucket(), Bucket::Updating | Bucket::Withdrawing);
@@ -278,7 +279,8 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
     u32::try_from(items.count()).unwrap_or(u32::MAX)
 }
 
-/// The clusters that are not as they shall be, worst first. `since` of a reason that the engine gives no time for is when it was first told.
+/// The clusters that are not in their desired state, worst first. `since` of a reason without a time from the engine is
+/// when it was first shown.
 pub(crate) fn attention(told: &[Explained<'_>], before: &[Attention], now: Timestamp) -> Vec<Attention> {
     let mut worst: Vec<&Explained<'_>> = told
         .iter()
@@ -288,7 +290,7 @@ pub(crate) fn attention(told: &[Explained<'_>], before: &[Attention], now: Times
         let place = |told: &Explained<'_>| (urgency(told.reason), told.reason.rank());
         place(a).cmp(&place(b)).then_with(|| a.cluster.cmp(b.cluster))
     };
-    // Of a large fleet most are not told: those need no order.
+    // In a large fleet most are not shown: those need no order.
     if worst.len() > MAX_ATTENTION {
         worst.select_nth_unstable_by(MAX_ATTENTION, order);
         worst.truncate(MAX_ATTENTION);
@@ -313,7 +315,7 @@ pub(crate) fn attention(told: &[Explained<'_>], before: &[Attention], now: Times
     worst.into_iter().map(entry).collect()
 }
 
-/// What a person looks at first: failures, then what is held up, then what moves, then who waits.
+/// The order for a user: failures, then blocked clusters, then changing ones, then waiting ones.
 const fn urgency(reason: Reason) -> u8 {
     match reason.bucket() {
         Bucket::Failed => 0,
@@ -375,7 +377,7 @@ fn conditions<K: ModuleObject>(
     said
 }
 
-/// What stopped the rollout, if something did.
+/// What stopped the rollout, if it is stopped.
 pub(crate) fn halt<'a>(decision: &engine::Decision, told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
     let stopped = matches!(
         decision.summary.phase,
@@ -427,7 +429,7 @@ pub(crate) fn standing(
     let message = about(worst);
     let said = Conditions::ready(Status::False, worst.reason, &*message);
     match phase {
-        // Its slot waits for a row that the API server has refused for too long.
+        // Its row has been refused by the API server for too long.
         _ if worst.is_write_overdue() => said.stalled(worst.reason, message),
         Phase::Halted | Phase::Aborted => said.stalled(worst.reason, message),
         Phase::Idle | Phase::Rolling | Phase::Reverting | Phase::Paused | Phase::Done => {
@@ -436,7 +438,8 @@ pub(crate) fn standing(
     }
 }
 
-/// The cluster that keeps the module from being ready. One that cannot, or shall not, be touched does not: it is skipped or held, and counted.
+/// The cluster that keeps the module from being ready. A cluster that cannot or must not be changed does not: it is
+/// counted as skipped or held.
 fn worst<'a>(told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
     let open = told.iter().filter(|told| {
         !matches!(
@@ -447,7 +450,8 @@ fn worst<'a>(told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
     open.min_by_key(|told| (urgency(told.reason), told.reason.rank(), told.cluster))
 }
 
-/// A cluster that is skipped for what the module itself says: nothing changes that but a change of the module, or of what it needs.
+/// A cluster that is skipped because of the module itself: only a change of the module or of its dependencies fixes
+/// that.
 fn fault<'a>(told: &'a [Explained<'a>]) -> Option<&'a Explained<'a>> {
     let faults = told.iter().filter(|told| {
         matches!(
@@ -473,7 +477,7 @@ fn at_rest(
             format!("spec.selector selects no {} of this {}", words.unit, words.home),
         );
     }
-    // Who cannot be touched, or is held, has it all the same, but is not known to be ready now.
+    // A cluster that cannot be changed or is held may have the version, but is not known to be ready now.
     let ready = count(told.iter().filter(|told| told.reason == Reason::UpToDate));
     let where_ = if ready == *updated {
         format!("ready on {updated} of {total} {units}")
@@ -498,7 +502,7 @@ fn at_rest(
     )
 }
 
-/// The clusters that a module at rest does without, and why.
+/// The clusters that a finished rollout left out, and why.
 fn apart(told: &[Explained<'_>], bucket: Bucket, word: &str) -> String {
     let mut all: Vec<&Explained<'_>> = told
         .iter()
@@ -523,7 +527,7 @@ fn and_more(more: usize) -> String {
     }
 }
 
-/// What a deletion waits for, and what would end that.
+/// What a deletion waits for, and how to end that.
 fn leaving<K: ModuleObject>(
     module: &K,
     seen: &Observation,
@@ -565,7 +569,8 @@ fn leaving<K: ModuleObject>(
         .with(conditions::RECONCILING, Status::True, reason, message)
 }
 
-/// The clusters that cannot be withdrawn from now: who, why, since when, and how they are given up. None if there is no such one.
+/// The clusters that cannot be withdrawn now: which, why, since when, and how to abandon them; `None` if there are
+/// none.
 fn stuck<K: ModuleObject>(module: &K, left: &[&Explained<'_>], attention: &[Attention]) -> Option<String> {
     let stuck: Vec<&&Explained<'_>> = left.iter().filter(|told| told.reason.is_ineligible()).collect();
     if stuck.is_empty() {
@@ -603,10 +608,10 @@ mod tests {
     use super::*;
     use crate::module::reasons::{Background, explain, precedence};
 
-    /// What cannot be touched says no more than its word.
+    /// A cluster that cannot be changed shows only its reason.
     static NONE: BTreeMap<String, String> = BTreeMap::new();
 
-    /// What the engine says where the public reason is this one.
+    /// An engine reason that maps to this public one.
     fn why(reason: Reason) -> Why {
         let at = engine::Millis::seconds(1);
         match reason {
@@ -640,7 +645,8 @@ mod tests {
         }
     }
 
-    /// Ready of a module with a cluster of each of these reasons: status, reason, and whether it is stalled.
+    /// The Ready condition of a module with one cluster for each of these reasons: status, reason, and whether it is
+    /// stalled.
     fn ready(reasons: &[Reason]) -> (String, String, bool) {
         let background = Background::plain(&NONE);
         let units: Vec<(UnitId, Why)> = reasons
@@ -671,7 +677,7 @@ mod tests {
         )
     }
 
-    /// Ready is True only where something was confirmed, and a fault of the module itself stops it.
+    /// Ready is True only where something was confirmed, and a fault of the module itself prevents it.
     #[test]
     fn ready_is_true_where_a_cluster_is_confirmed() {
         use Reason::{

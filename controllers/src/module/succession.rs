@@ -1,11 +1,13 @@
-//! Which module takes over what a deleted module has: a rename in git is a new module and the deletion of the old one. Pure.
+//! Which module takes over the content of a deleted module: a rename in git is a new module and the deletion of the old
+//! one. Pure.
 //!
 //! ```text
 //!   A is being deleted, B is of the same kind, selects the cluster, and applies the same content
 //!     └─► A waits there ──► B is confirmed there, is deleted, or no longer selects the cluster ──► A is withdrawn from there
 //! ```
 //!
-//! Invariant: in a cluster where a successor is wanted, a deleted module is withdrawn only after a successor has its objects.
+//! Invariant: in a cluster that a successor selects, a deleted module is withdrawn only after a successor has its
+//! objects.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +22,7 @@ use muster_api::{
 
 use super::facts::Standing;
 
-/// What decides whether two modules apply the same objects: everything but the version and the way of applying.
+/// What determines whether two modules apply the same objects: everything but the version and how it is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     source: Source,
@@ -59,9 +61,9 @@ fn folder(path: &str) -> &str {
 pub struct Successor {
     /// Kind and name: `module/webapp`.
     pub address: String,
-    /// Which clusters it selects. None: the selector is invalid, so it may be meant for any cluster.
+    /// Which clusters it selects; `None` if the selector is invalid, so that it may be meant for any cluster.
     pub selector: Option<Matcher>,
-    /// None: nothing was decided at its present generation yet.
+    /// Its state by the last decision; `None` if nothing was decided at its present generation yet.
     pub standing: Option<Arc<Standing>>,
 }
 
@@ -79,12 +81,12 @@ impl Successor {
     }
 }
 
-/// The successors of a module in one cluster.
+/// The successors of a deleted module.
 #[derive(Clone, Debug, Default)]
 pub struct Successors(Vec<Successor>);
 
 impl Successors {
-    /// These, of a module that is being deleted.
+    /// From a list of successors.
     pub fn new(successors: Vec<Successor>) -> Self {
         Self(successors)
     }
@@ -99,12 +101,12 @@ impl Successors {
         self.0.iter().filter(|successor| successor.selects(labels))
     }
 
-    /// Whether what a cluster has moves to another module, confirmed there or not.
+    /// Whether a cluster's content moves to another module, whether confirmed there or not.
     pub fn take_over(&self, labels: &BTreeMap<String, String>) -> bool {
         self.of(labels).next().is_some()
     }
 
-    /// The modules that take over in one of these clusters, each with the clusters.
+    /// The modules that take over in any of these clusters, each with those clusters.
     pub fn by_cluster<'a>(
         &self,
         clusters: impl Iterator<Item = (&'a str, &'a BTreeMap<String, String>)>,

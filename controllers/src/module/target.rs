@@ -1,4 +1,5 @@
-//! What a module wants once its version is known, and what is said until then: for sources that muster reads and for those of Flux. Pure.
+//! A module's target once its version is known, and the message until then: for sources that muster reads and for those
+//! of Flux. Pure.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use muster_api::{
 
 use super::facts::{Definition, Target};
 
-/// The revision of a module at a version that is pinned.
+/// The target at a pinned version.
 pub(super) fn known<K: ModuleObject>(module: &K, source: SourceStatus, moved_to: Option<String>) -> Target {
     let spec = module.spec();
     let mut sync = spec.sync.clone();
@@ -28,7 +29,7 @@ pub(super) fn known<K: ModuleObject>(module: &K, source: SourceStatus, moved_to:
     }
 }
 
-/// What clusters have, while the version cannot be resolved.
+/// The clusters' present version, for messages while the version cannot be resolved.
 pub(super) fn last_version<K: ModuleObject>(module: &K) -> String {
     let before = module.status().and_then(|status| status.source.as_ref());
     before.map_or_else(
@@ -44,7 +45,7 @@ pub(super) fn last_version<K: ModuleObject>(module: &K) -> String {
     )
 }
 
-/// A time so much later.
+/// A time plus a duration, saturating.
 pub(super) fn later(at: Timestamp, wait: Duration) -> Timestamp {
     let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
     at.checked_add(wait).unwrap_or(Timestamp::MAX)

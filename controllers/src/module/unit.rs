@@ -1,23 +1,23 @@
-//! What people annotate besides a module: a Cluster or a Node.
+//! A Cluster or a Node, whose annotations may carry controls.
 
 use std::collections::BTreeMap;
 
 use super::reasons::Words;
 use crate::registry::ClusterRow;
 
-/// An object that people may annotate: a Cluster or a Node.
+/// A Cluster or a Node with its annotations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unit<'a> {
-    /// How it is named.
+    /// The vocabulary of its messages.
     pub words: &'static Words,
-    /// Its name.
+    /// Name of the object.
     pub name: &'a str,
-    /// Its annotations.
+    /// Annotations of the object.
     pub annotations: &'a BTreeMap<String, String>,
 }
 
 impl<'a> Unit<'a> {
-    /// A cluster.
+    /// From a Cluster.
     pub(crate) const fn of_cluster(cluster: &'a ClusterRow) -> Self {
         Self {
             words: &Words::CLUSTERS,
@@ -26,7 +26,7 @@ impl<'a> Unit<'a> {
         }
     }
 
-    /// The object, as kubectl takes it: `node/n1`.
+    /// The object, for kubectl: `node/n1`.
     pub(crate) fn object(&self) -> String {
         format!("{}/{}", self.words.unit, self.name)
     }

@@ -1,4 +1,4 @@
-//! From what was observed to what the engine understands: units and settings. Pure.
+//! Converts what was observed to the engine's form: units and settings. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ use super::{
     windows,
 };
 
-/// Makes contents of one definition, each once: most clusters have the same values, or none.
+/// Renders the contents of one definition, each once: most clusters have the same values, or none.
 struct Recipe<'a> {
     module: &'a str,
     definition: &'a Definition,
@@ -47,7 +47,8 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// What a row holds for these values; an error is for people. None: the engine does not understand it.
+    /// The content of a row for these values; an error is a message for users. `None` if the engine cannot parse its
+    /// hashes.
     fn content(&mut self, values: &Values) -> Result<Option<Arc<Content>>, String> {
         if let Some(made) = self.made.get(values) {
             return made.clone();
@@ -89,7 +90,7 @@ impl<'a> Recipe<'a> {
     }
 }
 
-/// What the clusters of a module may get.
+/// The contents that the clusters of a module may get.
 struct Recipes<'a> {
     target: Option<Recipe<'a>>,
     last_good: Option<Recipe<'a>>,
@@ -108,7 +109,7 @@ pub(crate) fn units(
     units
 }
 
-/// The units of the clusters at these places, once more: nothing changed for the others, nor in what all rest on.
+/// Builds the units of the clusters at these indexes again, when nothing else changed.
 pub(crate) fn again(
     sight: &mut Sight,
     places: &[usize],
@@ -153,7 +154,7 @@ impl Units {
                 None => self.all.push(unit),
             }
         }
-        // Whose labels change again and again leaves contents behind that nobody gets.
+        // Clusters whose labels change often leave unused contents behind.
         let made = [recipes.target, recipes.last_good]
             .map(|recipe| recipe.map_or_else(Made::new, |recipe| recipe.made));
         self.made = made.map(|made| {
@@ -165,7 +166,7 @@ impl Units {
         });
     }
 
-    /// The domains, which are numbers among those of all clusters.
+    /// Sets the domains, numbered among those of all clusters.
     fn share(&mut self, clusters: &[ClusterSeen], rollout: &api::Rollout) {
         if rollout.exclusive.is_none() {
             return;
@@ -182,8 +183,8 @@ impl Units {
     }
 }
 
-/// The settings of a module as the engine has them. What is being deleted is withdrawn as `onDelete` says, paused or not; an explicit
-/// `onDelete` releases the brake.
+/// The settings of a module in the engine's form. A module that is being deleted is withdrawn as `onDelete` says,
+/// paused or not; an explicit `onDelete` releases the brake.
 pub(crate) fn spec(module: &ModuleSpec, seen: &Observation, now: Timestamp) -> engine::Spec {
     let wishes = wishes(&module.rollout);
     let deleting = seen.deleting;
@@ -221,7 +222,7 @@ fn moving(seen: &Observation) -> BTreeSet<engine::UnitId> {
     moving.map(|cluster| cluster.name.as_str().into()).collect()
 }
 
-/// What `spec.rollout` says, of a complete read: no reconcile starts before every list is complete.
+/// The settings in `spec.rollout`, marked as a complete read: no reconcile starts before every list is complete.
 pub fn wishes(rollout: &api::Rollout) -> engine::Spec {
     engine::Spec {
         strategy: match rollout.strategy {
@@ -280,7 +281,7 @@ fn stage(stage: &api::Stage) -> engine::Stage {
     }
 }
 
-/// What people say once, about revisions that are known.
+/// The one-shot controls, with known revisions.
 fn controls(seen: &Observation, now: Timestamp) -> Vec<engine::Control> {
     let memory = &seen.memory.memory;
     let target = seen.target.definition();
@@ -322,7 +323,7 @@ fn unit(
     (unit, choice)
 }
 
-/// Who is left out keeps what it has, unless a person wants it to have something.
+/// A cluster of no stage keeps what it has if `unmatched` is `Exclude`, unless it is pinned.
 fn place(cluster: &ClusterSeen, rollout: &api::Rollout, pinned: bool) -> engine::Place {
     match (cluster.stage.map(u8::try_from), rollout.unmatched) {
         (Some(Ok(place)), _) => engine::Place::Stage(place),
@@ -345,7 +346,7 @@ fn desired(cluster: &ClusterSeen, seen: &Observation, choice: &Choice) -> engine
     }
 }
 
-/// What a cluster's row may hold; notes why it cannot.
+/// The possible contents of a cluster's row; records an obstacle if there is one.
 fn choice(
     cluster: &ClusterSeen,
     seen: &Observation,
@@ -421,7 +422,7 @@ fn eligible(
     }
 }
 
-/// What a row holds in truth: if it is not what belongs to its digest, somebody has edited it, and it is another assignment than ours.
+/// The row's actual content: if it does not match its digest, it was edited manually and counts as another assignment.
 fn assigned(row: &SeenRow, choice: &Choice) -> engine::Row {
     let engine::Content::Carries { revision, digest } = row.assigned.content else {
         return row.assigned;
@@ -444,8 +445,9 @@ fn assigned(row: &SeenRow, choice: &Choice) -> engine::Row {
     }
 }
 
-/// What rests on the memory, and so is made for each decision anew, whether units were kept or not: stages go on without a closed cluster
-/// whose windows say so, unless a change of it is in flight; and one that waits for another module is not retargeted in flight either.
+/// What depends on the memory, and so is computed for each decision, even if units were kept: stages continue without a
+/// closed cluster if its windows say so, unless a change of it is in flight; and a cluster that waits for another
+/// module is not retargeted in flight either.
 pub(crate) fn apply_windows(sight: &mut Sight, memory: &engine::Memory, rollout: &api::Rollout) {
     for (unit, cluster) in sight.units.all.iter_mut().zip(&sight.clusters) {
         let Some(window) = windows::closing(cluster, unit) else {

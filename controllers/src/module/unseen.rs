@@ -1,6 +1,8 @@
-//! Clusters that are known and not seen: the registry is a watch, and may be behind what another leader has seen and decided on.
+//! Clusters that exist but are not observed yet: the registry is a watch, and may lag behind what a former leader
+//! observed and decided on.
 //!
-//! Invariant: nobody loses a charge, and no row is left out of a memory that is rebuilt, because of a Cluster that is there (W1, W7).
+//! Invariant: a Cluster that exists never loses its in-flight change, and its row is never left out of a rebuilt memory
+//! (W1, W7).
 
 use std::sync::Arc;
 
@@ -10,8 +12,8 @@ use muster_rollout::{Incarnation, UnitId};
 use super::{Error, Modules, kind::Rolled, memory::Recalled, rows::AssemblageRow};
 use crate::registry::ClusterRow;
 
-/// Fails if a Cluster is there that is charged, or of whose row the memory is to be rebuilt, and `seen`, which is in the order of the
-/// names, does not have it.
+/// Fails if a Cluster exists that is in flight, or whose row the memory is rebuilt from, and is missing in `seen`,
+/// which is sorted by name.
 pub(crate) async fn look<K: Rolled>(
     module: &str,
     memory: &Recalled,
@@ -36,7 +38,8 @@ pub(crate) async fn look<K: Rolled>(
     Ok(())
 }
 
-/// Those that own an assemblage with a row of the module. One without an owner is of any Cluster that has the name.
+/// The owners of assemblages with a row of the module. An assemblage without an owner belongs to any Cluster of that
+/// name.
 fn holders<'a>(module: &'a str, rows: &'a [Arc<AssemblageRow>]) -> impl Iterator<Item = Holder> + 'a {
     let with_row = rows
         .iter()

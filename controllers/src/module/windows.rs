@@ -1,4 +1,4 @@
-//! Change windows as one module has them: which clusters are closed for it, and what that means for each. Pure.
+//! Change windows for one module: which clusters are closed for it, and what that means for each. Pure.
 //!
 //! ```text
 //!   Windows ─┐
@@ -6,7 +6,7 @@
 //!   now ─────┘                                                     memory ─────────────────────┘
 //! ```
 //!
-//! Invariant: a cluster that is closed is never open to the engine: at most it leaves the count of its stage, untouched.
+//! Invariant: a closed cluster is never open to the engine: at most it is left out of its stage's count, unchanged.
 
 use std::collections::BTreeMap;
 
@@ -23,18 +23,18 @@ use muster_windows::{Closed, Cluster, Module, State};
 use super::{facts::ClusterSeen, reasons::ineligible};
 use crate::{registry::ClusterRow, rolloutwindow::Windows};
 
-/// The windows of a namespace, asked for one module at one instant.
+/// The windows of a namespace, evaluated for one module at one instant.
 #[derive(Clone, Debug)]
 pub(crate) struct ModuleWindows {
     windows: Windows,
     kind: ModuleKind,
     name: String,
     labels: BTreeMap<String, String>,
-    /// The instant.
+    /// When they are evaluated.
     pub now: Timestamp,
 }
 
-/// What answers about the windows of a module rest on, apart from the cluster and the time.
+/// What the evaluation for a module depends on, apart from the cluster and the time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version {
     windows: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Version {
 }
 
 impl ModuleWindows {
-    /// Of a module.
+    /// For a module.
     pub(crate) fn new<K: ModuleObject>(module: &K, windows: Windows, now: Timestamp) -> Self {
         Self {
             windows,
@@ -53,7 +53,7 @@ impl ModuleWindows {
         }
     }
 
-    /// Answers of another version say nothing about this one.
+    /// Results of different versions must not be mixed.
     pub(crate) fn version(&self) -> Version {
         Version {
             windows: self.windows.version(),
@@ -61,7 +61,7 @@ impl ModuleWindows {
         }
     }
 
-    /// Why no change may begin in a cluster, and when that answer may change. Nothing is evaluated where there are no windows.
+    /// Why no change may start in a cluster, and when that may change. Nothing is evaluated where there are no windows.
     pub(crate) fn of_cluster(&self, row: &ClusterRow) -> (Option<Box<Closed>>, Option<Timestamp>) {
         if self.windows.all().is_empty() {
             return (None, None);
@@ -84,22 +84,22 @@ impl ModuleWindows {
     }
 }
 
-/// When the first window of a cluster opens or closes, or another answer about it changes.
+/// When the first window of a cluster opens or closes, or its evaluation otherwise changes.
 pub(crate) fn next_change(clusters: &[ClusterSeen]) -> Option<Timestamp> {
     clusters.iter().filter_map(|cluster| cluster.window_change).min()
 }
 
-/// Why no change begins in a unit that could be touched otherwise.
+/// Why no change starts in a unit that could be changed otherwise.
 pub(crate) fn closed(closed: &Closed, is_behind: bool, rollout: &Rollout) -> Eligible {
     Eligible::Closed {
         why: ineligible(closed.reason(), rollout),
         reverts: closed.reverts == WhileClosed::Allow,
-        // What other modules still need is not left either.
+        // A module that others still depend on is not withdrawn either.
         withdrawals: closed.withdrawals == WhileClosed::Allow && !is_behind,
     }
 }
 
-/// What closes a cluster that could be touched otherwise.
+/// The window that closes a cluster which could be changed otherwise.
 pub(crate) fn closing<'a>(cluster: &'a ClusterSeen, unit: &Unit) -> Option<&'a Closed> {
     let closed = cluster.closed.as_deref()?;
     let hindered = matches!(unit.eligible, Eligible::No(why) if why.code != closed.reason().code());

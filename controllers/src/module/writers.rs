@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   module a ─┐
-//!   module b ─┼─► waiting ─► whoever has the turn takes all that waits ─► one patch
-//!   module c ─┘              (all or none; refused: each by itself)
+//!   module b ─┼─► waiting ─► the holder of the turn takes all waiting writes ─► one patch
+//!   module c ─┘              (all or none; if refused: one by one)
 //! ```
 //!
-//! Who comes alone writes at once; what comes meanwhile waits for the turn, and goes together.
-//! Invariant: a row is written only for a memory that stands (`RowWrite`, W2).
-//! Invariant: a row is written only by a patch that tests what was seen of it; merging changes nothing about that (W3).
+//! A single write is made at once; those that arrive meanwhile wait and are merged into the next patch.
+//! Invariant: a row is written only if the memory is stored (`RowWrite`, W2).
+//! Invariant: a row is written only by a patch that tests what was observed; merging does not change that (W3).
 
 use std::{
     collections::BTreeMap,
@@ -46,20 +46,20 @@ use crate::{
     runtime::{CallError, Key, Pace, call},
 };
 
-/// Rows in one patch: at most 32 KiB each, and a request of 3 MiB is the most that an API server takes.
+/// Rows in one patch: at most 32 KiB each, and an API server accepts requests of 3 MiB at most.
 const MERGED: usize = 64;
-/// How often an append is tried at once: an assemblage's status is written a few times while its first rows arrive.
+/// How often an append is tried in a row: an assemblage's status is written a few times while its first rows arrive.
 const TRIES: usize = 4;
 
-/// Who writes which assemblage. Bounded by the assemblages that are being written now.
+/// A queue for each assemblage. Bounded by the assemblages that are being written now.
 #[derive(Debug, Default)]
 pub(crate) struct Writers {
     queues: Mutex<BTreeMap<Key, Weak<Queue>>>,
-    /// Until when rows are gathered for the next write: [`Pace`].
+    /// Until when rows are collected for the next write: [`Pace`].
     gathering: Mutex<BTreeMap<Key, Instant>>,
 }
 
-/// What is to be written into one assemblage.
+/// The pending writes of one assemblage.
 #[derive(Debug, Default)]
 struct Queue {
     turn: Turn<()>,
@@ -75,7 +75,7 @@ struct Job {
 }
 
 impl Queue {
-    /// The first that wait, as many as go together.
+    /// Takes the first pending writes, as many as fit in one patch.
     fn next(&self) -> Vec<Job> {
         let mut waiting = self.waiting.lock();
         let many = waiting.len().min(MERGED);
@@ -92,7 +92,7 @@ impl Writers {
         queue
     }
 
-    /// Waits until the next write of an assemblage may begin.
+    /// Waits until the next write of an assemblage may start.
     async fn gathered(&self, assemblage: &Key) {
         let until = self.gathering.lock().get(assemblage).copied();
         if let Some(until) = until {
@@ -100,7 +100,7 @@ impl Writers {
         }
     }
 
-    /// An assemblage was written.
+    /// Records that an assemblage was written.
     fn written(&self, assemblage: &Key, pace: Pace) {
         let (now, mut gathering) = (Instant::now(), self.gathering.lock());
         gathering.retain(|_, until| *until > now);
@@ -109,7 +109,7 @@ impl Writers {
 }
 
 impl<K: Rolled> Modules<K> {
-    /// Writes the row of a module, together with those of other modules that wait for the same assemblage.
+    /// Writes the row of a module, together with rows of other modules that wait for the same assemblage.
     pub(super) async fn write(
         &self,
         assemblage: &Key,
@@ -129,7 +129,7 @@ impl<K: Rolled> Modules<K> {
         };
         queue.waiting.lock().push(job);
         let _turn = queue.turn.lock().await;
-        // Whoever had the turn may have written ours, too.
+        // The former holder of the turn may have written ours, too.
         while outcome.is_empty() {
             self.writers.gathered(assemblage).await;
             let jobs = queue.next();
@@ -144,11 +144,12 @@ impl<K: Rolled> Modules<K> {
             self.write_all(assemblage, jobs).await;
             self.writers.written(assemblage, pace);
         }
-        // Nothing comes if another that had taken it was ended in between.
+        // There is no result if the task that had taken the job was cancelled.
         outcome.try_recv().unwrap_or(Err(Error::Overtaken { what }))
     }
 
-    /// Writes what is done by hand to the plan of a module's row. What is assigned stays as it is, so that no memory has to stand first.
+    /// Writes a control of a plan into a module's row. The assignment stays the same, so the memory need not be written
+    /// first.
     pub(super) async fn control(
         &self,
         assemblage: &Key,
@@ -160,7 +161,7 @@ impl<K: Rolled> Modules<K> {
         self.patched(assemblage, &what, patch).await
     }
 
-    /// Makes the assemblage of a cluster without rows. Nothing is to be done if there is one by now.
+    /// Creates the assemblage of a cluster without rows, unless it exists.
     pub(super) async fn introduce(&self, assemblage: &Key) -> Result<(), Error> {
         let Some(cluster) = self.context.registry.get(&assemblage.name) else {
             return Ok(());
@@ -172,7 +173,8 @@ impl<K: Rolled> Modules<K> {
         }
     }
 
-    /// All in one write; if that is refused, one by one, so that a stale view of one row is no other's trouble.
+    /// Tries one merged write; if that is refused, writes one by one, so that a stale view of one row does not affect
+    /// others.
     async fn write_all(&self, assemblage: &Key, jobs: Vec<Job>) {
         let writes: Vec<&Write> = jobs.iter().map(|job| job.write.write()).collect();
         let what = format!(
@@ -187,12 +189,13 @@ impl<K: Rolled> Modules<K> {
             } else {
                 self.tried(assemblage, &job.what, &[job.write.write()]).await
             };
-            // Whoever waited for it may have been ended: then nobody wants to know.
+            // The waiting task may have been cancelled: then the result is not needed.
             let _ = job.done.send(result);
         }
     }
 
-    /// An append is overtaken by any other write of the assemblage, its status included: then it is tried on what is there now.
+    /// Any other write of the assemblage, even of its status, invalidates an append: it is retried on the present
+    /// version.
     async fn tried(&self, assemblage: &Key, what: &str, writes: &[&Write]) -> Result<(), Error> {
         if writes.iter().any(|write| matches!(write, Write::Append { .. })) {
             for _ in 1..TRIES {
@@ -220,7 +223,8 @@ impl<K: Rolled> Modules<K> {
             what: what.to_owned(),
         };
         let there = call(what, self.assemblages(assemblage).get_opt(&assemblage.name)).await?;
-        // What was decided for a Cluster is not for another that has its name now: where there is no row, none can be tested.
+        // A decision for one Cluster must not apply to another that has its name now: where there is no row, none can
+        // be tested.
         let registered = self.context.registry.get(&assemblage.name);
         let cluster = registered.filter(|row| decided_for.iter().all(|uid| *uid == row.uid));
         let cluster = cluster.ok_or_else(overtaken)?;
@@ -252,11 +256,11 @@ impl<K: Rolled> Modules<K> {
         let patch = Patch::Json::<()>(patch);
         let assemblages = self.assemblages(assemblage);
         let parameters = parameters();
-        // What it is now, the watch tells.
+        // The watch delivers the new object.
         let answer = assemblages.patch_metadata(&assemblage.name, &parameters, &patch);
         match call(what, answer).await {
             Ok(_) => Ok(()),
-            // A failed test, or the assemblage is gone: somebody was faster.
+            // A failed test, or the assemblage is gone: another writer was faster.
             Err(error) if is_overtaken(&error) => Err(Error::Overtaken {
                 what: what.to_owned(),
             }),
@@ -290,7 +294,7 @@ impl<K: Rolled> Modules<K> {
     }
 }
 
-/// muster's own assemblage of a cluster, owned by the Cluster and by nothing else.
+/// muster's own assemblage of a cluster, owned only by that Cluster.
 fn made<K: Rolled>(assemblage: &Key, cluster: &ClusterRow, rows: &[&SyncRow]) -> K::Assemblage {
     let name = cluster.name.as_str();
     let spec = TargetedAssemblageSpec {
@@ -306,7 +310,7 @@ fn made<K: Rolled>(assemblage: &Key, cluster: &ClusterRow, rows: &[&SyncRow]) ->
         (label::MANAGED_BY, labels::MUSTER),
         (label::APP_MANAGED_BY, labels::MUSTER),
     ];
-    // A name may be longer than the value of a label.
+    // A name may be too long for a label value.
     let words = words.into_iter().filter(|(_, value)| value.len() <= MAX_LABEL);
     let meta = made.meta_mut();
     meta.namespace = Some(assemblage.namespace.clone());
@@ -319,12 +323,12 @@ fn made<K: Rolled>(assemblage: &Key, cluster: &ClusterRow, rows: &[&SyncRow]) ->
     made
 }
 
-/// In the answer of an API server whose admission webhook refuses, with any code.
+/// Part of the API server's response when an admission webhook denies a request, with any code.
 const DENIED: &str = "denied the request";
 
-/// Whether a patch was refused because the row is not as it was observed: a failed `test` is a 422 without causes, a name that another
-/// writer appended meanwhile is a duplicate, and a token that another writer raised does not fall. Any other cause is about the content,
-/// and observing again does not help.
+/// Whether a patch was refused because the row is not as observed: a failed `test` is a 422 without causes, a name that
+/// another writer appended meanwhile is a duplicate, and a token that another writer increased must not decrease. Any
+/// other cause is about the content, and observing again does not help.
 fn is_overtaken(error: &CallError) -> bool {
     if error.is_conflict() || error.is_not_found() {
         return true;

@@ -1,4 +1,4 @@
-//! What a reconcile may use: one value, made by the wiring, shared by all controllers of a process.
+//! The context of a reconcile: created once at startup, and shared by all controllers of a process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,47 +12,48 @@ use crate::{
     runtime::{Clock, Events, Jitter, Shutdown},
 };
 
-/// What every reconcile may use. Cheap to clone.
+/// Clients and settings for every reconcile. Cheap to clone.
 #[derive(Clone)]
 pub struct Context {
-    /// The API server that this process belongs to.
+    /// The client for the API server of this process's cluster.
     pub client: Client,
-    /// The namespace that this process works in.
+    /// The namespace that this process watches.
     pub namespace: String,
-    /// The flags.
+    /// The flags that controllers read.
     pub options: Arc<Options>,
     /// The only source of `now`.
     pub clock: Clock,
     /// The only source of randomness.
     pub jitter: Jitter,
-    /// Where configuration comes from.
+    /// Reads git repositories.
     pub source: Arc<dyn Source>,
-    /// The clusters; without any in an agent.
+    /// The cluster registry; empty in an agent.
     pub registry: Arc<Registry>,
     /// Clients for Kustomizations with `spec.kubeConfig`.
     pub remote: Arc<dyn RemoteClients>,
     /// Writes events.
     pub events: Events,
-    /// How long nobody led before this process did: no unit's deadline runs in it. Zero without a lease.
+    /// How long there was no leader before this process took over: that time counts against no unit's deadline. Zero
+    /// without a Lease.
     pub gap: Duration,
-    /// What this process counts of itself.
+    /// The metrics of this process.
     pub metrics: Metrics,
-    /// Cancelled when the process is to end.
+    /// Cancelled when the process shuts down.
     pub shutdown: Shutdown,
 }
 
 /// What a [`super::Runner`] needs: less than a [`Context`], for processes without clusters and sources.
 #[derive(Clone)]
 pub struct Base {
-    /// The API server that this process belongs to.
+    /// The client for the API server of this process's cluster.
     pub client: Client,
-    /// The namespace that this process works in.
+    /// The namespace that this process watches.
     pub namespace: String,
     /// The only source of randomness.
     pub jitter: Jitter,
-    /// What this process counts of itself.
+    /// The metrics of this process.
     pub metrics: Metrics,
-    /// Cancelled when the process is to end.
+    /// Cancelled when the process shuts down.
     pub shutdown: Shutdown,
 }
 

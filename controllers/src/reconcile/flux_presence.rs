@@ -1,7 +1,7 @@
-//! Whether Flux runs in this cluster: then it carries the Flux kinds out, and muster keeps its hands off them.
+//! Detects whether Flux runs in this cluster: then Flux reconciles the Flux kinds, and muster leaves them alone.
 //!
-//! Two controllers of one object would fight over its status and its objects. Flux, once there, is the one; muster only says
-//! so, in an event about Flux's Deployment and in the log, because the status is Flux's to write.
+//! Two controllers of one object would fight over its status and its objects. Where Flux runs, it takes precedence;
+//! muster only reports that, in an event about Flux's Deployment and in the log, because Flux owns the status.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,16 +14,16 @@ use tracing::warn;
 use super::Context;
 use crate::runtime::{Api, Event, Guard, Index, Key, watch};
 
-/// The Deployment that is the sign of Flux.
+/// Name of the Deployment that shows that Flux runs.
 const SIGN: &str = "kustomize-controller";
 
-/// How long a start waits for the first look.
+/// How long startup waits for the first list.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What its label says.
+/// Value of the label `app.kubernetes.io/part-of` on Flux's Deployments.
 const FLUX: &str = "flux";
 
-/// Where Flux's Deployments are.
+/// Watches Flux's Deployments.
 pub(crate) struct Presence {
     deployments: Arc<Index<Deployment, ()>>,
 }
@@ -36,18 +36,18 @@ impl Presence {
         })
     }
 
-    /// Waits until it is known, but not for long: a cluster where Deployments cannot be read is still to be served.
+    /// Waits for the first list, but not for long: muster must also work where it cannot read Deployments.
     pub(crate) async fn known(self: Arc<Self>) {
-        // Not knowing in time is as good as seeing nothing; a later sighting still counts.
+        // After the timeout Flux counts as absent; if it is observed later, that still counts.
         let _ = tokio::time::timeout(PATIENCE, self.deployments.synced()).await;
     }
 
-    /// Whether Flux is there.
+    /// Whether Flux runs in this cluster.
     pub(crate) fn is_there(&self) -> bool {
         !self.deployments.all_targets().is_empty()
     }
 
-    /// Watches, and gives a sign at each change.
+    /// Watches the Deployments; yields an item for each change.
     pub(crate) fn changes(self: &Arc<Self>, context: &Context) -> impl Stream<Item = ()> + Send + use<> {
         let api: Api<Guard<Deployment>> = Api::all(context.client.clone());
         let config = watcher::Config::default().labels(&format!("{}={FLUX}", label::APP_PART_OF));

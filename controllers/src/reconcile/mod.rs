@@ -1,4 +1,5 @@
-//! What every controller is run with: the flags, the context that a reconcile gets, and the scheduling of reconciles by kube-runtime.
+//! What every controller runs with: flags, the context of a reconcile, and the scheduling of reconciles by
+//! kube-runtime.
 //!
 //! ```text
 //!   watch ──► Store (main objects) ─┐

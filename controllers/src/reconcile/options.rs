@@ -6,17 +6,17 @@ use muster_sync::proxy::Proxies;
 
 use crate::{bindings::BindingKind, hosts::Hosts};
 
-/// Who carries the Flux kinds out in the cluster of this process.
+/// Which controller reconciles the Flux kinds in the cluster of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
-    /// muster itself.
+    /// muster's built-in sync.
     Builtin,
     /// Flux: muster writes the Flux kinds and reads their status.
     Flux,
 }
 
 impl SyncMode {
-    /// As `--sync` names it.
+    /// The value of the flag `--sync`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Builtin => "builtin",
@@ -28,19 +28,20 @@ impl SyncMode {
 /// The flags of `controller` and `agent` that controllers read.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who carries the Flux kinds out.
+    /// Which controller reconciles the Flux kinds.
     pub sync: SyncMode,
     /// How often a mirrored assemblage is read when it cannot be watched.
     pub proxy_poll_interval: Duration,
-    /// What bindings, and conditions of gates, may read.
+    /// The kinds that bindings, and the conditions of gates, may read.
     pub binding_kinds: BTreeSet<BindingKind>,
-    /// Where decisions of modules are put on record, if anywhere.
+    /// The folder in which decisions about modules are recorded; `None`: they are not recorded.
     pub record_decisions: Option<PathBuf>,
-    /// An agent rolls NodeModules over the nodes of its cluster; taints that go once a node is configured for the first time.
+    /// Set if an agent rolls out NodeModules to the nodes of its cluster: the taints to remove once a node is
+    /// configured for the first time.
     pub nodes: Option<Vec<StartupTaint>>,
-    /// A controller rolls the versions of ClusterUpgrades over Clusters.
+    /// Whether the controller rolls out the versions of ClusterUpgrades to Clusters.
     pub upgrades: bool,
-    /// Proxies on the way to git, gates and receivers.
+    /// Proxies for git, gates and notification receivers.
     pub proxies: Proxies,
     /// Proxies that Secrets and kubeconfigs may name.
     pub proxy_hosts: Hosts,
@@ -69,7 +70,7 @@ pub struct StartupTaint {
 }
 
 impl StartupTaint {
-    /// As it is written in settings; none: it names no key.
+    /// Parses a taint; `None` if it has no key.
     pub fn parse(text: &str) -> Option<Self> {
         let (key, rest) = match text.split_once('=') {
             Some((key, rest)) => {
@@ -84,12 +85,12 @@ impl StartupTaint {
         })
     }
 
-    /// The key.
+    /// Key of the taint.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Whether a taint is this one.
+    /// Whether a taint matches this one.
     pub fn is(&self, key: &str, value: &str, effect: &str) -> bool {
         let rest = self.rest.as_ref();
         self.key == key && rest.is_none_or(|(of, what)| of == value && what == effect)

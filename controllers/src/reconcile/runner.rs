@@ -1,5 +1,5 @@
-//! Scheduling, by kube-runtime: one reconcile of an object at a time, many objects at once, repeated triggers merged, and an end that
-//! lets what is in flight finish.
+//! Scheduling by kube-runtime: at most one reconcile of an object at a time, many objects concurrently, repeated
+//! triggers merged, and a graceful shutdown.
 
 use std::{collections::BTreeSet, convert::Infallible, fmt::Debug, sync::Arc, time::Duration};
 
@@ -30,7 +30,8 @@ use crate::{
     },
 };
 
-/// Reconciles of one controller at once: each is mostly waiting for an API server, which takes about eight writers well.
+/// Concurrent reconciles of one controller: each mostly waits for an API server, which handles about eight writers
+/// well.
 pub const WORKERS: u16 = 8;
 
 /// Runs a reconcile function over the objects of a kind.
@@ -83,7 +84,7 @@ where
         + Sync
         + 'static,
 {
-    /// Reconciles the objects of `K`, which has no namespace. `name` is for the log.
+    /// Reconciles the objects of `K`, which is cluster-scoped. `name` is for the log.
     pub fn of_cluster(name: &'static str, base: impl Into<Base>) -> Self {
         let base = base.into();
         let events = watch::watch_cluster::<K>(base.client.clone(), watcher::Config::default());
@@ -136,15 +137,15 @@ where
         }
     }
 
-    /// At most so many reconciles at once, instead of [`WORKERS`].
+    /// Sets the maximum number of concurrent reconciles, instead of [`WORKERS`].
     #[must_use]
     pub fn workers(mut self, workers: u16) -> Self {
-        // kube-runtime takes zero for no bound at all.
+        // For kube-runtime, zero means unlimited.
         self.workers = workers.max(1);
         self
     }
 
-    /// Enqueues each key of a stream. Keys of objects that are not there are dropped.
+    /// Enqueues each key of a stream. Keys of objects that do not exist are dropped.
     #[must_use]
     pub fn on(mut self, keys: impl Stream<Item = Key> + Send + 'static) -> Self {
         self.queue.push(keys.map(|key| key.object_ref()).boxed());
@@ -169,7 +170,7 @@ where
         self.late_rows(index).after(async move { gate.synced().await })
     }
 
-    /// As [`Self::rows`], but nothing waits until the index has been filled: not every cluster has the kind.
+    /// Like [`Self::rows`], but reconciles do not wait until the index is filled: not every cluster has the kind.
     #[must_use]
     pub fn late_rows<O, R>(self, index: Arc<Index<O, R>>) -> Self
     where
@@ -186,7 +187,8 @@ where
         self.on(watch::rows(events, index))
     }
 
-    /// As [`Self::rows`], of a kind without a namespace; a changed row enqueues what `keys` makes of its old and new targets.
+    /// Like [`Self::rows`], for a cluster-scoped kind; a changed row enqueues the keys that `keys` returns for its old
+    /// and new targets.
     #[must_use]
     pub fn cluster_rows<O, R>(
         self,
@@ -209,24 +211,26 @@ where
         self.after(async move { gate.synced().await }).on(keys)
     }
 
-    /// No reconcile starts before `ready` has come.
+    /// Starts no reconcile before `ready` completes.
     #[must_use]
     pub fn after(mut self, ready: impl Future<Output = ()> + Send + 'static) -> Self {
         self.gates.push(ready.boxed());
         self
     }
 
-    /// The objects of `K` as last seen, without `managedFields`.
+    /// The objects of `K` as last observed, without `managedFields`.
     pub fn store(&self) -> Store<K> {
         self.store.clone()
     }
 
-    /// The objects of `K` that are there and cannot be read. The store has them as they last could be, or not at all.
+    /// The objects of `K` that exist but cannot be parsed. The store keeps their last readable version, if there was
+    /// one.
     pub fn unreadable(&self) -> Arc<Unreadable> {
         Arc::clone(&self.unreadable)
     }
 
-    /// Runs until the context's shutdown; then lets the reconciles in flight finish and returns. Dropping the future ends all at once.
+    /// Runs until the context's shutdown; then waits for the reconciles in progress and returns. Dropping the future
+    /// cancels everything at once.
     pub async fn run<Ctx, F, Fut, E>(self, context: Arc<Ctx>, reconcile: F)
     where
         Ctx: Send + Sync + 'static,
@@ -296,13 +300,14 @@ where
     }
 }
 
-/// Tells when a controller knows all that it has to; then waits for ever.
+/// Reports when a controller has synced; then waits forever.
 async fn synced<K>(counts: Controller, ready: impl Future<Output = ()>, store: Store<K>) -> Infallible
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
     ready.await;
-    // The writer of the store lives as long as the queue beside this: the only error is not reachable, and would leave it not synced.
+    // The writer of the store lives as long as the queue beside it: the only error is unreachable, and would leave it
+    // not synced.
     if store.wait_until_ready().await.is_ok() {
         counts.synced();
     }
@@ -313,12 +318,12 @@ fn key_of<K: reflector::Lookup>(object: &ObjectRef<K>) -> Key {
     Key::new(object.namespace.clone().unwrap_or_default(), object.name.clone())
 }
 
-/// A reconcile that gave no action.
+/// A reconcile that returned no action.
 #[derive(Debug, Error)]
 enum Failed<E: std::error::Error + 'static> {
     #[error(transparent)]
     Reconcile(E),
-    /// A defect of muster: the object is left alone for a while, all others go on.
+    /// A bug in muster: the object is not reconciled for a while, all others continue.
     #[error(transparent)]
     Panicked(#[from] Panicked),
 }
@@ -332,10 +337,10 @@ impl<E: Retryable> Failed<E> {
     }
 }
 
-/// How long an object is left alone after its reconcile panicked.
+/// The pause for an object after its reconcile panicked.
 const AFTER_PANIC: Duration = Duration::from_mins(5);
 
-/// Runs a reconcile as a task of its own, so that a panic is that object's alone. Dropping the future ends the task.
+/// Runs a reconcile as a separate task, so that a panic affects only that object. Dropping the future cancels the task.
 async fn supervised<E: Retryable>(
     work: impl Future<Output = Result<Action, E>> + Send + 'static,
 ) -> Result<Action, Failed<E>> {
@@ -345,7 +350,7 @@ async fn supervised<E: Retryable>(
     }
 }
 
-/// Writes what became of a reconcile to the log, and counts it.
+/// Logs and counts the result of a reconcile.
 fn note<K, E: Retryable>(
     name: &str,
     failures: &Failures,
@@ -378,7 +383,8 @@ fn note<K, E: Retryable>(
     }
 }
 
-/// An event of objects that could all be read. An object that cannot be read leaves the last one that could in place.
+/// Unwraps an event whose objects could all be parsed. For an object that cannot be parsed, the last readable version
+/// stays.
 fn readable<K: Resource<DynamicType = ()>>(event: Watched<K>) -> Option<watcher::Event<K>> {
     let object = |Guard(object): Guard<K>| {
         object.inspect_err(|invalid| warn!(kind = %K::kind(&()), name = invalid.metadata.name, %invalid, "an object cannot be read")).ok()

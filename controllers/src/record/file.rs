@@ -1,4 +1,4 @@
-//! The file of one module: lines are added at its end; one that is full is set aside.
+//! The log file of one module: lines are appended; a full file is renamed.
 
 use std::{
     io::{self, SeekFrom},
@@ -11,17 +11,17 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _},
 };
 
-/// Messages of clusters are nobody's but the owner's.
+/// Messages of clusters are readable only by the owner.
 const MODE: u32 = 0o600;
 
-/// A file that is opened for each line: whoever takes it away finds another in its place.
+/// A file that is opened for each line, so that it is re-created if another process removes or moves it.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
     recorder: Recorder,
-    /// From so many bytes on it is full.
+    /// Size in bytes from which it is full.
     limit: u64,
-    /// The last line could not be written.
+    /// Whether the last line could not be written.
     failing: bool,
 }
 
@@ -43,12 +43,12 @@ impl LogFile {
         self.failing
     }
 
-    /// Adds a line, unless nothing but the time differs from the last.
+    /// Appends a line, unless it differs from the last one only in its time.
     pub(super) async fn append(&mut self, case: Case) -> io::Result<()> {
         let added = self.add(case).await;
         self.failing = added.is_err();
         if self.failing {
-            // Maybe a part of it stands there.
+            // A part of the line may have been written.
             self.recorder.begin();
         }
         added
@@ -80,7 +80,7 @@ impl LogFile {
         options.open(&self.path).await
     }
 
-    /// The file becomes `….1` in place of the one before, and a new one begins.
+    /// Renames the file to `….1`, replacing the one before, and starts a new one.
     async fn set_aside(&self) -> io::Result<File> {
         let mut aside = self.path.clone().into_os_string();
         aside.push(".1");
@@ -89,7 +89,7 @@ impl LogFile {
     }
 }
 
-/// Its last line has no end: a process ended, or the disk was full, while it was written.
+/// Whether the last line is incomplete: the process ended, or the disk was full, while it was written.
 async fn is_torn(file: &mut File, size: u64) -> io::Result<bool> {
     let Some(last) = size.checked_sub(1) else {
         return Ok(false);
@@ -105,7 +105,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// So many decisions in a file until it is full, more or less.
+    /// A size for a handful of decisions.
     const LIMIT: u64 = 3000;
 
     struct Bed {
@@ -133,7 +133,7 @@ pub(super) mod tests {
         }
     }
 
-    /// When what is on record in a file was decided; a line that cannot be read is an error.
+    /// The times of the decisions in a file; a line that cannot be parsed is an error.
     pub(crate) fn times(file: &Path) -> Result<Vec<u64>, String> {
         let mut reader = Reader::default();
         let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
@@ -152,7 +152,7 @@ pub(super) mod tests {
         LogFile::new(folder.path().join("web"), origin, LIMIT)
     }
 
-    /// A decision at this time, unlike the one before.
+    /// A decision at this time that differs from the one before.
     pub(crate) fn case(at: u64) -> Case {
         let spec = Spec {
             min_ready: Millis(at),

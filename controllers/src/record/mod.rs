@@ -1,12 +1,12 @@
-//! Decisions of the engine on record (`--record-decisions`), so that `muster replay` makes them again.
+//! Records decisions of the engine (`--record-decisions`), so that `muster replay` can repeat them.
 //!
 //! ```text
 //!   reconcile ─► Decisions::note ─► queue ─► Keeper ─► FOLDER/NAMESPACE.KIND.NAME.jsonl ─► ….jsonl.1
 //!              (never waits)               (a task)
 //! ```
 //!
-//! Invariant: a record harms no rollout: whatever cannot be written is left out, which is logged once.
-//! Invariant: each file begins with a whole line, and so does each process in it.
+//! Invariant: a record never disturbs a rollout: what cannot be written is dropped, which is logged once.
+//! Invariant: each file starts with a whole line, and so does each process in it.
 
 mod file;
 
@@ -27,26 +27,27 @@ use tracing::warn;
 use self::file::LogFile;
 use crate::runtime::Key;
 
-/// Decisions that wait to be written: about 2000 clusters one is about half a megabyte. What comes beyond is left out.
+/// Decisions in the queue: one about 2000 clusters is about half a megabyte. If the queue is full, decisions are
+/// dropped.
 const QUEUE: usize = 64;
-/// Bytes of a file after which the next one begins: room for a rollout over 2000 clusters.
+/// The size in bytes after which a new file is started: enough for a rollout to 2000 clusters.
 const FILE: u64 = 64 * 1024 * 1024;
 
-/// Where decisions are put on record. Cheap to clone; the default keeps nothing.
+/// Sends decisions to be recorded. Cheap to clone; the default records nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
     queue: Option<mpsc::Sender<Note>>,
-    /// That something was left out was told.
+    /// Whether it was logged that a decision was dropped.
     told: Arc<AtomicBool>,
 }
 
 /// A module of either kind.
 type Module = (ModuleKind, Key);
 
-/// What a module has decided; None: it is gone.
+/// A module's decision; `None`: the module was deleted.
 type Note = (Module, Option<Box<Case>>);
 
-/// Writes what is noted, until nobody is left who notes anything.
+/// Writes recorded decisions until all senders are dropped.
 #[derive(Debug)]
 pub struct Keeper {
     folder: PathBuf,
@@ -55,7 +56,7 @@ pub struct Keeper {
     files: BTreeMap<Module, LogFile>,
 }
 
-/// Decisions, and who keeps them in files of this folder. The folder is made when it is needed.
+/// Creates the sender and the writer for a folder. The folder is created on the first write.
 pub fn keep(folder: PathBuf) -> (Decisions, Keeper) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let decisions = Decisions {
@@ -71,14 +72,14 @@ pub fn keep(folder: PathBuf) -> (Decisions, Keeper) {
 }
 
 impl Decisions {
-    /// A module has decided. The case is made only if it is put on record.
+    /// Records a decision of a module. The case is built only if recording is on.
     pub fn note(&self, kind: ModuleKind, key: &Key, case: impl FnOnce() -> Box<Case>) {
         if self.queue.is_some() {
             self.send(kind, key, Some(case()));
         }
     }
 
-    /// A module is gone. Its file stays.
+    /// Closes the record of a deleted module. Its file stays.
     pub fn forget(&self, kind: ModuleKind, key: &Key) {
         self.send(kind, key, None);
     }

@@ -1,7 +1,8 @@
-//! What bounds the calls to one cluster: how many at once, one deadline for head and body, and how much of an answer is read.
+//! Limits of the calls to one cluster: concurrency, one deadline for headers and body, and response size.
 //!
-//! A head that comes and a body that drips would outlast any deadline for the head: a call is over when its body is. Its slot is free
-//! then, too. A watch is no such call: it ends by its own length, and is bounded by what it may say.
+//! A response whose headers arrive and whose body drips would outlast any deadline for the headers: a call ends with
+//! its body, and only then frees its slot. A watch is different: it ends after its own timeout, and its events are
+//! limited in size.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,21 +22,23 @@ use crate::runtime::refused::BoundError;
 
 const MIB: usize = 1024 * 1024;
 
-/// Calls to one cluster at once: enough to overlap waiting, too few to weigh on a small API server. One of the four is the probe's, so
-/// that a cluster that is busy is not taken for a silent one.
+/// Concurrent calls to one cluster: enough to overlap waiting, too few to burden a small API server. A fourth is
+/// reserved for the probe, so that a busy cluster does not appear unreachable.
 const CALLS_AT_ONCE: usize = 3;
-/// How long a call may take, from its turn to the last byte of its answer: a little longer than callers give it, whose words say more.
+/// How long a call may take, from getting its slot to the last byte of its response: slightly longer than callers' own
+/// deadlines, whose messages say more.
 const CALL_TOTAL: Duration = Duration::from_secs(32);
-/// The longest answer that is read, in bytes: a page of 500 large objects is about 10 MiB.
+/// The largest response that is read, in bytes: a page of 500 large objects is about 10 MiB.
 const ANSWER_MAX: usize = 32 * MIB;
-/// The longest answer to a probe: a Namespace has some KiB.
+/// The largest response to a probe: a Namespace has a few KiB.
 const PROBE_MAX: usize = MIB;
-/// Of answers that are longer than this one at a time is read of a cluster: what a hostile one may make us keep is one of the longest.
+/// Responses larger than this are read one at a time for each cluster, so that a hostile cluster can use the memory of
+/// only one largest response.
 const LARGE: usize = MIB;
-/// The longest event of a watch: etcd takes objects of 1.5 MiB, and an event has the object once.
+/// The largest event of a watch: etcd accepts objects of 1.5 MiB, and an event contains the object once.
 const EVENT_MAX: usize = 4 * MIB;
 
-/// The bounds of one kind of calls to one cluster. Clones share them.
+/// The limits of one kind of calls to one cluster, shared by clones.
 #[derive(Clone)]
 pub(super) struct Bounds {
     slots: Arc<Semaphore>,
@@ -43,7 +46,7 @@ pub(super) struct Bounds {
     answer_max: usize,
 }
 
-/// An answer that is read within its bounds.
+/// A response that is read within its limits.
 pub(super) type Answer = StreamBody<BoxStream<'static, Result<Frame<Bytes>, BoxError>>>;
 
 impl Bounds {
@@ -65,7 +68,7 @@ impl Bounds {
         }
     }
 
-    /// Sends a request when it is its turn.
+    /// Sends a request once a slot is free.
     pub(super) async fn send(
         &self,
         client: &Client,
@@ -105,17 +108,17 @@ fn is_watch(request: &Request<Body>) -> bool {
         .any(|field| field == "watch=true" || field == "watch=1")
 }
 
-/// A body as it is being read.
+/// A body while it is read.
 struct Reading {
     body: Body,
-    /// Bytes so far.
+    /// Bytes read so far.
     read: usize,
     answer_max: usize,
     bound: Bound,
 }
 
 enum Bound {
-    /// Bytes of the event that is being read.
+    /// Bytes of the present event.
     Watch {
         event: usize,
     },
@@ -125,9 +128,9 @@ enum Bound {
 struct Call {
     ends: Instant,
     large: Arc<Semaphore>,
-    /// Held until the body ends, or nobody reads it any more.
+    /// Held until the body ends or is dropped.
     _slot: OwnedSemaphorePermit,
-    /// The turn among the large answers of this cluster.
+    /// The permit for a large response of this cluster.
     turn: Option<OwnedSemaphorePermit>,
 }
 

@@ -1,13 +1,13 @@
-//! A client for one cluster that outlives its credentials: within its bounds, and with a gate that opens only when it is known which
-//! cluster the present credential leads to.
+//! A client for one cluster that survives changes of its credentials: it is limited, and has a gate that opens only
+//! when the identity of the cluster behind the present credential is known.
 //!
 //! ```text
 //!   client() ─► gate of the session ─► bounds ─► inner client of the session
 //!   probe() ────────────────────────► bounds of probes ─┘
-//!   swap: a new session, its gate closed; calls in flight end with the old one, those before its gate go on to the new one's
+//!   swap: a new session, its gate closed; calls in flight end with the old one, waiting ones move to the new one
 //! ```
 //!
-//! Invariant: no call but a probe is sent with a credential before it was seen which cluster answers to it.
+//! Invariant: no call but a probe is sent with a credential before the identity of the cluster behind it was checked.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -27,10 +27,10 @@ use crate::runtime::{Panicked, sendable::ConfigError};
 /// How long a call waits for the gate: two probes and the pause between them.
 const GATE_WAIT: Duration = Duration::from_secs(30);
 
-/// Makes a client for an accepted kubeconfig.
+/// Creates a client for an accepted kubeconfig.
 pub type Connect = Arc<dyn Fn(&Access) -> Result<Client, ConnectError> + Send + Sync>;
 
-/// The way to clusters that are in this process: the client of the server's URL, as `https://eu-1.test`.
+/// Connects to in-process clusters: the client is chosen by the server's URL, such as `https://eu-1.test`.
 pub fn connect_by_server(clients: BTreeMap<String, Client>) -> Connect {
     Arc::new(move |access| {
         clients
@@ -43,21 +43,21 @@ pub fn connect_by_server(clients: BTreeMap<String, Client>) -> Connect {
     })
 }
 
-/// A kubeconfig from which no client can be made.
+/// Why no client can be created from a kubeconfig.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// A field that is allowed, but has no use as it is.
+    /// A field is allowed, but its value cannot be used.
     #[error("{field}: {problem}")]
     Field {
-        /// The field, as it stands in a kubeconfig.
+        /// The field, as named in a kubeconfig.
         field: &'static str,
-        /// What is wrong with it; never its value.
+        /// The problem, without the value.
         problem: String,
     },
-    /// kube refuses the configuration.
+    /// kube rejects the configuration.
     #[error("no client can be made")]
     Client(#[source] Box<kube::Error>),
-    /// A defect of muster.
+    /// A bug in muster.
     #[error(transparent)]
     Panicked(#[from] Panicked),
 }
@@ -84,30 +84,30 @@ enum GateError {
     Unchecked,
 }
 
-/// Whether calls are let through.
+/// Whether calls may be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Gate {
-    /// Not yet: which cluster answers is being looked at.
+    /// Not yet: the cluster's identity is being checked.
     Unchecked,
-    /// Yes.
+    /// Calls may be sent.
     Open,
-    /// No, for this reason.
+    /// Calls are rejected, for this reason.
     Shut(Arc<str>),
-    /// The credential was swapped: the next session has a gate of its own.
+    /// The credential was replaced: the next session has its own gate.
     Replaced,
 }
 
-/// A living client.
+/// A connection to a cluster, usable across changes of its credential.
 pub(super) struct Connection {
     access: RwLock<Access>,
-    /// The gate of each new session.
+    /// The initial gate of each new session.
     closed: Gate,
     session: Arc<RwLock<Session>>,
     calls: Bounds,
     probes: Bounds,
 }
 
-/// A client with one credential, and the gate before it.
+/// A client with one credential, and its gate.
 #[derive(Clone)]
 struct Session {
     client: Client,
@@ -115,12 +115,12 @@ struct Session {
 }
 
 impl Connection {
-    /// Makes a client; sends nothing. Its gate is closed until [`Connection::set_gate`] opens it.
+    /// Creates a client without sending anything. Its gate is closed until [`Connection::set_gate`] opens it.
     pub(super) fn open(connect: &Connect, access: Access) -> Result<Self, ConnectError> {
         Self::new(connect, access, Gate::Unchecked)
     }
 
-    /// The same without a gate: for kubeconfigs of which nothing is known that they should lead to.
+    /// Like [`Self::open`], but without a gate: for kubeconfigs whose cluster has no recorded identity.
     pub(super) fn ungated(connect: &Connect, access: Access) -> Result<Self, ConnectError> {
         Self::new(connect, access, Gate::Open)
     }
@@ -136,17 +136,18 @@ impl Connection {
         })
     }
 
-    /// Whether `access` leads to the same server, seen by the same CA: then [`Connection::swap`] will do.
+    /// Whether `access` has the same server and CA: then [`Connection::swap`] is enough.
     pub(super) fn same_server(&self, access: &Access) -> bool {
         self.access.read().same_server(access)
     }
 
-    /// Whether nothing would change.
+    /// Whether `access` is unchanged.
     pub(super) fn same_access(&self, access: &Access) -> bool {
         *self.access.read() == *access
     }
 
-    /// From now on calls carry the credential of `access`, once its gate opens; calls in flight end with the old one.
+    /// Replaces the credential: new calls use that of `access` once its gate opens; calls in flight finish with the old
+    /// one.
     pub(super) fn swap(&self, connect: &Connect, access: Access) -> Result<(), ConnectError> {
         let next = Session::new(connect(&access)?, self.closed.clone());
         let old = std::mem::replace(&mut *self.session.write(), next);
@@ -155,13 +156,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Opens or shuts the gate of the present session.
+    /// Opens or closes the gate of the present session.
     pub(super) fn set_gate(&self, gate: Gate) {
         self.session.read().gate.send_replace(gate);
     }
 
-    /// A client. All share one gate and one set of bounds. It is made when it is wanted: a client that waits for a call keeps some 10 KiB,
-    /// and most clusters of a large fleet are not called most of the time.
+    /// A client. All clients share one gate and one set of limits. It is created on demand: a waiting client keeps some
+    /// 10 KiB, and most clusters of a large fleet are not called most of the time.
     pub(super) fn client(&self) -> Client {
         let (session, bounds) = (Arc::clone(&self.session), self.calls.clone());
         let send = service_fn(move |request: Request<Body>| {
@@ -174,7 +175,7 @@ impl Connection {
         Client::new(send, "default")
     }
 
-    /// A client that finds out what is behind the gate: it only reads.
+    /// A client for probes, which bypasses the gate: it only reads.
     pub(super) fn probe(&self) -> Client {
         let (session, bounds) = (Arc::clone(&self.session), self.probes.clone());
         let send = service_fn(move |request: Request<Body>| {
@@ -194,7 +195,7 @@ impl Session {
     }
 }
 
-/// Waits before the gate of the present session, and of the next one if it is swapped meanwhile.
+/// Waits at the gate of the present session, or of the next one if the credential is replaced meanwhile.
 async fn admitted(session: &RwLock<Session>) -> Result<Client, GateError> {
     let wait = async {
         loop {
@@ -204,7 +205,8 @@ async fn admitted(session: &RwLock<Session>) -> Result<Client, GateError> {
             match decided.map(|gate| gate.clone()) {
                 Ok(Gate::Open) => return Ok(client),
                 Ok(Gate::Shut(why)) => return Err(GateError::Shut(why)),
-                // The sender is held beside the client, so it does not go while one waits; another session is there.
+                // The sender is stored with the client, so it is dropped only with the session; there is a new session
+                // then.
                 Ok(Gate::Replaced | Gate::Unchecked) | Err(_) => {}
             }
         }

@@ -1,55 +1,56 @@
-//! What the probes of one cluster say, as a state machine without a clock: when to call a cluster unreachable, and when to ask again.
+//! Evaluates the probes of one cluster, as a state machine without a clock: when a cluster counts as unreachable, and
+//! when to probe again.
 
 use std::time::Duration;
 
 use super::probe::Probe;
 
-/// Failures in a row that make a cluster unreachable: five, a second apart, outlast a failover of an API server.
+/// Consecutive failures that make a cluster unreachable: five, a second apart, outlast a failover of an API server.
 const FAILURES: u32 = 5;
-/// Between the first failures.
+/// The pause between the first failures.
 const BETWEEN_FAILURES: Duration = Duration::from_secs(1);
 /// The longest pause between probes of an unreachable cluster, before jitter.
 const BACKOFF_MAX: Duration = Duration::from_secs(27);
-/// Between probes of a cluster that answers. With ± 10 % of jitter less than the 20 s of a poll.
+/// The pause between probes of a cluster that answers. With ± 10 % of jitter less than the 20 s of a poll.
 const BETWEEN_ANSWERS: Duration = Duration::from_secs(18);
-/// Every so many answers a ready cluster is asked which one it is, and whether the kind Assemblage is still served (about 3 min): where
-/// that is missing it is asked for each time.
+/// After this number of answers the identity of a ready cluster is read again, and whether it still serves the kind
+/// Assemblage (about every 3 min); if the kind is missing, every probe checks it.
 const THOROUGH_EVERY: u32 = 10;
 
-/// What is known of the API server of a cluster.
+/// The state of the API server of a cluster, from its probes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Contact {
-    /// It answered since its connection was made.
+    /// Whether it answered since its connection was created.
     pub(super) ever: bool,
     /// Failures since the last answer.
     pub(super) failures: u32,
-    /// The last failure, in words.
+    /// The message of the last failure.
     pub(super) error: String,
-    /// The last answer was that the credential is not accepted, also after reading the Secret once more.
+    /// Whether the credential was rejected last, also after reading the Secret again.
     pub(super) refused: bool,
-    /// What is missing there for Modules, in words.
+    /// What Modules need and the cluster lacks, as a message.
     pub(super) missing: Option<String>,
-    /// Answers since everything was looked at.
+    /// Answers since the last thorough probe.
     since_thorough: u32,
 }
 
-/// What the probes amount to.
+/// The result of the probes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach<'a> {
-    /// No probe has come back yet.
+    /// No probe has completed yet.
     Unknown,
     /// It answers.
     Answers,
-    /// It answers, but for Modules something is missing.
+    /// It answers, but lacks something that Modules need.
     Missing(&'a str),
-    /// It does not accept the credential.
+    /// It rejects the credential.
     Refuses(&'a str),
     /// It does not answer.
     Silent(&'a str),
 }
 
 impl Contact {
-    /// Takes a probe's outcome in.
+    /// Records the result of a probe.
     pub(super) fn record(&mut self, probe: Probe) {
         match probe {
             Probe::Answered { missing, thorough } => {
@@ -77,7 +78,7 @@ impl Contact {
         }
     }
 
-    /// What the probes so far amount to. A cluster that never answered is not believed to be there after its first failure.
+    /// The result of the probes so far. A cluster that never answered counts as unreachable after its first failure.
     pub(super) fn reach(&self) -> Reach<'_> {
         match (self.failures, self.refused, &self.missing) {
             (1.., true, _) => Reach::Refuses(&self.error),
@@ -89,19 +90,19 @@ impl Contact {
         }
     }
 
-    /// The pause before the next probe, to be jittered.
+    /// The pause before the next probe, without jitter.
     pub(super) fn pause(&self) -> Duration {
         match self.failures {
             0 => BETWEEN_ANSWERS,
             1..FAILURES if !self.refused => BETWEEN_FAILURES,
-            // 1, 2, 4, ... from the failure that made it unreachable; a shift of 5 is over the maximum.
+            // 1, 2, 4, ... from the failure that made it unreachable; a shift of 5 exceeds the maximum.
             failures => BETWEEN_FAILURES
                 .saturating_mul(1 << failures.saturating_sub(FAILURES).min(5))
                 .min(BACKOFF_MAX),
         }
     }
 
-    /// Whether the next probe looks at everything.
+    /// Whether the next probe checks everything.
     pub(super) fn is_thorough(&self) -> bool {
         self.missing.is_some()
             || self.since_thorough == 0

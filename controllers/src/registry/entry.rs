@@ -1,4 +1,4 @@
-//! One cluster inside the actor: facts, kubeconfig, contact, and what is published of it. No I/O.
+//! One cluster inside the actor: facts, kubeconfig, contact, and its published row. No I/O.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,11 +18,11 @@ use super::{
 };
 use crate::runtime::{Jitter, Panicked, call::explain};
 
-/// How long a cluster is left alone after a panic; twice as long each time, up to [`AFTER_PANIC_MAX`].
+/// The pause for a cluster after a panic; it doubles each time, up to [`AFTER_PANIC_MAX`].
 const AFTER_PANIC: Duration = Duration::from_secs(5);
-/// The longest time.
+/// The longest pause after a panic.
 const AFTER_PANIC_MAX: Duration = Duration::from_mins(5);
-/// So many doublings of [`AFTER_PANIC`] are over [`AFTER_PANIC_MAX`].
+/// This number of doublings of [`AFTER_PANIC`] exceeds [`AFTER_PANIC_MAX`].
 const LONGEST_SHIFT: u32 = 6;
 
 /// What the registry knows of one cluster.
@@ -30,67 +30,67 @@ pub(super) struct Entry {
     pub(super) facts: Facts,
     link: Link,
     pub(super) contact: Contact,
-    /// What the present credential was seen to lead to.
+    /// The observed identity of the cluster behind the present credential.
     pub(super) sight: Option<Sight>,
     pub(super) identity: Identity,
-    /// The uid that it was last known by.
+    /// The uid of the last accepted identity.
     recognized: Option<String>,
     pub(super) last_contact: Option<Timestamp>,
     state: Option<(ClusterState, Timestamp)>,
-    /// Why it does not answer, as it was told last in an event, or was so before anybody could tell.
+    /// The last reported reason why it does not answer; also set if that was already so at startup.
     told: Option<NotReady>,
-    /// It answered in the time of this process.
+    /// Whether it has answered this process.
     answered: bool,
     first_seen: Timestamp,
-    /// The generation whose probe is under way or waiting.
+    /// The generation whose probe is running or waiting.
     pub(super) probing: Option<u64>,
-    /// Panics since it answered last.
+    /// Panics since the last answer.
     panics: u32,
-    /// Counts connections and credentials: the outcome of a probe that was begun under an earlier one is not taken.
+    /// Counts connections and credentials: the result of a probe of an earlier generation is ignored.
     pub(super) generation: u64,
-    /// Brings the next probe forward.
+    /// Triggers the next probe early.
     pub(super) poke: Arc<Notify>,
-    /// Of its own, so that no cluster shifts the times of another.
+    /// A separate sequence, so that one cluster does not shift the times of another.
     pub(super) jitter: Jitter,
 }
 
-/// Which cluster the present credential leads to, as far as that is known.
+/// The identity of the cluster behind the present credential, as far as known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
-    /// Not seen yet.
+    /// Not observed yet.
     Unchecked,
-    /// Seen, and being recorded.
+    /// Observed, and being recorded.
     Keeping,
-    /// The one that it was; without a uid if the credential may not read it.
+    /// The expected cluster; without a uid if the credential must not read it.
     Known(Option<String>),
-    /// Another one, or that cannot be said; why, and what to do.
+    /// Another cluster, or it cannot be determined; why, and what to do.
     Refused(String),
 }
 
-/// Whether a cluster answers has changed.
+/// A change in whether a cluster answers.
 pub(super) enum News {
-    /// It does not, or is not what it was.
+    /// It does not answer, or is not the expected cluster.
     Away {
         reason: NotReady,
         message: String,
-        /// Nothing was known of it before: an earlier process may have told it.
+        /// Whether nothing was known of it before: an earlier process may have reported it.
         first: bool,
     },
-    /// It does again.
+    /// It answers again.
     Back,
 }
 
-/// What became of the kubeconfig.
+/// The connection, or why there is none.
 enum Link {
     Unknown,
     Absent,
     Rejected(String),
-    /// Handling it panicked: nothing is done with it for a while.
+    /// Handling it panicked: it is paused for a while.
     Broken,
     Up(Arc<Connection>),
 }
 
-/// What a Secret says: nothing there, refused, or a way in.
+/// The kubeconfig in a Secret: missing, rejected, or accepted.
 pub(super) type Found = Option<Result<Access, String>>;
 
 impl Entry {
@@ -116,7 +116,8 @@ impl Entry {
         }
     }
 
-    /// Takes in what the Secret says now. Returns whether another credential, or none, is in use: probes that are under way then say nothing.
+    /// Processes the present kubeconfig. Returns whether the credential changed or was removed: results of probes in
+    /// progress are ignored then.
     pub(super) fn take_kubeconfig(&mut self, connect: &Connect, found: Found) -> Result<bool, Panicked> {
         let access = match found {
             None => return Ok(self.unlink(Link::Absent)),
@@ -129,7 +130,7 @@ impl Entry {
             Link::Up(_) | Link::Unknown | Link::Absent | Link::Rejected(_) | Link::Broken => {
                 Connection::open(connect, access).map(|connection| {
                     self.link = Link::Up(Arc::new(connection));
-                    // What was known of the old server says nothing of another one.
+                    // The state of the old server does not apply to another one.
                     self.contact = Contact::default();
                 })
             }
@@ -139,12 +140,12 @@ impl Entry {
             Err(ConnectError::Panicked(panicked)) => return Err(panicked),
             Err(error) => return Ok(self.unlink(Link::Rejected(explain(&error)))),
         }
-        // Another credential may lead to another cluster, also at the same address.
+        // Another credential may lead to another cluster, even at the same address.
         self.forget_identity();
         Ok(true)
     }
 
-    /// Handling it panicked: what is known of its connection cannot be relied on any more. Returns the pause before it is tried again.
+    /// Drops the connection after a panic, as its state is not reliable. Returns the pause before the retry.
     pub(super) fn break_off(&mut self, generation: u64) -> Duration {
         self.unlink(Link::Broken);
         self.generation = generation;
@@ -153,7 +154,7 @@ impl Entry {
         pause.min(AFTER_PANIC_MAX)
     }
 
-    /// It is handled again from the start. Returns whether it was broken off.
+    /// Starts from scratch after a panic. Returns whether there was one.
     pub(super) fn begin_again(&mut self) -> bool {
         let broken = matches!(self.link, Link::Broken);
         if broken {
@@ -162,7 +163,7 @@ impl Entry {
         broken
     }
 
-    /// What a probe found out.
+    /// Records the result of a probe.
     pub(super) fn record(&mut self, probe: Probe) {
         if matches!(probe, Probe::Answered { .. }) {
             self.panics = 0;
@@ -183,7 +184,7 @@ impl Entry {
         self.identity = Identity::Unchecked;
     }
 
-    /// What was found out about the identity: opens the gate of the connection, or shuts it.
+    /// Sets the result of the identity check, and opens or closes the gate of the connection.
     pub(super) fn identified(&mut self, identity: Identity) {
         let gate = match &identity {
             Identity::Unchecked | Identity::Keeping => Gate::Unchecked,
@@ -201,7 +202,7 @@ impl Entry {
         self.identity = identity;
     }
 
-    /// What the next probe is to find out.
+    /// What the next probe should check.
     pub(super) fn ask(&self) -> Ask {
         let thorough = self.contact.is_thorough();
         Ask {
@@ -210,12 +211,12 @@ impl Entry {
         }
     }
 
-    /// Whether probes are of use: there is a connection, and nothing of the Cluster object itself forbids calls.
+    /// Whether to probe: there is a connection, and the Cluster object itself does not forbid calls.
     pub(super) fn is_to_be_probed(&self) -> bool {
         self.connection().is_some() && cluster::state(Some(&self.facts)).is_ok()
     }
 
-    /// The living connection.
+    /// The connection, if there is one.
     pub(super) fn connection(&self) -> Option<&Arc<Connection>> {
         match &self.link {
             Link::Up(connection) => Some(connection),
@@ -223,17 +224,17 @@ impl Entry {
         }
     }
 
-    /// The Secret was not looked for yet.
+    /// Whether the Secret has not been looked up yet.
     pub(super) fn needs_kubeconfig(&self) -> bool {
         matches!(self.link, Link::Unknown)
     }
 
-    /// Whether it has a state yet.
+    /// Whether its state is known.
     pub(super) fn is_known(&self) -> bool {
         self.state.is_some()
     }
 
-    /// Works the state out again; `since` moves with the reason only.
+    /// Computes the state; `since` changes only with the reason.
     pub(super) fn decide(&mut self, namespace: &str, now: Timestamp) {
         let kubeconfig = match (&self.link, &self.identity) {
             (Link::Unknown, _) => Kubeconfig::Unknown,
@@ -253,11 +254,11 @@ impl Entry {
         self.state = Some((state, since));
     }
 
-    /// Whether it answers, each time that this changes. What is in the way of calls besides (it is paused, its Secret is gone) says nothing
-    /// of that.
+    /// Returns a change in whether it answers, once. Other obstacles (it is paused, its Secret is gone) are no such
+    /// change.
     pub(super) fn take_news(&mut self) -> Option<News> {
         let (state, _) = self.state.as_ref()?;
-        // That it leads to another cluster is told where that is judged.
+        // A change of identity is reported where identities are checked.
         if state.reason() == Some(NotReady::KubeconfigRejected) && self.connection().is_some() {
             return None;
         }
@@ -287,7 +288,7 @@ impl Entry {
         }
     }
 
-    /// What the world sees. A cluster of which nothing is known yet says so.
+    /// The published row. A cluster whose state is unknown yet says so.
     pub(super) fn row(&self) -> ClusterRow {
         let (state, since) = self
             .state

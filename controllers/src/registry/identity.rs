@@ -1,49 +1,51 @@
-//! Which cluster a Secret leads to: the uid of its `kube-system`, held against what it was at first contact. Pure.
+//! The identity of the cluster that a Secret leads to: the uid of its namespace `kube-system`, compared to the one at
+//! first contact. Pure.
 //!
-//! Invariant: what a Cluster is pinned to changes only by the annotation `fleet.muster.dev/accept-identity` that names the new uid.
+//! Invariant: the recorded identity of a Cluster changes only by the annotation `fleet.muster.dev/accept-identity` with
+//! the new uid.
 
 use muster_api::{
     cluster::GROUP,
     labels::{annotation, manager},
 };
 
-/// What a probe saw of the cluster's identity.
+/// The observed identity of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sight {
-    /// This uid.
+    /// The uid.
     Seen(String),
-    /// The credential may not read it.
+    /// The credential must not read it.
     Unreadable,
 }
 
-/// What is known of a Cluster's identity beside what was seen.
+/// What is known of a Cluster's identity, in addition to what was observed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<'a> {
     /// The Cluster's namespace and name.
     pub(super) namespace: &'a str,
     pub(super) cluster: &'a str,
-    /// The uid at first contact, or the one that was accepted since.
+    /// The uid at first contact, or the one accepted since.
     pub(super) pinned: Option<&'a str>,
-    /// The uid that a person accepts.
+    /// The uid in the annotation that accepts an identity.
     pub(super) accepted: Option<&'a str>,
-    /// Another Cluster that is pinned to what was seen.
+    /// Another Cluster that is pinned to the observed uid.
     pub(super) holder: Option<&'a str>,
 }
 
-/// What follows.
+/// The result of an identity check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is the cluster that it was.
+    /// It is the expected cluster.
     Same,
-    /// Nothing is known, so nothing speaks against it.
+    /// Nothing is known, so it is accepted.
     Unknown,
-    /// From now on it is this one.
+    /// Record this uid as its identity.
     Pin(String),
-    /// Nothing is written to it; why, and what to do.
+    /// Nothing is sent to it; why, and what to do.
     Refused(String),
 }
 
-/// Judges what was seen.
+/// Checks an observed identity.
 pub(super) fn judge(known: &Known<'_>, sight: &Sight) -> Verdict {
     let seen = match (sight, known.pinned) {
         (Sight::Seen(uid), _) => uid.as_str(),

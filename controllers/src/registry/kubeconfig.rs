@@ -1,5 +1,6 @@
-//! Reading a kubeconfig that a Secret holds: by an allow-list. Whoever may write a Secret must not be able to make this process run a
-//! program, read a file, use a proxy or act as somebody else; so every field is either known and harmless, or refused by its name.
+//! Parses a kubeconfig from a Secret by an allow-list. A user who may write a Secret must not be able to make this
+//! process run a program, read a file, use a proxy or impersonate another user; so every field is either known and
+//! harmless, or rejected by its name.
 
 use std::fmt;
 
@@ -13,18 +14,18 @@ use crate::{
     runtime::sendable,
 };
 
-/// The largest kubeconfig that is read, in bytes: a Secret holds at most 1 MiB, a kubeconfig a few KiB.
+/// The largest kubeconfig that is parsed, in bytes: a Secret holds at most 1 MiB, a kubeconfig a few KiB.
 const TEXT_MAX: usize = 256 * 1024;
 
-/// The longest name that a message repeats, in characters: Kubernetes has no longer ones.
+/// The longest name in a message, in characters: Kubernetes has no longer ones.
 const NAME_MAX: usize = 253;
 
-/// A secret text: shown by nothing but [`Secret::expose`].
+/// A secret value, accessible only by [`Secret::expose`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret<T>(T);
 
 impl<T> Secret<T> {
-    /// The value itself: for the one place that sends it.
+    /// The value itself: only for sending it.
     pub fn expose(&self) -> &T {
         &self.0
     }
@@ -36,20 +37,20 @@ impl<T> fmt::Debug for Secret<T> {
     }
 }
 
-/// What a kubeconfig may say.
+/// The accepted content of a kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// `https://...`
+    /// The URL of the API server: `https://...`.
     pub server: String,
-    /// PEM.
+    /// The CA certificates, PEM.
     pub certificate_authority: Vec<u8>,
-    /// The name that the server's certificate must have, if it is not that of the server's address.
+    /// The name in the server's certificate, if it differs from the host of its address.
     pub tls_server_name: Option<String>,
-    /// The HTTP proxy that leads to the server.
+    /// The HTTP proxy in front of the server.
     pub proxy: Option<Proxy>,
-    /// Bearer token.
+    /// The bearer token.
     pub token: Option<Secret<String>>,
-    /// Certificate and key, PEM.
+    /// The client certificate and its key, PEM.
     pub client_certificate: Option<CertificateAndKey>,
 }
 
@@ -57,17 +58,17 @@ pub struct Access {
 pub type CertificateAndKey = (Vec<u8>, Secret<Vec<u8>>);
 
 impl Access {
-    /// The same API server, seen by the same CA; the credential may differ.
+    /// Whether both have the same API server and CA; the credential may differ.
     pub fn same_server(&self, other: &Self) -> bool {
         self.server == other.server
             && self.certificate_authority == other.certificate_authority
             && self.tls_server_name == other.tls_server_name
     }
 
-    /// Whether this process may use the proxy that the kubeconfig names.
+    /// Checks that the proxy in the kubeconfig is allowed.
     ///
     /// # Errors
-    /// It may not.
+    /// The proxy is not allowed.
     pub fn admit(self, proxies: &Hosts) -> Result<Self, KubeconfigError> {
         match self.proxy.as_ref().map(|proxy| proxies.admit(&proxy.origin())) {
             Some(Err(NotAllowed::Host(host) | NotAllowed::Address(host))) => {
@@ -78,42 +79,42 @@ impl Access {
     }
 }
 
-/// Why a kubeconfig is refused. Never contains a value of it.
+/// Why a kubeconfig is rejected. Never contains one of its values.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KubeconfigError {
-    /// More than 256 KiB.
+    /// It is larger than 256 KiB.
     #[error("the kubeconfig has {0} bytes, at most {TEXT_MAX} are read")]
     TooLong(usize),
-    /// Not UTF-8, or not YAML or JSON. The text is not repeated: it holds credentials.
+    /// It is not UTF-8, or not YAML or JSON. The text is not repeated, as it contains credentials.
     #[error("the kubeconfig is not YAML{}", .0.map(|line| format!(" (line {line})")).unwrap_or_default())]
     Syntax(Option<usize>),
-    /// A field that may not be there.
+    /// It has a field that is not allowed.
     #[error("field {path} is not allowed: {why}")]
     Refused {
-        /// The field, e.g. `users[admin].user.exec`.
+        /// The field, such as `users[admin].user.exec`.
         path: String,
-        /// Why it is not.
+        /// Why it is not allowed.
         why: &'static str,
     },
-    /// A proxy that this process may not use.
+    /// It names a proxy that this process must not use.
     #[error(
         "field proxy-url: proxy {0} is not allowed; start the controller with --proxy-hosts {0}, or remove the field"
     )]
     Proxy(String),
-    /// A field that must be there.
+    /// A required field is missing.
     #[error("field {0} is missing")]
     Missing(String),
-    /// A field of the wrong form.
+    /// A field has an invalid value.
     #[error("field {path}: {problem}")]
     Invalid {
-        /// The field.
+        /// Path of the field.
         path: String,
-        /// What is wrong with it.
+        /// The problem, without the value.
         problem: &'static str,
     },
 }
 
-/// Reads the current context of a kubeconfig.
+/// Parses the current context of a kubeconfig.
 pub fn parse(text: &[u8]) -> Result<Access, KubeconfigError> {
     if text.len() > TEXT_MAX {
         return Err(KubeconfigError::TooLong(text.len()));
@@ -159,10 +160,10 @@ pub fn parse(text: &[u8]) -> Result<Access, KubeconfigError> {
     Ok(access)
 }
 
-/// The fields of a cluster entry: those that are known, the others with the reason why they may not be there.
+/// Checks the fields of a cluster entry: rejects unknown ones, and known ones that are not allowed, with the reason.
 fn refuse_cluster_fields(cluster: &Fields<'_>) -> Result<(), KubeconfigError> {
     cluster.refuse("certificate-authority", FILE)?;
-    // Said to be false it does nothing, and tools write it so.
+    // The value false has no effect, and some tools write it.
     if cluster.get("insecure-skip-tls-verify") != Some(&Value::Bool(false)) {
         cluster.refuse(
             "insecure-skip-tls-verify",
@@ -180,7 +181,7 @@ fn refuse_cluster_fields(cluster: &Fields<'_>) -> Result<(), KubeconfigError> {
     ])
 }
 
-/// The fields of a user entry.
+/// Checks the fields of a user entry.
 fn refuse_user_fields(user: &Fields<'_>) -> Result<(), KubeconfigError> {
     user.refuse("exec", "it would start a program here")?;
     user.refuse("auth-provider", "it would start a program here")?;
@@ -204,7 +205,7 @@ fn refuse_user_fields(user: &Fields<'_>) -> Result<(), KubeconfigError> {
     ])
 }
 
-/// Why a path to a file is refused.
+/// Why a path to a file is rejected.
 const FILE: &str =
     "it would read a file of this host; put the content into the field with the suffix -data, or into token";
 
@@ -239,7 +240,7 @@ fn server(cluster: &Fields<'_>) -> Result<String, KubeconfigError> {
     Ok(server.to_owned())
 }
 
-/// kube reaches API servers by the method CONNECT of plain HTTP proxies alone.
+/// kube supports only plain HTTP proxies, by the method CONNECT.
 fn proxy(cluster: &Fields<'_>) -> Result<Option<Proxy>, KubeconfigError> {
     let Some(text) = cluster.trimmed("proxy-url")? else {
         return Ok(None);
@@ -267,7 +268,7 @@ fn client_certificate(user: &Fields<'_>) -> Result<Option<CertificateAndKey>, Ku
     }
 }
 
-/// A mapping of the kubeconfig, and where it stands.
+/// A mapping in the kubeconfig, and its path.
 struct Fields<'a> {
     at: String,
     map: &'a Map<String, Value>,
@@ -302,7 +303,7 @@ impl<'a> Fields<'a> {
         KubeconfigError::Missing(self.path(field))
     }
 
-    /// A field that is there with a value.
+    /// The value of a field, if it is set.
     fn get(&self, field: &str) -> Option<&'a Value> {
         self.map.get(field).filter(|value| !value.is_null())
     }
@@ -317,7 +318,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Any other field is refused: what is not known cannot be known to be harmless.
+    /// Rejects any other field: an unknown field is not known to be harmless.
     fn allow(&self, known: &[&str]) -> Result<(), KubeconfigError> {
         self.map
             .keys()
@@ -341,13 +342,13 @@ impl<'a> Fields<'a> {
         self.optional_text(field)?.ok_or_else(|| self.missing(field))
     }
 
-    /// A text without the white space around it: `token: |` and files leave a line feed behind.
+    /// A string without surrounding white space: `token: |` and files leave a trailing line feed.
     fn trimmed(&self, field: &str) -> Result<Option<&'a str>, KubeconfigError> {
         let text = self.optional_text(field)?.map(str::trim);
         Ok(text.filter(|text| !text.is_empty()))
     }
 
-    /// A text without the white space around it that can be sent as it is.
+    /// A string without surrounding white space that can be sent as it is.
     fn sendable(
         &self,
         field: &str,
@@ -366,7 +367,7 @@ impl<'a> Fields<'a> {
 
     fn base64(&self, field: &str) -> Result<Option<Vec<u8>>, KubeconfigError> {
         let decode = |text: &str| {
-            // Line breaks are what a block scalar leaves in.
+            // A block scalar leaves line breaks in.
             let text: String = text
                 .chars()
                 .filter(|character| !character.is_ascii_whitespace())
@@ -379,7 +380,7 @@ impl<'a> Fields<'a> {
         self.optional_text(field)?.map(decode).transpose()
     }
 
-    /// The entry `name` of a list of `{name, <inner>: {...}}`. Other entries are not read: nothing is taken from them.
+    /// The entry `name` of a list of `{name, <inner>: {...}}`. Other entries are not used, so they are not checked.
     fn named(&self, list: &str, name: &str, inner: &str) -> Result<Self, KubeconfigError> {
         let invalid = |problem| KubeconfigError::Invalid {
             path: self.path(list),
@@ -403,7 +404,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A name for a message: whoever writes a kubeconfig does not write into a terminal, and not pages.
+/// A name for a message, without control characters and shortened: its author is not trusted.
 fn shown(name: &str) -> String {
     name.escape_debug().take(NAME_MAX).collect()
 }

@@ -1,18 +1,20 @@
-//! The clusters of one namespace: which there are, whether something can be rolled to them, and the client for each.
+//! The clusters of one namespace: which exist, whether they are ready for rollouts, and the client for each.
 //!
 //! ```text
 //!   Clusters ──watch──► Facts (row a-c) ┐
 //!   Secrets ──watch/read──► Access (d,e) ├─► decide (pure) ─► ClusterRow ─► subscribe(), get(), list()
 //!   downstream ──probe──► Contact (f,g) ┤                        └─ Connection ─► gate ─► bounds ─► client()
-//!                     └─► Sight ─ judge ┘ (e: another cluster than the one that is pinned)
+//!                     └─► Sight ─ judge ┘ (e: another cluster than the recorded one)
 //! ```
 //!
-//! Invariant: a client exists only for a kubeconfig that passed the allow-list of [`kubeconfig`]; no file, process, proxy or redirect
-//! that a Secret names is ever opened.
+//! Invariant: a client exists only for a kubeconfig that passed the allow-list of [`kubeconfig`]; no file, process,
+//! proxy or redirect that a Secret names is ever opened.
 //! Invariant: a cluster disappears only by its deletion or a complete list without it.
-//! Invariant: nothing is sent with a credential before it was seen that it leads to the cluster that it led to at first contact.
-//! Invariant: a panic while a cluster is handled is that cluster's alone: it is unreachable, and tried again.
-//! Invariant: no cluster waits for another: probes have a deadline of their own, calls their slots, deadlines and sizes per cluster.
+//! Invariant: nothing is sent with a credential before it was checked that it leads to the same cluster as at first
+//! contact.
+//! Invariant: a panic while a cluster is handled affects only that cluster: it is unreachable, and retried.
+//! Invariant: no cluster waits for another: probes have their own deadlines, and the slots, deadlines and size limits
+//! of calls are per cluster.
 
 mod actor;
 mod bounds;
@@ -56,20 +58,20 @@ pub use self::{
 use crate::hosts::Hosts;
 use crate::runtime::{CallError, Changes, Clock, Jitter, Panicked, Shutdown, isolated_future};
 
-/// The pause after a panic that is no single cluster's.
+/// The pause after a panic that is not limited to one cluster.
 const AFTER_PANIC: Duration = Duration::from_secs(5);
 
-/// What a registry needs.
+/// The dependencies of a registry.
 pub struct Setup {
-    /// The API server with Clusters and Secrets.
+    /// The client for the API server with Clusters and Secrets.
     pub client: Client,
-    /// Their namespace.
+    /// The namespace of Clusters and Secrets.
     pub namespace: String,
     /// The only source of `now`.
     pub clock: Clock,
     /// The only source of randomness.
     pub jitter: Jitter,
-    /// How a kubeconfig becomes a client: [`connect_over_network`], or the in-process servers of a test.
+    /// Creates a client from a kubeconfig: [`connect_over_network`], or the in-process servers of a test.
     pub connect: Connect,
     /// Proxies that a kubeconfig may name.
     pub proxy_hosts: Hosts,
@@ -81,18 +83,18 @@ pub struct Registry {
     clusters: RwLock<BTreeMap<String, Published>>,
     changes: Changes<String>,
     synced: watch::Sender<bool>,
-    /// Connections for kubeconfigs that are no Cluster's, by Secret and key.
+    /// Connections for kubeconfigs that do not belong to a Cluster, by namespace, Secret and key.
     others: RwLock<BTreeMap<(String, String, String), Arc<Connection>>>,
-    /// Where panics are counted, once that is known.
+    /// The counter of panics, once set.
     panics: OnceLock<Counter>,
 }
 
-/// What readers of the registry see of a cluster.
+/// What readers of the registry get of a cluster.
 #[derive(Clone)]
 struct Published {
     row: Arc<ClusterRow>,
     connection: Option<Arc<Connection>>,
-    /// Brings the next probe forward.
+    /// Triggers the next probe early.
     poke: Arc<Notify>,
 }
 
@@ -100,9 +102,9 @@ struct Published {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{reason}: {message}")]
 pub struct NotConnected {
-    /// The reason.
+    /// The reason code.
     pub reason: NotReady,
-    /// What, where, what to do.
+    /// The message: what, where, what to do.
     pub message: String,
 }
 
@@ -119,7 +121,8 @@ impl Registry {
         })
     }
 
-    /// Watches Clusters and Secrets, probes, and publishes rows, until shutdown. Dropping the future ends all of it at once.
+    /// Watches Clusters and Secrets, probes, and publishes rows, until shutdown. Dropping the future cancels everything
+    /// at once.
     pub async fn run(self: Arc<Self>, shutdown: Shutdown) {
         tokio::select! {
             () = shutdown.cancelled() => {}
@@ -127,7 +130,8 @@ impl Registry {
         }
     }
 
-    /// A panic that is no single cluster's ends the actor, and another one begins: what is published stands until that knows better.
+    /// Restarts the actor after a panic that is not limited to one cluster: what is published stays until the new actor
+    /// updates it.
     async fn act(&self) {
         while let Err(panicked) = isolated_future(actor::Actor::new(self).run()).await {
             self.note_panic("keeping the clusters up to date", &panicked);
@@ -135,13 +139,13 @@ impl Registry {
         }
     }
 
-    /// From now on counts panics there.
+    /// Sets the counter of panics.
     pub(crate) fn count_panics(&self, counter: Counter) {
-        // The first counter stays: there is one registry in a process, and one set of metrics.
+        // The first counter stays: a process has one registry and one set of metrics.
         let _ = self.panics.set(counter);
     }
 
-    /// Writes a panic to the log, and counts it.
+    /// Logs and counts a panic.
     fn note_panic(&self, what: &str, panicked: &Panicked) {
         panicked.log(what);
         if let Some(counter) = self.panics.get() {
@@ -149,9 +153,10 @@ impl Registry {
         }
     }
 
-    /// Waits until the clusters are known: a complete list, and for each cluster a first answer or a first failure, but not longer than 5 s for those.
+    /// Waits until the clusters are known: a complete list, and for each cluster a first answer or failure, but at most
+    /// 5 s for those.
     pub async fn synced(&self) {
-        // The sender lives as long as `self`: the only error is not reachable.
+        // The sender lives as long as `self`: the only error is unreachable.
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
@@ -160,7 +165,8 @@ impl Registry {
         *self.synced.borrow()
     }
 
-    /// The names of clusters whose row changed, first those that are there now; repeated changes merge while nobody reads.
+    /// The names of clusters whose row changed, starting with all present ones; repeated changes are merged until they
+    /// are read.
     pub fn subscribe(&self) -> impl Stream<Item = String> + Send + 'static + use<> {
         self.changes
             .subscribe(self.clusters.read().keys().cloned().collect())
@@ -174,7 +180,7 @@ impl Registry {
             .map(|published| Arc::clone(&published.row))
     }
 
-    /// All rows, by name.
+    /// All rows, sorted by name.
     pub fn list(&self) -> Vec<Arc<ClusterRow>> {
         self.clusters
             .read()
@@ -183,8 +189,8 @@ impl Registry {
             .collect()
     }
 
-    /// The uid of the Cluster of a name as it is there now; `None` if there is none. Unlike what is watched this is never behind, and costs
-    /// two reads.
+    /// Reads the uid of the Cluster with this name; `None` if there is none. Unlike the watched state, this is never
+    /// stale, and costs two reads.
     pub async fn read_uid(&self, cluster: &str) -> Result<Option<String>, CallError> {
         let Setup {
             client, namespace, ..
@@ -192,8 +198,9 @@ impl Registry {
         watching::read_uid(client, namespace, cluster).await
     }
 
-    /// The client of a cluster that is ready, or lacks only the kind Assemblage. Calls wait for their turn, end after 32 s at the latest, and
-    /// are not sent to another cluster than the one that is known; a caller may set a shorter deadline ([`crate::runtime::call_within`]).
+    /// The client of a cluster that is ready, or lacks only the kind Assemblage. Calls wait for a slot, end after 32 s
+    /// at the latest, and are sent only to the recorded cluster; a caller may set a shorter deadline
+    /// ([`crate::runtime::call_within`]).
     pub fn client(&self, cluster: &str) -> Result<Client, NotConnected> {
         let clusters = self.clusters.read();
         let Some(published) = clusters.get(cluster) else {
@@ -215,7 +222,7 @@ impl Registry {
         }
     }
 
-    /// A call to a cluster failed: its next probe is made now.
+    /// Triggers a probe at once, after a call to the cluster failed.
     pub fn suspect(&self, cluster: &str) {
         if let Some(published) = self.clusters.read().get(cluster) {
             published.poke.notify_one();

@@ -1,5 +1,5 @@
-//! From an accepted kubeconfig to a client over the network: a configuration built field by field, so that nothing of the environment
-//! (proxies, files, plugins) comes in.
+//! Creates a client over the network from an accepted kubeconfig: the configuration is built field by field, so that
+//! nothing from the environment (proxies, files, plugins) is used.
 
 use std::time::Duration;
 
@@ -12,17 +12,18 @@ use serde_json::{Map, Value};
 use super::{connection::ConnectError, kubeconfig::Access};
 use crate::runtime::sendable;
 
-/// A server that sends nothing for so long is gone: longer than the 290 s of a quiet watch.
+/// A server that sends nothing for this long counts as gone: longer than the 290 s of a quiet watch.
 const READ_TIMEOUT: Duration = Duration::from_secs(310);
-/// How long a connection may take to be made.
+/// The timeout for establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Makes a client by [`configuration`].
+/// Creates a client from [`configuration`].
 pub fn connect_over_network(access: &Access) -> Result<Client, ConnectError> {
     Ok(sendable::client(configuration(access)?, Client::try_from)?)
 }
 
-/// How a client is made: TLS by the CA of the kubeconfig alone, no proxy but its own, no retry that the caller does not see.
+/// The configuration of a client: TLS with only the CA of the kubeconfig, no proxy but its own, no retries that the
+/// caller does not see.
 pub fn configuration(access: &Access) -> Result<Config, ConnectError> {
     let server = access
         .server
@@ -67,7 +68,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, ConnectError> {
         .collect())
 }
 
-/// kube's form of a credential, from values that passed the allow-list and from nothing else.
+/// kube's form of a credential, only from values that passed the allow-list.
 fn credential(access: &Access) -> Result<AuthInfo, ConnectError> {
     let mut fields = Map::new();
     let mut set = |field: &str, value: String| fields.insert(field.to_owned(), Value::String(value));

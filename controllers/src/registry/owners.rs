@@ -1,5 +1,6 @@
-//! Owner references to Clusters name the version at which Clusters are read. A collector looks an owner up at the version that a reference
-//! names; when Cluster API serves that version no more, it finds none, and what is ours would stay for ever after its Cluster.
+//! Owner references to Clusters name the version at which Clusters are read. The garbage collector looks up an owner at
+//! that version; when Cluster API no longer serves it, the owner is not found, and our objects would remain forever
+//! after their Cluster is deleted.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +19,11 @@ use tracing::info;
 
 use crate::runtime::{Api, CallError, call};
 
-/// Objects in one answer: assemblages may be large.
+/// Objects per page of a list: assemblages may be large.
 const PAGE: u32 = 100;
 
-/// Lets all that is ours name its Cluster at this version, of the Clusters that there are: what others owned is not judged here. What
-/// cannot be written stops nothing else; the first error is told.
+/// Updates the owner references of all our objects to this version, for existing Clusters; references to other owners
+/// are left alone. A failed write does not stop the others; the first error is returned.
 pub(super) async fn renew(
     client: Client,
     namespace: &str,
@@ -37,7 +38,7 @@ pub(super) async fn renew(
     ] {
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
         match renew_kind(&api, &kind, version, known).await {
-            // The kind is not there, so none of its objects is.
+            // The kind does not exist, so there are no objects of it.
             Err(error) if error.is_not_found() => {}
             result => outcome = outcome.and(result),
         }
@@ -68,7 +69,7 @@ async fn renew_kind(
     }
 }
 
-/// Writes exactly the version that was read: with the rights that there are, a record is replaced and an assemblage patched.
+/// Writes exactly the version that was read: the RBAC rules allow replacing a record and patching an assemblage.
 async fn write(
     api: &Api<DynamicObject>,
     kind: &ApiResource,
@@ -101,13 +102,13 @@ async fn write(
             );
             Ok(())
         }
-        // It is gone meanwhile.
+        // It was deleted meanwhile.
         Err(error) if error.is_not_found() => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Lets an object name known Clusters at a version. Whether it did not.
+/// Sets the version in owner references to known Clusters. Returns whether something changed.
 fn name_at(object: &mut DynamicObject, version: Version, known: &BTreeSet<String>) -> bool {
     let wanted = version.api_resource().api_version;
     let mut any = false;

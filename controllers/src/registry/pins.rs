@@ -1,8 +1,9 @@
-//! The record of identities: one ConfigMap for each Cluster, which outlives this process and goes with its Cluster.
+//! Records of identities: one ConfigMap for each Cluster, which outlives this process and is garbage-collected with its
+//! Cluster.
 //!
-//! One object each, as the Cluster is only read, and its assemblages come later than the first contact; a single object for all would
-//! be full at some thousand clusters. Its name follows from the Cluster's uid: a Cluster that is made anew under its old name has none yet.
-//! The registry is the only writer.
+//! There is one object for each, as the Cluster is only read, and its assemblages are created later than the first
+//! contact; a single object for all would be full at some thousand clusters. Its name is derived from the Cluster's
+//! uid: a Cluster re-created under its old name has no record yet. The registry is the only writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,27 +22,27 @@ use tracing::warn;
 
 use crate::runtime::{Api, CallError, call};
 
-/// The keys in a record.
+/// Keys in the ConfigMap.
 const CLUSTER: &str = "cluster";
 const CLUSTER_UID: &str = "clusterUid";
 const IDENTITY: &str = "kubeSystemUid";
-/// Records in one answer: each has less than 2 KiB.
+/// Records per page of a list: each has less than 2 KiB.
 const PAGE: u32 = 500;
 
-/// What a Cluster is pinned to.
+/// The recorded identity of a Cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pin {
     /// The uid of `kube-system`.
     pub(super) identity: String,
-    /// The version of the record; `None` while it is being written for the first time.
+    /// The resourceVersion of the record; `None` while it is being created.
     pub(super) version: Option<String>,
 }
 
-/// All pins, by the uids of Clusters.
+/// All records, by uid of the Cluster.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
     by_cluster: BTreeMap<String, Pin>,
-    /// The Clusters that are pinned to an identity: one, as a rule.
+    /// The uids of Clusters by identity: normally one.
     by_identity: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -68,7 +69,7 @@ impl Pins {
         Some(pin)
     }
 
-    /// Other Clusters that are pinned to this identity.
+    /// Uids of other Clusters that are pinned to this identity.
     pub(super) fn others(&self, identity: &str, cluster: &str) -> BTreeSet<&str> {
         let held = self.by_identity.get(identity).into_iter().flatten();
         held.map(String::as_str)
@@ -95,8 +96,8 @@ pub(super) async fn load(client: Client, namespace: String) -> Result<Pins, Call
     }
 }
 
-/// Writes a record: one that is not there, or exactly the version that was read. Returns what stands there now, which is another's
-/// when somebody was faster to record it first (or this process was, and the answer was lost).
+/// Writes a record: creates it, or replaces exactly the version that was read. Returns the present record, which
+/// differs if another writer recorded one first (or this process did, and the response was lost).
 pub(super) async fn keep(
     client: Client,
     namespace: String,
@@ -163,7 +164,7 @@ fn record(namespace: &str, facts: &Facts, pin: &Pin) -> ConfigMap {
     }
 }
 
-/// What a record says, under the name that follows from it: a copy under another name says nothing.
+/// Parses a record whose name matches its content: a copy under another name is ignored.
 fn read(namespace: &str, record: &ConfigMap) -> Option<(String, Pin)> {
     let said = |key: &str| record.data.as_ref()?.get(key).filter(|text| !text.is_empty());
     let pin = said(CLUSTER)

@@ -1,4 +1,4 @@
-//! One probe of a downstream API server: does it answer, does it take the credential, has it what Modules need.
+//! One probe of a downstream API server: whether it answers, accepts the credential, and has what Modules need.
 
 use std::time::Duration;
 
@@ -10,37 +10,37 @@ use muster_api::{kind, labels::SYSTEM_NAMESPACE};
 use super::identity::Sight;
 use crate::runtime::{Api, CallError, call::explain, call_within};
 
-/// After so long without a complete answer an attempt has failed.
+/// The timeout of a probe.
 const SILENCE: Duration = Duration::from_secs(10);
-/// The namespace whose uid tells one cluster from another.
+/// The namespace whose uid identifies a cluster.
 const IDENTITY_NAMESPACE: &str = "kube-system";
 
-/// The outcome of one attempt.
+/// The result of one probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Probe {
-    /// An answer.
+    /// The server answered.
     Answered {
-        /// What Modules need and is not there, in words.
+        /// What Modules need and the cluster lacks, as a message.
         missing: Option<String>,
-        /// Everything was looked at, nothing taken to be as before.
+        /// Whether everything was checked.
         thorough: bool,
     },
-    /// 401 or 403.
+    /// The credential was rejected (401 or 403).
     Refused(String),
-    /// Anything else, silence included.
+    /// Any other failure, including a timeout.
     Failed(String),
 }
 
-/// What one attempt is to find out.
+/// What a probe should check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ask {
-    /// Whether the kind is still served; else it is taken to be.
+    /// Whether the kind Assemblage is still served; otherwise that is assumed.
     pub(super) kind: bool,
-    /// Which cluster it is.
+    /// The cluster's identity.
     pub(super) identity: bool,
 }
 
-/// Makes one attempt.
+/// Runs one probe.
 pub(super) async fn probe(client: &Client, ask: Ask) -> (Probe, Option<Sight>) {
     let missing = match missing(client, ask.kind).await {
         Ok(missing) => missing,
@@ -98,7 +98,7 @@ async fn serves_assemblages(client: &Client) -> Result<bool, CallError> {
     }
 }
 
-/// The uid of `kube-system`: which cluster this is. A credential that is valid may lack the right to read it.
+/// The uid of `kube-system`, which identifies the cluster. A valid credential may lack the right to read it.
 async fn identity(client: &Client) -> Result<Sight, CallError> {
     match read(client, IDENTITY_NAMESPACE).await {
         Ok(namespace) => Ok(namespace
@@ -115,7 +115,7 @@ async fn read(client: &Client, namespace: &str) -> Result<Option<Namespace>, Cal
     call_within(SILENCE, what, namespaces.get_opt(namespace)).await
 }
 
-/// A GET of a path.
+/// A GET request for a path.
 pub(super) fn get(path: &str) -> kube::Result<Request<Vec<u8>>> {
     Request::get(path)
         .body(Vec::new())

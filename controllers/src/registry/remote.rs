@@ -1,4 +1,4 @@
-//! The seam through which Kustomizations with `spec.kubeConfig` get their client.
+//! The interface by which Kustomizations with `spec.kubeConfig` get their client.
 
 use std::sync::Arc;
 
@@ -18,39 +18,41 @@ use super::{
 };
 use crate::runtime::{CallError, call::explain};
 
-/// Connections that are kept for kubeconfigs that are no Cluster's. Over it all are made anew: more than one process should handle is no
-/// reason to grow.
+/// The maximum number of connections for kubeconfigs that do not belong to a Cluster. Beyond it, all are dropped and
+/// created again on demand, so that memory stays bounded.
 const OTHERS_MAX: usize = 1_000;
 
-/// Where Flux looks for a kubeconfig when no key is named.
+/// The keys in which Flux looks for a kubeconfig if none is named.
 const KUBECONFIG_KEYS: [&str; 2] = [KUBECONFIG_KEY, "value.yaml"];
 
-/// Gives clients for kubeconfigs that lie in Secrets.
+/// Provides clients for kubeconfigs in Secrets.
 #[async_trait]
 pub trait RemoteClients: Send + Sync {
-    /// A client for the kubeconfig in key `key` of a Secret; without a key, `value`, else `value.yaml`. Its calls need a deadline each, as any other.
+    /// A client for the kubeconfig in key `key` of a Secret; without a key, `value`, else `value.yaml`. Like any other
+    /// calls, its calls need a deadline.
     async fn client(&self, namespace: &str, secret: &str, key: Option<&str>) -> Result<Client, RemoteError>;
 
-    /// The uid of `kube-system` where that client leads to, as far as it is known without a call.
+    /// The uid of `kube-system` in the cluster of that client, if it is known without a call.
     fn identity(&self, _namespace: &str, _secret: &str, _key: Option<&str>) -> Option<String> {
         None
     }
 
-    /// The Cluster whose kubeconfig that Secret has. Two Clusters never lead to one cluster: the second is not let in.
+    /// The Cluster whose kubeconfig the Secret holds. Two Clusters never lead to the same cluster: the second is
+    /// rejected.
     fn cluster(&self, _namespace: &str, _secret: &str, _key: Option<&str>) -> Option<String> {
         None
     }
 }
 
-/// No client now.
+/// Why there is no client now.
 #[derive(Debug, Error)]
 pub enum RemoteError {
-    /// The cluster is in one of the states a to f, see `message`.
+    /// The cluster is not ready (states a to f), see `message`.
     #[error("{reason}: {message}")]
     NotReady {
-        /// The reason.
+        /// The reason code.
         reason: NotReady,
-        /// What, where, since when, what to do.
+        /// The message: what, where, since when, what to do.
         message: String,
     },
     /// The Secret could not be read.
@@ -83,14 +85,15 @@ impl From<NotConnected> for RemoteError {
 }
 
 impl Registry {
-    /// The Cluster whose kubeconfig is in a Secret, if it is one's.
+    /// The Cluster whose kubeconfig is in a Secret, if there is one.
     fn cluster_of(&self, namespace: &str, secret: &str, key: Option<&str>) -> Option<Arc<ClusterRow>> {
         let usual = key.is_none_or(|key| key == KUBECONFIG_KEY);
         let cluster = cluster_of_secret(secret).filter(|_| namespace == self.setup.namespace && usual)?;
         self.get(cluster)
     }
 
-    /// A client for a Secret that is no Cluster's: read each time, so that a swapped credential is taken; the connection is kept.
+    /// A client for a Secret that does not belong to a Cluster: the Secret is read each time, so that a changed
+    /// credential is used; the connection is kept.
     async fn other_client(
         &self,
         namespace: &str,

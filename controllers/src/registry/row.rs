@@ -1,4 +1,4 @@
-//! A cluster as the rest of muster sees it: a row.
+//! A cluster as published to the rest of muster: a row.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use muster_api::cluster::NotReady;
 
-/// Its kind, of whatever version.
+/// Kind of a Cluster, at any version.
 const CLUSTER: &str = "Cluster";
 
-/// Whether something can be rolled to a cluster, and if not, why.
+/// Whether a cluster is ready for rollouts, and if not, why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterState {
-    /// Everything that was looked at is as it must be.
+    /// All checks passed.
     Ready,
-    /// Nothing is rolled to it.
+    /// Nothing is rolled out to the cluster.
     NotReady {
         /// The first reason that applies.
         reason: NotReady,
-        /// What, where, what to do; without the time.
+        /// The message: what, where, what to do; without the time.
         message: String,
     },
 }
@@ -44,31 +44,32 @@ impl ClusterState {
 /// A cluster of the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterRow {
-    /// `apiVersion` of the Cluster as it was read.
+    /// `apiVersion` at which the Cluster was read.
     pub api_version: String,
-    /// The Cluster's name.
+    /// Name of the Cluster.
     pub name: String,
-    /// The Cluster's uid.
+    /// Uid of the Cluster.
     pub uid: String,
-    /// Its labels.
+    /// Labels of the Cluster.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations as [`muster_api::cluster::Facts`] has them.
+    /// Selected annotations, see [`muster_api::cluster::Facts`].
     pub annotations: BTreeMap<String, String>,
-    /// The state, all rows of the table: what a Module looks at.
+    /// The state for a Module, from all rows of the table of states.
     pub state: ClusterState,
-    /// Since when the reason (or being ready) stands.
+    /// When the present reason (or being ready) began.
     pub since: Timestamp,
-    /// The last time that its API server answered.
+    /// When its API server last answered.
     pub last_contact: Option<Timestamp>,
-    /// The uid of its namespace `kube-system`: which cluster it really is.
+    /// The uid of its namespace `kube-system`, which identifies the actual cluster.
     pub identity: Option<String>,
-    /// Its machines are being replaced, as [`muster_api::cluster::Facts`] has it.
+    /// Whether its machines are being replaced, see [`muster_api::cluster::Facts`].
     pub upgrading: bool,
-    /// Its Secret leads to another cluster than at first contact, or that cannot be excluded: whoever else uses it must stop, too.
+    /// Whether its Secret leads to another cluster than at first contact, or may do so: all other users of the Secret
+    /// must stop, too.
     pub leads_elsewhere: bool,
 }
 
-/// The uid of the Cluster that an object is a dependent of, if it is one's.
+/// The uid of the Cluster that owns an object, if any.
 pub fn owner(object: &ObjectMeta) -> Option<&str> {
     let references = object.owner_references.as_deref().unwrap_or_default();
     references
@@ -78,7 +79,8 @@ pub fn owner(object: &ObjectMeta) -> Option<&str> {
 }
 
 impl ClusterRow {
-    /// Why nothing is done for an object with this [`owner`]: that Cluster had this name before, and the object goes with it.
+    /// Why an object with this [`owner`] is left alone: its owner is an earlier Cluster of this name, and the object
+    /// will be garbage-collected with it.
     pub fn disowns(&self, owner: Option<&str>) -> Option<String> {
         let uid = owner.filter(|uid| *uid != self.uid)?;
         Some(format!(
@@ -87,7 +89,7 @@ impl ClusterRow {
         ))
     }
 
-    /// What makes an object a dependent of this Cluster, and nothing more: it neither controls nor blocks.
+    /// An owner reference to this Cluster, neither controlling nor blocking.
     pub fn owner_reference(&self) -> OwnerReference {
         OwnerReference {
             api_version: self.api_version.clone(),
@@ -99,7 +101,8 @@ impl ClusterRow {
         }
     }
 
-    /// The state for a BootstrapModule, which does not need the kind Assemblage there: [`NotReady::KindMissing`] is ready.
+    /// The state for a BootstrapModule, which does not need the kind Assemblage: [`NotReady::KindMissing`] counts as
+    /// ready.
     pub fn bootstrap_state(&self) -> ClusterState {
         match self.state.reason() {
             Some(NotReady::KindMissing) => ClusterState::Ready,
@@ -107,7 +110,7 @@ impl ClusterRow {
         }
     }
 
-    /// Whether readers have to know: the time of the last contact alone is no change.
+    /// Whether the change must be published: a new time of the last contact alone is not.
     pub(super) fn differs(&self, after: &Self) -> bool {
         let before = Self {
             last_contact: after.last_contact,

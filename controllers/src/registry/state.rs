@@ -1,4 +1,4 @@
-//! The table of states, rows a to g: the first row that applies. Pure.
+//! The table of states, rows a to g: the first row that matches applies. Pure.
 
 use muster_api::{
     cluster::{self, Facts, NotReady, kubeconfig_secret},
@@ -7,24 +7,24 @@ use muster_api::{
 
 use super::{contact::Reach, row::ClusterState};
 
-/// What is known of a Cluster's kubeconfig.
+/// The state of a Cluster's kubeconfig.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kubeconfig<'a> {
-    /// The Secret was not looked for yet.
+    /// The Secret was not looked up yet.
     Unknown,
-    /// The Secret, or its key, is not there.
+    /// The Secret, or its key, does not exist.
     Absent,
-    /// The allow-list refused it, or no client can be made from it, or it leads to another cluster.
+    /// The allow-list rejected it, no client can be created from it, or it leads to another cluster.
     Rejected(&'a str),
     /// Handling it panicked.
     Broken,
-    /// There is a client; which cluster it leads to is not known yet.
+    /// There is a client, but the cluster's identity is not known yet.
     Unproven,
-    /// There is a client.
+    /// There is a client, and the cluster's identity is known.
     Accepted,
 }
 
-/// The state of a Cluster; `None`: not known yet, for the first moments of a cluster or of this process.
+/// The state of a Cluster; `None` while it is not known, in the first moments of a cluster or of this process.
 pub(super) fn decide(
     namespace: &str,
     facts: &Facts,
@@ -74,8 +74,8 @@ pub(super) fn decide(
     Some(state)
 }
 
-/// The state of a Cluster for who cannot ask it: what the object says, whether its Secret is there (`None`: nobody knows), and what
-/// muster said last of what only it can tell.
+/// The state of a Cluster for a caller that cannot reach it: from the object, whether its Secret exists (`None`:
+/// unknown), and the last reason that only muster can determine.
 pub fn told(
     namespace: &str,
     facts: &Facts,
@@ -106,7 +106,7 @@ fn not_ready(reason: NotReady, message: String) -> ClusterState {
     ClusterState::NotReady { reason, message }
 }
 
-/// What a person reads for a reason that the Cluster object itself gives.
+/// The message for a reason that the Cluster object itself gives.
 fn object_message(name: &str, reason: NotReady) -> String {
     match reason {
         NotReady::Deleting => format!("Cluster {name} is being deleted"),
@@ -126,7 +126,7 @@ fn object_message(name: &str, reason: NotReady) -> String {
     }
 }
 
-/// The state of a cluster in its first moments, before the first probe is back.
+/// The state of a cluster before its first probe has completed.
 pub(super) fn not_contacted(name: &str) -> ClusterState {
     not_ready(
         NotReady::Unreachable,

@@ -1,4 +1,4 @@
-//! The watches of the registry: Clusters of the version that is served, and Secrets with kubeconfigs.
+//! The watches of the registry: Clusters at the served version, and Secrets with kubeconfigs.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use super::{entry::Found, kubeconfig, probe};
 use crate::hosts::Hosts;
 use crate::runtime::{Api, CallError, Guard, Index, Key, call, watch};
 
-/// Clusters by their own key.
+/// Clusters by key.
 pub(super) type ClusterIndex = Index<DynamicObject, Facts>;
-/// Kubeconfigs by the key of their Cluster's Secret; the key is there, what it holds may be absent or refused.
+/// Kubeconfigs by the key of their Cluster's Secret. An entry's value may be missing or rejected.
 pub(super) type SecretIndex = Index<Secret, Found>;
 
 /// An index of Clusters of one version.
@@ -27,7 +27,7 @@ pub(super) fn cluster_index(version: Version) -> ClusterIndex {
     )
 }
 
-/// An index of Secrets that are named as a Cluster's kubeconfig.
+/// An index of Secrets whose name is that of a Cluster's kubeconfig.
 pub(super) fn secret_index(proxies: Hosts) -> SecretIndex {
     Index::new(
         move |secret: &Secret| {
@@ -88,7 +88,7 @@ fn secrets(
         .filter_map(|key| std::future::ready(cluster_of_secret(&key.name).map(str::to_owned)))
 }
 
-/// Reads one Secret. A Secret that is not there is `None`, an error is no answer.
+/// Reads one Secret. `None`: it does not exist.
 pub(super) async fn read_secret(
     client: Client,
     namespace: &str,
@@ -105,7 +105,7 @@ pub(super) async fn read_secret(
     Ok(secret.and_then(|secret| keys.iter().find_map(|key| found(&secret, key, proxies))))
 }
 
-/// What a Secret says under a key.
+/// The kubeconfig in a Secret under a key.
 fn found(secret: &Secret, key: &str, proxies: &Hosts) -> Found {
     if secret.metadata.deletion_timestamp.is_some() {
         return None;
@@ -131,7 +131,7 @@ pub(super) async fn discover(client: &Client) -> Result<Option<Version>, CallErr
     }
 }
 
-/// The uid of the Cluster of a name.
+/// The uid of the Cluster with this name.
 pub(super) async fn read_uid(
     client: &Client,
     namespace: &str,

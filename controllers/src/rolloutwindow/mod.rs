@@ -1,13 +1,13 @@
-//! RolloutWindows: read once for the controllers of modules, and their status.
+//! RolloutWindows: one watch for the module controllers, and their status.
 //!
 //! ```text
-//!   RolloutWindows ─┬─► WatchedWindows ─► the controllers of modules (module::windows)
-//!                   └─► reconcile ─► status: readable or not, open or not, the next change
+//!   RolloutWindows ─┬─► WatchedWindows ─► the module controllers (module::windows)
+//!                   └─► reconcile ─► status: valid or not, open or not, the next change
 //!   Clusters (labels, annotations) ──┘
 //! ```
 //!
-//! Invariant: a window that cannot be read is known as one that closes what it selects; it is never left out.
-//! Invariant: the status of a window is for people: no decision about a module reads it.
+//! Invariant: a window that cannot be parsed counts as closing what it selects; it is never left out.
+//! Invariant: the status of a window is for users: no decision about a module reads it.
 
 mod object;
 mod status;

@@ -1,4 +1,4 @@
-//! A RolloutWindow as it is stored, whatever is in it.
+//! A RolloutWindow as stored, even if its content is invalid.
 
 use std::borrow::Cow;
 
@@ -11,23 +11,23 @@ use serde_json::{Value, json};
 
 use crate::runtime::isolated;
 
-/// A RolloutWindow whose spec and status may be anything: one that was stored under another definition must close what it selects, and is
-/// lost to a typed watch.
+/// A RolloutWindow with an arbitrary spec and status: one that was stored under another definition must close what it
+/// selects, but a typed watch would drop it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StoredWindow {
-    /// The metadata.
+    /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The spec.
+    /// The spec as unparsed JSON.
     #[serde(default)]
     pub spec: Value,
-    /// The status.
+    /// The status as unparsed JSON, if there is one.
     #[serde(default)]
     pub status: Option<Value>,
 }
 
 impl StoredWindow {
-    /// The window as it is evaluated.
+    /// Parses the window for evaluation.
     pub fn read(&self) -> Window {
         let window =
             |spec: &Value| Window::read(&json!({ "metadata": { "name": self.metadata.name }, "spec": spec }));

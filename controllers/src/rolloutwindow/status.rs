@@ -1,4 +1,4 @@
-//! What a window says by itself: whether it can be read, whether it is open, and when that changes. Pure.
+//! The status of a window: whether it can be parsed, whether it is open, and when that changes. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,12 +15,12 @@ use muster_windows::{Cluster, Window};
 use super::object::StoredWindow;
 use crate::registry::ClusterRow;
 
-/// How often the clock changes ahead are searched for entries that they skip.
+/// How often to search for entries that upcoming clock changes skip.
 const AGAIN: SignedDuration = SignedDuration::from_hours(24);
 /// How many skipped times a message lists.
 const LISTED: usize = 3;
 
-/// The status of a window, and when time alone may change it.
+/// The status of a window, and when it may change over time.
 pub(super) fn status(
     object: &StoredWindow,
     clusters: &[Arc<ClusterRow>],
@@ -50,7 +50,7 @@ pub(super) fn status(
         next_change: summary.next_change.map(Time),
         clusters: u32::try_from(selected.len()).ok(),
     };
-    // Only a clock at the end of the calendar has no day after this one.
+    // Only at the end of the calendar there is no next day.
     let daily = now.checked_add(AGAIN).unwrap_or(Timestamp::MAX);
     (status, summary.next_change.map_or(daily, |at| at.min(daily)))
 }
@@ -90,7 +90,8 @@ fn conditions(window: &Window, selected: &[&ClusterRow], now: Timestamp) -> Cond
     )
 }
 
-/// What is said of a window that can be read: also the times that a clock change skips, at which it seems to open or close, and does not.
+/// The message for a valid window. It includes times that a clock change skips, at which the window appears to open or
+/// close, but does not.
 fn readable(window: &Window, selected: &[&ClusterRow], now: Timestamp) -> String {
     let of_clusters = selected
         .iter()

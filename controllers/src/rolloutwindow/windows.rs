@@ -1,4 +1,4 @@
-//! The windows of the namespace, as the controllers of modules read them: one watch for both.
+//! The windows of the namespace for the module controllers: one watch for both.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     runtime::{Guard, watch as watching},
 };
 
-/// All windows at one time. Cloned by reference.
+/// All windows at one time. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Windows(Arc<Set>);
 
@@ -25,17 +25,17 @@ struct Set {
 }
 
 impl Windows {
-    /// These, for a caller that has read them once.
+    /// From a list, for a caller that reads them only once.
     pub fn of(all: Vec<Window>) -> Self {
         Self(Arc::new(Set { version: 0, all }))
     }
 
-    /// The windows, by name.
+    /// The windows, sorted by name.
     pub fn all(&self) -> &[Window] {
         &self.0.all
     }
 
-    /// Changes whenever a window does. A status that is written is no change.
+    /// Changes whenever a window's spec changes; writing a status does not change it.
     pub fn version(&self) -> u64 {
         self.0.version
     }
@@ -43,8 +43,8 @@ impl Windows {
 
 /// The windows of a namespace, watched.
 ///
-/// Invariant: there is no [`WatchedWindows::current`] set before the first complete list: a window that was not read yet must not be taken
-/// for one that does not exist.
+/// Invariant: [`WatchedWindows::current`] is not set before the first complete list: a window that was not read yet
+/// must not be treated as absent.
 #[derive(Debug)]
 pub struct WatchedWindows(watch::Sender<Option<Windows>>);
 
@@ -55,7 +55,7 @@ impl Default for WatchedWindows {
 }
 
 impl WatchedWindows {
-    /// Watches the windows of the context's namespace until its shutdown.
+    /// Watches the windows of the context's namespace until shutdown.
     pub async fn run(self: Arc<Self>, context: Context) {
         let events = watching::watch::<StoredWindow>(
             context.client.clone(),
@@ -69,22 +69,22 @@ impl WatchedWindows {
             }
             std::future::ready(())
         });
-        // Told to end, or the watch ended, which it does not.
+        // Ends on shutdown; the watch itself never ends.
         let _ = context.shutdown.run_until_cancelled(watched).await;
     }
 
     /// Waits for the first complete list.
     pub async fn synced(self: Arc<Self>) {
-        // The sender lives as long as `self`: the only error is not reachable.
+        // The sender lives as long as `self`: the only error is unreachable.
         let _ = self.0.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// The windows as they are known now. `None`: not before [`WatchedWindows::synced`].
+    /// The present windows; `None` before [`WatchedWindows::synced`] returns.
     pub fn current(&self) -> Option<Windows> {
         self.0.borrow().clone()
     }
 
-    /// Gives a sign after each change of a window. Several changes may give one.
+    /// Yields an item after each change of a window. Several changes may yield one.
     pub fn changes(&self) -> impl Stream<Item = ()> + Send + 'static + use<> {
         stream::unfold(self.0.subscribe(), |mut changes| async move {
             changes.changed().await.ok().map(|()| ((), changes))
@@ -92,7 +92,7 @@ impl WatchedWindows {
     }
 }
 
-/// What the watch showed so far.
+/// What the watch has shown so far.
 #[derive(Default)]
 struct Known {
     listed: bool,
@@ -102,14 +102,14 @@ struct Known {
     incoming: BTreeMap<String, Row>,
 }
 
-/// A window, and the spec that it was read from.
+/// A window, and the spec that it was parsed from.
 struct Row {
     spec: Value,
     window: Window,
 }
 
 impl Known {
-    /// The windows after an event that changes them, or that completes the first list.
+    /// The windows after an event that changes them, or that completes the first list; otherwise `None`.
     fn take_in(&mut self, event: watcher::Event<Guard<StoredWindow>>) -> Option<Windows> {
         let changed = match event {
             watcher::Event::Init => {
@@ -162,7 +162,7 @@ impl Known {
     }
 }
 
-/// An object without a spec is a window that cannot be read: it closes its namespace.
+/// An object that cannot be parsed gets an invalid spec, so that it closes its namespace.
 fn readable(Guard(object): Guard<StoredWindow>) -> StoredWindow {
     object.unwrap_or_else(|invalid| StoredWindow {
         metadata: invalid.metadata,

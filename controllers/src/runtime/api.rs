@@ -1,10 +1,10 @@
-//! Objects of an API server, by names that may be anything: [`kube::Api`] with each name and namespace as one segment of the path.
+//! API objects with arbitrary names: [`kube::Api`], but with each name and namespace encoded as one path segment.
 //!
-//! kube's request builder inserts names into the URL as they are: the request to delete `settings?v=2` would be one to delete
-//! `settings`, and a blank makes no URL at all. Here they are percent-encoded before, as client-go does it, and what cannot be a
-//! segment (`..`) is refused before anything is sent.
+//! kube's request builder inserts names into the URL unescaped: a request to delete `settings?v=2` would delete
+//! `settings`, and a space makes the URL invalid. Here they are percent-encoded first, as client-go does it, and what
+//! cannot be a segment (`..`) is rejected before anything is sent.
 //!
-//! Invariant: product code has no other way to an object (a house rule).
+//! Invariant: product code accesses objects only this way (enforced by a house test).
 
 use std::fmt::Debug;
 
@@ -22,14 +22,14 @@ use kube::{
 use muster_api::path::{self, SegmentError};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The media type of an answer without spec and status.
+/// The media type of a response without spec and status.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// The objects of a kind, in one namespace or in all; its methods are those of [`kube::Api`].
 #[derive(Clone, Debug)]
 pub struct Api<K> {
     inner: kube::Api<K>,
-    /// Why no request is sent: the namespace, or the kind, cannot be part of a path.
+    /// Why no request is sent: the namespace or the kind cannot be part of a path.
     refused: Option<String>,
 }
 
@@ -43,12 +43,12 @@ impl<K: Resource> Api<K> {
         Self { inner, refused }
     }
 
-    /// Objects of a kind that is known at run time: all of them.
+    /// All objects of a kind known at run time.
     pub fn all_with(client: Client, kind: &K::DynamicType) -> Self {
         Self::of(kube::Api::all_with(client, kind), None)
     }
 
-    /// Objects of a kind that is known at run time, in a namespace.
+    /// The objects of a kind known at run time, in a namespace.
     pub fn namespaced_with(client: Client, namespace: &str, kind: &K::DynamicType) -> Self
     where
         K: Resource<Scope = DynamicResourceScope>,
@@ -77,7 +77,7 @@ where
     }
 }
 
-/// A namespace as kube's builder is to insert it, and why it cannot.
+/// A namespace as kube's builder must insert it, and why it is invalid, if so.
 fn encoded(namespace: &str) -> (String, Option<String>) {
     match path::segment(namespace) {
         Ok(namespace) => (namespace.into_owned(), None),
@@ -95,7 +95,7 @@ fn refusal(words: String) -> Error {
 }
 
 impl<K> Api<K> {
-    /// kube's own API, for its watchers, which take no names; refused as each request would be.
+    /// kube's own API, for watchers, which take no names; fails where each request would be rejected.
     pub fn for_watching(self) -> Result<kube::Api<K>> {
         match self.refused {
             Some(words) => Err(refusal(words)),
@@ -118,7 +118,7 @@ impl<K> Api<K> {
     }
 }
 
-/// Requests for what kube's methods have no parameters for. Send them by the client.
+/// Requests that kube's methods have no parameters for. Send them with the client.
 impl<K: Resource> Api<K> {
     /// The request that creates an object.
     pub fn request_to_create(&self, by: &PostParams, body: Vec<u8>) -> Result<http::Request<Vec<u8>>> {
@@ -138,7 +138,8 @@ impl<K: Resource> Api<K> {
         request.map_err(Error::BuildRequest)
     }
 
-    /// Patches the status of an object; the answer is its metadata only, of which this is the resourceVersion: what it is now, a watch tells.
+    /// Patches the status of an object. The response contains only its metadata, of which this returns the
+    /// resourceVersion; the watch delivers the new object.
     pub async fn patch_status_briefly<P: Serialize>(
         &self,
         name: &str,
@@ -159,14 +160,14 @@ impl<K: Resource> Api<K> {
         Ok(answer.metadata.resource_version)
     }
 
-    /// The client that requests go through.
+    /// The client for these requests.
     pub fn into_client(self) -> Client {
         self.inner.into_client()
     }
 }
 
 impl<K: Clone + DeserializeOwned + Debug> Api<K> {
-    /// Evicts a pod: its deletion, if its budget allows it.
+    /// Evicts a pod: deletes it if its PodDisruptionBudget allows that.
     pub async fn evict(&self, name: &str, by: &EvictParams) -> Result<()>
     where
         K: Evict,
@@ -181,7 +182,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
         api.get(&name).await
     }
 
-    /// Reads an object, if it is there.
+    /// Reads an object, if it exists.
     pub async fn get_opt(&self, name: &str) -> Result<Option<K>> {
         let (api, name) = self.named(name)?;
         api.get_opt(&name).await
@@ -193,7 +194,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
         api.get_metadata(&name).await
     }
 
-    /// Reads the metadata of an object, if it is there.
+    /// Reads the metadata of an object, if it exists.
     pub async fn get_metadata_opt(&self, name: &str) -> Result<Option<PartialObjectMeta<K>>> {
         let (api, name) = self.named(name)?;
         api.get_metadata_opt(&name).await
@@ -215,7 +216,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
         self.open()?.list_metadata(by).await
     }
 
-    /// Creates an object; its name is in it.
+    /// Creates an object; its name is in its metadata.
     pub async fn create(&self, by: &PostParams, object: &K) -> Result<K>
     where
         K: Serialize,
@@ -226,7 +227,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
     /// Deletes an object.
     pub async fn delete(&self, name: &str, by: &DeleteParams) -> Result<()> {
         let (api, name) = self.named(name)?;
-        // The object as it was, or a status: which one depends on finalizers, and says nothing more.
+        // The response is the former object or a Status, depending on finalizers; it is not needed.
         api.delete(&name, by).await.map(drop)
     }
 
@@ -241,7 +242,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
         api.patch(&name, by, patch).await
     }
 
-    /// Patches an object; the answer is its metadata only.
+    /// Patches an object; the response contains only its metadata.
     pub async fn patch_metadata<P: Serialize + Debug>(
         &self,
         name: &str,
@@ -281,7 +282,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
         api.replace_status(&name, by, object).await
     }
 
-    /// Watches objects from a version on.
+    /// Watches objects from a resourceVersion on.
     pub async fn watch(
         &self,
         by: &kube::api::WatchParams,

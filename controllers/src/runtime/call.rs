@@ -1,6 +1,7 @@
-//! A total deadline for each call to an API server, and errors in words for people.
+//! A total deadline for each call to an API server, and error messages for users.
 //!
-//! A silent server never answers and a dripping one never ends: a read timeout helps against the first only, a total deadline against both.
+//! A silent server never answers and a dripping one never ends: a read timeout helps only against the first, a total
+//! deadline against both.
 
 use std::{error::Error, fmt::Display, future::Future, time::Duration};
 
@@ -15,36 +16,36 @@ use super::{
     retry::SOON_MAX,
 };
 
-/// The deadline of a call to the API server that the process belongs to.
+/// The deadline of a call to the API server of this process's cluster.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Bytes of what a credential plugin complains of.
+/// The maximum length in bytes of an error that a credential plugin prints.
 const COMPLAINT: usize = 300;
 
-/// A call that did not succeed.
+/// A failed call.
 #[derive(Debug, Error)]
 pub enum CallError {
-    /// No complete answer in time; whether the server acted is unknown.
+    /// No complete response in time; whether the server acted is unknown.
     #[error("{what}: no answer within {} s", .after.as_secs())]
     Deadline {
-        /// What was being done, to what.
+        /// The operation and its object.
         what: String,
-        /// The deadline.
+        /// The deadline that passed.
         after: Duration,
     },
-    /// The server refused, or could not be reached.
+    /// The server rejected the request, or could not be reached.
     #[error("{what}")]
     Api {
-        /// What was being done, to what.
+        /// The operation and its object.
         what: String,
-        /// The answer.
+        /// The error of the client.
         #[source]
         source: Box<kube::Error>,
     },
 }
 
 impl CallError {
-    /// The HTTP status code that the server answered, if it did.
+    /// The HTTP status code of the response, if there was one.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Deadline { .. } => None,
@@ -52,33 +53,33 @@ impl CallError {
         }
     }
 
-    /// The object, or its kind, is not there (404).
+    /// Whether the object, or its kind, does not exist (404).
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
 
-    /// Discovery did not find the kind (404 without an HTTP 404).
+    /// Whether discovery did not find the kind (404 without an HTTP 404).
     pub fn is_unknown_kind(&self) -> bool {
         matches!(self, Self::Api { source, .. } if matches!(**source, kube::Error::Discovery(_)))
     }
 
-    /// Somebody was faster (409): observe again.
+    /// Whether another writer was faster (409): observe again.
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
 
-    /// The server understood and refused the content (422).
+    /// Whether the server rejected the content (422).
     pub fn is_invalid(&self) -> bool {
         self.code() == Some(422)
     }
 
-    /// The credential is not accepted (401) or not allowed to (403).
+    /// Whether the credential is not accepted (401) or lacks permission (403).
     pub fn is_refused_credential(&self) -> bool {
         matches!(self.code(), Some(401 | 403))
     }
 
-    /// The words of a server that refuses what was sent, and would refuse it again: no right to it, a quota, a webhook, a rule of its
-    /// schema, its size. Busy, broken, and silent servers refuse nothing; neither is a conflict a refusal.
+    /// The message of a server that rejects what was sent and would reject it again: missing permission, a quota, a
+    /// webhook, schema validation, size. Busy, broken and silent servers, and conflicts, are not included.
     pub fn refusal(&self) -> Option<&str> {
         let Self::Api { source, .. } = self else {
             return None;
@@ -89,12 +90,12 @@ impl CallError {
         }
     }
 
-    /// Nothing was answered: the connection failed, or the deadline passed.
+    /// Whether there was no response: the connection failed, or the deadline passed.
     pub fn is_unreachable(&self) -> bool {
         self.code().is_none() && !self.is_unknown_kind()
     }
 
-    /// How long the server asks to be left alone (`Retry-After`), as far as that is honoured: nobody parks us for a day.
+    /// How long the server asks to wait (`Retry-After`), up to a limit, so that a server cannot stop us for a day.
     pub fn retry_after(&self) -> Option<Duration> {
         let Self::Api { source, .. } = self else {
             return None;
@@ -107,7 +108,7 @@ impl CallError {
         busy.then(|| Duration::from_secs(seconds.into()).min(SOON_MAX))
     }
 
-    /// What usually follows: wait for a change after a refusal of the content, as long as a busy server asks for, else try again soon.
+    /// The usual retry: wait for a change if the content was rejected, as long as a busy server asks, else retry soon.
     pub fn retry(&self) -> Retry {
         match (self.code(), self.retry_after()) {
             (Some(400 | 422), _) => Retry::At(Duration::from_mins(1)),
@@ -144,7 +145,8 @@ pub async fn call_within<T>(
     }
 }
 
-/// An error with its causes, for a condition or a log line: `what: cause: cause`, each said once, an API server's answer in its own words.
+/// An error with its causes, for a condition or a log line: `what: cause: cause`, without repetition, with the API
+/// server's own message.
 pub fn explain(error: &(dyn Error + 'static)) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut next = Some(error);
@@ -159,7 +161,8 @@ pub fn explain(error: &(dyn Error + 'static)) -> String {
     parts.join(": ")
 }
 
-/// What libraries say to programmers, and not to whoever operates a cluster: the step of a client that a cause follows, links to manuals.
+/// Removes what libraries say to programmers rather than to operators: the step of a client before its cause, links to
+/// manuals.
 fn without_noise(text: &str, has_cause: bool) -> &str {
     if has_cause && text.starts_with("client error (") && text.ends_with(')') {
         return "";
@@ -168,7 +171,7 @@ fn without_noise(text: &str, has_cause: bool) -> &str {
         .map_or(text, |(said, _manual)| said)
 }
 
-/// One error of a chain, and whether it has said what its causes say.
+/// The message of one error of a chain, and whether it includes that of its causes.
 fn words(error: &(dyn Error + 'static)) -> (String, bool) {
     if let Some(error) = error.downcast_ref::<watcher::Error>() {
         return match error {
@@ -187,13 +190,13 @@ fn words(error: &(dyn Error + 'static)) -> (String, bool) {
             (format!("{} ({})", status.reason, status.code), true)
         }
         Some(kube::Error::Api(status)) => (status.message.clone(), true),
-        // Our own bounds, and our own refusal, say it all.
+        // Our own limits and rejections are complete messages.
         Some(kube::Error::Service(source))
             if source.is::<BoundError>() || source.is::<NotLeading>() || source.is::<TooSlow>() =>
         {
             (source.to_string(), true)
         }
-        // Ours, too: a name that cannot be part of a URL.
+        // Also ours: a name that cannot be part of a URL.
         Some(kube::Error::BuildRequest(request::Error::Validation(words))) => (words.clone(), true),
         Some(kube::Error::Service(_) | kube::Error::HyperError(_)) => {
             ("the API server could not be reached".to_owned(), false)
@@ -202,7 +205,7 @@ fn words(error: &(dyn Error + 'static)) -> (String, bool) {
             "what answers is no Kubernetes API server: the answer is not of its form".to_owned(),
             true,
         ),
-        // What a plugin prints may be a token: only what it complains of is told.
+        // A plugin's output may be a token: only its error output is shown.
         Some(kube::Error::Auth(AuthError::AuthExecRun { out, .. })) => {
             let complaint = String::from_utf8_lossy(&out.stderr);
             let last = complaint.lines().rev().find(|line| !line.trim().is_empty());

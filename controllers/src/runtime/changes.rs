@@ -1,4 +1,5 @@
-//! Who wants to know of what changed: names wait, each once, until they are read; a queue is bounded by the number of things that have a name.
+//! Notifies subscribers of changed names: each name is queued once until it is read, so a queue is bounded by the
+//! number of named things.
 
 use std::{
     collections::BTreeSet,
@@ -13,7 +14,7 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub struct Changes<T>(Mutex<Vec<Weak<Waiting<T>>>>);
 
-/// What one subscriber has not read yet.
+/// The names that one subscriber has not read yet.
 #[derive(Debug)]
 struct Waiting<T> {
     names: Mutex<BTreeSet<T>>,
@@ -27,7 +28,7 @@ impl<T> Default for Changes<T> {
 }
 
 impl<T: Ord + Clone + Send + 'static> Changes<T> {
-    /// A stream of the names that are `present`, then of those announced. It never ends.
+    /// A stream that starts with the names in `present`, followed by announced ones. It never ends.
     pub fn subscribe(&self, present: BTreeSet<T>) -> impl Stream<Item = T> + Send + 'static + use<T> {
         let waiting = Arc::new(Waiting {
             names: Mutex::new(present),
@@ -36,7 +37,7 @@ impl<T: Ord + Clone + Send + 'static> Changes<T> {
         self.0.lock().push(Arc::downgrade(&waiting));
         stream::unfold(waiting, |waiting| async move {
             loop {
-                // The guard must not live over the await.
+                // The guard must not be held across the await.
                 let first = waiting.names.lock().pop_first();
                 match first {
                     Some(name) => return Some((name, waiting)),
@@ -46,7 +47,7 @@ impl<T: Ord + Clone + Send + 'static> Changes<T> {
         })
     }
 
-    /// It changed, or it is gone.
+    /// Announces that the named thing changed or is gone.
     pub fn announce(&self, name: &T) {
         self.0.lock().retain(|subscriber| {
             let Some(waiting) = subscriber.upgrade() else {

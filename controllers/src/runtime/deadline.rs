@@ -1,7 +1,7 @@
-//! A client for a command that a person typed. What bounds its requests: one deadline for head and body, so that neither a server that is silent nor one that drips is waited
-//! for without end.
+//! A client for commands that users run, whose requests have one deadline for headers and body, so that neither a
+//! silent server nor a dripping one blocks a command forever.
 //!
-//! A watch is no such request: it goes on as long as it is followed.
+//! A watch has no deadline: it runs as long as it is followed.
 
 use std::time::Duration;
 
@@ -17,21 +17,22 @@ use tower::{BoxError, Layer, Service};
 
 use super::sendable::{self, ConfigError};
 
-/// How long a request may take where nobody says otherwise: a list of some thousand objects takes a few seconds.
+/// The default timeout of a request: a list of some thousand objects takes a few seconds.
 pub const DEFAULT: Duration = Duration::from_secs(30);
 
-/// How long a watch may be silent: a little longer than watches last, as kube has it.
+/// How long a watch may be silent: slightly longer than watches last, as in kube.
 const SILENCE: Duration = Duration::from_secs(295);
 
-/// No complete answer came in time.
+/// No complete response arrived in time.
 #[derive(Debug, Error)]
 #[error("no complete answer from the API server within {} s (--request-timeout sets another limit)", .0.as_secs())]
 pub struct TooSlow(pub Duration);
 
-/// A client whose requests end after `total`, and are sent once: what is to be tried again is tried by who typed it.
+/// A client whose requests end after `total` and are sent once: the user retries.
 pub fn client(mut config: Config, total: Duration) -> Result<Client, ConfigError> {
     config.default_retry = false;
-    // Head and body have their deadline here; this one is for watches, which a server ends within five minutes.
+    // Requests have their own deadline for headers and body; this timeout is for watches, which a server ends within
+    // five minutes.
     config.read_timeout = Some(SILENCE);
     sendable::client(config, |config| {
         let builder = ClientBuilder::try_from(config)?;
@@ -94,7 +95,7 @@ where
     }
 }
 
-/// The frames that come in time, and then that no more did.
+/// The frames that arrive in time, followed by an error if the deadline passes.
 fn until(
     ends: Instant,
     total: Duration,

@@ -1,7 +1,8 @@
-//! Patches of lists whose entries have names: only the entries that changed, each behind a test of what it replaces. Pure.
+//! Patches of lists with named entries: only the entries that changed, each behind a test of what it replaces. Pure.
 //!
-//! Of a list of a hundred entries one changes at a time. Sent whole, on the condition that the object has a resourceVersion, it conflicts
-//! with each write of any other field. Invariant: a step is carried out only on the entry that it was decided on.
+//! In a list of a hundred entries one changes at a time. Sent as a whole, on the condition of a resourceVersion, it
+//! would conflict with each write of any other field.
+//! Invariant: an operation is applied only to the entry that it was decided for.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +12,10 @@ use json_patch::{
 use serde::Serialize;
 use serde_json::Value;
 
-/// A place in an object.
+/// The path of a field in an object.
 pub type Path<'a> = &'a [&'a str];
 
-/// That a value is what it was when a write was decided.
+/// A test that a value is the same as when the write was decided.
 pub fn test(path: Path<'_>, value: Value) -> PatchOperation {
     PatchOperation::Test(TestOperation {
         path: pointer(path),
@@ -22,7 +23,7 @@ pub fn test(path: Path<'_>, value: Value) -> PatchOperation {
     })
 }
 
-/// Puts a value where there was none, or at the end of a list (`-`).
+/// Adds a value that did not exist, or appends to a list (`-`).
 fn add(path: Path<'_>, value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation {
         path: pointer(path),
@@ -30,7 +31,7 @@ fn add(path: Path<'_>, value: Value) -> PatchOperation {
     })
 }
 
-/// The steps from one value of a field to another.
+/// The operations that change a field from one value to another.
 pub fn field(path: Path<'_>, old: Option<&Value>, new: Option<&Value>) -> Vec<PatchOperation> {
     match (old, new) {
         (Some(old), Some(new)) if old != new => vec![
@@ -49,14 +50,15 @@ pub fn field(path: Path<'_>, old: Option<&Value>, new: Option<&Value>) -> Vec<Pa
     }
 }
 
-/// An entry of a list that is told from the others by its name.
+/// A list entry that is identified by its name.
 pub trait Entry: Serialize + PartialEq + Clone {
-    /// Its name in the list.
+    /// Unique name in the list.
     fn name(&self) -> &str;
 }
 
-/// The steps from one list to another. Their order has no meaning: what is new comes last. `None` if an entry has no name of its own, or
-/// there was none: a list that came meanwhile would be overwritten, as nothing of an empty one can be tested.
+/// The operations that change one list to another. The order of entries has no meaning: new ones are appended. `None`
+/// if an entry has no unique name, or the list was empty: nothing in an empty list can be tested, so a list added
+/// meanwhile would be overwritten.
 pub fn list<T: Entry>(path: Path<'_>, old: &[T], new: &[T]) -> Option<Vec<PatchOperation>> {
     by_name(old)?;
     let mut news = by_name(new)?;
@@ -65,7 +67,7 @@ pub fn list<T: Entry>(path: Path<'_>, old: &[T], new: &[T]) -> Option<Vec<PatchO
     }
     let value = |entry: &T| serde_json::to_value(entry).ok();
     let mut steps = Vec::new();
-    // From the end: what goes does not move what is still to be tested.
+    // From the end, so that a removal does not move entries that are still to be tested.
     for (position, old) in old.iter().enumerate().rev() {
         let new = news.remove(old.name());
         if new == Some(old) {
@@ -86,7 +88,7 @@ pub fn list<T: Entry>(path: Path<'_>, old: &[T], new: &[T]) -> Option<Vec<PatchO
     Some(steps)
 }
 
-/// The entries as the steps of [`list`] leave them: those that were there where they were, and what is new behind them.
+/// The entries as the operations of [`list`] leave them: existing ones in place, new ones appended.
 pub fn in_place<T: Entry>(before: &[T], wanted: &[T]) -> Vec<T> {
     let mut wanted: BTreeMap<&str, &T> = wanted.iter().map(|entry| (entry.name(), entry)).collect();
     let there: Vec<&T> = before
@@ -209,7 +211,7 @@ mod tests {
             };
             let mut object = json!({"list": meanwhile});
             let done = patch(&mut object, &Patch(steps.clone())).is_ok();
-            // Where it is carried out, every entry that it replaced or removed stood where it was.
+            // If it was applied, every entry that it replaced or removed was as expected.
             let stood = steps.iter().all(|step| match step {
                 PatchOperation::Test(test) => json!({"list": meanwhile}).pointer(test.path.as_str()) == Some(&test.value),
                 _ => true,

@@ -1,5 +1,5 @@
-//! Events (events.k8s.io/v1) about our objects, for `kubectl describe` and `kubectl get events`. Sent on a change only: the caller
-//! knows what changed. An event that cannot be written is logged and lost: it is a message, not a state.
+//! Events (events.k8s.io/v1) about our objects, for `kubectl describe` and `kubectl get events`. The caller publishes
+//! them only on changes. An event that cannot be written is logged and lost: it is a message, not a state.
 
 use std::sync::{
     Arc,
@@ -19,30 +19,30 @@ use super::{Clock, call, call::explain};
 /// The API server's limit for a note, in bytes.
 const NOTE_MAX: usize = 1_024;
 
-/// How an event is shown.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
-    /// As it should be.
+    /// Informational.
     Normal,
-    /// Worth a look.
+    /// Needs attention.
     Warning,
 }
 
-/// Something that happened to an object.
+/// An event about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Normal or Warning.
+    /// `Normal` or `Warning`.
     pub type_: EventType,
-    /// One word, in PascalCase (`RolloutStarted`).
+    /// The reason in PascalCase (`RolloutStarted`).
     pub reason: String,
-    /// What was done, one word in PascalCase (`Rollout`).
+    /// The action in PascalCase (`Rollout`).
     pub action: String,
-    /// For people: what, where, what next. Cut to 1 KiB.
+    /// The message: what, where, what next. Cut to 1 KiB.
     pub note: String,
 }
 
 impl Event {
-    /// Something that went as it should.
+    /// An event of type `Normal`.
     pub fn normal(reason: impl Into<String>, action: impl Into<String>, note: impl Into<String>) -> Self {
         Self {
             type_: EventType::Normal,
@@ -52,7 +52,7 @@ impl Event {
         }
     }
 
-    /// Something worth a look.
+    /// An event of type `Warning`.
     pub fn warning(reason: impl Into<String>, action: impl Into<String>, note: impl Into<String>) -> Self {
         Self {
             type_: EventType::Warning,
@@ -61,7 +61,7 @@ impl Event {
     }
 }
 
-/// Writes events. Clones share the counter that keeps their names apart.
+/// Writes events. Clones share the counter that makes their names unique.
 #[derive(Clone)]
 pub struct Events {
     client: Client,
@@ -72,7 +72,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// `controller` and `instance` are shown as the events' source.
+    /// `controller` and `instance` are the events' `reportingController` and `reportingInstance`.
     pub fn new(
         client: Client,
         controller: impl Into<String>,
@@ -120,7 +120,7 @@ impl Events {
         let count = self.sequence.fetch_add(1, Ordering::Relaxed);
         // Unique within this process; of several replicas only the leader writes.
         let suffix = now.as_nanosecond() + i128::from(count % 1_000_000);
-        // As other recorders name theirs: `<object>.<hexadecimal>`; an object's name leaves room for it (253 in all).
+        // Named like those of other recorders, `<object>.<hexadecimal>`, and cut to fit the limit of 253.
         let stem: String = text(regarding.name.as_ref()).chars().take(200).collect();
         ApiEvent {
             metadata: ObjectMeta {
@@ -152,7 +152,7 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// A text of at most `max` bytes, cut between characters, with an ellipsis where something was left out.
+/// A text of at most `max` bytes, cut between characters, with an ellipsis if it was cut.
 pub fn cut(mut text: String, max: usize) -> String {
     const ELLIPSIS: &str = "…";
     if text.len() > max {

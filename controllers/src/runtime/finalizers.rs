@@ -1,4 +1,4 @@
-//! Putting our finalizer on and taking it off, on the version that was observed.
+//! Adds and removes our finalizer, on the version that was observed.
 
 use std::fmt::Debug;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{Api, CallError, call};
 
-/// Puts a finalizer on.
+/// Adds a finalizer.
 pub(crate) async fn add<K>(client: &Client, object: &K, finalizer: &str) -> Result<K, CallError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
@@ -27,7 +27,7 @@ where
     set(client, object, finalizers).await
 }
 
-/// Takes a finalizer off. An object that is gone by now needs none of it.
+/// Removes a finalizer. If the object is gone, nothing needs to be done.
 pub(crate) async fn remove<K>(client: &Client, object: &K, finalizer: &str) -> Result<(), CallError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
@@ -55,7 +55,7 @@ where
         field_manager: Some(manager::CONTROLLER.to_owned()),
         ..PatchParams::default()
     };
-    // The list is replaced as a whole, so it must be the one that was seen.
+    // The list is replaced as a whole, so it must be the observed one.
     let body = json!({"metadata": {"resourceVersion": object.resource_version(), "finalizers": finalizers}});
     let what = format!("writing the finalizers of {} {namespace}/{name}", K::kind(&()));
     call(what, api.patch(&name, &parameters, &Patch::Merge(&body))).await

@@ -1,7 +1,8 @@
-//! An object as it was read, or why it could not be: one that cannot be read stops no watch.
+//! An object, or why it cannot be parsed: an invalid object does not stop a watch.
 //!
-//! As kube's `DeserializeGuard`, which buffers an object in a tree whose keys are trees, copies that, and keeps `managedFields`: of what a fleet's
-//! watches cost that was a half. Here an object is read from its text at once; of a large one a tree alone was two thirds of that.
+//! Like kube's `DeserializeGuard`, which buffers an object in a tree whose keys are trees, copies that, and keeps
+//! `managedFields`: half of what a fleet's watches cost. Here an object is parsed directly from its text; for a large
+//! one a tree alone took two thirds of the time.
 
 use std::borrow::Cow;
 
@@ -17,12 +18,12 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// An object without `managedFields`, or what can be said of one that cannot be read.
+/// An object without `managedFields`, or metadata and error of one that cannot be parsed.
 #[derive(Clone, Debug)]
 pub struct Guard<K>(pub Result<K, InvalidObject>);
 
 impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Guard<K> {
-    /// Fails only if not even the metadata can be read.
+    /// Fails only if not even the metadata can be parsed.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let unread = match Unread::deserialize(deserializer)? {
             Unread::Text(text) => Unread::Text(without_managed_fields(text)),
@@ -32,7 +33,7 @@ impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Guard<K> {
     }
 }
 
-/// The object, or its metadata and why it cannot be read.
+/// The object, or its metadata and why it cannot be parsed.
 fn of<K: Resource + DeserializeOwned>(unread: &Unread) -> serde_json::Result<Guard<K>> {
     Ok(Guard(match unread.read::<K>() {
         Ok(mut object) => {
@@ -48,8 +49,8 @@ fn of<K: Resource + DeserializeOwned>(unread: &Unread) -> serde_json::Result<Gua
     }))
 }
 
-/// Cuts `managedFields` out of the text of an object: read into trees and dropped they were 13 % of the controller's processor time with
-/// 120 modules on each cluster.
+/// Cuts `managedFields` out of the text of an object: parsing and dropping them took 13 % of the controller's CPU time
+/// with 120 modules on each cluster.
 fn without_managed_fields(text: Box<RawValue>) -> Box<RawValue> {
     #[derive(Deserialize)]
     struct Object<'a> {
@@ -65,7 +66,7 @@ fn without_managed_fields(text: Box<RawValue>) -> Box<RawValue> {
         let whole = text.get();
         let found: Object<'_> = serde_json::from_str(whole).ok()?;
         let fields = found.metadata.managed_fields.get();
-        // `fields` is a part of `whole`.
+        // `fields` is a slice of `whole`.
         let start = fields.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
         let (before, after) = (whole.get(..start)?, whole.get(start + fields.len()..)?);
         RawValue::from_string(format!("{before}null{after}")).ok()

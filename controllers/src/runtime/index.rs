@@ -1,7 +1,7 @@
-//! Rows instead of objects: what a controller needs of a watched kind, by key, and whom a change concerns.
+//! Rows instead of objects: what a controller needs of a watched kind, by key, and which targets a change affects.
 //!
-//! kube-runtime maps a changed object by its new state only; a controller must also hear of what an object no longer points to. An
-//! index therefore remembers each row, and returns the targets of the old and of the new one.
+//! kube-runtime maps a changed object only by its new state; a controller must also know which objects it no longer
+//! refers to. An index therefore keeps each row, and returns the targets of the old and the new one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,14 +24,14 @@ use super::{Guard, Panicked, isolated};
 /// The identity of an object within its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Empty for kinds without a namespace.
+    /// Empty for cluster-scoped kinds.
     pub namespace: String,
-    /// The name.
+    /// Name of the object.
     pub name: String,
 }
 
 impl Key {
-    /// A key of its parts.
+    /// A key from its parts.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -44,7 +44,7 @@ impl Key {
         Self::new(object.namespace().unwrap_or_default(), object.name_any())
     }
 
-    /// The same identity as kube-runtime has it.
+    /// The same key in kube-runtime's form.
     pub fn object_ref<K>(&self) -> ObjectRef<K>
     where
         K: reflector::Lookup<DynamicType = ()>,
@@ -67,13 +67,13 @@ where
     store.state().iter().map(|object| Key::of(&**object)).collect()
 }
 
-/// Of an object, its row; `None`: not of interest.
+/// Maps an object to its row; `None`: ignored.
 type Project<K, R> = Box<dyn Fn(&K) -> Option<R> + Send + Sync>;
-/// Of a row, whom it concerns.
+/// Maps a row to the targets that it affects.
 type Targets<R> = Box<dyn Fn(&Key, &R) -> Vec<Key> + Send + Sync>;
-/// Of an object and the row of its version before, its row; `None`: not of interest any more.
+/// Maps an object and its former row to its new row; `None`: ignored from then on.
 type Succeed<K, R> = Box<dyn Fn(&K, &R) -> Option<R> + Send + Sync>;
-/// Of the row of before and the new one, whom the change concerns.
+/// Maps the former and the new row to the targets that the change affects.
 type Concern<R> = Box<dyn Fn(&Key, &R, &R) -> Vec<Key> + Send + Sync>;
 
 /// Small rows of one watched kind `K`.
@@ -90,9 +90,9 @@ pub struct Index<K, R> {
 #[derive(Debug)]
 struct State<R> {
     rows: BTreeMap<Key, R>,
-    /// The resourceVersions of the objects, as far as they are numbers.
+    /// The resourceVersions of the objects, if they are numbers.
     versions: BTreeMap<Key, u64>,
-    /// The rows that concern a target: the reverse of `targets`.
+    /// The rows that affect a target: the reverse of `targets`.
     about: BTreeMap<Key, BTreeSet<Key>>,
     /// The rows of a list that is not complete yet.
     incoming: BTreeMap<Key, R>,
@@ -103,7 +103,7 @@ where
     K: Resource,
     R: Clone + PartialEq,
 {
-    /// `row` projects an object (`None`: not of interest); `targets` names whom a row concerns.
+    /// `row` projects an object (`None`: ignored); `targets` returns the targets that a row affects.
     pub fn new(
         row: impl Fn(&K) -> Option<R> + Send + Sync + 'static,
         targets: impl Fn(&Key, &R) -> Vec<Key> + Send + Sync + 'static,
@@ -124,14 +124,15 @@ where
         }
     }
 
-    /// An object of which there is a row is projected by `succeed`: its row may share with the one before what did not change.
+    /// Projects an object that has a row by `succeed` instead: the new row may share unchanged parts with the former
+    /// one.
     #[must_use]
     pub fn succeeding(mut self, succeed: impl Fn(&K, &R) -> Option<R> + Send + Sync + 'static) -> Self {
         self.succeed = Some(Box::new(succeed));
         self
     }
 
-    /// A change from one row to another of the same key concerns the targets that `concern` names, instead of all of both.
+    /// Sets the targets that a change of a row affects, instead of all of both rows.
     #[must_use]
     pub fn concerning(mut self, concern: impl Fn(&Key, &R, &R) -> Vec<Key> + Send + Sync + 'static) -> Self {
         self.concern = Some(Box::new(concern));
@@ -143,7 +144,7 @@ where
         self.state.read().rows.get(key).cloned()
     }
 
-    /// All rows that concern `target`, by name and in that order: an index is of one namespace.
+    /// All rows that affect `target`, sorted by name: an index covers one namespace.
     pub fn about(&self, target: &Key) -> Vec<(String, R)> {
         let state = self.state.read();
         let keys = state.about.get(target).into_iter().flatten();
@@ -151,12 +152,12 @@ where
             .collect()
     }
 
-    /// All rows, in the order of their keys. A row that is large is an [`std::sync::Arc`].
+    /// All rows, sorted by key. Use [`std::sync::Arc`] for large rows.
     pub fn all(&self) -> Vec<R> {
         self.state.read().rows.values().cloned().collect()
     }
 
-    /// All targets that a row concerns.
+    /// All targets that any row affects.
     pub fn all_targets(&self) -> BTreeSet<Key> {
         self.state.read().about.keys().cloned().collect()
     }
@@ -166,32 +167,33 @@ where
         read(&self.state.read().rows)
     }
 
-    /// Whether a complete list was seen. Before that, an absent row proves nothing.
+    /// Whether a complete list was received. Before that, an absent row proves nothing.
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
     /// Waits for the first complete list.
     pub async fn synced(&self) {
-        // The sender lives as long as `self`: the only error is not reachable.
+        // The sender lives as long as `self`: the only error is unreachable.
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Gives a sign after each change of a row.
+    /// Signals each change of a row.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
-    /// Waits until something holds of the row of `key`. Do not block in `holds`.
+    /// Waits until a condition is true for the row of `key`. Do not block in `holds`.
     pub async fn until(&self, key: &Key, holds: impl Fn(Option<&R>) -> bool) {
         let mut changed = self.changed.subscribe();
         while !holds(self.state.read().rows.get(key)) {
-            // The sender lives as long as `self`: the only error is not reachable.
+            // The sender lives as long as `self`: the only error is unreachable.
             let _ = changed.changed().await;
         }
     }
 
-    /// Takes an event of [`super::watch::watch`] in; returns whom it concerns. An object that cannot be read keeps its last row.
+    /// Applies an event of [`super::watch::watch`]; returns the affected targets. An object that cannot be parsed keeps
+    /// its last row.
     pub fn event(&self, event: &watcher::Event<Guard<K>>) -> BTreeSet<Key> {
         match event {
             watcher::Event::Apply(Guard(Ok(object))) => self.apply(object),
@@ -232,7 +234,8 @@ where
         }
     }
 
-    /// An object was written by this process. An answer may come later than what the watch shows: an older version changes nothing.
+    /// Applies an object that this process wrote. The response may arrive after a newer watch event: an older version
+    /// is ignored.
     pub fn written(&self, object: &K) {
         let known = self.state.read().versions.get(&Key::of(object)).copied();
         if known.is_none_or(|known| version(object).is_none_or(|written| written >= known)) {
@@ -240,7 +243,8 @@ where
         }
     }
 
-    /// An object was added or changed. Returns whom the old and the new row concern; nobody, if the row is the same.
+    /// Applies an added or changed object. Returns the targets that the old and the new row affect; none if the row is
+    /// unchanged.
     pub fn apply(&self, object: &K) -> BTreeSet<Key> {
         let key = Key::of(object);
         if let Some(version) = version(object) {
@@ -249,12 +253,12 @@ where
         match self.project(object) {
             Ok(Some(row)) => self.put(key, row),
             Ok(None) => self.delete(&key),
-            // It keeps its last row, as one that cannot be read.
+            // It keeps its last row, like an object that cannot be parsed.
             Err(_panicked) => BTreeSet::new(),
         }
     }
 
-    /// The row of an object. A panic over one object is not the end of the watch of all.
+    /// The row of an object. A panic over one object does not end the watch.
     fn project(&self, object: &K) -> Result<Option<R>, Panicked> {
         let before = self.succeed.as_ref().zip(self.get(&Key::of(object)));
         let row = || match &before {
@@ -264,7 +268,7 @@ where
         isolated(row).inspect_err(|panicked| panicked.log(&format!("reading the object {}", Key::of(object))))
     }
 
-    /// An object is gone.
+    /// Removes a deleted object; returns the affected targets.
     pub fn delete(&self, key: &Key) -> BTreeSet<Key> {
         let mut state = self.state.write();
         state.versions.remove(key);
@@ -279,7 +283,7 @@ where
         }
     }
 
-    /// A complete list replaces what was known.
+    /// Replaces all rows by those of a complete list; returns the affected targets.
     pub fn reset(&self, rows: BTreeMap<Key, R>) -> BTreeSet<Key> {
         let gone: Vec<Key> = {
             let state = self.state.read();

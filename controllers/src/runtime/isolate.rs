@@ -1,7 +1,8 @@
-//! A panic is a bug in muster. It ends the work in which it happens, and nothing else: one object or one Secret must not stop the process
-//! for all others.
+//! A panic is a bug in muster. It ends only the work in which it happens: one object or one Secret must not stop the
+//! process for all others.
 //!
-//! The message of a panic may contain parts of the input, even credentials: it goes to the log, never to a status.
+//! The message of a panic may contain parts of the input, even credentials: it is logged, but never written to a
+//! status.
 
 use std::{
     any::Any,
@@ -39,7 +40,7 @@ impl Panicked {
         &self.0
     }
 
-    /// Writes it to the log. `what` is what was being done.
+    /// Logs the panic. `what` is the operation that panicked.
     pub fn log(&self, what: &str) {
         error!(
             panic = self.says(),
@@ -49,7 +50,7 @@ impl Panicked {
 }
 
 impl From<JoinError> for Panicked {
-    /// A task of ours ends before its work only by a panic: it is cancelled by dropping what waits for it.
+    /// Our tasks end early only by a panic: cancellation drops what waits for them, too.
     fn from(error: JoinError) -> Self {
         match error.try_into_panic() {
             Ok(payload) => Self::of(&*payload),
@@ -58,12 +59,12 @@ impl From<JoinError> for Panicked {
     }
 }
 
-/// Does `work`. What it has changed when it panics stays as it is then: the caller makes it whole, or throws it away.
+/// Runs `work`. After a panic, what it changed stays in that state: the caller repairs it or discards it.
 pub fn isolated<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::of(&*payload))
 }
 
-/// Awaits `work`, as [`isolated`].
+/// Awaits `work`, like [`isolated`].
 pub async fn isolated_future<F: Future>(work: F) -> Result<F::Output, Panicked> {
     AssertUnwindSafe(work)
         .catch_unwind()

@@ -1,11 +1,11 @@
-//! Randomness as an argument: the only source of it in this crate, seeded in tests.
+//! Randomness as a parameter: the only source of it in this crate, seeded in tests.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-/// Spreads periods so that a fleet does not act in step. Clones share one sequence.
+/// Spreads periods so that a fleet does not act in lockstep. Clones share one sequence.
 #[derive(Clone)]
 pub struct Jitter {
     seed: u64,
@@ -21,10 +21,10 @@ impl Jitter {
         }
     }
 
-    /// The sequence of `key` alone, a function of the seed and the key: how often others draw changes nothing for it.
+    /// A separate sequence for `key`, a function of the seed and the key: draws from other sequences do not affect it.
     #[must_use]
     pub fn of(&self, key: &str) -> Self {
-        // FNV-1a: any function that spreads will do, as long as it is the same everywhere.
+        // FNV-1a: any function that spreads well will do, if it is the same everywhere.
         let mixed = key
             .bytes()
             .fold(self.seed ^ 0xcbf2_9ce4_8422_2325, |mixed, byte| {
@@ -38,7 +38,7 @@ impl Jitter {
         Self::seeded(rand::make_rng::<StdRng>().random())
     }
 
-    /// Eight hexadecimal digits, to tell apart what would else have one name.
+    /// Eight random hexadecimal digits, to make a name unique.
     pub fn tag(&self) -> String {
         let drawn: u32 = self.sequence.lock().random();
         format!("{drawn:08x}")

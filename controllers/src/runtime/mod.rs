@@ -1,7 +1,7 @@
-//! What every controller stands on: the clock, watches that keep rows instead of objects, writes of status that are not sent when
-//! nothing changed, events, and a deadline on each call.
+//! The basis of every controller: the clock, watches that keep rows instead of objects, status writes that are skipped
+//! if nothing changed, events, and a deadline on each call.
 //!
-//! Invariant: a panic over one object is that object's alone ([`isolate`]).
+//! Invariant: a panic over one object affects only that object ([`isolate`]).
 //! Invariant: no call to an API server is awaited without a total deadline ([`call()`]).
 
 pub mod api;

@@ -1,20 +1,21 @@
-//! Gathering: after a write of a large object, what changes meanwhile is written together.
+//! Batching: after a write of a large object, changes that arrive meanwhile are written together.
 //!
-//! The first change is written at once. While it goes on, the more a write costs, the more changes share the next one. What it costs here
-//! is measured; what it costs the API server and all that watch, which read the whole object, is counted by its rows.
+//! The first change is written at once. After that, the more a write costs, the more changes share the next one. The
+//! cost in this process is measured; the cost for the API server and all watchers, which read the whole object, is
+//! estimated by its rows.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// How long changes are gathered at most: no report waits longer because others are written.
+/// The longest time for which changes are collected, so that many writes do not delay a report further.
 const MOST: Duration = Duration::from_millis(500);
 
-/// Objects of so few rows are small: only what their writes take here is counted.
+/// Objects with up to this number of rows are small: only the measured duration of their writes counts.
 const FEW: usize = 10;
 
-/// For how long changes are gathered for each row beyond [`FEW`]: so that 120 modules that all change at once cost a cluster hardly more
-/// for each of them than ten do (`docs/benchmarks.md`).
+/// The time to collect changes for each row beyond [`FEW`]: so that 120 modules that all change at once cost a cluster
+/// hardly more for each of them than ten do (`docs/benchmarks.md`).
 const OF_A_ROW: Duration = Duration::from_millis(4);
 
 /// The start of a write.
@@ -25,7 +26,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The write of an object of so many rows begins.
+    /// Starts a write of an object with this number of rows.
     pub fn begin(rows: usize) -> Self {
         Self {
             begun: Instant::now(),
@@ -33,13 +34,13 @@ impl Pace {
         }
     }
 
-    /// The write has ended: until when changes are gathered for the next one. Three times as long as this one took: at most a quarter of
-    /// the time goes into writing one object.
+    /// Ends the write: the time until which changes are collected for the next one. Three times as long as this write
+    /// took, so that at most a quarter of the time is spent on writing one object.
     pub fn end(self) -> Instant {
         Instant::now() + self.begun.elapsed().saturating_mul(3).max(self.least).min(MOST)
     }
 
-    /// The write has ended: waits until the next one may begin.
+    /// Ends the write, and waits until the next one may start.
     pub async fn gather(self) {
         sleep_until(self.end()).await;
     }

@@ -1,4 +1,4 @@
-//! Errors of our own layers around a client: what they say is complete, whatever wraps them.
+//! Errors of our own layers around a client: their messages are complete, whatever error wraps them.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use thiserror::Error;
 
 const MIB: usize = 1024 * 1024;
 
-/// A write that was not sent.
+/// A write that was not sent, as this process is not the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("not sent: the lease of this process was not renewed in time, another process may act")]
 pub struct NotLeading;
 
-/// Why a call was cut off by a bound of ours.
+/// Why one of our limits ended a call.
 #[derive(Debug, Error)]
 pub enum BoundError {
-    /// Head and body took too long together.
+    /// Headers and body together took too long.
     #[error("no complete answer within {} s", .0.as_secs())]
     Deadline(Duration),
     /// The body is too long.

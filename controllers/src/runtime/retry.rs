@@ -1,4 +1,4 @@
-//! What follows an error: one small vocabulary for all controllers.
+//! What to do after an error: one small vocabulary for all controllers.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,34 +6,34 @@ use parking_lot::Mutex;
 
 use super::{Jitter, Key};
 
-/// The first wait of [`Retry::Soon`]; each further failure in a row doubles it.
+/// The first wait of [`Retry::Soon`]; each further consecutive failure doubles it.
 pub const SOON_FIRST: Duration = Duration::from_millis(250);
 /// The longest wait of [`Retry::Soon`]: also the longest `Retry-After` that is honoured.
 pub const SOON_MAX: Duration = Duration::from_secs(30);
 
-/// When an object whose reconcile failed is looked at again. A change of the object always brings it forward.
+/// When an object whose reconcile failed is reconciled again. A change of the object always triggers it earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// Nothing but a change of an object can help.
+    /// Only a change of an object can help.
     AwaitChange,
-    /// Likely to pass: from [`SOON_FIRST`], doubling to [`SOON_MAX`], jittered.
+    /// Likely transient: from [`SOON_FIRST`], doubling to [`SOON_MAX`], with jitter.
     Soon,
     /// After the time given.
     At(Duration),
 }
 
-/// An error of a reconcile says what follows it. Implement it by a `match` without a wildcard.
+/// An error of a reconcile that knows its retry. Implement it by a `match` without a wildcard.
 pub trait Retryable: std::error::Error + Send + Sync + 'static {
-    /// What follows this error.
+    /// How to retry after this error.
     fn retry(&self) -> Retry;
 }
 
-/// Failures in a row by object; bounded by the number of objects, emptied by success.
+/// Consecutive failures by object; bounded by the number of objects, and reset by success.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(Mutex<BTreeMap<Key, u32>>);
 
 impl Failures {
-    /// How long to wait after one more failure of `key`. `None`: until a change.
+    /// How long to wait after another failure of `key`. `None`: until a change.
     pub(crate) fn after_failure(&self, key: &Key, retry: Retry, jitter: &Jitter) -> Option<Duration> {
         match retry {
             Retry::AwaitChange => {
@@ -49,21 +49,21 @@ impl Failures {
                 let count = failures.entry(key.clone()).or_insert(0);
                 let wait = backoff(*count);
                 *count = count.saturating_add(1);
-                // By object and count: that others fail changes nothing for it.
+                // Seeded by object and count: failures of other objects do not affect it.
                 Some(jitter.of(&format!("{key} {count}")).spread(wait, 0.2))
             }
         }
     }
 
-    /// `key` succeeded, or is no more.
+    /// Resets `key` after a success or its deletion.
     pub(crate) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);
     }
 }
 
-/// The wait after `failures` earlier failures in a row.
+/// The wait after `failures` earlier consecutive failures.
 pub fn backoff(failures: u32) -> Duration {
-    // 250 ms · 2^7 = 32 s is over the maximum already.
+    // 250 ms · 2^7 = 32 s already exceeds the maximum.
     SOON_FIRST.saturating_mul(1 << failures.min(7)).min(SOON_MAX)
 }
 

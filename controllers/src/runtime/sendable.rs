@@ -1,4 +1,4 @@
-//! What can be sent to an API server. kube's client takes for granted that it can, and panics where it cannot.
+//! Checks what can be sent to an API server: kube's client assumes that everything can, and panics otherwise.
 
 use std::net::IpAddr;
 
@@ -10,30 +10,30 @@ use thiserror::Error;
 
 use super::isolate::{Panicked, isolated};
 
-/// The longest address of an API server, in bytes. The path of a request comes behind it, and both together have to stay below the 64 KiB of
-/// an address; a name of a host has at most 253.
+/// The longest URL of an API server, in bytes. The path of a request is appended to it, and both together must stay
+/// below the 64 KiB of a URI; a host name has at most 253.
 const ADDRESS_MAX: usize = 4096;
 
-/// What a token must be.
+/// The problem of a token, as a message.
 pub const TOKEN: &str = "must be one line without control characters";
-/// What the name of a server must be.
+/// The problem of a server name, as a message.
 pub const SERVER_NAME: &str = "must be a DNS name or an IP address";
 
-/// A configuration from which no client can be made.
+/// Why no client can be created from a configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// A field cannot be sent as it is. Its value is not repeated.
+    /// A field cannot be sent. Its value is not repeated.
     #[error("{field}: {problem}")]
     Field {
-        /// The field, as a kubeconfig has it.
+        /// The field, as named in a kubeconfig.
         field: &'static str,
-        /// What is wrong with it.
+        /// The problem, without the value.
         problem: &'static str,
     },
-    /// kube refuses the configuration.
+    /// kube rejects the configuration.
     #[error(transparent)]
     Kube(Box<kube::Error>),
-    /// A defect, which is not to end the process.
+    /// A bug, which must not end the process.
     #[error(transparent)]
     Panicked(#[from] Panicked),
 }
@@ -44,19 +44,19 @@ impl From<kube::Error> for ConfigError {
     }
 }
 
-/// Whether a token can stand in a header.
+/// Whether a token can be sent in a header.
 pub fn is_token(token: &str) -> bool {
     HeaderValue::from_str(&format!("Bearer {token}")).is_ok()
         && !token.chars().any(char::is_control)
         && !token.is_empty()
 }
 
-/// Whether a server can have that name.
+/// Whether this is a valid server name.
 pub fn is_server_name(name: &str) -> bool {
     ServerName::try_from(name).is_ok()
 }
 
-/// What is wrong with the address of an API server, if anything is.
+/// The problem with the URL of an API server, if there is one.
 pub fn problem_of_server(address: &Uri) -> Option<&'static str> {
     let authority = address.authority()?;
     if address.path().len() + authority.as_str().len() > ADDRESS_MAX {
@@ -71,7 +71,7 @@ pub fn problem_of_server(address: &Uri) -> Option<&'static str> {
     if !is_host {
         return Some("must name a host by its DNS name or IP address");
     }
-    // What is no number is taken for no port, and so for another one than is written.
+    // An invalid port number would be treated as no port, and so as a different one than written.
     let behind = authority
         .as_str()
         .rsplit_once('@')
@@ -86,8 +86,8 @@ pub fn problem_of_server(address: &Uri) -> Option<&'static str> {
     None
 }
 
-/// Makes a client by `make`, once it is known that what the configuration has can be sent. White space around a token is left out, as a
-/// line feed at the end of a file is no part of what it holds.
+/// Creates a client by `make`, once it is checked that the configuration can be sent. White space around a token is
+/// removed: a line feed at the end of a file is not part of its content.
 pub fn client(
     mut config: Config,
     make: impl FnOnce(Config) -> kube::Result<Client>,

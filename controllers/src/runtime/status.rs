@@ -1,4 +1,4 @@
-//! Writing status: only what changed, only on the version that was observed, not at all if nothing but times would change.
+//! Writes status: only what changed, only on the observed version, and not at all if only times would change.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
@@ -20,15 +20,15 @@ use super::{
     version::is_as_new,
 };
 
-/// A status that could not be written.
+/// Why a status could not be written.
 #[derive(Debug, Error)]
 pub enum StatusError {
-    /// The status cannot be put as JSON: a defect of muster.
+    /// The status cannot be encoded as JSON: a bug in muster.
     #[error("the status of {what} cannot be put as JSON")]
     Serialize {
-        /// Kind and name.
+        /// Kind and name of the object.
         what: String,
-        /// Why.
+        /// The error of the encoder.
         #[source]
         source: serde_json::Error,
     },
@@ -38,16 +38,17 @@ pub enum StatusError {
 }
 
 impl StatusError {
-    /// Somebody wrote the object since it was observed.
+    /// Whether another writer changed the object since it was observed.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Call(error) if error.is_conflict())
     }
 }
 
-/// Writes `new` as the status of `seen`, whose status is `old`, on the condition that the object still has the resourceVersion of `seen`.
+/// Writes `new` as the status of `seen`, whose status is `old`, on the condition that the object still has the
+/// resourceVersion of `seen`.
 ///
-/// Conditions whose status word did not flip keep their `lastTransitionTime`, whatever time `new` gives. If nothing is different then,
-/// nothing is sent. Returns the object as written, `None` if nothing was sent.
+/// Conditions whose status did not change keep their `lastTransitionTime`, whatever time `new` gives. If nothing
+/// differs then, nothing is sent. Returns the object as written, `None` if nothing was sent.
 pub async fn patch_if_changed<K, S>(
     api: &Api<K>,
     seen: &K,
@@ -91,29 +92,29 @@ where
     Ok(Some(written))
 }
 
-/// A status with a long list of entries with names.
+/// A status with a long list of named entries.
 pub trait Listed: Serialize + DeserializeOwned {
-    /// The field that the list stands in.
+    /// Name of the field that contains the list.
     const LIST: &'static str;
-    /// What it lists.
+    /// Type of the list's entries.
     type Entry: Entry;
 
-    /// The list.
+    /// The entries of the list.
     fn entries(&self) -> &[Self::Entry];
 
     /// The status without the list.
     #[must_use]
     fn head(&self) -> Self;
 
-    /// The status of this head, with a list.
+    /// The status with this head and a list.
     #[must_use]
     fn listing(self, entries: Vec<Self::Entry>) -> Self;
 }
 
-/// Statuses of one kind, each with a long list, of which this process is the only writer.
+/// Statuses of one kind, each with a long list, whose only writer is this process.
 ///
-/// What was written last is remembered until the watch shows it: a status that differs from what a watch shows may be the one that was
-/// just written. Bounded by the objects that there are: [`Reports::retain`].
+/// What was written last is kept until the watch shows it: a status that differs from the watched one may be the one
+/// that was just written. Bounded by the number of objects: [`Reports::retain`].
 #[derive(Debug)]
 pub struct Reports<S> {
     manager: &'static str,
@@ -128,7 +129,7 @@ struct Written<S> {
 }
 
 impl<S: Listed> Reports<S> {
-    /// None was written yet.
+    /// Starts without any written status.
     pub fn new(manager: &'static str) -> Self {
         Self {
             manager,
@@ -136,16 +137,17 @@ impl<S: Listed> Reports<S> {
         }
     }
 
-    /// Forgets the objects that are no more.
+    /// Drops the entries of objects that no longer exist.
     pub fn retain(&self, lives: impl Fn(&Key) -> bool) {
         self.written.lock().retain(|key, _| lives(key));
     }
 
-    /// As [`patch_if_changed`], but only what changed is sent, each step on the condition that what it replaces is as it was written last,
-    /// whatever else was written to the object meanwhile. Returns whether something was sent.
+    /// Like [`patch_if_changed`], but sends only what changed, each operation on the condition that what it replaces is
+    /// as written last, regardless of other writes to the object. Returns whether something was sent.
     ///
-    /// A status that another process or version of muster wrote may be another, or have more in it than is read here: where a condition
-    /// fails, the whole list is written, on the condition that the object still has the resourceVersion of `seen`.
+    /// A status that another process or version of muster wrote may differ, or contain more than is parsed here: if a
+    /// condition fails, the whole list is written, on the condition that the object still has the resourceVersion of
+    /// `seen`.
     pub async fn write<K>(
         &self,
         api: &Api<K>,
@@ -188,7 +190,7 @@ impl<S: Listed> Reports<S> {
                     }
                     Err(error) if error.is_invalid() => {}
                     Err(error) => {
-                        // It may have been carried out.
+                        // The write may have succeeded.
                         self.written.lock().remove(&key);
                         return Err(error.into());
                     }
@@ -214,7 +216,7 @@ impl<S: Listed> Reports<S> {
         Ok(is_written)
     }
 
-    /// What was written last of an object, if it is newer than what the watch shows.
+    /// The last written status of an object, if it is newer than what the watch shows.
     fn last(&self, key: &Key, seen: &impl Resource) -> Option<Arc<S>> {
         let mut written = self.written.lock();
         let own = written.get(key)?;
@@ -242,10 +244,11 @@ impl<S: Listed> Reports<S> {
     }
 }
 
-/// The steps from one status to another, of which `old_head` and `head` are all but the lists; `None` if they are not to be had.
+/// The operations that change one status to another; `old_head` and `head` are the statuses without the lists. `None`
+/// if that cannot be expressed.
 fn steps<S: Listed>(old_head: &Value, head: &Value, old: &S, new: &S) -> Option<Vec<PatchOperation>> {
     let (olds, news) = (old_head.as_object()?, head.as_object()?);
-    // A field that was not there has nothing to be tested by.
+    // A field that did not exist cannot be tested.
     if news.keys().any(|name| !olds.contains_key(name)) {
         return None;
     }
@@ -257,13 +260,14 @@ fn steps<S: Listed>(old_head: &Value, head: &Value, old: &S, new: &S) -> Option<
     Some(steps)
 }
 
-/// The JSON merge patch that turns `old` into `new`; `None` if they are equal apart from the times of conditions that did not flip.
+/// The JSON merge patch that turns `old` into `new`; `None` if they are equal apart from the times of unchanged
+/// conditions.
 pub fn change(old: &Value, mut new: Value) -> Option<Value> {
     keep_transition_times(old, &mut new);
     merge_patch(old, &new)
 }
 
-/// A condition with the status word of before has the time of before.
+/// A condition with unchanged status keeps its time.
 fn keep_transition_times(old: &Value, new: &mut Value) {
     let Some(conditions) = new.get_mut("conditions").and_then(Value::as_array_mut) else {
         return;
@@ -279,7 +283,8 @@ fn keep_transition_times(old: &Value, new: &mut Value) {
     }
 }
 
-/// RFC 7386: the smallest patch from `old` to `new`. Lists are replaced as a whole; what is not in `new` is removed by a null.
+/// RFC 7386: the smallest patch from `old` to `new`. Lists are replaced as a whole; fields missing in `new` are removed
+/// by null.
 fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {

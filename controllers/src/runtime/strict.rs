@@ -1,8 +1,8 @@
-//! Writes that are refused if the kind in that cluster does not know every field (`fieldValidation=Strict`).
+//! Writes that are rejected if the CRD in that cluster lacks one of the fields (`fieldValidation=Strict`).
 //!
-//! An older definition drops the fields that it does not know without a word. What muster writes is not optional: without
-//! `deletionPolicy` the deletion of a Kustomization would empty the cluster, and a row without its newest field would be carried out
-//! otherwise than it was meant.
+//! An older CRD silently drops fields that it does not know. What muster writes is not optional: without
+//! `deletionPolicy` the deletion of a Kustomization would empty the cluster, and a row without its newest field would
+//! be applied in another way than intended.
 
 use std::fmt::Debug;
 
@@ -40,7 +40,7 @@ fn bytes<K: Serialize>(wanted: &K) -> kube::Result<Vec<u8>> {
     serde_json::to_vec(wanted).map_err(Error::SerdeError)
 }
 
-/// The client has no parameter for it.
+/// kube's client has no parameter for it.
 fn strict(mut request: http::Request<Vec<u8>>) -> http::Request<Vec<u8>> {
     let uri = request.uri();
     let strict = format!(

@@ -1,4 +1,4 @@
-//! Objects of a watch that are there and cannot be read: what they say is unknown, which is not the same as that they say nothing.
+//! Objects of a watch that exist but cannot be parsed: their content is unknown, which is not the same as empty.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,19 @@ use parking_lot::Mutex;
 
 use super::{Key, watch::Watched};
 
-/// The keys of objects that cannot be read, as a watch knows them.
+/// The keys of objects that cannot be parsed, as a watch shows them.
 #[derive(Debug, Default)]
 pub struct Unreadable(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
     keys: BTreeSet<Key>,
-    /// Those of a list that is not complete yet.
+    /// Keys from a list that is not complete yet.
     listed: BTreeSet<Key>,
 }
 
 impl Unreadable {
-    /// Takes an event in.
+    /// Records an event.
     pub(crate) fn note<K: Resource<DynamicType = ()>>(&self, event: &Watched<K>) {
         let mut known = self.0.lock();
         match event {
@@ -38,12 +38,12 @@ impl Unreadable {
         }
     }
 
-    /// Whether this one cannot be read.
+    /// Whether this object cannot be parsed.
     pub fn contains(&self, key: &Key) -> bool {
         self.0.lock().keys.contains(key)
     }
 
-    /// One of them, if there are any.
+    /// The first of these objects, if there are any.
     pub fn first(&self) -> Option<Key> {
         self.0.lock().keys.first().cloned()
     }
@@ -73,7 +73,7 @@ mod tests {
             (watcher::Event::InitDone, true),
             (watcher::Event::Apply(object("a", &good)), false),
             (watcher::Event::Apply(object("a", &bad)), true),
-            // A list that is not complete says nothing about what is not in it yet.
+            // An incomplete list does not say anything about what is not in it yet.
             (watcher::Event::Init, true),
             (watcher::Event::InitDone, false),
             (watcher::Event::Apply(object("a", &bad)), true),

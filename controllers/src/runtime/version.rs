@@ -1,8 +1,8 @@
-//! Which of two versions of one object is the later one.
+//! Compares two resourceVersions of one object.
 
-/// Whether what a watch shows is as new as what was written. Versions are numbers that grow, and to be compared as such
-/// (KEP-5504: in Kubernetes from 1.35 on by contract, before that by implementation); those of a server that does not count cannot be
-/// compared, and count as new: its watch is as new soon.
+/// Whether what a watch shows is at least as new as what was written. Versions are increasing numbers that may be
+/// compared (KEP-5504: guaranteed from Kubernetes 1.35 on, true in practice before). Versions that are not numbers
+/// cannot be compared and count as new: such a server's watch catches up soon.
 pub fn is_as_new(watched: Option<&str>, written: Option<&str>) -> bool {
     let number = |version: Option<&str>| version?.parse::<u64>().ok();
     match (number(watched), number(written)) {

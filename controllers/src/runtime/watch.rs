@@ -1,5 +1,6 @@
-//! Watches that do not end: without `managedFields`, with a short backoff, not stopped by one object that cannot be read, and not caught by a
-//! server that answers 410 to the start of a watch (kube-runtime would ask for the same resourceVersion for ever).
+//! Watches that do not end: without `managedFields`, with a short backoff, not stopped by one object that cannot be
+//! parsed, and not stuck with a server that answers 410 to the start of a watch (kube-runtime would request the same
+//! resourceVersion forever).
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -15,12 +16,13 @@ use tracing::{debug, warn};
 use super::Api;
 use super::{Guard, Index, Key, call::explain};
 
-/// After so many refusals in a row to go on from a known version the watch starts with a new list. One may be chance; three cost 6 s of backoff.
+/// After this number of consecutive failures to resume from a known version, the watch starts with a new list. One may
+/// be chance; three cost 6 s of backoff.
 const GONE_LIMIT: u32 = 3;
 
-/// The longest pause after a failure. Up to a minute, as kube-runtime would have it, is a minute in which a process does not know that its
-/// API server is back, and a second one if the version that it knew is forgotten there (an API server that was started again forgets all).
-/// The twenty watches of a process ask four times a second then.
+/// The longest pause after a failure. kube-runtime's pause of up to a minute means that a process does not know for a
+/// minute that its API server is back, and for a second one if the server has forgotten the known version (a restarted
+/// API server forgets all). At this pause, the twenty watches of a process send four requests per second.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// An event of [`watch`].
@@ -44,7 +46,7 @@ where
     watch_api(api, config, K::kind(&()).into_owned())
 }
 
-/// As [`watch`], of a kind without a namespace.
+/// Like [`watch`], for a cluster-scoped kind.
 pub fn watch_cluster<K>(
     client: Client,
     config: watcher::Config,
@@ -61,7 +63,7 @@ where
     watch_api(api, config, K::kind(&()).into_owned())
 }
 
-/// As [`watch`], with an [`Api`] that the caller has made, of objects as they are to be read: behind a [`Guard`], or only
+/// Like [`watch`], with an [`Api`] from the caller, which determines how objects are parsed: as a [`Guard`], or only
 /// their metadata. `kind` is for the log.
 pub fn watch_api<K>(
     api: Api<K>,
@@ -74,7 +76,7 @@ where
     watch_told(api, config, kind, |_error| {})
 }
 
-/// As [`watch_api`]; `told` hears of each failure, for whoever shows what was read.
+/// Like [`watch_api`]; `told` is called with each failure, for callers that show what was read.
 pub fn watch_told<K>(
     api: Api<K>,
     config: watcher::Config,
@@ -93,13 +95,13 @@ where
     )
 }
 
-/// A watch, and how to start it over.
+/// A watch, and how to restart it.
 struct Open<K: Resource> {
     api: Api<K>,
     config: watcher::Config,
     kind: String,
     current: BoxStream<'static, Result<watcher::Event<K>, watcher::Error>>,
-    /// Answers 410 in a row.
+    /// Consecutive 410 responses.
     gone: u32,
 }
 
@@ -154,7 +156,7 @@ where
 {
     let api = match api.clone().for_watching() {
         Ok(api) => api,
-        // It never will be: said once, and the stream does not end.
+        // This never becomes possible: it is logged once, and the stream does not end.
         Err(error) => {
             let refused = stream::iter([Err(watcher::Error::WatchStartFailed(error))]);
             return refused.chain(stream::pending()).boxed();
@@ -166,7 +168,7 @@ where
         .boxed()
 }
 
-/// The pauses of kube-runtime, up to [`LONGEST`].
+/// kube-runtime's pauses, up to [`LONGEST`].
 #[derive(Default)]
 struct Patience(DefaultBackoff);
 
@@ -188,7 +190,7 @@ fn is_gone(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
 
-/// The keys that events concern, through an index that takes them in.
+/// The keys that events affect, after applying them to an index.
 pub fn rows<K, R>(
     events: impl Stream<Item = Watched<K>> + Send,
     index: Arc<Index<K, R>>,

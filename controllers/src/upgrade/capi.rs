@@ -1,4 +1,4 @@
-//! Cluster API's objects as far as an upgrade reads them: Clusters of v1beta2, and the objects that carry a version.
+//! The parts of Cluster API's objects that an upgrade reads: Clusters of v1beta2, and the objects that carry a version.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -16,16 +16,16 @@ use serde_json::Value;
 
 use super::version::Version;
 
-/// A Cluster of v1beta2, as it is watched.
+/// A Cluster of v1beta2, as watched.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cluster {
-    /// Its metadata.
+    /// The object's metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// Its spec.
+    /// The spec as unparsed JSON.
     #[serde(default)]
     pub spec: Value,
-    /// Its status.
+    /// The status as unparsed JSON.
     #[serde(default)]
     pub status: Value,
 }
@@ -59,15 +59,15 @@ impl kube::Resource for Cluster {
     }
 }
 
-/// An object that another one names.
+/// A reference to an object in the namespace of the Cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reference {
-    /// The API group.
+    /// API group, without a version.
     pub api_group: String,
-    /// The kind.
+    /// Kind of the object.
     pub kind: String,
-    /// The name, in the namespace of the Cluster.
+    /// Name of the object, in the namespace of the Cluster.
     pub name: String,
 }
 
@@ -75,10 +75,10 @@ pub struct Reference {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Topology {
-    /// The ClusterClass.
+    /// The topology's ClusterClass.
     #[serde(default)]
     pub class_ref: ClassReference,
-    /// The version.
+    /// The Kubernetes version of the topology.
     pub version: String,
 }
 
@@ -86,81 +86,81 @@ pub struct Topology {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ClassReference {
-    /// Its name.
+    /// Name of the ClusterClass.
     pub name: String,
-    /// Its namespace, if that is another one.
+    /// Namespace of the ClusterClass, if it is not that of the Cluster.
     pub namespace: Option<String>,
 }
 
-/// Machines of a part of a Cluster in numbers.
+/// Counts of the machines of a part of a Cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Machines {
-    /// How many are wanted, if that is said.
+    /// How many are desired, if known.
     pub desired_replicas: Option<u32>,
-    /// How many there are.
+    /// How many exist.
     pub replicas: Option<u32>,
-    /// How many are as they are wanted.
+    /// How many match the desired spec.
     pub up_to_date_replicas: Option<u32>,
 }
 
 impl Machines {
-    /// How many are as they are wanted.
+    /// How many match the desired spec; 0 if unknown.
     pub fn up_to_date(&self) -> u32 {
         self.up_to_date_replicas.unwrap_or_default()
     }
 
-    /// How many there are to be, or still are.
+    /// How many are desired or still exist, whichever is greater.
     pub fn total(&self) -> u32 {
         self.desired_replicas.max(self.replicas).unwrap_or_default()
     }
 
-    /// All are as they are wanted, and no other one is left.
+    /// Whether all match the desired spec, and no others are left.
     pub fn is_done(&self) -> bool {
         self.up_to_date() == self.total() && self.desired_replicas.is_none_or(|wanted| wanted == self.total())
     }
 }
 
-/// A Cluster as an upgrade has it.
+/// What an upgrade needs to know of a Cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterFacts {
-    /// Its name.
+    /// Name of the Cluster.
     pub name: String,
-    /// Its uid.
+    /// Uid of the Cluster.
     pub uid: String,
-    /// The version that was read.
+    /// resourceVersion that was read.
     pub resource_version: String,
-    /// Its labels.
+    /// Labels of the Cluster.
     pub labels: BTreeMap<String, String>,
-    /// The annotations of muster.
+    /// muster's annotations on the Cluster.
     pub annotations: BTreeMap<String, String>,
-    /// It asks for upgrades by muster.
+    /// Whether it opts in to upgrades by muster.
     pub asks: bool,
     /// The topology, if it has one.
     pub topology: Option<Topology>,
-    /// The object of its control plane.
+    /// Reference to its control plane.
     pub control_plane: Option<Reference>,
-    /// Cluster API has observed the generation that stands there.
+    /// Whether Cluster API has observed its present generation.
     pub is_observed: bool,
     /// Its conditions, by type.
     pub conditions: BTreeMap<String, Fact>,
-    /// Machines of the control plane; none where that does not say it.
+    /// Machines of the control plane; `None` if it does not report them.
     pub control_plane_machines: Option<Machines>,
-    /// Machines of the workers.
+    /// Machines of the workers; `None` if not reported.
     pub workers: Option<Machines>,
 }
 
-/// A condition.
+/// A condition of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// True, False or Unknown.
+    /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// For people.
+    /// The condition's message.
     pub message: String,
 }
 
 impl ClusterFacts {
-    /// The facts of a Cluster.
+    /// Extracts the facts of a Cluster.
     pub fn of(cluster: &Cluster) -> Self {
         let Cluster {
             metadata,
@@ -207,7 +207,7 @@ fn is_observed(metadata: &ObjectMeta, status: &Value) -> bool {
         .is_none_or(|generation| observed.is_some_and(|observed| observed >= generation))
 }
 
-/// Of v1beta2; objects of v1beta1 have these below `status.v1beta2`.
+/// Conditions of v1beta2; objects of v1beta1 have them in `status.v1beta2`.
 fn conditions(status: &Value) -> BTreeMap<String, Fact> {
     let found = status
         .pointer("/v1beta2/conditions")
@@ -230,39 +230,39 @@ fn conditions(status: &Value) -> BTreeMap<String, Fact> {
 /// One object with a field that carries a version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Carrier {
-    /// How it is asked for.
+    /// API resource of the object, for requests.
     pub resource: ApiResource,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its uid.
+    /// Uid of the object.
     pub uid: String,
-    /// The version of the object that was read.
+    /// resourceVersion that was read.
     pub resource_version: String,
-    /// Where the field is, such as spec, template, spec, version.
+    /// Path of the field, such as spec, template, spec, version.
     pub path: &'static [&'static str],
-    /// The version that is wanted there. None: it names none, or what it names is none.
+    /// The version in the field; `None` if it is empty or invalid.
     pub wanted: Option<Version>,
-    /// What the object says that its machines have.
+    /// The version that the object reports for its machines.
     pub reported: Option<Version>,
-    /// Who applies the field, if that is another manager.
+    /// The field manager that applies the field, if it is not muster.
     pub applied_by: Option<String>,
-    /// A manager that updates the field has it: it is taken over.
+    /// Whether another manager that uses updates owns the field: then it is taken over.
     pub is_updated_by_another: bool,
-    /// The controller of the object has observed the generation that stands there.
+    /// Whether the object's controller has observed its present generation.
     pub is_observed: bool,
-    /// Its machines in numbers.
+    /// Counts of its machines.
     pub machines: Machines,
-    /// It is rolling out.
+    /// Whether it is rolling out.
     pub is_rolling_out: bool,
-    /// One of its Machines is being remediated.
+    /// Whether one of its Machines is being remediated.
     pub is_remediating: bool,
 }
 
-/// The field of a Cluster with a topology.
+/// The version field of a Cluster with a topology.
 pub const TOPOLOGY: &[&str] = &["spec", "topology", "version"];
-/// The field of a control plane.
+/// The version field of a control plane.
 pub const CONTROL_PLANE: &[&str] = &["spec", "version"];
-/// The field of MachineDeployments and MachinePools.
+/// The version field of MachineDeployments and MachinePools.
 pub const WORKERS: &[&str] = &["spec", "template", "spec", "version"];
 
 impl Carrier {
@@ -300,7 +300,7 @@ impl Carrier {
         }
     }
 
-    /// As people name it: `MachineDeployment md-0`.
+    /// Kind and name for messages: `MachineDeployment md-0`.
     pub fn told(&self) -> String {
         format!("{} {}", self.resource.kind, self.name)
     }
@@ -311,7 +311,7 @@ struct Owners {
     updated: bool,
 }
 
-/// Who has a field beside us.
+/// The other field managers of a field.
 fn owners(managed: &[ManagedFieldsEntry], path: &[&str]) -> Owners {
     let has = |entry: &&ManagedFieldsEntry| {
         let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);

@@ -1,4 +1,4 @@
-//! Whether a Cluster has a version, and what it waits for if not. Pure.
+//! Whether a Cluster has reached a version, and what it waits for if not. Pure.
 
 use muster_api::cluster_upgrade::UpgradePart;
 use muster_rollout::{Progress, State};
@@ -8,43 +8,44 @@ use super::{
     version::Version,
 };
 
-/// What was read of a Cluster beside itself.
+/// What was read of a Cluster and its objects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// The Cluster itself, read after the objects below: what it says is not older than they are.
+    /// The Cluster itself, read after the objects below, so that it is not older than they are.
     pub cluster: ClusterFacts,
-    /// The objects with a field of the version, in the order in which they are changed.
+    /// The objects with a version field, in the order in which they are changed.
     pub carriers: Vec<Carrier>,
-    /// The control plane and the workers of a Cluster with a topology, whose fields are Cluster API's own; read once it was told.
+    /// The control plane and workers of a Cluster with a topology, whose fields Cluster API owns; read once the
+    /// topology has the target.
     pub parts: Vec<Carrier>,
-    /// The ClusterClass plans more than one minor version, one after the other.
+    /// Whether the ClusterClass plans several minor versions in sequence.
     pub is_chained: bool,
-    /// What its own API server says of its version.
+    /// The version that its own API server reports.
     pub served: Served,
 }
 
-/// What an API server says of its version.
+/// The version that an API server reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Served {
-    /// It was not asked: nothing was changed there yet.
+    /// It was not asked, as nothing was changed there yet.
     NotAsked,
-    /// This version.
+    /// It reports this version.
     Version(Version),
     /// It does not serve /version.
     Nothing,
-    /// It could not be asked.
+    /// It could not be asked; the error.
     Unknown(String),
 }
 
 impl Reading {
-    /// The oldest version that is wanted somewhere. `None`: an object names none.
+    /// The oldest desired version of the objects; `None` if one of them has none.
     pub fn oldest(&self) -> Option<Version> {
         let all: Option<Vec<Version>> = self.carriers.iter().map(|carrier| carrier.wanted).collect();
         all?.into_iter().min()
     }
 
-    /// The carriers that are to be changed now. What comes later waits until what comes first is done, and what another manager applies is
-    /// left to that.
+    /// The carriers to change now. Later ones wait until earlier ones are done, and those that another manager applies
+    /// are left alone.
     pub fn to_write(&self, target: Version) -> Vec<&Carrier> {
         let behind = |carrier: &&Carrier| {
             carrier.applied_by.is_none() && carrier.wanted.is_some_and(|wanted| wanted < target)
@@ -61,7 +62,7 @@ impl Reading {
         self.carriers.iter().filter(behind).collect()
     }
 
-    /// The first write of a change has been made: what comes after it follows from it.
+    /// Whether the first write of a change was made: the later ones follow from it.
     pub fn has_begun(&self, target: Version) -> bool {
         self.carriers
             .first()
@@ -69,16 +70,16 @@ impl Reading {
     }
 }
 
-/// How a Cluster stands at a version.
+/// The state of a Cluster at a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// For the engine.
+    /// The state in the engine's form.
     pub state: State,
     /// What it waits for; empty if it is confirmed.
     pub message: String,
 }
 
-/// How a Cluster stands that is to have this version. `None`: Cluster API has not observed it yet.
+/// The state of a Cluster that should have this version; `None` if Cluster API has not observed it yet.
 pub fn standing(reading: &Reading, what: &[UpgradePart], target: Version) -> Option<Standing> {
     let cluster = &reading.cluster;
     let observed = cluster.is_observed && reading.carriers.first().is_none_or(|first| first.is_observed);
@@ -99,7 +100,7 @@ pub fn standing(reading: &Reading, what: &[UpgradePart], target: Version) -> Opt
     Some(standing)
 }
 
-/// Machines that are up to date: while they become more the deadline starts anew.
+/// The number of up-to-date machines: whenever it increases, the deadline restarts.
 fn done(cluster: &ClusterFacts, reading: &Reading) -> u32 {
     let of_cluster = [cluster.control_plane_machines, cluster.workers];
     let of_carriers = reading.carriers.iter().filter(|carrier| carrier.path != TOPOLOGY);
@@ -155,7 +156,7 @@ fn of_cluster(cluster: &ClusterFacts) -> Option<String> {
         .or_else(|| must("RollingOut", "False", None))
 }
 
-/// What the Cluster says of its machines in numbers.
+/// What the Cluster reports about the numbers of its machines, if it is not done.
 fn machines(cluster: &ClusterFacts, target: Version) -> Option<String> {
     let all = [
         ("the control plane", cluster.control_plane_machines),
@@ -180,7 +181,7 @@ fn unfinished(carrier: &Carrier, target: Version) -> Option<String> {
             None => format!("{name} is not told to have {target} yet"),
         });
     }
-    // The Cluster itself has conditions for the rest.
+    // For the rest, the Cluster itself has conditions.
     if carrier.path == TOPOLOGY {
         return None;
     }

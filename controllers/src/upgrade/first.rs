@@ -1,4 +1,4 @@
-//! What stands in the way of the first change of a Cluster.
+//! What blocks the first change of a Cluster.
 
 use kube::Client;
 use muster_api::{cluster_upgrade::UpgradePart, reasons::Reason};
@@ -13,22 +13,22 @@ use super::{
 };
 use crate::runtime::call::explain;
 
-/// The parts of a Cluster that a version is of, if a ClusterUpgrade does not narrow them.
+/// The parts of a Cluster to upgrade, unless a ClusterUpgrade restricts them.
 const WHAT: [UpgradePart; 2] = [UpgradePart::ControlPlane, UpgradePart::Workers];
 
-/// What stands in the way of a Cluster.
+/// What blocks a change of a Cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Nothing.
+    /// Nothing blocks it.
     Free,
-    /// Not before something changes that is not the Cluster's own.
+    /// Blocked until something outside the Cluster changes.
     NotYet(Reason, String),
-    /// Not before something of the Cluster itself changes.
+    /// Blocked until something in the Cluster changes.
     No(Reason, String),
 }
 
-/// Reads a Cluster, and with the client for it what is there, and judges as [`change`] does in Strict. None: it has, or is to have, that
-/// version or a newer one already. Writes nothing.
+/// Reads a Cluster and, if there is a client for it, its workload cluster, and judges like [`change`] in Strict mode.
+/// `None`: it already has, or is being upgraded to, that version or a newer one. Writes nothing.
 pub async fn prospect(
     reader: &Reader,
     name: &str,
@@ -49,7 +49,7 @@ pub async fn prospect(
     Ok(Some(change(&reading, target, true, Some(&found))))
 }
 
-/// Of a Cluster as it was read, and of what was found in its cluster, for a version that it is to get.
+/// Judges a Cluster from what was read of it and found in its workload cluster, for a target version.
 pub fn change(
     reading: &Reading,
     target: Version,

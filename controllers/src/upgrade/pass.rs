@@ -1,13 +1,14 @@
-//! One pass over a ClusterUpgrade, from what was read: what is to be read, or written, next. Pure; the controller and tests run it.
+//! One pass over a ClusterUpgrade, from what was read: what to read or write next. Pure; the controller and tests run
+//! it.
 //!
 //! ```text
 //!   Clusters, rows of the registry ─┐
 //!   readings of their objects ──────┼─► units ─► decision ─┬─► Next::Read        objects of Clusters; then again
-//!   preflights, windows ────────────┘                      ├─► Next::Preflight   clusters that would begin; then again
+//!   preflights, windows ────────────┘                      ├─► Next::Preflight   clusters about to change; then again
 //!                                                          └─► Next::Write       status with memory, then one field of each Cluster
 //! ```
 //!
-//! A Cluster has no row with a token: the token of a change is the charge's from the moment at which the field stands.
+//! A Cluster has no row with a token: once its field has the version, the token of the in-flight change applies.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -52,81 +53,81 @@ use crate::{
     rolloutwindow::Windows,
 };
 
-/// What was read.
+/// The input of a pass.
 #[derive(Clone, Copy)]
 pub struct Lists<'a> {
     /// All ClusterUpgrades of the namespace.
     pub upgrades: &'a [Arc<ClusterUpgrade>],
-    /// Its Clusters, by name.
+    /// The Clusters of the namespace, sorted by name.
     pub clusters: &'a [Arc<ClusterFacts>],
-    /// A Cluster as the registry has it.
+    /// Looks up a Cluster in the registry.
     pub row: &'a dyn Fn(&str) -> Option<Arc<ClusterRow>>,
-    /// What was read of the objects of Clusters, or why that could not be.
+    /// What was read of the objects of Clusters, or why it could not be read.
     pub readings: &'a BTreeMap<String, Result<Arc<Reading>, String>>,
-    /// What was found in clusters that would begin, or why they could not be read.
+    /// The result of the preflight for Clusters about to change, or why they could not be read.
     pub preflights: &'a BTreeMap<String, Result<Option<Hindrance>, String>>,
-    /// When changes may begin.
+    /// The change windows of the namespace.
     pub windows: &'a Windows,
-    /// How long no process led since the memory was written.
+    /// How long there was no leader since the memory was written.
     pub gap: Duration,
-    /// The instant.
+    /// The time of the pass.
     pub now: Timestamp,
 }
 
-/// What is next.
+/// The next step.
 #[derive(Clone, Debug)]
 pub enum Next {
-    /// The objects of these Clusters are to be read first.
+    /// Read the objects of these Clusters first.
     Read(BTreeSet<String>),
-    /// These clusters are to be looked into first: they would begin.
+    /// Run the preflight in these clusters first: they are about to change.
     Preflight(BTreeSet<String>),
-    /// This is to be written.
+    /// Write the result.
     Write(Box<Observation>, Option<Box<Decided>>),
 }
 
-/// Everything that a decision rests on.
+/// Everything that a decision depends on.
 #[derive(Clone, Debug)]
 pub struct Observation {
-    /// Why nothing can be decided at all.
+    /// Why nothing can be decided, if so.
     pub invalid: Option<Invalid>,
-    /// The annotations of the ClusterUpgrade.
+    /// Controls from the annotations of the ClusterUpgrade.
     pub controls: Controls,
-    /// The version. None: it cannot be read.
+    /// The desired version; `None` if it is invalid.
     pub target: Option<Version>,
-    /// What the engine remembers.
+    /// The engine's memory.
     pub memory: Recalled,
-    /// How long no process led since that was written.
+    /// How long there was no leader since the memory was written.
     pub gap: Duration,
-    /// The Clusters that are selected, or being changed; by name.
+    /// The Clusters that are selected or in flight, sorted by name.
     pub clusters: Vec<Seen>,
-    /// They as units, in the same order.
+    /// The Clusters as units, in the same order.
     pub units: Vec<engine::Unit>,
-    /// Why Clusters cannot be changed now, for people.
+    /// Why Clusters cannot be changed now, as messages.
     pub obstacles: BTreeMap<String, String>,
-    /// What Clusters wait for that are changing; how they were confirmed.
+    /// What changing Clusters wait for, and how the others were confirmed.
     pub progress: BTreeMap<String, String>,
     /// Clusters that have a newer version than the target.
     pub newer: BTreeSet<String>,
-    /// Clusters whose own API server does not say its version.
+    /// Clusters whose own API server does not report a version.
     pub assumed: BTreeSet<String>,
-    /// What became of what people say about Clusters.
+    /// The effects of controls, by Cluster.
     pub heard: BTreeMap<String, Vec<ControlStatus>>,
-    /// When a hold of a Cluster ends by itself, or a window opens or closes.
+    /// When a hold of a Cluster expires, or a window opens or closes.
     pub until: Option<Timestamp>,
 }
 
-/// A Cluster of a ClusterUpgrade.
+/// A Cluster as one ClusterUpgrade observes it.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// As it was read.
+    /// What was read of the Cluster.
     pub facts: Arc<ClusterFacts>,
-    /// The objects that carry its version. None: they could not be read.
+    /// The objects that carry its version; `None` if they could not be read.
     pub reading: Option<Arc<Reading>>,
-    /// It is selected.
+    /// Whether the ClusterUpgrade selects it.
     pub selected: bool,
 }
 
-/// The hash by which a version is known to the engine.
+/// The hash that identifies a version to the engine.
 pub fn revision(version: Version) -> String {
     digest::sha256_hex(&["kubernetes", &version.to_string()])
 }
@@ -136,7 +137,7 @@ fn hashes(version: Version) -> Option<(engine::Revision, engine::Digest)> {
     engine::Revision::parse(&text).zip(engine::Digest::parse(&text))
 }
 
-/// What is next for a ClusterUpgrade.
+/// The next step for a ClusterUpgrade.
 pub fn next(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Next, SelectorError> {
     let mut seen = observation(upgrade, lists)?;
     let Some(target) = seen
@@ -185,7 +186,7 @@ fn decide(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> Decid
     muster_driver::decide(facts, &Rules::shipped())
 }
 
-/// The Clusters that the decision would begin to change.
+/// The Clusters that the decision would start to change.
 fn begins<'a>(seen: &'a Observation, decided: &'a Decided) -> impl Iterator<Item = &'a str> {
     let steps = decided.decision().steps.iter().filter_map(Change::of);
     steps.filter_map(|(unit, change)| {
@@ -195,7 +196,7 @@ fn begins<'a>(seen: &'a Observation, decided: &'a Decided) -> impl Iterator<Item
 }
 
 impl Observation {
-    /// A Cluster by its name.
+    /// A Cluster by name.
     pub fn cluster(&self, name: &str) -> Option<&Seen> {
         let at = self
             .clusters
@@ -224,7 +225,7 @@ impl Observation {
     }
 }
 
-/// All but the units.
+/// The observation without its units.
 fn observation(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Observation, SelectorError> {
     let stored = upgrade.status.as_ref().and_then(|status| status.rollout.as_ref());
     let memory = memory::recall(stored, upgrade.metadata.uid.as_deref());
@@ -248,7 +249,7 @@ fn observation(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Observatio
     let selector = Matcher::new(upgrade.spec.selector.as_ref())?;
     let clusters = lists.clusters.iter().filter_map(|facts| {
         let selected = facts.asks && selector.matches(&facts.labels);
-        // What has begun is brought to its end, whatever is selected now.
+        // A started change is finished, even if the Cluster is not selected any more.
         let charged = memory.memory.charges.contains_key(facts.name.as_str());
         let reading = lists.readings.get(&facts.name);
         (selected || charged).then(|| Seen {
@@ -274,7 +275,7 @@ fn observation(upgrade: &ClusterUpgrade, lists: &Lists<'_>) -> Result<Observatio
     })
 }
 
-/// Makes units of the Clusters.
+/// Builds units from the Clusters.
 fn read(
     upgrade: &ClusterUpgrade,
     target: Version,
@@ -325,7 +326,7 @@ fn read(
     Ok(())
 }
 
-/// The ClusterUpgrades that come before this one, with what they select.
+/// The ClusterUpgrades that take precedence over this one, with their selectors.
 fn older<'a>(upgrade: &ClusterUpgrade, all: &'a [Arc<ClusterUpgrade>]) -> Vec<(&'a ClusterUpgrade, Matcher)> {
     let age = |upgrade: &ClusterUpgrade| {
         let created = upgrade.metadata.creation_timestamp.as_ref().map(|at| at.0);
@@ -335,13 +336,13 @@ fn older<'a>(upgrade: &ClusterUpgrade, all: &'a [Arc<ClusterUpgrade>]) -> Vec<(&
     let before = all
         .iter()
         .filter(|other| other.metadata.deletion_timestamp.is_none() && age(other) < own);
-    // A selector of another one that cannot be read selects nothing.
+    // An invalid selector of another ClusterUpgrade selects nothing.
     before
         .filter_map(|other| Some((&**other, Matcher::new(other.spec.selector.as_ref()).ok()?)))
         .collect()
 }
 
-/// What was made of a Cluster.
+/// The unit of a Cluster, with its messages.
 struct Made {
     unit: engine::Unit,
     obstacle: Option<String>,
@@ -361,7 +362,7 @@ struct Reader<'a> {
     lists: &'a Lists<'a>,
 }
 
-/// What a Cluster is shown to have.
+/// The content that a Cluster has in the engine's form.
 #[derive(Clone, Copy)]
 struct Shown {
     version: Version,
@@ -461,8 +462,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What a Cluster has, as the engine sees it: the version that a change brings from the first field on, else the oldest one. One that
-    /// is newer than the target is as good as that.
+    /// The content of a Cluster as the engine sees it: from the first field on the version of the in-flight change,
+    /// otherwise the oldest version. A version newer than the target counts as the target.
     fn shown(&self, reading: &Reading, charge: Option<&engine::Charge>) -> Option<Shown> {
         let oldest = reading.oldest()?;
         let first = reading.carriers.first()?.wanted?;
@@ -479,7 +480,7 @@ impl Reader<'_> {
                 version: first,
                 token: charge.token,
             },
-            // A fence has nothing to write: it stands once it is remembered.
+            // A fence writes nothing: it is complete once the memory contains it.
             None => Shown {
                 version: oldest,
                 token: charge.token,
@@ -491,7 +492,7 @@ impl Reader<'_> {
         })
     }
 
-    /// `is_charged`: the memory names a change of it.
+    /// `is_charged`: whether a change of it is in flight.
     fn standing(&self, reading: &Reading, shown: Shown, is_charged: bool) -> Option<evidence::Standing> {
         if let Some(newer) = reading.oldest().filter(|oldest| *oldest > self.target) {
             return Some(evidence::Standing {
@@ -508,14 +509,14 @@ impl Reader<'_> {
             };
             return evidence::standing(reading, what, shown.version);
         }
-        // What a Cluster does of which nothing was changed is no change of ours, and takes no slot.
+        // Changes in a Cluster that muster did not change take no slot.
         Some(evidence::Standing {
             state: engine::State::Succeeded,
             message: String::new(),
         })
     }
 
-    /// What stands in the way of a Cluster; `moves`: it was told to have the target, or needs not be told.
+    /// What blocks a Cluster; `moves`: whether its topology already has the target, or need not be changed.
     fn way(&self, cluster: &Seen, hold: Option<&holds::Hold>, moves: bool) -> Way {
         let facts = &cluster.facts;
         let Some(row) = (self.lists.row)(&facts.name).filter(|row| row.uid == facts.uid) else {
@@ -553,7 +554,8 @@ impl Reader<'_> {
         first::change(reading, self.target, strict, preflight)
     }
 
-    /// Why no change may begin in a cluster now, and when that changes. No bypass is of a ClusterUpgrade.
+    /// Why no change may start in a cluster now, and when that changes. A window's bypass never applies to a
+    /// ClusterUpgrade.
     fn window(&self, row: &ClusterRow) -> (Option<Box<muster_windows::Closed>>, Option<Timestamp>) {
         if self.lists.windows.all().is_empty() {
             return (None, None);
@@ -585,7 +587,7 @@ impl Reader<'_> {
     }
 }
 
-/// The domains, which are numbers among those of all Clusters.
+/// Sets the domains, numbered among those of all Clusters.
 fn share(units: &mut [engine::Unit], seen: &Observation, rollout: &Rollout) {
     let Some(key) = &rollout.exclusive else { return };
     let value = |seen: &Seen| seen.facts.labels.get(key).cloned();
@@ -603,10 +605,10 @@ fn share(units: &mut [engine::Unit], seen: &Observation, rollout: &Rollout) {
     }
 }
 
-/// The first fields of Clusters, for the driver.
+/// The first fields of Clusters, in the form for the driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
-    /// What was observed.
+    /// The observation.
     pub seen: &'a Observation,
 }
 
@@ -622,7 +624,7 @@ impl muster_driver::Rows for Fields<'_> {
         Some(self.seen.units.get(at)?.assigned?.token)
     }
 
-    /// An older version than the target is never written: neither a withdrawal nor a way back is known.
+    /// An older version than the target is never written: there is neither a withdrawal nor a rollback.
     fn knows(&self, _unit: &UnitId, change: Change) -> bool {
         let target = self.seen.target.and_then(hashes);
         matches!(change.then, Then::Assigned { digest, .. } if target.is_some_and(|(_, known)| known == digest))
@@ -636,13 +638,14 @@ impl muster_driver::Rows for Fields<'_> {
     }
 }
 
-/// What comes after the first field of a Cluster that is being changed: it is part of the change that the memory names.
+/// The fields to write after the first one of a Cluster that is in flight: they are part of the change that the memory
+/// names.
 pub fn following(seen: &Observation, memory: &Memory) -> Vec<(String, Vec<Carrier>)> {
     let Some(target) = seen.target else {
         return Vec::new();
     };
     let digest = hashes(target).map(|(_, digest)| digest);
-    // One that is held, or cannot be touched, is told nothing more.
+    // A Cluster that is held or cannot be changed is not written to.
     let free = seen.clusters.iter().zip(&seen.units).filter(|(cluster, unit)| {
         let charge = memory.charges.get(cluster.facts.name.as_str());
         let is_free = !matches!(unit.eligible, engine::Eligible::No(_));
@@ -659,7 +662,7 @@ pub fn following(seen: &Observation, memory: &Memory) -> Vec<(String, Vec<Carrie
     .collect()
 }
 
-/// Whether what keeps a Cluster from its turn was read beside the Cluster itself, whose watch says nothing of it.
+/// Whether the Cluster waits for something read from other objects, which the watch of the Cluster does not show.
 pub fn rests_on_objects(unit: &engine::Unit) -> bool {
     let (engine::Eligible::No(why) | engine::Eligible::NotYet(why)) = unit.eligible else {
         return false;
@@ -674,7 +677,7 @@ pub fn rests_on_objects(unit: &engine::Unit) -> bool {
     Reason::of_code(why.code).is_some_and(|reason| of_objects.contains(&reason))
 }
 
-/// Whether the objects of a Cluster are read again soon: it is being changed, or not confirmed where it should be.
+/// Whether to read the objects of a Cluster again soon: it is in flight, or not confirmed where it should be.
 pub fn is_moving(seen: &Observation, memory: &Memory, name: &str) -> bool {
     memory.charges.contains_key(name) || seen.progress.contains_key(name) && !seen.newer.contains(name)
 }

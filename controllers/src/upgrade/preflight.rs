@@ -1,4 +1,5 @@
-//! What would make an upgrade of a cluster hang, read in that cluster before anything of it is changed. The judgement is pure.
+//! What would make an upgrade of a cluster hang, read in that cluster before anything of it is changed. The evaluation
+//! is pure.
 
 use std::collections::BTreeSet;
 
@@ -14,30 +15,30 @@ use muster_api::reasons::Reason;
 
 use crate::runtime::{Api, CallError, call};
 
-/// Objects in one page of a list.
+/// Objects per page of a list.
 const PAGE: u32 = 500;
-/// Objects that are named in a message.
+/// The maximum number of objects named in a message.
 const NAMED: usize = 3;
 /// The label of an EndpointSlice with the name of its Service.
 const OF_SERVICE: &str = "kubernetes.io/service-name";
 
-/// What was read in a cluster.
+/// The objects read in a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// PodDisruptionBudgets.
+    /// All PodDisruptionBudgets.
     pub budgets: Vec<PodDisruptionBudget>,
-    /// Webhooks that validate.
+    /// All ValidatingWebhookConfigurations.
     pub validating: Vec<ValidatingWebhookConfiguration>,
-    /// Webhooks that change.
+    /// All MutatingWebhookConfigurations.
     pub mutating: Vec<MutatingWebhookConfiguration>,
-    /// Endpoints of Services.
+    /// The EndpointSlices of all Services.
     pub endpoints: Vec<EndpointSlice>,
 }
 
-/// Why an upgrade would hang there: a reason, and what people read.
+/// Why an upgrade would hang there: reason and message.
 pub type Hindrance = (Reason, String);
 
-/// Reads a cluster.
+/// Reads the objects in a cluster.
 pub async fn read(client: &Client) -> Result<Found, CallError> {
     Ok(Found {
         budgets: list(client, "PodDisruptionBudgets").await?,
@@ -69,7 +70,7 @@ pub fn judge(found: &Found) -> Option<Hindrance> {
     blocked(&found.budgets).or_else(|| unavailable(found))
 }
 
-/// A budget that covers pods and lets none go: a drain of their nodes would not end.
+/// A PodDisruptionBudget that covers pods and allows no disruption: a drain of their nodes would not finish.
 fn blocked(budgets: &[PodDisruptionBudget]) -> Option<Hindrance> {
     let blocks = |budget: &&PodDisruptionBudget| {
         let status = budget.status.as_ref();
@@ -92,7 +93,7 @@ fn blocked(budgets: &[PodDisruptionBudget]) -> Option<Hindrance> {
     })
 }
 
-/// Webhooks without which the API server refuses requests, and of which no endpoint is ready.
+/// Webhooks with `failurePolicy: Fail` that have no ready endpoint.
 fn unavailable(found: &Found) -> Option<Hindrance> {
     let ready: BTreeSet<(String, String)> = found
         .endpoints

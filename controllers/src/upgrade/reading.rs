@@ -1,4 +1,4 @@
-//! Reads the objects of one Cluster that carry its version, and asks its API server for the version that it runs.
+//! Reads the objects of one Cluster that carry its version, and the version that its API server reports.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,16 +25,16 @@ use crate::{
     runtime::{Api, CallError, call, call::explain, call_within},
 };
 
-/// How long a cluster may take to tell its version.
+/// The timeout for reading a cluster's version.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
-/// Objects in one page of a list.
+/// Objects per page of a list.
 const PAGE: u32 = 200;
 
 /// Reads Clusters of one namespace.
 pub struct Reader {
     client: Client,
     namespace: String,
-    /// Kinds of control planes and how they are asked for, as the API server said.
+    /// API resources of control plane kinds, from discovery.
     kinds: Mutex<BTreeMap<(String, String), ApiResource>>,
 }
 
@@ -50,23 +50,23 @@ pub enum ReadError {
     /// The kind of the control plane is not served.
     #[error("the management cluster does not serve the kind {kind} of the API group {group}")]
     NoKind {
-        /// The kind.
+        /// Kind of the control plane.
         kind: String,
-        /// Its group.
+        /// API group of the control plane.
         group: String,
     },
-    /// An object that the Cluster names is not there.
+    /// An object that the Cluster refers to does not exist.
     #[error("there is no {kind} {name}, which the Cluster names")]
     NoObject {
-        /// Its kind.
+        /// Kind of the object.
         kind: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
 }
 
 impl Reader {
-    /// Reads with this client.
+    /// A reader with this client.
     pub fn new(client: Client, namespace: &str) -> Self {
         Self {
             client,
@@ -75,8 +75,8 @@ impl Reader {
         }
     }
 
-    /// Reads a Cluster that is to have this version: no more than the decision about it needs. Without the registry its own API server is
-    /// not asked.
+    /// Reads a Cluster for a target version: no more than the decision about it needs. Without the registry its own API
+    /// server is not asked.
     pub async fn read(
         &self,
         name: &str,
@@ -103,7 +103,7 @@ impl Reader {
             }
             parts.extend(self.workers(name).await?);
         }
-        // Last: what the Cluster says of its objects is not older than what they say themselves.
+        // Read last, so that what the Cluster reports of its objects is not older than the objects.
         let (object, facts) = if carriers.is_empty() && parts.is_empty() {
             (object, facts)
         } else {
@@ -198,7 +198,8 @@ impl Reader {
         Ok(all)
     }
 
-    /// A ClusterClass that lists versions, or has an extension that plans them, goes through all minor versions by itself.
+    /// Whether the ClusterClass lists versions, or has an extension that plans them: then it goes through all minor
+    /// versions on its own.
     async fn is_chained(&self, cluster: &ClusterFacts) -> Result<bool, ReadError> {
         let Some(topology) = &cluster.topology else {
             return Ok(false);
@@ -236,7 +237,7 @@ impl Reader {
         call(format!("reading {} {name}", resource.kind), api.get_opt(name)).await
     }
 
-    /// How a kind of control plane is asked for: at the version that its API group prefers.
+    /// The API resource of a kind of control plane, at the version that its API group prefers.
     async fn kind(&self, reference: &Reference) -> Result<ApiResource, ReadError> {
         let Reference { api_group, kind, .. } = reference;
         let key = (api_group.clone(), kind.clone());
@@ -276,14 +277,14 @@ impl Reader {
     }
 }
 
-/// The topology names the target, or something newer.
+/// Whether the topology has the target, or a newer version.
 fn told(facts: &ClusterFacts, target: Version) -> bool {
     let topology = facts.topology.as_ref();
     topology
         .is_some_and(|topology| Version::parse(&topology.version).is_some_and(|version| version >= target))
 }
 
-/// What the API server of a cluster says of its version.
+/// The version that the API server of a cluster reports.
 async fn served(cluster: &str, registry: &Registry) -> Served {
     let client = match registry.client(cluster) {
         Ok(client) => client,

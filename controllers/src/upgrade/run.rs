@@ -1,6 +1,7 @@
-//! The controller of ClusterUpgrades: watches, reads, passes, and what a pass asks to be written.
+//! The controller of ClusterUpgrades: watches, reads, runs passes, and writes their results.
 //!
-//! Invariant: no field is written before the memory names the change (W2), and each only on the version of the object that was read (W3).
+//! Invariant: no field is written before the memory names the change (W2), and each only on the version of the object
+//! that was read (W3).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -54,28 +55,28 @@ use crate::{
     },
 };
 
-/// How often one reconcile may read before it begins anew.
+/// The maximum number of reads in one reconcile before it starts over.
 const ROUNDS: usize = 16;
-/// Clusters that are read at the same time.
+/// The number of Clusters that are read concurrently.
 const AT_ONCE: usize = 16;
-/// After so long the objects of a Cluster that is being changed are read again, and what could not be read is tried again.
+/// How soon the objects of a Cluster in flight are read again, and failed reads are retried.
 const AGAIN: Duration = Duration::from_secs(10);
-/// After so long a cluster that would begin is looked into again, and the objects are read again that keep a Cluster from its turn.
+/// How soon the preflight of a cluster, and objects that a Cluster waits for, are read again.
 const PREFLIGHT_AGAIN: Duration = Duration::from_secs(30);
-/// What was just read is read again by no round of the same reconcile, though the watch shows another version.
+/// What was read less than this ago is not read again in the same reconcile, even if the watch shows another version.
 const JUST_READ: Duration = Duration::from_secs(1);
-/// A decision goes over all Clusters: after it, for so many times as long as it took, changes are gathered for the next one, and at most so
-/// long.
+/// A decision covers all Clusters: after it, changes are collected for this multiple of its duration, and at most for
+/// the time below.
 const GATHER: u32 = 3;
 const GATHER_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Why a ClusterUpgrade could not be reconciled to the end.
+/// Why a reconcile of a ClusterUpgrade failed.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// A selector cannot be read.
+    /// A selector is invalid.
     #[error(transparent)]
     Selector(#[from] SelectorError),
-    /// The memory cannot be put as JSON: a defect of muster.
+    /// The memory cannot be encoded as JSON: a bug in muster.
     #[error("the memory of the rollout cannot be put as JSON")]
     Encode(#[from] serde_json::Error),
     /// A call to the API server failed.
@@ -84,13 +85,13 @@ pub enum Error {
     /// The status could not be written.
     #[error(transparent)]
     Status(#[from] StatusError),
-    /// Something else wrote what was read: read again.
+    /// Another writer changed what was read: read again.
     #[error("{0} was written by another")]
     Overtaken(String),
-    /// The watch is behind what is there: nothing is decided before it shows it.
+    /// The watch lags behind: nothing is decided until it has caught up.
     #[error("Cluster {0} is not as the watch shows it: nothing is decided before that has caught up")]
     Behind(String),
-    /// A pass asks for more and more.
+    /// A pass keeps requesting more reads.
     #[error("ClusterUpgrade {0}: a pass did not end after {ROUNDS} rounds")]
     Restless(String),
 }
@@ -105,15 +106,15 @@ impl Retryable for Error {
     }
 }
 
-/// What the controller is made of.
+/// The dependencies of the controller.
 pub struct Setup {
-    /// What every controller of the process has.
+    /// The context that all controllers of the process share.
     pub context: Context,
-    /// When changes may begin.
+    /// The change windows of the namespace.
     pub windows: Arc<WatchedWindows>,
 }
 
-/// What was read, and when.
+/// A cached value, and when it was read.
 #[derive(Clone)]
 struct Known<T> {
     at: Instant,
@@ -126,16 +127,16 @@ type LookedInto = Result<Option<Hindrance>, String>;
 /// What was read of a Cluster for a ClusterUpgrade.
 #[derive(Clone)]
 struct OfCluster {
-    /// The version of the Cluster at that time.
+    /// The resourceVersion of the Cluster at that time.
     version: String,
-    /// The generation of the ClusterUpgrade, which says what is read.
+    /// The generation of the ClusterUpgrade, which determines what is read.
     generation: Option<i64>,
-    /// It keeps the Cluster from its turn.
+    /// Whether the Cluster waits because of it.
     hinders: bool,
     read: Read,
 }
 
-/// What reconciles share.
+/// State shared by all reconciles.
 struct Shared {
     context: Context,
     windows: Arc<WatchedWindows>,
@@ -154,7 +155,7 @@ pub async fn run(setup: Setup) {
     let runner = Runner::<ClusterUpgrade>::new("clusterupgrade", &context);
     let store = runner.store();
     context.metrics.upgrades(store.clone(), context.clock.clone());
-    // Which ClusterUpgrades select a Cluster is known only with the Cluster: each change of one concerns all of them.
+    // Which ClusterUpgrades select a Cluster is only known with the Cluster: each change of one triggers all of them.
     let all = {
         let store = store.clone();
         move || {
@@ -236,7 +237,7 @@ impl Shared {
         &self.context.registry
     }
 
-    /// What is next, from what is fresh enough of what was read.
+    /// Runs a pass on the cached values that are still fresh.
     fn pass(&self, upgrade: &ClusterUpgrade, windows: &Windows) -> Result<Next, SelectorError> {
         let key = Key::of(upgrade);
         let stored = upgrade.status.as_ref().and_then(|status| status.rollout.as_ref());
@@ -259,7 +260,8 @@ impl Shared {
         pass::next(upgrade, &lists)
     }
 
-    /// What was read of Clusters and is still so, as far as the watch says: of one that moves also what the watch does not show.
+    /// The cached readings of Clusters that are still valid according to the watch; for a changing Cluster they also
+    /// expire.
     fn fresh_readings(
         &self,
         upgrade: &ClusterUpgrade,
@@ -299,7 +301,7 @@ impl Shared {
             .collect()
     }
 
-    /// Reads the objects of Clusters, several at a time.
+    /// Reads the objects of several Clusters concurrently.
     async fn read(&self, upgrade: &ClusterUpgrade, clusters: BTreeSet<String>) {
         let Some(target) = Version::parse(&upgrade.spec.target.kubernetes) else {
             return;
@@ -334,7 +336,7 @@ impl Shared {
         }
     }
 
-    /// Looks into clusters that would begin, several at a time.
+    /// Runs the preflight in several clusters concurrently.
     async fn look_into(&self, clusters: BTreeSet<String>) {
         let found = stream::iter(clusters).map(|cluster| async move {
             let found = match self.registry().client(&cluster) {
@@ -353,7 +355,7 @@ impl Shared {
         }
     }
 
-    /// Fails if a Cluster is there that is being changed, and the watch does not show it (W1).
+    /// Fails if a Cluster that is in flight exists, but the watch does not show it (W1).
     async fn check_unseen(&self, upgrade: &ClusterUpgrade) -> Result<(), Error> {
         let stored = upgrade.status.as_ref().and_then(|status| status.rollout.as_ref());
         let recalled = memory::recall(stored, upgrade.metadata.uid.as_deref());
@@ -374,7 +376,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Notes which readings keep their Clusters from their turn: these are made again after a while, whatever the watch says.
+    /// Marks the readings that Clusters wait for: these expire after a while, whatever the watch shows.
     fn note_hindering(&self, upgrade: &ClusterUpgrade, seen: &Observation) {
         let mut known = self.readings.lock();
         for unit in &seen.units {
@@ -384,7 +386,7 @@ impl Shared {
         }
     }
 
-    /// Carries a decision out: first the memory, then one field of each Cluster that is to change.
+    /// Applies a decision: first the memory, then one field of each Cluster that is to change.
     async fn act(
         &self,
         upgrade: &ClusterUpgrade,
@@ -413,7 +415,7 @@ impl Shared {
             .map(|write| (write.planned().unit.to_string(), write.write().clone()))
             .collect();
         writes.extend(pass::following(seen, memory));
-        // All are tried: one Cluster that cannot be written holds up no other.
+        // All are tried: one Cluster that cannot be written does not block another.
         let mut outcome = Ok(());
         for (cluster, fields) in &writes {
             for field in fields {
@@ -434,8 +436,8 @@ impl Shared {
         Ok(self.next(seen, memory, remembered.decision().wake_at.map(timestamp)))
     }
 
-    /// Writes the version into one field, on the version of the object that was read. A field that another manager updates is taken over; one
-    /// that another manager applies is not touched.
+    /// Writes the version into one field, on the resourceVersion that was read. A field that another manager updates is
+    /// taken over; one that another manager applies is left alone.
     async fn write(&self, upgrade: &ClusterUpgrade, cluster: &str, field: &Carrier) -> Result<(), Error> {
         let version = &upgrade.spec.target.kubernetes;
         let mut body = field
@@ -474,7 +476,8 @@ impl Shared {
         }
     }
 
-    /// When time alone brings something: a deadline of the engine, a hold or a window that ends, or objects that are to be read again.
+    /// When to reconcile if nothing changes before: a deadline of the engine, a hold that expires, a window that opens
+    /// or closes, or objects to read again.
     fn next(&self, seen: &Observation, memory: &Memory, wake_at: Option<Timestamp>) -> Action {
         let moving = seen
             .clusters
@@ -511,7 +514,7 @@ impl Shared {
     }
 }
 
-/// What was read may stay as it is for as long as the watch shows no change.
+/// Whether a cached reading stays valid until the watch shows a change.
 fn is_settled(value: &Read) -> bool {
     value
         .as_ref()

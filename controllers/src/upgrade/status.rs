@@ -1,4 +1,4 @@
-//! A ClusterUpgrade's status: what was observed and decided, for people, for tools, and as the engine's memory. Pure.
+//! A ClusterUpgrade's status: what was observed and decided, for users and tools, and the engine's memory. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -29,7 +29,7 @@ use crate::{
     runtime::Event,
 };
 
-/// The status while nothing can be decided: suspended, or a spec that cannot be acted on. Everything else stays as it was.
+/// The status while nothing can be decided: suspended, or an invalid spec. Everything else stays unchanged.
 pub fn idle(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> ClusterUpgradeStatus {
     let said = match &seen.invalid {
         Some(invalid) => Conditions::ready(Status::False, invalid.reason, &*invalid.message)
@@ -50,7 +50,7 @@ pub fn idle(upgrade: &ClusterUpgrade, seen: &Observation, now: Timestamp) -> Clu
     }
 }
 
-/// The status of a ClusterUpgrade that rolls, or rests, and what happened.
+/// The status of a ClusterUpgrade that is rolling out or done, and its events.
 pub fn rolling(
     upgrade: &ClusterUpgrade,
     seen: &Observation,
@@ -120,7 +120,7 @@ pub fn rolling(
     Ok((status, happened))
 }
 
-/// Those that are confirmed without a word of their own API server.
+/// The clusters that are confirmed although their own API server did not report a version.
 fn assumed(seen: &Observation, explained: &[Explained<'_>]) -> Option<String> {
     let confirmed = explained.iter().filter(|told| told.reason == Reason::UpToDate);
     let names: Vec<&str> = confirmed
@@ -158,7 +158,7 @@ fn background<'a>(
     }
 }
 
-/// The kind and name, as kubectl takes them.
+/// The kind and name, for kubectl.
 fn address(upgrade: &ClusterUpgrade) -> String {
     format!("clusterupgrade/{}", upgrade.name_any())
 }

@@ -1,8 +1,8 @@
-//! Versions of Kubernetes, compared by major, minor and patch: what distributions append says nothing about the order.
+//! Kubernetes versions, compared by major, minor and patch: suffixes of distributions do not affect the order.
 
 use std::fmt;
 
-/// `v1.34.2` of `v1.34.2-eks-1`.
+/// A version without its suffix: `v1.34.2` for `v1.34.2-eks-1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     /// The major version.
@@ -14,7 +14,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Reads `v1.34.2`, with or without the v, and with whatever follows `-` or `+`. `None`: that is no version.
+    /// Parses `v1.34.2`, with or without the v, ignoring a suffix after `-` or `+`. `None`: invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let bare = text.strip_prefix('v').unwrap_or(text);
         let bare = bare.split(['-', '+']).next()?;
@@ -27,7 +27,7 @@ impl Version {
         parts.next().is_none().then_some(version)
     }
 
-    /// The newest minor version that Kubernetes lets this one be upgraded to in one step, if the target is farther away than that.
+    /// The newest minor version that Kubernetes allows as the next step, if the target is further away than that.
     pub fn first_step_to(self, target: Self) -> Option<String> {
         let next = self.minor.saturating_add(1);
         let far = target.major != self.major || target.minor > next;

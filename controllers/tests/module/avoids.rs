@@ -1,5 +1,5 @@
-//! Promise: a module begins no change in a cluster whose machines are being replaced, unless it says that it may; others go on, and what is
-//! in flight finishes.
+//! Promise: a module starts no change in a cluster whose machines are being replaced, unless it says that it may;
+//! others continue, and changes in flight finish.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ async fn a_module_that_avoids_nothing_goes_in() {
     assert_eq!(bed.texts("web").await, ["two", "two", "two"]);
 }
 
-/// Without the annotation muster does not read into what Cluster API does with machines.
+/// Without the annotation muster does not evaluate Cluster API's conditions of machines.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_asks_for_no_upgrades_is_not_avoided() {
     let bed = bed(false).await;

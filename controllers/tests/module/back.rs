@@ -1,5 +1,6 @@
-//! Promise: a module that was removed comes back like any new one, also after the management cluster was restored from an older backup,
-//! and in a namespace that was made again. A cluster that always reports a greater token than its row has gains no time by that.
+//! Promise: a module that was removed and returns is rolled out like a new one, also after the management cluster was
+//! restored from an older backup, and in a re-created namespace. A cluster that always reports a greater token than its
+//! row has does not extend its deadline by that.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ async fn removed(bed: &Bed) {
     bed.until_gone("web").await;
 }
 
-/// It is rolled out, nothing was condemned on the way, and every cluster carries out the row that stands here.
+/// It is rolled out, no version was marked bad on the way, and every cluster applies its present row.
 async fn comes_back(bed: &Bed, text: &str) {
     bed.until(&format!("web is {text} everywhere"), || async {
         let texts = bed.texts("web").await;
@@ -62,7 +63,7 @@ async fn comes_back(bed: &Bed, text: &str) {
     bed.settled().await;
 }
 
-/// The tokens that the row of `web` had here, in order.
+/// The tokens of the row of `web`, in order.
 fn tokens(bed: &Bed, cluster: &str) -> Vec<u64> {
     let events = bed.management.recorder().events().into_iter();
     let of_cluster = events.filter(|event| {
@@ -89,7 +90,7 @@ async fn removed_and_named_again() {
         bed.settled().await;
         bed.create::<Module>(module("web", "one", spec.clone())).await;
         comes_back(&bed, "one").await;
-        // And again, as its tokens went on.
+        // And again, as its tokens continued from there.
         removed(&bed).await;
         bed.create::<Module>(module("web", "three", spec)).await;
         comes_back(&bed, "three").await;
@@ -103,7 +104,7 @@ async fn removed_and_named_again() {
     }
 }
 
-/// What a backup holds of a kind.
+/// The objects of a kind, as in a backup.
 async fn saved<K>(bed: &Bed) -> Vec<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -114,7 +115,7 @@ where
     bed.api::<K>().list(&ListParams::default()).await.unwrap().items
 }
 
-/// The objects as they were, each made anew.
+/// Re-creates the objects as they were.
 async fn restored<K>(bed: &Bed, backup: Vec<K>)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -166,7 +167,7 @@ async fn after_the_management_cluster_was_restored() {
     }
 }
 
-/// Deletes all objects of a kind without anything that they do when they go.
+/// Deletes all objects of a kind, without running their finalizers.
 async fn gone<K>(bed: &Bed)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -202,7 +203,7 @@ async fn in_a_namespace_that_was_made_again() {
         bed.create_cluster(cluster).await;
     }
     bed.start_controller();
-    // No assemblage stands here, and so no report, when the first row is made.
+    // No assemblage exists here, and so no report, when the first row is created.
     bed.create::<Module>(module("web", "three", json!({}))).await;
     comes_back(&bed, "three").await;
 }

@@ -1,4 +1,4 @@
-//! A management cluster, clusters, one git host, and the processes: each of them can be taken away and brought back.
+//! A management cluster, clusters, one git host, and the processes: each of them can be stopped and restarted.
 
 use std::{collections::BTreeMap, fmt::Debug, future::Future, sync::Arc, time::Duration};
 
@@ -38,7 +38,7 @@ pub(crate) const NS: &str = "fleet";
 pub(crate) const SYSTEM: &str = "muster-system";
 pub(crate) const URL: &str = "https://git.test/fleet.git";
 pub(crate) const CLUSTERS: [&str; 3] = ["eu-1", "eu-2", "us-1"];
-/// The longest that anything is waited for, in virtual time.
+/// The timeout of every wait, in virtual time.
 const LIMIT: Duration = Duration::from_mins(40);
 
 pub(crate) type Process = AbortOnDropHandle<Result<(), ProcessError>>;
@@ -48,19 +48,19 @@ pub(crate) struct Bed {
     pub clusters: BTreeMap<String, ApiServer>,
     pub source: Arc<MemorySource>,
     pub clock: Clock,
-    /// What applies, for processes that start from now on.
+    /// Which sync processes use that start after this.
     pub sync: SyncMode,
-    /// What gates may ask, and how.
+    /// What gates may query, and how.
     pub gates: gates::Access,
-    /// What all processes count into.
+    /// The metrics of all processes.
     metrics: Metrics,
-    /// Ends all processes.
+    /// Stops all processes.
     pub shutdown: Shutdown,
     pub agents: BTreeMap<String, Process>,
     pub controller: Option<Process>,
 }
 
-/// A reconcile that panicked is tried again, and all may end well: here it is a defect.
+/// A reconcile that panicked is retried, so a test could still pass: here it fails.
 impl Drop for Bed {
     fn drop(&mut self) {
         let counted = self.metrics.scrape().unwrap_or_default();
@@ -96,7 +96,7 @@ impl Bed {
         Self::with_kinds(names, current).await
     }
 
-    /// Clusters with these kinds of muster, and no controller.
+    /// Clusters with these CRDs of muster, and no controller.
     pub(crate) async fn with_kinds(
         names: &[&str],
         kinds: impl Fn(&str) -> Vec<CustomResourceDefinition>,
@@ -164,7 +164,7 @@ impl Bed {
         self.controller = Some(AbortOnDropHandle::new(tokio::spawn(process)));
     }
 
-    /// The controller of modules alone, under a client's name: it decides, and carries nothing to clusters.
+    /// Only the module controller, under a client's name: it decides, and delivers nothing to clusters.
     pub(crate) fn decide(&self, client: &str, gap: Duration) -> Deciding {
         let context = context(
             self.management.client_as(client),
@@ -196,7 +196,7 @@ impl Bed {
         });
         let (registry, shutdown) = (Arc::clone(&context.registry), context.shutdown.clone());
         let dependencies = Arc::<module::Dependencies>::default();
-        // By a client of its own, so that it can be behind.
+        // With a separate client, so that it can lag behind.
         let knowing = Context {
             client: self.management.client_as(&format!("{client}-dependencies")),
             ..context.clone()
@@ -243,7 +243,7 @@ impl Bed {
         self.agents.remove(name);
     }
 
-    /// A tag at which each of these ConfigMaps, in a folder of its own, says `text`.
+    /// A tag at which each of these ConfigMaps, in its own folder, contains `text`.
     pub(crate) fn release(&self, tag: &str, apps: &[&str], text: &str) {
         self.release_files(
             tag,
@@ -257,7 +257,7 @@ impl Bed {
         self.source.tag(URL, tag, &commit);
     }
 
-    /// An API of the management cluster's namespace.
+    /// An API for objects in the management cluster's namespace.
     pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -284,7 +284,7 @@ impl Bed {
             .unwrap()
     }
 
-    /// Makes a module of the folder that has its name, and waits until it is in all its clusters.
+    /// Creates a module of the folder with the same name, and waits until it is in all its clusters.
     pub(crate) async fn deploy(&self, name: &str, tag: &str, spec: Value) {
         self.create::<Module>(module(name, tag, spec)).await;
         self.until_ready(name).await;
@@ -315,7 +315,7 @@ impl Bed {
             .unwrap();
     }
 
-    /// Waits until something is there.
+    /// Waits until `f` returns something.
     pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
         &self,
         what: &str,
@@ -349,7 +349,7 @@ impl Bed {
         .await
     }
 
-    /// Waits until a condition of a module says this, and returns its message.
+    /// Waits until a condition of a module is this, and returns its message.
     pub(crate) async fn until_said(&self, name: &str, type_: &str, expect: &str) -> String {
         self.until(&format!("{name}: {type_} {expect}"), || async {
             let said = condition(&self.module(name).await?, type_)?;
@@ -365,7 +365,7 @@ impl Bed {
         .await;
     }
 
-    /// What a cluster's ConfigMap says.
+    /// The content of a cluster's ConfigMap.
     pub(crate) async fn text(&self, cluster: &str, app: &str) -> Option<String> {
         self.config_map(cluster, app)
             .await
@@ -385,7 +385,7 @@ impl Bed {
         objects.get_opt(app).await.unwrap()
     }
 
-    /// The identity and version of a module's ConfigMap in a cluster: unequal, and it was touched.
+    /// The identity and version of a module's ConfigMap in a cluster: they differ if it was written.
     pub(crate) async fn mark(&self, cluster: &str, app: &str) -> (String, String) {
         let object = self.config_map(cluster, app).await;
         let object = object.unwrap_or_else(|| panic!("{app} is in {cluster}"));
@@ -400,7 +400,7 @@ impl Bed {
         marks
     }
 
-    /// All that a ConfigMap of a cluster ever said, in order, by the event log; `None` is its removal.
+    /// Every content of a ConfigMap in a cluster, in order, from the event log; `None` is its removal.
     pub(crate) fn story(&self, cluster: &str, app: &str) -> Vec<Option<String>> {
         let events = self.clusters[cluster].recorder().events().into_iter();
         let of_app =
@@ -427,18 +427,18 @@ impl Bed {
         Some(serde_json::to_value(row).unwrap())
     }
 
-    /// The notes of all events of a reason.
+    /// The notes of all events with a reason.
     pub(crate) async fn told(&self, reason: &str) -> Vec<String> {
         let events = self.events().await.into_iter();
         let of_reason = events.filter(|(told, _)| told == reason);
         of_reason.map(|(_, note)| note).collect()
     }
 
-    /// The reasons and notes of all events, in their order.
+    /// The reasons and notes of all events, in order.
     pub(crate) async fn events(&self) -> Vec<(String, String)> {
         let events: Api<Event> = Api::namespaced(self.management.client(), NS);
         let mut all = events.list(&ListParams::default()).await.unwrap().items;
-        // At one time they are told apart by how many were told before.
+        // Events of the same time are ordered by name, which contains a counter.
         all.sort_by_key(|event| {
             let name = event.metadata.name.clone().unwrap_or_default();
             (event.event_time.clone(), name)
@@ -448,7 +448,7 @@ impl Bed {
             .collect()
     }
 
-    /// Nothing is left that is being deleted and does not go, anywhere.
+    /// No object anywhere hangs in deletion.
     pub(crate) fn nothing_is_stuck(&self) {
         for (place, server) in self.servers() {
             let mut last: BTreeMap<String, EventRecord> = BTreeMap::new();
@@ -470,7 +470,7 @@ impl Bed {
         }
     }
 
-    /// Waits a while, and then nothing is stuck.
+    /// Waits a while, and then checks that nothing is stuck.
     pub(crate) async fn settled(&self) {
         pass(Duration::from_mins(2)).await;
         self.nothing_is_stuck();
@@ -497,7 +497,7 @@ pub(crate) fn config_map(app: &str, text: &str) -> String {
     )
 }
 
-/// A module of the folder that has its name; what `spec` says stands over the rest.
+/// A module of the folder with the same name; `spec` overrides the defaults.
 pub(crate) fn module(name: &str, tag: &str, spec: Value) -> Value {
     let mut all = json!({
         "selector": {"matchLabels": {"env": "prod"}},
@@ -541,7 +541,7 @@ pub(crate) fn connect(clusters: &BTreeMap<String, ApiServer>) -> Connect {
     connect_by_server(clients.collect())
 }
 
-/// The address of a cluster. A label of a host has 63 characters at most; that of a Cluster's name may be longer.
+/// The server URL of a cluster. A host label has 63 characters at most; a Cluster's name may be longer.
 fn address(name: &str) -> String {
     let labels = name.split('.').flat_map(|label| label.as_bytes().chunks(60));
     let labels: Vec<_> = labels.map(String::from_utf8_lossy).collect();

@@ -1,5 +1,5 @@
-//! Promise: a changed object of a binding is a rollout under the limit; a binding that has no value is its own cluster's matter, with the
-//! words for it, and what that cluster has stays.
+//! Promise: a changed object of a binding is rolled out under the limit; a binding without a value affects only its
+//! cluster, with a message, and what that cluster has stays.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn deployed() -> Bed {
 #[tokio::test(start_paused = true)]
 async fn a_changed_object_is_a_rollout_under_the_limit() {
     let bed = deployed().await;
-    // Values of all clusters change at one instant.
+    // The values of all clusters change at once.
     let shared = json!([{"name": "TIER", "objectFieldRef": {"apiVersion": "v1", "kind": "ConfigMap", "name": "all", "fieldPath": "/data/tier"}}]);
     bed.patch("web", json!({"spec": {"controlPlaneBindings": shared}}))
         .await;
@@ -105,7 +105,7 @@ async fn what_has_no_value_is_its_own_clusters_matter() {
         "the value has 4097 bytes, at most 4096 are allowed",
     )
     .await;
-    // The others go on without it.
+    // The others continue without it.
     facts(&bed, "us-1-facts", json!({"tier": "silver"})).await;
     bed.until("us-1 is silver", || async {
         (bed.texts("web").await == ["gold", "gold", "silver"]).then_some(())

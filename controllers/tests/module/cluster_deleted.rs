@@ -1,5 +1,5 @@
-//! Promise: whoever deletes a Cluster does not want it emptied: nothing in it is touched, ours goes, and nothing waits for an API server
-//! that does not answer any more.
+//! Promise: deleting a Cluster does not empty it: nothing in it is touched, our objects for it are removed, and nothing
+//! waits for an API server that no longer answers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::bed::*;
 
-/// What the API server of the cluster does.
+/// How the API server of the cluster behaves.
 #[derive(Clone, Copy, Debug)]
 enum Api {
     Alive,
@@ -94,7 +94,7 @@ async fn check(policy: PropagationPolicy, api: Api, secret_first: bool) {
             .unwrap();
         assert_eq!(left.items.len(), 2, "{told}");
     }
-    // The others go on, and the module does not wait for the one that is gone.
+    // The others continue, and the module does not wait for the deleted one.
     bed.release("v2", &["web", "base"], "two");
     bed.patch("web", version("v2")).await;
     bed.until_ready("web").await;

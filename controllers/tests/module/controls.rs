@@ -1,5 +1,5 @@
-//! Promise: what a person says by an annotation is done, said back, and ends when it was to end; what cannot be read moves nothing, and
-//! stops nobody else.
+//! Promise: a control by annotation takes effect, is shown in the status, and expires on time; an invalid one stops its
+//! module, and no other.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn a_pause_holds_until_its_time_and_is_said_back_once() {
         bed.told("ControlApplied").await,
         [format!("fleet.muster.dev/paused: {expect}")]
     );
-    // It ends by itself, at that time.
+    // It expires at that time.
     bed.until("it goes on", || async {
         (bed.text("eu-1", "web").await.as_deref() == Some("two")).then_some(())
     })
@@ -53,7 +53,7 @@ async fn a_pause_holds_until_its_time_and_is_said_back_once() {
     assert_eq!(condition(&module, "Paused"), None);
 }
 
-/// `kubectl get` shows it: a module that is well because people left it so is told from one that is well by itself.
+/// `kubectl get` distinguishes a module that is done because it is paused or held from one that is simply done.
 #[tokio::test(start_paused = true)]
 async fn a_pause_and_a_hold_are_in_the_state_of_a_module_at_rest() {
     let bed = deployed().await;
@@ -207,7 +207,7 @@ async fn what_flux_would_take_away_is_told_with_the_command_that_keeps_it() {
     };
     let paused =
         |value: Option<&str>| json!({"metadata": {"annotations": {"fleet.muster.dev/paused": value}}});
-    // Nobody else applies it: no matter who writes.
+    // No other manager applies it: it does not matter who writes.
     write("kubectl-annotate", paused(Some("true"))).await;
     bed.until_said("web", "Paused", "True Paused").await;
     write("kubectl-annotate", paused(None)).await;

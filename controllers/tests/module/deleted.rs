@@ -1,6 +1,6 @@
-//! Promise: a module that is deleted takes its objects with it, or leaves them, as `onDelete` says; many clusters at once only when that
-//! was said or is acknowledged; a cluster that cannot be reached is waited for by name, until a person gives it up. No other module is
-//! touched.
+//! Promise: a deleted module removes its objects, or leaves them, as `onDelete` says; from many clusters at once only
+//! if that was set explicitly or is acknowledged; a cluster that cannot be reached is waited for by name, until a user
+//! abandons it. No other module is touched.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ async fn unset_it_is_held_above_the_brake_until_it_is_acknowledged() {
         .strip_prefix(begin)
         .unwrap_or_else(|| panic!("{said}"))
         .to_owned();
-    // Another digest acknowledges nothing, and who comes next knows it as well.
+    // Another digest acknowledges nothing, and a new leader knows that as well.
     bed.annotate("web", "acknowledge-withdrawal", Some("0123456789abcdef"))
         .await;
     pass(Duration::from_mins(2)).await;
@@ -125,7 +125,7 @@ async fn unset_it_is_held_above_the_brake_until_it_is_acknowledged() {
     bed.settled().await;
 }
 
-/// The way to keep what a held deletion would remove, as `muster why` prints it.
+/// How to keep what a held deletion would remove, as printed by `muster why`.
 #[tokio::test(start_paused = true)]
 async fn held_and_then_orphaned_it_keeps_its_objects_and_git_takes_them_over() {
     let bed = deployed(&CLUSTERS, json!({})).await;
@@ -209,7 +209,7 @@ async fn an_unreachable_cluster_is_waited_for_by_name_until_it_is_given_up() {
         "{told:?}"
     );
     assert_eq!(bed.row("eu-2", "web").await, None);
-    // It comes back, and what it has stays: nobody's.
+    // The cluster returns, and its objects stay, without an owner.
     bed.clusters["eu-2"].faults().remove(away);
     pass(Duration::from_mins(5)).await;
     assert_eq!(bed.mark("eu-2", "web").await, mark);

@@ -1,4 +1,5 @@
-//! Promise: in each cluster a module comes after what it depends on, at the version that is wanted of that now, and goes before it.
+//! Promise: in each cluster a module is applied after what it depends on, at the currently desired version of that, and
+//! withdrawn before it.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ async fn deployed() -> Bed {
     bed
 }
 
-/// The version of an object in its cluster, as a number: in one API server a later write has a greater one.
+/// The resourceVersion of an object in its cluster, as a number: in one API server a later write has a greater one.
 async fn written(bed: &Bed, cluster: &str, app: &str) -> u64 {
     bed.mark(cluster, app).await.1.parse().unwrap()
 }
@@ -42,7 +43,7 @@ async fn comes_after(bed: &Bed, app: &str, needed: &str) {
     }
 }
 
-/// Why a cluster of a module is where it is.
+/// Waits until a cluster of a module is behind; returns the message.
 async fn until_behind(bed: &Bed, name: &str, cluster: &str) -> String {
     bed.until(&format!("{name} is behind in {cluster}"), || async {
         let module = bed.module(name).await?;
@@ -113,7 +114,7 @@ async fn what_is_needed_may_be_of_the_other_kind() {
     comes_after(&bed, "web", "boot").await;
 }
 
-/// How a module stands is noted while somebody asks: whoever asks later makes it be said.
+/// The state of a module is recorded only while another one needs it: a later dependent triggers that.
 #[tokio::test(start_paused = true)]
 async fn what_is_at_rest_says_how_it_stands_to_whoever_needs_it_later() {
     let bed = Bed::new(&CLUSTERS).await;
@@ -122,7 +123,7 @@ async fn what_is_at_rest_says_how_it_stands_to_whoever_needs_it_later() {
     bed.until_ready("base").await;
     bed.settled().await;
     bed.create::<Module>(module("web", "v1", needs(&["base"]))).await;
-    // At once: in a while its tag would be looked at, and it would be said by the way.
+    // At once: after a while its tag would be read, which records the state as well.
     pass(Duration::from_mins(1)).await;
     assert_eq!(bed.texts("web").await, ["one", "one", "one"]);
     comes_after(&bed, "web", "base").await;
@@ -157,7 +158,7 @@ async fn a_circle_moves_nothing_and_is_told_whole() {
         "{message}"
     );
     bed.until_said("a", "Stalled", "True DependencyCycle").await;
-    // Who only needs one of a circle waits for it.
+    // A module that only depends on one in a cycle waits for it.
     until_behind(&bed, "d", "eu-1").await;
     pass(Duration::from_mins(10)).await;
     for name in ["a", "b", "c", "d"] {

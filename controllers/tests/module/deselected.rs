@@ -1,5 +1,6 @@
-//! Promise: a cluster that is no longer selected loses the module's objects, and gets them back when it is selected again; many at once
-//! are held by the brake; one that only cannot be reached or used for a while loses nothing.
+//! Promise: a cluster that is no longer selected loses the module's objects, and gets them back when it is selected
+//! again; many at once are held by the brake; a cluster that is only unreachable or not ready for a while loses
+//! nothing.
 
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ async fn by_its_label_or_by_the_selector_and_back() {
     label(&bed, "eu-2", "dev").await;
     until_texts(&bed, &["one", "", "one"]).await;
     bed.until_ready("web").await;
-    // The tombstone: name and token alone, and the token did not fall.
+    // The tombstone: only name and token, and the token did not decrease.
     let row = bed.row("eu-2", "web").await;
     bed.until("the withdrawal is confirmed", || async {
         let module = bed.module("web").await?;
@@ -106,7 +107,7 @@ async fn many_at_once_are_held_until_that_is_acknowledged() {
         .await;
     pass(Duration::from_mins(6)).await;
     assert_eq!(bed.marks("web").await, web);
-    // A typo that is mended is nothing at all.
+    // A typo that is fixed has no effect at all.
     bed.patch(
         "web",
         json!({"spec": {"selector": {"matchLabels": {"env": "prod"}}}}),
@@ -171,7 +172,7 @@ async fn what_cannot_be_used_for_a_while_loses_nothing() {
 
     bed.patch_cluster("eu-2", json!({"spec": {"paused": true}})).await;
     told("ClusterPaused").await;
-    // Also not what was deselected meanwhile: nothing is done in a cluster that is paused.
+    // Also not from a cluster that was deselected meanwhile: nothing is done in a paused cluster.
     label(&bed, "eu-2", "dev").await;
     pass(Duration::from_mins(6)).await;
     assert_eq!(bed.marks("web").await, web);
@@ -234,7 +235,7 @@ async fn what_a_person_wants_kept_is_kept() {
     }
 }
 
-/// Held clusters are kept through a rollout, which is good without them; when the hold ends they take their turn.
+/// Held clusters are kept through a rollout, which succeeds without them; when the hold ends they take their turn.
 #[tokio::test(start_paused = true)]
 async fn a_held_cluster_is_kept_until_the_hold_ends() {
     let bed = deployed(&CLUSTERS).await;
@@ -263,7 +264,7 @@ async fn a_held_cluster_is_kept_until_the_hold_ends() {
     assert_eq!(bed.texts("web").await, ["two", "two", "two"]);
 }
 
-/// A hold that ends before anything else is heard of the cluster: nothing but the time tells.
+/// The hold ends before any other event of the cluster: only the time changes.
 #[tokio::test(start_paused = true)]
 async fn a_hold_of_seconds_ends_by_itself() {
     let bed = deployed(&CLUSTERS).await;

@@ -1,4 +1,5 @@
-//! Promise: a row that asks for more than an agent reports to understand is not given to it. It is named, and the others go on.
+//! Promise: a row that needs more than an agent reports to support is not assigned to it. The cluster is named, and the
+//! others continue.
 
 use std::time::Duration;
 
@@ -18,14 +19,14 @@ use serde_json::{Value, json};
 
 use crate::bed::*;
 
-/// The kind as clusters have it whose agent is of before agents reported what they can.
+/// The CRD in clusters whose agent is older than the reports of features.
 const BEFORE: &str = include_str!("../fixtures/assemblages-without-agent.json");
 
 fn before() -> Vec<CustomResourceDefinition> {
     vec![serde_json::from_str(BEFORE).unwrap()]
 }
 
-/// The kind of today, without a field that its agent can do.
+/// The present CRD, without a field that its agent supports.
 fn without_settle() -> Vec<CustomResourceDefinition> {
     let mut kinds = crds::downstream();
     kinds.retain(|kind| kind.spec.names.kind == "Assemblage");
@@ -46,7 +47,7 @@ fn without_settle() -> Vec<CustomResourceDefinition> {
     kinds
 }
 
-/// The agent of `eu-1` is of before.
+/// The agent of `eu-1` is older than the reports of features.
 async fn bed() -> Bed {
     mixed(before).await
 }
@@ -108,7 +109,7 @@ async fn upgrade(bed: &mut Bed, cluster: &str) {
     bed.start_agent(cluster);
 }
 
-/// Changes of what carries rows, here and in a cluster.
+/// Changes of assemblages, in the management cluster and in a cluster.
 fn changes(bed: &Bed, cluster: &str) -> usize {
     let servers = [&bed.management, &bed.clusters[cluster]];
     let events = servers.iter().flat_map(|server| server.recorder().events());
@@ -129,11 +130,11 @@ async fn an_agent_of_before_is_skipped_until_it_is_upgraded() {
             && stalled.contains("eu-1: its agent has not reported what it can: settle; "),
         "{stalled}"
     );
-    // It was made so that an agent has something to report on: no row, no token.
+    // It was created so that an agent has an object to report in: no row, no token.
     assert_eq!(proxy(&bed, "eu-1").await.spec.syncs, []);
     assert_eq!(mirrors(&bed, "eu-1").get("eu-1").await.unwrap().spec.syncs, []);
 
-    // The default row of another module needs nothing.
+    // The default row of another module needs no feature.
     bed.deploy("plain", "one", json!({})).await;
     assert_eq!(bed.texts("plain").await, ["one", "one", "one"]);
     let said = proxy(&bed, "eu-1").await.status.unwrap().conditions;
@@ -194,7 +195,7 @@ async fn a_row_that_another_automation_writes_is_left_out_of_the_mirror() {
     assert_eq!(bed.text("eu-1", "web").await, None);
 }
 
-/// Its agent was upgraded, and the definition of its kind was not: the API server would drop the field.
+/// Its agent was upgraded, but the CRD was not: the API server would drop the field.
 #[tokio::test(start_paused = true)]
 async fn a_field_that_the_kind_does_not_have_is_not_dropped_in_silence() {
     let mut bed = mixed(without_settle).await;
@@ -216,7 +217,8 @@ async fn a_field_that_the_kind_does_not_have_is_not_dropped_in_silence() {
     assert_eq!(bed.texts("web").await, ["one", "one", "one"]);
 }
 
-/// Its Secret stands in the management cluster, where the tag is resolved, and in each cluster, where the commit is fetched.
+/// Its Secret is in the management cluster, where the tag is resolved, and in each cluster, where the commit is
+/// fetched.
 #[tokio::test(start_paused = true)]
 async fn a_repository_over_ssh_goes_to_agents_that_speak_it() {
     const OVER_SSH: &str = "ssh://git@git.test/fleet.git";
@@ -261,7 +263,7 @@ async fn a_repository_over_ssh_goes_to_agents_that_speak_it() {
     );
 }
 
-/// Where Flux applies, too: it is Flux's field.
+/// Where Flux applies, too: it is a field of Flux.
 #[test]
 fn health_expressions_are_a_feature_of_either_sync() {
     for flux in [false, true] {

@@ -1,4 +1,5 @@
-//! Promise: a source that Flux reads is read and verified once, in the management cluster; what it is then is pinned, and clusters get nothing else.
+//! Promise: a source that Flux reads is read and verified once, in the management cluster; that version is pinned, and
+//! clusters get nothing else.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ const COMMIT: &str = "cccccccccccccccccccccccccccccccccccccccc";
 /// How long nothing must happen.
 const WATCHED: Duration = Duration::from_mins(20);
 
-/// A fleet in which Flux applies. It is played: the test writes what Flux's controllers say.
+/// A fleet with `--sync flux`. Flux is simulated: the test writes the status of Flux's controllers.
 async fn bed(controller: SyncMode) -> Bed {
     let kinds = |_: &str| {
         let mut kinds = crds::downstream();
@@ -85,7 +86,7 @@ async fn source(bed: &Bed, kind: &str) -> Value {
     serde_json::to_value(object).unwrap()
 }
 
-/// Flux's source-controller says this of the object as it is now.
+/// Writes the status of Flux's source-controller for the present object.
 async fn says(bed: &Bed, kind: &str, ready: (&str, &str, &str), revision: Option<&str>) {
     let (status, reason, message) = ready;
     let api = sources(bed, kind);
@@ -124,7 +125,7 @@ async fn until_rows(bed: &Bed, commit: &str) {
     }
 }
 
-/// Flux's objects for sources in a cluster.
+/// Flux's source objects in a cluster.
 async fn in_cluster(bed: &Bed, cluster: &str, kind: &str) -> Vec<Value> {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("source.toolkit.fluxcd.io", "v1", kind));
     let api: Api<DynamicObject> =
@@ -237,7 +238,7 @@ async fn what_flux_does_not_verify_moves_nothing() {
     until_rows(&bed, COMMIT).await;
 }
 
-/// Flux goes by the mode alone: it would take what it fetched before as verified by the new keys.
+/// Flux compares only the mode: it would treat what it fetched before as verified by the new keys.
 #[tokio::test(start_paused = true)]
 async fn where_the_trusted_keys_change_the_version_is_verified_again() {
     let bed = bed(SyncMode::Flux).await;
@@ -394,7 +395,7 @@ async fn a_branch_a_range_and_a_field_that_is_not_handed_through_are_refused_by_
     assert_eq!(all.items.len(), 0);
 }
 
-/// The agent of one cluster runs with Flux, and is from before `source.flux`.
+/// The agent of one cluster runs with Flux, and is older than `source.flux`.
 #[tokio::test(start_paused = true)]
 async fn an_older_agent_gets_no_such_row_until_it_is_upgraded() {
     let mut bed = bed(SyncMode::Flux).await;

@@ -1,4 +1,4 @@
-//! Promise: no deadline runs while nobody led, however often the first write of who leads next fails.
+//! Promise: no deadline runs while there is no leader, however often the first write of the next leader fails.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::bed::*;
 
-/// The controllers that a rollout needs, after a time in which nobody led.
+/// The controllers that a rollout needs, after a time without a leader.
 fn lead(bed: &Bed, gap: Duration) -> Vec<AbortOnDropHandle<()>> {
     let Deciding {
         context,
@@ -32,7 +32,8 @@ async fn reason(bed: &Bed) -> String {
     first["reason"].as_str().unwrap().to_owned()
 }
 
-/// A cluster that does not pick its assignment up; two minutes of five are over when the leader ends, and an hour later another leads.
+/// A cluster that does not pick up its assignment; two minutes of five have passed when the leader ends, and an hour
+/// later another one takes over.
 async fn after_an_hour(gap: Duration) -> (Bed, Vec<AbortOnDropHandle<()>>) {
     let mut bed = Bed::without_controller(&["eu-1"]).await;
     bed.crash_agent("eu-1");

@@ -1,5 +1,5 @@
-//! Promise: gates hold a rollout back until what they read holds; whatever a gate's host, Secret or address is like, nothing moves behind
-//! it, it is said why, and no other module is held up.
+//! Promise: gates stop a rollout until they pass; whatever the host, Secret or address of a gate is like, nothing
+//! behind it changes, the reason is shown, and no other module is affected.
 
 use std::{
     collections::BTreeMap,
@@ -37,10 +37,10 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::bed::*;
 
 const TOKEN: &str = "hunter2-of-the-gate";
-/// The longest that anything on the wire is waited for.
+/// The timeout of every wait for real I/O.
 const REAL: Duration = Duration::from_mins(2);
 
-/// A bed whose canary is eu-1; the controller asks these hosts in this way, over http too.
+/// A bed whose canary is eu-1; the controller may query these hosts with this client, also over plain HTTP.
 async fn bed(hosts: &[&str], fetch: Arc<dyn Fetch>) -> Bed {
     let mut bed = Bed::without_controller(&["eu-1", "eu-2"]).await;
     bed.patch_cluster("eu-1", json!({"metadata": {"labels": {"canary": "yes"}}}))
@@ -54,7 +54,7 @@ async fn bed(hosts: &[&str], fetch: Arc<dyn Fetch>) -> Bed {
     bed
 }
 
-/// The rollout of a module whose canary has these gates.
+/// The rollout settings of a module whose canary has these gates.
 fn gated(gates: Value) -> Value {
     let selector = json!({"matchLabels": {"canary": "yes"}});
     json!({"rollout": {"stages": [{"name": "canary", "selector": selector, "gates": gates}]}})
@@ -65,7 +65,7 @@ fn http(url: &str, path: &str, op: &str, value: &str) -> Value {
     json!({"http": http, "interval": "1s", "timeout": "1s"})
 }
 
-/// What is said of eu-2, which waits.
+/// The message about eu-2, which waits.
 async fn said(bed: &Bed, module: &str) -> Option<String> {
     let module = bed.module(module).await?;
     let attention = module["status"]["attention"].as_array()?.clone();
@@ -81,7 +81,7 @@ async fn until_said(bed: &Bed, module: &str, words: &str) -> String {
     .await
 }
 
-/// What hosts on the wire are asked, by path.
+/// The requests to a real host, by path.
 #[derive(Default)]
 struct Asked {
     counts: Mutex<BTreeMap<String, usize>>,
@@ -90,7 +90,7 @@ struct Asked {
 
 type Shared = Arc<Asked>;
 
-/// A host of many kinds, and another one that nobody leads to.
+/// A host with several behaviors, and another one that must not be reached.
 struct Host {
     address: String,
     asked: Shared,
@@ -294,7 +294,7 @@ async fn a_secret_is_read_each_time_and_shown_nowhere() {
     }
 }
 
-/// The host has a name that only the proxy knows; the proxy is the host itself, which answers whatever it is called.
+/// The host has a name that only the proxy knows; the proxy is the host itself, which answers under any name.
 #[tokio::test]
 async fn through_the_proxy_of_the_process() {
     let host = self::Host::new().await;
@@ -354,7 +354,7 @@ async fn a_host_of_an_authority_of_its_own() {
     tokio::time::timeout(REAL, steps).await.expect("in time");
 }
 
-/// A host on paused time: each answer takes a while, and is told when it was asked.
+/// A host on paused time: each answer takes a while, and the time of each request is recorded.
 struct Slow {
     takes: Duration,
     value: Mutex<Value>,
@@ -370,7 +370,7 @@ impl Slow {
         })
     }
 
-    /// The seconds between the times that it was asked.
+    /// The seconds between requests.
     fn spans(&self) -> Vec<u64> {
         let asked = self.asked.lock();
         asked
@@ -412,7 +412,7 @@ async fn it_has_to_hold_so_many_times_in_a_row_over_a_restart() {
     assert!(said.ends_with("[a.test/value $.v < 5]"), "{said}");
     bed.crash_controller();
     bed.start_controller();
-    // What was read is remembered as far as it counts; its words are not, and nothing is asked before its time.
+    // The result is remembered as far as it counts; its message is not, and nothing is read early.
     until_said(&bed, "web", "it held; it is read again").await;
     until_said(&bed, "web", "held 2 of 3 times").await;
     *host.value.lock() = json!(9);
@@ -438,7 +438,7 @@ async fn what_is_asked_anew_is_not_answered_by_what_was_read_before() {
     bed.patch("web", version("two")).await;
     bed.until("it is asked", || async { (asked() > before).then_some(()) })
         .await;
-    // While the answer is on its way what is asked changes: the old answer would have passed.
+    // The query changes while the answer is on its way: the old answer would have passed.
     let mut other = each_minute(1);
     other["http"]["value"] = json!("0.5");
     bed.patch("web", json!({"spec": gated(json!([other]))})).await;
@@ -446,7 +446,7 @@ async fn what_is_asked_anew_is_not_answered_by_what_was_read_before() {
     assert!(said.contains("held 0 of 1 times"), "{said}");
     pass(Duration::from_mins(5)).await;
     assert_eq!(bed.text("eu-2", "web").await.as_deref(), Some("one"));
-    // And a new version while it waits asks for itself.
+    // A new version, while it waits, needs its own reading.
     *host.value.lock() = json!(0);
     bed.until_ready("web").await;
     assert_eq!(bed.text("eu-2", "web").await.as_deref(), Some("two"));

@@ -1,5 +1,5 @@
-//! Promise: an assemblage that is deleted by hand, upstream or downstream, also in the middle of a rollout, is made again and adopts what
-//! is there; and everything downstream goes on while controller and agents are gone.
+//! Promise: an assemblage that is deleted manually, upstream or downstream, also during a rollout, is re-created and
+//! adopts what exists; and everything downstream continues while controller and agents are down.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ async fn in_the_middle_of_a_rollout() {
             (bed.text("eu-2", "web").await.as_deref() == Some("two")).then_some(())
         })
         .await;
-        // The one that is being changed, and one whose turn has not come.
+        // The cluster that is in flight, and one that waits for its turn.
         for cluster in ["eu-2", "us-1"] {
             if upstream {
                 delete_upstream(&bed, cluster).await;

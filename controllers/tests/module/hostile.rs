@@ -1,5 +1,5 @@
-//! Promise: what a cluster says that means ill is that cluster's alone, cut to size, and neither confirms anything nor takes the room for
-//! tokens to come; an object of another is reported and not written.
+//! Promise: malicious reports of a cluster affect only that cluster, are cut to size, confirm nothing, and leave room
+//! for future tokens; an object of another owner is reported and not written.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::bed::*;
 
-/// A cluster whose API server takes any status.
+/// A cluster whose API server accepts any status.
 async fn loosened(bed: &Bed, cluster: &str) {
     let kinds: Api<CustomResourceDefinition> = Api::all(bed.clusters[cluster].client());
     let name = "assemblages.fleet.muster.dev";
@@ -40,7 +40,7 @@ fn assemblages(bed: &Bed, cluster: &str) -> Api<DynamicObject> {
     )
 }
 
-/// The cluster says this about the row `web`, and about the others what it said.
+/// The cluster reports this about the row `web`, and about the others what it reported before.
 async fn say(bed: &Bed, cluster: &str, state: Value) {
     let mut all = assemblages(bed, cluster).get(cluster).await.unwrap().data["status"]["syncs"].clone();
     let states = all.as_array_mut().unwrap();
@@ -106,7 +106,7 @@ async fn a_status_that_means_ill() {
     for lie in lies {
         let told = lie.to_string().chars().take(200).collect::<String>();
         say(&bed, "eu-2", lie).await;
-        // Longer than a proxy waits before it looks by itself.
+        // Longer than a proxy waits before it reads again.
         pass(Duration::from_secs(30)).await;
         let module = bed.module("web").await.unwrap();
         assert_eq!(module["status"]["summary"]["clusters"], "2/3", "{told}");
@@ -133,7 +133,7 @@ async fn a_status_that_means_ill() {
         );
         assert!(status.to_string().len() < 10_000, "{told}");
     }
-    // A token that leaves no greater one is said when the next one is given out.
+    // A token that leaves no greater one is reported when the next one is assigned.
     let greatest = (1_u64 << 53) - 1;
     say(&bed, "eu-2", with(json!({"token": greatest}))).await;
     bed.until("it has come up here", || async {
@@ -150,7 +150,7 @@ async fn a_status_that_means_ill() {
     })
     .await;
     assert!(seq(&bed).await <= 1 << 52, "{}", seq(&bed).await);
-    // There is room for what comes.
+    // There is room for further tokens.
     bed.start_agent("eu-2");
     bed.until_ready("web").await;
     assert_eq!(bed.texts("web").await, ["three", "three", "three"]);
@@ -182,7 +182,7 @@ async fn an_assemblage_of_another_that_has_a_clusters_name() {
 
 #[tokio::test(start_paused = true)]
 async fn a_name_as_long_as_it_may_be() {
-    // Its Secret adds `-kubeconfig` to it, and a name has 253 characters at most.
+    // Its Secret appends `-kubeconfig`, and a name has 253 characters at most.
     let long = format!("{}.{}", "a".repeat(120), "b".repeat(121));
     let name = "m".repeat(63);
     let bed = Bed::new(&["eu-1", &long]).await;

@@ -1,5 +1,6 @@
-//! Promise: what a controller keeps of a module's clusters from one decision to the next is what they are. After any sequence of changes a
-//! controller that begins anew decides the same: it writes no row, and no status but its own times.
+//! Promise: what a controller keeps of a module's clusters from one decision to the next is accurate. After any
+//! sequence of changes a restarted controller decides the same: it writes no row, and no status except for its own
+//! times.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -57,7 +58,7 @@ fn label(key: &str, value: Option<&str>) -> Value {
     json!({"metadata": {"labels": {key: value}}})
 }
 
-/// Something that a decision rests on changes.
+/// Changes something that a decision depends on.
 async fn happen(bed: &mut Bed, random: &mut StdRng) -> String {
     let cluster = *CLUSTERS.choose(random).unwrap();
     let annotations = |key: &str, value: Option<&str>| {
@@ -96,7 +97,7 @@ async fn happen(bed: &mut Bed, random: &mut StdRng) -> String {
     format!("{cluster} {what}")
 }
 
-/// What a decision leads to: the reason of each cluster, and the rows.
+/// The result of a decision: the reason of each cluster, and the rows.
 async fn decided(bed: &Bed) -> (Value, BTreeMap<String, Option<Value>>) {
     let status = bed.module("web").await.unwrap()["status"].take();
     let reasons = json!([status["summary"], status["reasons"], status["rollout"]["run"]]);

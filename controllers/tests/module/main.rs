@@ -1,5 +1,5 @@
-//! Modules and all that carries them, as processes on API servers of this process, on paused time: what people want, what is removed and
-//! what is not, what is written in which order, and what others can do to it.
+//! Modules and everything that delivers them, as processes on in-process API servers, on paused time: what is rolled
+//! out, what is removed and what is not, what is written in which order, and how other writers may interfere.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

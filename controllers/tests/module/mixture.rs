@@ -1,5 +1,5 @@
-//! Promise: what is applied belongs at each instant wholly to the old version or wholly to the new one, never to the path of one and the
-//! commit of the other: with a slow source, and with crashes in between.
+//! Promise: what is applied is at each instant entirely the old version or entirely the new one, never the path of one
+//! with the commit of the other: with a slow source, and with crashes in between.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ async fn with_a_source_that_is_slow_for_the_clusters() {
 
 #[tokio::test(start_paused = true)]
 async fn with_crashes_in_between() {
-    // So long after the change everything crashes; a rollout over both takes some seconds.
+    // The time from the change to the crash; a rollout to both takes some seconds.
     for millis in (0..3_000).step_by(500) {
         let (mut bed, change) = moving().await;
         bed.patch("web", change).await;

@@ -1,5 +1,5 @@
-//! Promise: nothing of a Cluster that is gone reaches another that has its name now: neither what was decided for it and is written
-//! late, nor an assemblage of it that still stands.
+//! Promise: nothing of a deleted Cluster reaches another one that has its name now: neither a decision for it that is
+//! written late, nor an assemblage of it that still exists.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::bed::*;
 
 const BOTH: [&str; 2] = ["eu-1", "eu-2"];
 
-/// The uid of a Cluster that was called eu-2 before. Its owner reference names a version that is not served: so nobody collects what
-/// it owned.
+/// The uid of an earlier Cluster named eu-2. Its owner reference names a version that is not served, so what it owned
+/// is not garbage-collected.
 const BEFORE: &str = "00000000-0000-0000-0000-00000000dead";
 
 fn of_before(kind: &str, row: &Value) -> Value {
@@ -76,7 +76,7 @@ async fn what_was_decided_for_the_one_is_not_written_for_the_other() {
             .await
             .unwrap();
         bed.create_cluster("eu-1").await;
-        // Nothing is begun from now on: what comes is what was decided before.
+        // No new changes start: what is written now was decided before.
         bed.patch("web", json!({"spec": {"rollout": {"paused": true}}}))
             .await;
         pass(Duration::from_mins(2)).await;
@@ -94,7 +94,7 @@ async fn what_was_decided_for_the_one_is_not_written_for_the_other() {
 async fn an_assemblage_of_the_one_is_not_carried_out_for_the_other() {
     let mut bed = Bed::without_controller(&BOTH).await;
     bed.release("v1", &["web", "base"], "one");
-    // Rows that would be carried out.
+    // Rows that would be applied.
     bed.patch_cluster("eu-2", json!({"metadata": {"labels": {"env": "dev"}}}))
         .await;
     bed.start_controller();

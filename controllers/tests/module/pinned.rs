@@ -1,5 +1,5 @@
-//! Promise: a cluster that a person pins gets its revision in its turn, keeps it until the pin ends, and then what all have; what cannot
-//! be meant moves nothing there, and is said.
+//! Promise: a pinned cluster gets its revision in its turn, keeps it until the pin ends, and then gets the target; an
+//! invalid pin changes nothing there, and is reported.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::bed::*;
 
-/// All clusters at `two`; `one` is what they had before.
+/// All clusters at `two`; they had `one` before.
 async fn deployed(rollout: Value) -> Bed {
     let bed = Bed::new(&CLUSTERS).await;
     for tag in ["one", "two", "three"] {
@@ -48,7 +48,7 @@ async fn until_texts(bed: &Bed, expect: [&str; 3]) {
     .await;
 }
 
-/// Waits until a module says this of a cluster; the message.
+/// Waits until a module reports this about a cluster; returns the message.
 async fn until_told(bed: &Bed, cluster: &str, reason: &str, says: &str) -> String {
     bed.until(&format!("{cluster} is {reason}: {says}"), || async {
         let module = bed.module("web").await?;
@@ -89,7 +89,7 @@ async fn a_pinned_cluster_gets_its_revision_and_keeps_it_until_the_pin_ends() {
     );
     assert_eq!(module["status"]["controls"][0]["effect"], "Applied");
 
-    // Another version, and another leader, change nothing about it.
+    // Another version, and another leader, do not change it.
     bed.patch("web", version("three")).await;
     until_texts(&bed, ["three", "one", "three"]).await;
     bed.crash_controller();
@@ -104,7 +104,7 @@ async fn a_pinned_cluster_gets_its_revision_and_keeps_it_until_the_pin_ends() {
     );
     assert_eq!(applied, [expect]);
 
-    // It ends by itself, at that time.
+    // It expires at that time.
     assert!(bed.clock.now() < until);
     until_texts(&bed, ["three", "three", "three"]).await;
     assert!(bed.clock.now().duration_since(until).as_secs() < 30);
@@ -185,7 +185,7 @@ async fn what_cannot_be_meant_moves_nothing_there_and_is_said() {
         assert_eq!(bed.mark("eu-2", "web").await, before, "{annotations}");
         let without = bed.told("ControlWithoutEffect").await;
         assert_eq!(without.len(), number + 1, "{without:#?}");
-        // As it was, so that it needs no change when its annotations go, the hold last.
+        // Back to the former version, so that it needs no change when its annotations are removed, the hold last.
         bed.patch("web", version("two")).await;
         until_texts(&bed, ["two", "two", "two"]).await;
         for key in annotations.as_object().unwrap().keys().rev() {
@@ -270,7 +270,7 @@ async fn a_pinned_cluster_neither_goes_back_nor_gets_what_is_condemned() {
     assert_eq!(bed.texts("web").await, ["two", "two", "one"]);
 }
 
-/// A revision that somebody is pinned to stays on record, and one that is deselected is withdrawn from, pinned or not.
+/// A pinned revision stays recorded, and a cluster that is deselected is withdrawn, pinned or not.
 #[tokio::test(start_paused = true)]
 async fn what_is_pinned_is_kept_on_record_and_a_pin_selects_nobody() {
     let bed = deployed(json!({"historyLimit": 1, "withdraw": {"brake": 3}})).await;

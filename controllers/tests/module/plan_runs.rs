@@ -1,5 +1,5 @@
-//! Promise: what is done by hand to the plan of a cluster goes there with its row and changes no other; a retry of a revision runs its plan again
-//! where it failed, and nowhere else.
+//! Promise: a manual control of a cluster's plan is delivered with its row and affects no other cluster; a retry of a
+//! revision runs its plan again only where it failed.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn release(bed: &Bed, tag: &str) {
     );
 }
 
-/// Lets the Job of a version end in a cluster.
+/// Completes the Job of a version in a cluster.
 async fn end(bed: &Bed, cluster: &str, tag: &str, how: &str) {
     let jobs: Api<Job> = Api::namespaced(bed.clusters[cluster].client(), "default");
     let image = format!("tool:{tag}");
@@ -124,7 +124,7 @@ async fn a_retry_runs_the_plan_again_where_it_failed() {
         Value::Null,
         "nothing failed there"
     );
-    // A control that changes a token of what is well, such as a pin to what it has, starts nothing.
+    // A control that only changes the token of healthy content, such as a pin to its present revision, starts no plan.
     pass(Duration::from_mins(30)).await;
     assert_eq!(jobs(&bed, "eu-1").await, 1);
     bed.settled().await;
@@ -167,7 +167,7 @@ async fn a_skipped_step_is_on_record_in_the_row_and_in_the_revision() {
     assert_eq!(skipped, [format!("eu-1: {words}")]);
     let told = bed.told("ControlApplied").await;
     assert_eq!(told, [format!("fleet.muster.dev/plan-run: eu-1: {words}")]);
-    // It stays on record when the control is taken away.
+    // It stays recorded when the control is removed.
     bed.annotate("web", "plan-run", None).await;
     pass(Duration::from_mins(5)).await;
     assert_eq!(revision(&bed).await.status.unwrap().skipped.len(), 1);

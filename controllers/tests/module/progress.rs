@@ -1,5 +1,5 @@
-//! Promise: a cluster whose object renews something step by step is not condemned for being slow, and one that waits for a person is not
-//! condemned for waiting; how far it is, is in the module's status.
+//! Promise: a cluster whose object renews something step by step does not fail for being slow, and one that waits for a
+//! user does not fail for waiting; its progress is in the module's status.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn widgets(bed: &Bed, cluster: &str) -> Api<DynamicObject> {
     Api::namespaced_with(bed.clusters[cluster].client(), "default", &resource)
 }
 
-/// The operator writes how far it is, about the spec as it is now.
+/// Writes the progress of the operator, for the present spec.
 async fn report(bed: &Bed, cluster: &str, ready: &str, progress: Value) {
     let api = widgets(bed, cluster);
     let generation = api.get("w").await.unwrap().metadata.generation;

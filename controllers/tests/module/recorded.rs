@@ -1,7 +1,7 @@
-//! Promise: what a controller decides is on record when it ends, each decision comes out the same again, and what was remembered last is
-//! what stands in the module's status.
+//! Promise: all decisions of a controller are recorded when it ends, a replay of each gives the same result, and the
+//! last memory is the one in the module's status.
 //!
-//! `MUSTER_RECORD_DECISIONS=FOLDER` keeps the record: that is how `cli/tests/fixtures/` got one.
+//! `MUSTER_RECORD_DECISIONS=FOLDER` keeps the record: that is how those in `cli/tests/fixtures/` were made.
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +26,7 @@ fn read(log: &Path) -> Vec<Case> {
         .collect()
 }
 
-/// A good version, one that cannot be built, and a cluster that goes.
+/// A good version, one that cannot be built, and a cluster that is deleted.
 async fn roll(bed: &Bed) {
     bed.release("v1", &["web"], "one");
     bed.release_files("v2", [("web/all.yaml".to_owned(), "kind: [".to_owned())]);

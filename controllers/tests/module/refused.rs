@@ -1,4 +1,5 @@
-//! Promise: a row that the API server refuses for good is reported with its words, keeps its slot, and never marks the version.
+//! Promise: a row that the API server rejects permanently is reported with its message, keeps its slot, and never marks
+//! the version bad.
 
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ async fn status(bed: &Bed) -> Value {
     bed.module("web").await.unwrap()["status"].clone()
 }
 
-/// The clusters of a reason, by `status.reasons`.
+/// The clusters with a reason, from `status.reasons`.
 async fn clusters_of(bed: &Bed, reason: &str) -> Option<String> {
     let status = status(bed).await;
     let mut groups = status["reasons"].as_array()?.iter();
@@ -93,7 +94,7 @@ async fn it_is_reported_and_condemns_nothing_and_is_written_once_it_is_taken() {
     );
     assert_eq!(condition(&module, RECONCILING), None);
 
-    // Tried again and again, and nothing is written that says the same.
+    // It is retried, but no status with the same content is written.
     let writes = status_writes(&bed);
     pass(Duration::from_hours(3)).await;
     assert_eq!(status_writes(&bed), writes);
@@ -133,7 +134,7 @@ async fn one_that_is_never_taken_harms_no_other_version_and_no_other_cluster() {
 async fn a_first_row_that_is_refused_is_reported_and_frees_its_slot_when_it_is_abandoned() {
     let bed = Bed::new(&CLUSTERS).await;
     bed.release("one", &["web"], "one");
-    // A quota: no ProxyAssemblage can be made.
+    // A quota: no ProxyAssemblage can be created.
     let fault = refuse(&bed, "/proxyassemblages", &[Verb::Create], Failure::Forbidden);
     bed.create::<Module>(module("web", "one", json!({}))).await;
     until_reason(&bed, "WriteFailed", "eu-1").await;
@@ -151,7 +152,7 @@ async fn a_first_row_that_is_refused_is_reported_and_frees_its_slot_when_it_is_a
     assert_eq!(bed.texts("web").await, ["", "one", "one"]);
 }
 
-/// As if its agent had.
+/// Reports a withdrawal in place of the agent.
 async fn report_withdrawn(bed: &Bed, cluster: &str) {
     let mut proxy: ProxyAssemblage = bed.api().get(cluster).await.unwrap();
     let states = &mut proxy.status.as_mut().unwrap().syncs;

@@ -1,5 +1,5 @@
-//! Promise: a module that is renamed (deleted, and made anew with the same content under another name) is no outage: in each cluster what
-//! it has stays until its successor has it.
+//! Promise: renaming a module (deleting it, and creating one with the same content under another name) causes no
+//! outage: in each cluster its objects stay until the successor has them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::bed::*;
 
-/// A module that applies what `web` applies.
+/// A module with the same content as `web`.
 fn named(name: &str, tag: &str, spec: Value) -> Value {
     let mut all = json!({"sync": {"package": {"path": "web"}}});
     json_patch::merge(&mut all, &spec);
@@ -35,7 +35,7 @@ async fn delete(bed: &Bed, name: &str) {
     modules.delete(name, &DeleteParams::default()).await.unwrap();
 }
 
-/// Renames `web`, as one commit does it.
+/// Renames `web` as a single commit does.
 async fn rename(bed: &Bed, spec: Value) {
     bed.create::<Module>(named("webapp", "v1", spec)).await;
     delete(bed, "web").await;
@@ -45,7 +45,7 @@ fn uids(marks: Vec<(String, String)>) -> Vec<String> {
     marks.into_iter().map(|(uid, _)| uid).collect()
 }
 
-/// In none of these clusters it was ever gone.
+/// The object never disappeared in any of these clusters.
 fn never_gone(bed: &Bed, clusters: &[&str]) {
     for cluster in clusters {
         assert_eq!(
@@ -56,7 +56,7 @@ fn never_gone(bed: &Bed, clusters: &[&str]) {
     }
 }
 
-/// What is said of a cluster of a module.
+/// Reason and message of a cluster of a module.
 async fn attention(bed: &Bed, name: &str, cluster: &str) -> Option<(String, String)> {
     let module = bed.module(name).await?;
     let all = module["status"]["attention"].as_array()?.clone();
@@ -151,7 +151,7 @@ async fn a_bootstrap_module_without_on_delete() {
     a_rename_is_no_outage::<BootstrapModule>(None).await;
 }
 
-/// The deleted module holds the objects, and its successor wants other values: neither may wait for the other.
+/// The deleted module holds the objects, and its successor needs other values: they must not wait for each other.
 async fn a_rename_with_another_version(on_delete: Option<&str>) {
     let bed = deployed(&CLUSTERS, json!({"onDelete": on_delete})).await;
     bed.release("v2", &["web", "other"], "two");
@@ -184,7 +184,7 @@ async fn with_another_version_of_a_module_without_on_delete() {
     a_rename_with_another_version(None).await;
 }
 
-/// Its agent is away: the successor is assigned there and not confirmed.
+/// Its agent is down: the successor is assigned there, but not confirmed.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_waits_for_the_successor_also_over_a_restart() {
     let mut bed = deployed(&CLUSTERS, json!({"onDelete": "Withdraw"})).await;
@@ -198,7 +198,7 @@ async fn a_cluster_waits_for_the_successor_also_over_a_restart() {
     assert_eq!(row.get("withdraw"), None, "{row}");
     until_waiting(&bed, "eu-2").await;
     bed.start_agent("eu-2");
-    // What was not picked up in time is tried again.
+    // What was not picked up in time is retried.
     let control = json!({"for": revision(&bed).await}).to_string();
     bed.annotate("webapp", "retry", Some(&control)).await;
     bed.until_ready("webapp").await;
@@ -286,7 +286,7 @@ async fn it_ends_when_the_cluster_is_given_up() {
     never_gone(&bed, &CLUSTERS);
 }
 
-/// The brake and its acknowledgement are about those that lose something.
+/// The brake and its acknowledgement count only clusters that lose something.
 #[tokio::test(start_paused = true)]
 async fn the_brake_counts_the_other_clusters() {
     let bed = deployed(&CLUSTERS, json!({})).await;
@@ -316,7 +316,7 @@ async fn the_brake_counts_the_other_clusters() {
     bed.settled().await;
 }
 
-/// The deletion is seen before the successor is: it is read once more before anything is withdrawn.
+/// The deletion is observed before the successor is: modules are listed again before anything is withdrawn.
 #[tokio::test(start_paused = true)]
 async fn a_successor_that_no_watch_shows_yet_is_waited_for() {
     let mut bed = deployed(&["eu-1"], json!({"onDelete": "Withdraw"})).await;

@@ -1,4 +1,5 @@
-//! Promise: with `verify` nothing moves before the signature of a version is good, the module says why, and it goes on by itself once it is.
+//! Promise: with `verify` nothing is rolled out before the signature of a version is valid, the module shows why, and
+//! it continues automatically once it is.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::bed::*;
 /// How long nothing must happen.
 const WATCHED: Duration = Duration::from_mins(20);
 
-/// A key of nobody: its seed stands here.
+/// A test key, generated from a seed.
 fn key(seed: u8) -> PrivateKey {
     PrivateKey::from(Ed25519Keypair::from_seed(&[seed; 32]))
 }
@@ -22,7 +23,7 @@ fn line(seed: u8) -> String {
     format!("* {}", key(seed).public_key().to_openssh().unwrap())
 }
 
-/// What git keeps of a tag that was signed by the key of a seed.
+/// The git object of a tag signed by the key of a seed.
 fn object(tag: &str, commit: &CommitId, seed: u8) -> String {
     let payload = format!("object {commit}\ntype commit\ntag {tag}\ntagger A <a@x> 1 +0000\n\nwords\n");
     let signature = key(seed)
@@ -34,7 +35,7 @@ fn object(tag: &str, commit: &CommitId, seed: u8) -> String {
     )
 }
 
-/// A release whose tag has this object.
+/// Releases a version whose tag has this object.
 fn release(bed: &Bed, tag: &str, object: impl FnOnce(&CommitId) -> String) {
     let files = [("web/all.yaml".to_owned(), config_map("web", tag))];
     let commit = bed.source.commit(URL, "main", files);
@@ -64,14 +65,14 @@ fn verify(mode: &str) -> Value {
     json!({"mode": mode, "secretRef": {"name": "keys"}})
 }
 
-/// The module with its version verified.
+/// A module that verifies its version.
 fn signed(tag: &str) -> Value {
     let mut object = module("web", tag, json!({}));
     object["spec"]["sync"]["source"]["git"]["verify"] = verify("Tag");
     object
 }
 
-/// Nothing of the module's changes for a while, and its message is this.
+/// Nothing of the module changes for a while, and its message is this.
 async fn nothing_moves(bed: &Bed, words: &[&str]) {
     let (marks, before) = (bed.marks("web").await, bed.module("web").await.unwrap());
     bed.until(&format!("the message has {words:?}"), || async {
@@ -128,7 +129,7 @@ async fn a_version_with_a_bad_signature_moves_nothing_and_the_next_good_one_goes
     for cluster in CLUSTERS {
         let story: Vec<String> = bed.story(cluster, "web").into_iter().flatten().collect();
         assert_eq!(story, ["one", "three"], "{cluster}");
-        // Clusters get a commit, and no promise that they would have to keep.
+        // Clusters get a commit, without `verify`, which they would have to check.
         let row = bed.row(cluster, "web").await.unwrap();
         assert_eq!(row["source"]["git"]["verify"], Value::Null, "{row}");
     }

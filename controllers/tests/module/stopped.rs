@@ -1,4 +1,5 @@
-//! Promise: a rollout that ends says why, cause before effect, and whom it leaves as they are: those count as ready.
+//! Promise: a rollout that ends shows why, cause before effect, and which clusters it leaves unchanged: those count as
+//! ready.
 
 use kube::api::ListParams;
 use muster_api::ModuleRevision;
@@ -17,7 +18,7 @@ async fn deployed() -> Bed {
     bed
 }
 
-/// The reasons and notes of the events from this one on.
+/// The reasons and notes of the events, starting with the first of this reason.
 async fn since(bed: &Bed, reason: &str) -> Vec<String> {
     let events = bed.events().await;
     let last = events.iter().rposition(|(told, _)| told == reason).unwrap();
@@ -83,7 +84,7 @@ async fn what_is_aborted_says_by_whom_and_why() {
     assert!(said.starts_with(&expect), "{said}");
     let note = format!("v2 is rolled out no further: it was {by}; 2 clusters keep what they have");
     assert_eq!(bed.told("RolloutAborted").await, [note]);
-    // The revision says it still, when the annotation has gone and other things have changed.
+    // The revision still shows it after the annotation was removed and other things have changed.
     bed.annotate("web", "abort", None).await;
     bed.patch("web", version("v1")).await;
     bed.until_ready("web").await;

@@ -1,5 +1,5 @@
-//! Promise: who deletes muster's kinds, Flux's kinds, or a namespace does not want clusters emptied: finalizers are released, nothing is
-//! withdrawn, nothing is stuck.
+//! Promise: deleting muster's CRDs, Flux's CRDs, or a namespace does not empty clusters: finalizers are removed,
+//! nothing is withdrawn, nothing is stuck.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Promise: a leader whose watch of Clusters is behind neither gives a slot away that another gave to a cluster that it does not see, nor
-//! forgets such a cluster where a memory is lost.
+//! Promise: a leader whose watch of Clusters lags behind does not reassign the slot of a cluster that it has not
+//! observed yet, and does not drop such a cluster when a lost memory is rebuilt.
 
 use std::time::Duration;
 
@@ -17,12 +17,13 @@ const BOTH: [&str; 2] = ["eu-1", "eu-2"];
 
 struct Leaders {
     bed: Bed,
-    /// Leads beside the controller, and does not see that there is a Cluster eu-1 now.
+    /// A second leader beside the controller, which has not observed Cluster eu-1 yet.
     second: Deciding,
     blind: RuleId,
 }
 
-/// One cluster has v1. Another joined, and is to get v1 as well; its agent is not there to take it. v2 is wanted, one at a time.
+/// One cluster has v1. Another joined, and should get v1 as well, but its agent is not running yet. v2 is the target,
+/// one at a time.
 async fn leaders() -> Leaders {
     let mut bed = Bed::without_controller(&BOTH).await;
     for tag in ["v1", "v2"] {
@@ -36,7 +37,7 @@ async fn leaders() -> Leaders {
     bed.start_controller();
     let second = bed.decide("second", Duration::ZERO);
     bed.deploy("web", "v1", json!({})).await;
-    // Two that see different clusters write the status in turn: that takes time.
+    // Two leaders that observe different clusters write the status in turn: that takes time.
     let status = Match {
         verbs: vec![Verb::Patch],
         path: Some("/modules/web/status".to_owned()),
@@ -64,7 +65,7 @@ async fn leaders() -> Leaders {
     Leaders { bed, second, blind }
 }
 
-/// The one slot is that of the cluster whose agent is not there, until it is.
+/// The only slot is taken by the cluster without an agent, until its agent runs.
 async fn one_at_a_time(leaders: Leaders, time: Duration) {
     let Leaders {
         mut bed,
@@ -87,7 +88,7 @@ async fn one_at_a_time(leaders: Leaders, time: Duration) {
 async fn a_charged_cluster_keeps_its_slot() {
     let leaders = leaders().await;
     leaders.bed.patch("web", version("v2")).await;
-    // Not as long as a deadline.
+    // Less than a deadline.
     one_at_a_time(leaders, Duration::from_mins(2)).await;
 }
 
@@ -106,6 +107,6 @@ async fn a_row_is_part_of_a_memory_that_is_rebuilt() {
         .await
         .unwrap();
     leaders.bed.patch("web", version("v2")).await;
-    // Longer than an absence.
+    // Longer than the absence deadline.
     one_at_a_time(leaders, Duration::from_mins(10)).await;
 }

@@ -1,4 +1,4 @@
-//! Promise: what an older or a newer muster wrote is read as far as it is known here, stays as it is, and nothing is rolled for it.
+//! Promise: what an older or a newer muster wrote is read as far as known here, stays as it is, and causes no rollout.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -13,7 +13,7 @@ use crate::bed::*;
 
 const SCHEMA: &str = "/spec/versions/0/schema/openAPIV3Schema/properties";
 
-/// The kinds that carry rows, as another version defines them: changed by `change`, which gets their fields.
+/// The CRDs of assemblages as another version defines them: their fields are edited by `change`.
 async fn define(bed: &Bed, change: impl Fn(&mut Value)) {
     let kinds = crds::management().into_iter().chain(crds::downstream());
     for kind in kinds.filter(|kind| kind.spec.names.plural.ends_with("assemblages")) {
@@ -41,7 +41,7 @@ fn rows(fields: &mut Value) -> &mut Value {
     &mut fields["spec"]["properties"]["syncs"]["items"]
 }
 
-/// What it is, whatever this version knows of it.
+/// Untyped, with all fields, even those unknown to this version.
 fn assemblages(server: &muster_apiserver::ApiServer, namespace: &str, kind: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("fleet.muster.dev", "v1alpha1", kind);
     Api::namespaced_with(server.client(), namespace, &ApiResource::from_gvk(&kind))
@@ -54,7 +54,7 @@ async fn upstream(bed: &Bed, cluster: &str) -> Value {
     serde_json::to_value(object.unwrap()).unwrap()
 }
 
-/// Whether single fields of rows have managers.
+/// Whether single fields of rows have field managers.
 fn has_granular_managers(object: &Value) -> bool {
     object["metadata"]["managedFields"]
         .to_string()
@@ -90,7 +90,7 @@ async fn rows_of_before_they_were_written_as_a_whole() {
     bed.crash_controller();
     let (others, web) = (bed.marks("other").await, bed.mark("us-1", "web").await);
 
-    // Upgraded in the middle of a rollout.
+    // Upgraded during a rollout.
     define(&bed, |_| ()).await;
     bed.start_controller();
     bed.until_ready("web").await;
@@ -105,7 +105,7 @@ async fn rows_of_before_they_were_written_as_a_whole() {
         );
     }
 
-    // And back.
+    // And rolled back.
     bed.crash_controller();
     let marks = bed.marks("web").await;
     define(&bed, |fields| {
@@ -155,7 +155,7 @@ async fn a_row_with_a_field_of_a_newer_version() {
     bed.until_ready("web").await;
     assert_eq!(bed.texts("web").await, ["two", "two", "two"]);
     assert_eq!(bed.marks("other").await, other);
-    // The write of one row took nothing from another.
+    // The write of one row did not change another.
     let object = upstream(&bed, "eu-1").await;
     assert_eq!(
         object["spec"]["syncs"][position(&object, "other")]["horizon"],

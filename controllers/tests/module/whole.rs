@@ -1,5 +1,5 @@
-//! Promise: the two processes, started as the command starts them, carry a tagged commit from a module into every selected cluster, one
-//! after another; a crash between loses nothing; at rest nothing is written.
+//! Promise: the two processes, started as the command starts them, roll out a tagged commit of a module to every
+//! selected cluster, one after another; a crash in between loses nothing; at rest nothing is written.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::bed::*;
 
-/// A tag at which the package says this greeting.
+/// A tag at which the package contains this greeting.
 fn release(bed: &Bed, tag: &str, greeting: &str) {
     let manifest = format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: greeting, namespace: default}}\ndata: {{text: {greeting}, cluster: \"${{CLUSTER}}\"}}\n"
@@ -16,18 +16,18 @@ fn release(bed: &Bed, tag: &str, greeting: &str) {
     bed.release_files(tag, [("base/greeting.yaml".to_owned(), manifest)]);
 }
 
-/// The package, with the name of the cluster in it.
+/// A module with the package, which contains the cluster's name.
 fn base(tag: &str) -> Value {
     let spec = json!({
         "sync": {"package": {"path": "base", "substitute": {"CLUSTER": "$(NAME)"}}},
         "controlPlaneBindings": [{"name": "NAME", "value": "$(CLUSTER_NAME)"}],
-        // Without it a roll over ConfigMaps takes no time at all, and its steps would not show.
+        // Otherwise a rollout of ConfigMaps takes no time at all, and its steps would not be visible.
         "rollout": {"minReadySeconds": 1},
     });
     module("base", tag, spec)
 }
 
-/// Waits until all clusters have a text and the module is Ready; the states on the way.
+/// Waits until all clusters have a text and the module is Ready; returns the states on the way.
 async fn rolled(bed: &Bed, text: &str) -> Vec<Vec<String>> {
     let mut states: Vec<Vec<String>> = Vec::new();
     for _tenth in 0..6_000 {
@@ -124,7 +124,7 @@ async fn a_tag_that_moves_is_reported_once_and_rolls_nothing() {
         let downstream = writes(&bed).into_iter().filter(|write| write.starts_with("eu-"));
         assert_eq!(downstream.collect::<Vec<_>>(), Vec::<String>::new());
         assert_eq!(bed.told("TagMoved").await.len(), 1, "round {round}");
-        // A controller that starts anew has only the status to go by.
+        // A restarted controller has only the status.
         bed.crash_controller();
         bed.start_controller();
         pass(Duration::from_hours(1)).await;

@@ -1,4 +1,5 @@
-//! Promise: a RolloutWindow says whether it can be read, whether it is open, when that changes, and which of its times never come.
+//! Promise: a RolloutWindow shows whether it can be parsed, whether it is open, when that changes, and which of its
+//! times are skipped.
 
 use std::time::Duration;
 

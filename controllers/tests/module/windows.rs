@@ -1,5 +1,5 @@
-//! Promise: while a RolloutWindow is closed no change begins in the clusters that it selects, and nothing else happens to them; at its
-//! opening, by its bypass, or without it they go on. One that cannot be read is closed.
+//! Promise: while a RolloutWindow is closed no change starts in the clusters that it selects, and nothing else happens
+//! to them; at its opening, by its bypass, or without it they continue. One that cannot be parsed is closed.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::bed::*;
 
-/// The tests begin at midnight.
+/// The tests start at midnight.
 const NIGHT: [(&str, &str); 3] = [("from", "00:00"), ("to", "02:00"), ("timeZone", "UTC")];
 
 fn night() -> Value {
@@ -29,7 +29,7 @@ pub(crate) async fn close(bed: &Bed, name: &str, spec: Value) {
         "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "RolloutWindow", "metadata": {"name": name}, "spec": all,
     });
     bed.create::<RolloutWindow>(window).await;
-    // The watch has it.
+    // The watch has received it by now.
     pass(Duration::from_secs(1)).await;
 }
 
@@ -88,7 +88,7 @@ async fn pass_until(bed: &Bed, text: &str) {
     pass(Duration::try_from(instant(text).duration_since(bed.clock.now())).unwrap()).await;
 }
 
-/// Nothing of two is anywhere.
+/// No cluster has anything of version two.
 async fn is_untouched(bed: &Bed, app: &str) {
     assert_eq!(bed.texts(app).await, ["one"; 3]);
 }
@@ -310,7 +310,7 @@ async fn a_window_selects_modules_of_both_kinds_by_their_labels() {
     bed.until_ready("web").await;
     pass(Duration::from_mins(10)).await;
     assert_eq!(bed.texts("boot").await, ["one"; 3]);
-    // The label of the module decides, and it is no part of its generation.
+    // The label of the module decides, and does not change its generation.
     let patch = Patch::Merge(json!({"metadata": {"labels": {"tier": null}}}));
     modules
         .patch("boot", &PatchParams::default(), &patch)
@@ -328,7 +328,7 @@ async fn what_is_in_flight_in_a_closed_cluster_waits_for_what_it_depends_on_as_e
     for tag in ["one", "three"] {
         bed.release(tag, &["web", "base"], tag);
     }
-    // In flight is what has not reported success: nothing makes the Deployment of the second version ready.
+    // A change is in flight until it has reported success: the Deployment of the second version never becomes ready.
     let waits = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: default}\nspec:\n  selector: {matchLabels: {app: web}}\n  \
                  template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}\n";
     bed.release_files(

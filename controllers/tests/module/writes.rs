@@ -1,5 +1,6 @@
-//! Promise: what is written, and in which order (W1 to W7): the memory before any row, a row only as it was seen and by a token that grows,
-//! rows of several modules together, what is given up behind a fence, and a lost memory from what stands.
+//! Promise: what is written, and in which order (W1 to W7): the memory before any row, a row only as observed and with
+//! an increasing token, rows of several modules together, an abandoned assignment behind a fence, and a lost memory
+//! rebuilt from the rows.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ fn to(path: &str, verbs: &[Verb]) -> Match {
     }
 }
 
-/// What the controller knows of assemblages stays as it is.
+/// Stops the controller's view of assemblages.
 async fn blind(bed: &Bed, verbs: &[Verb]) -> RuleId {
     let id = bed
         .management
@@ -42,7 +43,8 @@ async fn deployed(rollout: Value) -> Bed {
     bed
 }
 
-/// One state of a module's row, by the event log: when, in which cluster, its token, its digest, and whether it is to be withdrawn.
+/// One state of a module's row, from the event log: when, in which cluster, its token, its digest, and whether it is
+/// being withdrawn.
 #[derive(Clone, Debug, PartialEq)]
 struct Written {
     revision: u64,
@@ -83,7 +85,7 @@ fn written(bed: &Bed) -> Vec<Written> {
     all
 }
 
-/// The greatest token that the memory held, by the revision of each of its writes.
+/// The greatest token in the memory, by the revision of each of its writes.
 fn remembered(bed: &Bed) -> Vec<(u64, u64)> {
     let events = bed.management.recorder().events();
     let of_web = events
@@ -92,7 +94,7 @@ fn remembered(bed: &Bed) -> Vec<(u64, u64)> {
     of_web
         .filter_map(|event| {
             let memory = event.object()["status"]["rollout"]["memory"].as_str()?;
-            // What a test put there is none.
+            // Skips values that a test wrote.
             let memory: Value = serde_json::from_str(memory).ok()?;
             Some((event.revision(), memory["seq"].as_u64()?))
         })
@@ -150,7 +152,7 @@ async fn a_row_that_is_not_as_it_was_seen_is_not_written() {
     let before = bed.row("eu-1", "web").await.unwrap();
     let token = before["token"].as_u64().unwrap() + 40;
     let blind = blind(&bed, &[Verb::Watch, Verb::List]).await;
-    // Another leader was here, and this one does not know yet.
+    // Another leader was here, and this one does not know that yet.
     let raised = json!([{"op": "replace", "path": "/spec/syncs/0/token", "value": token}]);
     bed.api::<ProxyAssemblage>()
         .patch(
@@ -189,7 +191,7 @@ async fn rows_of_several_modules_go_together() {
         bed.create::<Module>(module(app, "v1", json!({"rollout": {"strategy": "Replace"}})))
             .await;
     }
-    // An API server that takes its time, as real ones do.
+    // An API server as slow as real ones.
     bed.management.faults().add(Rule::always(
         to("/proxyassemblages", &[Verb::Patch, Verb::Create, Verb::Get]),
         Fault::Delay(Duration::from_millis(20)),
@@ -240,7 +242,7 @@ async fn what_is_given_up_leaves_the_window_only_behind_what_keeps_a_late_write_
     .await;
     let later: Vec<Written> = written(&bed).split_off(before);
     let of_eu_2: Vec<&Written> = later.iter().filter(|row| row.cluster == "eu-2").collect();
-    // Its row goes beyond the token of the intent, and never says what was given up.
+    // Its row goes beyond the token of the intent, and never contains the abandoned content.
     assert!(of_eu_2.iter().all(|row| row.token > carried + 1), "{of_eu_2:?}");
     let new = bed.row("eu-1", "web").await.unwrap()["digest"].clone();
     assert!(of_eu_2.iter().all(|row| json!(row.digest) != new), "{of_eu_2:?}");
@@ -300,7 +302,7 @@ async fn a_module_that_is_made_again_adopts_its_rows_and_leaves_what_it_does_not
     bed.until_gone("web").await;
     bed.patch_cluster("us-1", json!({"metadata": {"labels": {"env": "dev"}}}))
         .await;
-    // Restored with its status: the memory is another life's.
+    // Restored with its status: the memory belongs to an earlier object.
     bed.create::<Module>(module("web", "one", json!({}))).await;
     bed.api::<Module>()
         .patch_status(
@@ -320,7 +322,7 @@ async fn a_module_that_is_made_again_adopts_its_rows_and_leaves_what_it_does_not
         [bed.mark("eu-1", "web").await, bed.mark("eu-2", "web").await],
         before[..2]
     );
-    // Not on the pass on which it was rebuilt: the memory was written before, without that intent.
+    // Not in the pass in which it was rebuilt: the memory was written before, without that intent.
     let left = written(&bed).into_iter().find(|row| row.withdraw).unwrap();
     let events = bed.management.recorder().events();
     let uid = bed.module("web").await.unwrap()["metadata"]["uid"].clone();

@@ -1,5 +1,5 @@
-//! Promise: what a cluster can cost is bounded: each call by one deadline for head and body, by its size, by the calls beside it; and none of it
-//! is another cluster's.
+//! Promise: the cost of a cluster is bounded: each call by one deadline for headers and body, by its size, and by
+//! concurrent calls; and no cluster affects another.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::support::{Bed, SOON};
 
-/// Of all calls, without a caller's own deadline.
+/// The deadline of all calls without a caller's own.
 const TOTAL: Duration = Duration::from_secs(32);
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -143,7 +143,7 @@ async fn a_hostile_cluster_is_named_and_costs_another_nothing() {
         tokio::time::sleep(Duration::from_mins(10)).await;
         bed.repair("eu-1");
         let back = bed.until("eu-1", None).await;
-        // A pause of 27 s, ± 10 %, and the silence of the probe that was under way.
+        // A pause of 27 s, ± 10 %, and the timeout of the probe that was running.
         assert!(
             back <= Duration::from_secs(40),
             "nothing parks it for longer: {back:?} after {fault:?}"

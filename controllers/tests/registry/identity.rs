@@ -1,4 +1,5 @@
-//! Promise: what a Secret leads to is what it led to at first contact, or a person said so; before that is known nothing is written there.
+//! Promise: a Secret leads to the same cluster as at first contact, unless a user accepted another one; before that is
+//! known nothing is written there.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ async fn write(client: &Client, name: &str) -> Result<(), String> {
     written.map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// How many writes reached a cluster through credentials of this name.
+/// The number of writes that reached a cluster through credentials of this name.
 fn writes(bed: &Bed, cluster: &str, client: &str) -> usize {
     bed.downstream[cluster].recorder().writes(client).len()
 }
@@ -37,7 +38,7 @@ async fn accept(bed: &Bed, cluster: &str, uid: &str) {
     bed.patch_cluster(cluster, annotations).await;
 }
 
-/// Waits until a cluster is refused with these words.
+/// Waits until a cluster is refused with this message.
 async fn until_refused(bed: &Bed, cluster: &str, words: &str) {
     let mut changes = Box::pin(bed.registry.subscribe());
     let told = async {
@@ -59,7 +60,7 @@ async fn a_secret_that_leads_elsewhere_stops_writes_before_the_first_one_until_i
     let (here, there) = (bed.uid("eu-1").await, bed.uid("us-1").await);
     let held = bed.registry.client("eu-1").unwrap();
     write(&held, "one").await.unwrap();
-    // Same server, same CA: only the credential differs. Which cluster that is takes five seconds to be seen.
+    // Same server, same CA: only the credential differs. The identity of the cluster is known only after five seconds.
     let slow = Match {
         path: Some("/namespaces/kube-system".to_owned()),
         ..Match::client("to-us-1")
@@ -70,7 +71,7 @@ async fn a_secret_that_leads_elsewhere_stops_writes_before_the_first_one_until_i
     bed.swap_secret("eu-1", &kubeconfig("eu-1", "to-us-1")).await;
     let refused = loop {
         match write(&held, "two").await {
-            // The swap is not seen yet: it goes where it always went.
+            // The swap is not observed yet: writes reach the former cluster.
             Ok(()) => take_back(&bed).await,
             Err(error) if error.contains("already exists") => take_back(&bed).await,
             Err(error) => break error,

@@ -1,4 +1,4 @@
-//! The registry of clusters, on API servers in this process and on paused time.
+//! The cluster registry, on in-process API servers and on paused time.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! Promise: an accepted kubeconfig leads, over HTTPS, to the API server that its CA vouches for and to no other; nothing is retried unseen.
+//! Promise: an accepted kubeconfig leads, over HTTPS, only to the API server that its CA certifies; there are no hidden
+//! retries.
 
 use std::time::Duration;
 
@@ -74,7 +75,7 @@ async fn a_failure_is_seen_at_once_whatever_the_server_asks_for() {
     assert_eq!(api.recorder().requests().len(), 1, "nothing was sent again");
 }
 
-/// A proxy leads where its client says; nobody but a kubeconfig sends it to an API server.
+/// A proxy connects to where its client says; only a kubeconfig uses one for an API server.
 #[tokio::test]
 async fn a_proxy_of_the_kubeconfig_leads_to_its_server() {
     let api = ApiServer::start().await.unwrap();
@@ -114,7 +115,7 @@ async fn a_proxy_of_the_kubeconfig_leads_to_its_server() {
     );
 }
 
-/// `token: |` leaves a line feed behind; kube's client panics on it.
+/// `token: |` leaves a trailing line feed; kube's client panics on it.
 #[tokio::test]
 async fn a_token_with_a_line_feed_at_its_end_leads_in() {
     let api = ApiServer::start().await.unwrap();

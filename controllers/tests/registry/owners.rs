@@ -1,5 +1,5 @@
-//! Promise: what is ours names its Cluster at the version at which Clusters are read, so that it goes with its Cluster also when Cluster API
-//! serves the version of before no more.
+//! Promise: our objects refer to their Cluster at the version at which Clusters are read, so that they are
+//! garbage-collected with it even when Cluster API no longer serves the former version.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Bed, NS, crd};
 
-/// The versions of Cluster are asked for each five minutes.
+/// The versions of Cluster are discovered every five minutes.
 const DISCOVERED: Duration = Duration::from_mins(6);
 
 fn assemblages(bed: &Bed) -> Api<DynamicObject> {
@@ -27,7 +27,7 @@ fn assemblages(bed: &Bed) -> Api<DynamicObject> {
     Api::namespaced_with(bed.management.client(), NS, &kind)
 }
 
-/// Makes an assemblage that is owned by the Cluster `eu-1`.
+/// Creates an assemblage that is owned by the Cluster `eu-1`.
 async fn assemblage(bed: &Bed, name: &str, labels: Value) {
     let cluster = bed.clusters().get("eu-1").await.unwrap();
     let owner = json!({
@@ -43,7 +43,7 @@ async fn assemblage(bed: &Bed, name: &str, labels: Value) {
         .unwrap();
 }
 
-/// At which versions assemblages and records of identities name their Clusters, by the names of assemblages.
+/// The versions in owner references of assemblages and identity records, by the names of assemblages.
 async fn named_at(bed: &Bed) -> Vec<String> {
     let told = |name: &str, object: &kube::core::ObjectMeta| {
         let owners = object.owner_references.as_deref().unwrap_or_default();

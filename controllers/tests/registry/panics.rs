@@ -1,4 +1,4 @@
-//! Promise: no Secret of one cluster ends the registry; all others go on.
+//! Promise: no Secret of one cluster ends the registry; all others continue.
 
 use std::{
     sync::{
@@ -20,7 +20,7 @@ use muster_controllers::{
 
 use crate::support::{Bed, SOON, kubeconfig};
 
-/// What the process counts as panics of the registry.
+/// The counter of panics of the registry.
 fn panics(metrics: &Metrics) -> u64 {
     let text = metrics.scrape().unwrap();
     let series = "muster_reconciles_total{controller=\"registry\",result=\"panic\"} ";
@@ -28,7 +28,7 @@ fn panics(metrics: &Metrics) -> u64 {
     count.map_or(0, |count| count.parse().unwrap())
 }
 
-/// Makes clients as the product does for tokens that the bed does not know.
+/// Creates clients as the product does, for tokens that the bed does not know.
 fn over_network(connect: Connect) -> Connect {
     Arc::new(move |access: &Access| connect(access).or_else(|_unknown| connect_over_network(access)))
 }

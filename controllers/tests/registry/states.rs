@@ -1,4 +1,5 @@
-//! Promise: each cluster is in exactly the state of the table (rows a to g), named, and taken within the time promised when it leaves it.
+//! Promise: each cluster is in exactly the state of the table (rows a to g), named, and leaves it within the promised
+//! time.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -165,7 +166,7 @@ async fn five_failures_in_a_row_and_a_return_after_one_probe() {
     }
 }
 
-/// Who looks for what happened to a cluster finds it there, once for each change.
+/// A user who checks a cluster finds the event there, once for each change.
 #[tokio::test(start_paused = true)]
 async fn that_a_cluster_stops_answering_and_answers_again_is_told_once() {
     let mut bed = Bed::new(Version::V1Beta2, &["eu-1"]);
@@ -175,7 +176,7 @@ async fn that_a_cluster_stops_answering_and_answers_again_is_told_once() {
     bed.break_down("eu-1", Fault::Refuse);
     bed.until("eu-1", Some(NotReady::Unreachable)).await;
     tokio::time::sleep(Duration::from_hours(1)).await;
-    // A pause is nothing that the cluster answers.
+    // A pause is not a change of whether the cluster answers.
     for paused in [true, false] {
         let expect = if paused {
             NotReady::ClusterPaused
@@ -196,7 +197,7 @@ async fn that_a_cluster_stops_answering_and_answers_again_is_told_once() {
         assert!(fits, "{events:#?} are not {expect:#?}");
     };
     check(bed.events().await, &[away]);
-    // Another process does not tell it again, but that it is over.
+    // A new process does not repeat the event, but reports when it is over.
     bed.restart();
     bed.registry.synced().await;
     bed.until("eu-1", Some(NotReady::Unreachable)).await;
@@ -216,7 +217,7 @@ async fn that_a_cluster_stops_answering_and_answers_again_is_told_once() {
     check(bed.events().await, &[away, back, refused, back]);
 }
 
-/// Twice the longest pause: the version that was known may be forgotten.
+/// Twice the longest pause: the known resourceVersion may be expired.
 const NOTICED: Duration = Duration::from_secs(11);
 
 #[tokio::test(start_paused = true)]
@@ -225,7 +226,7 @@ async fn an_api_server_that_comes_back_after_an_hour_is_noticed_soon() {
     bed.good("eu-1").await;
     bed.until("eu-1", None).await;
     let faults = bed.management.faults();
-    // More than once: the pause in which it comes back may happen to be short.
+    // More than once: the pause in which it returns may happen to be short.
     for paused in [true, false, true, false] {
         let before = bed.state("eu-1");
         faults.add(Rule::always(Match::default(), Fault::Refuse));

@@ -1,4 +1,4 @@
-//! A management cluster with a running registry, and downstream clusters, in this process and on paused time.
+//! A management cluster with a running registry, and downstream clusters, in-process and on paused time.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -44,7 +44,7 @@ impl Bed {
         Self::with(version, clusters, |connect| connect)
     }
 
-    /// With another way to make clients.
+    /// With another way to create clients.
     pub(crate) fn with(
         version: Version,
         clusters: &[&'static str],
@@ -71,12 +71,12 @@ impl Bed {
         }
     }
 
-    /// Another process beside this one, on the same clusters.
+    /// A second process on the same clusters.
     pub(crate) fn beside(&self) -> (Arc<Registry>, tokio_util::task::AbortOnDropHandle<()>) {
         start(self.management.client(), &self.connect)
     }
 
-    /// The process ends and another begins: what is not in the API server is forgotten.
+    /// Restarts the process: everything outside the API server is lost.
     pub(crate) fn restart(&mut self) {
         (self.registry, self.running) = start(self.management.client(), &self.connect);
     }
@@ -145,12 +145,12 @@ impl Bed {
             .map_or(Some(NotReady::Deleting), |row| row.state.reason())
     }
 
-    /// Waits until a cluster is in a state; how long it took.
+    /// Waits until a cluster is in a state; returns how long it took.
     pub(crate) async fn until(&self, name: &str, expect: Option<NotReady>) -> Duration {
         let started = Instant::now();
         let mut changes = Box::pin(self.registry.subscribe());
         let reached = async {
-            // What it is now counts too.
+            // The present state counts, too.
             while self.state(name) != expect {
                 changes.next().await.unwrap();
             }
@@ -230,9 +230,10 @@ fn start(client: Client, connect: &Connect) -> (Arc<Registry>, tokio_util::task:
     (registry, tokio_util::task::AbortOnDropHandle::new(running))
 }
 
-/// The way in that the wiring gives: the server by its URL, the client by its token; `to-<cluster>` leads to that cluster from any URL.
+/// Connects as the wiring does: the server by its URL, the client by its token; `to-<cluster>` leads to that cluster
+/// from any URL.
 pub(crate) fn connect(downstream: &BTreeMap<&'static str, ApiServer>) -> Connect {
-    // A door outlives the map that it was made from.
+    // The closure outlives the map that it was created from.
     let tokens = ["token", "old", "new"];
     let mut doors: BTreeMap<(String, String), Client> = BTreeMap::new();
     for name in downstream.keys() {

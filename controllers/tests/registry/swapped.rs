@@ -1,5 +1,5 @@
-//! Promise: a Secret may be written in parts, be wrong, go and come back: each time that is said, without a value of it, and nothing else
-//! changes; a renewed credential is taken by the client that is in use.
+//! Promise: a Secret may be written in parts, be invalid, be removed and return: each time that is reported, without a
+//! value of it, and nothing else changes; a renewed credential is used by the existing client.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 
 use crate::support::{Bed, NS, SOON, kubeconfig};
 
-/// What must never be shown.
+/// A value that must never be shown.
 const CANARY: &str = "hunter2";
 
-/// The Secret holds exactly this.
+/// Sets exactly this data in the Secret.
 async fn hold(bed: &Bed, data: &[(&str, &str)]) {
     let data: BTreeMap<String, ByteString> = data
         .iter()
@@ -49,7 +49,7 @@ async fn hold(bed: &Bed, data: &[(&str, &str)]) {
     };
 }
 
-/// What it is, the data of the Secret, and what is said of it.
+/// Name of the case, data of the Secret, and the expected reason and message.
 type Case<'a> = (&'a str, Vec<(&'a str, &'a str)>, NotReady, String);
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! A management cluster with Clusters, a Cluster API that is played, clusters whose version can be set, and the controller.
+//! A management cluster with Clusters, a simulated Cluster API, clusters whose version can be set, and the controller.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,14 +33,14 @@ use tower::service_fn;
 use crate::{context::context, kubeconfig_secret::create_kubeconfig};
 
 pub(crate) const NS: &str = "fleet";
-/// The longest that anything is waited for, in virtual time.
+/// The timeout of every wait, in virtual time.
 const LIMIT: Duration = Duration::from_hours(4);
-/// How often the played Cluster API does something.
+/// How often the simulated Cluster API acts.
 const TICK: Duration = Duration::from_secs(5);
 /// Machines of a control plane, and of the workers.
 const MACHINES: u32 = 3;
 
-/// What the API servers of clusters say of their version: a text, or 404.
+/// The versions that the API servers of clusters report: a text, or 404.
 type Served = Arc<Mutex<BTreeMap<String, Option<String>>>>;
 
 pub(crate) struct Bed {
@@ -55,7 +55,7 @@ pub(crate) struct Bed {
     _played: AbortOnDropHandle<()>,
 }
 
-/// A reconcile that panicked is tried again, and all may end well: here it is a defect.
+/// A reconcile that panicked is retried, so a test could still pass: here it fails.
 impl Drop for Bed {
     fn drop(&mut self) {
         let counted = self.metrics.scrape().unwrap_or_default();
@@ -119,7 +119,7 @@ fn server(kinds: Vec<CustomResourceDefinition>) -> ApiServer {
     server.with(kinds).in_process().unwrap()
 }
 
-/// A client of each cluster, whose version is what `served` says.
+/// Connects to the clusters, whose versions are those in `served`.
 fn connect(clusters: &BTreeMap<String, ApiServer>, served: &Served) -> Connect {
     let clients = clusters.iter().map(|(name, server)| {
         let client = with_version(server.client_as("controller"), name.clone(), Arc::clone(served));
@@ -220,7 +220,7 @@ impl Bed {
         bed
     }
 
-    /// Makes a Cluster that asks for upgrades, its control plane and its kubeconfig.
+    /// Creates a Cluster that opts in to upgrades, its control plane and its kubeconfig.
     pub(crate) async fn enroll(&self, name: &str, spec: Value) {
         let version = spec["topology"]["version"].as_str().map(str::to_owned);
         let mut spec = spec;
@@ -246,7 +246,7 @@ impl Bed {
         create_kubeconfig(&self.management.client(), NS, name, &server).await;
     }
 
-    /// Makes an object as Cluster API has it, by a manager that is none of ours.
+    /// Creates an object like Cluster API, by a manager that is not ours.
     pub(crate) async fn make(&self, resource: &ApiResource, name: &str, object: Value) {
         let mut object = object;
         object["apiVersion"] = json!(resource.api_version);
@@ -271,7 +271,7 @@ impl Bed {
             .unwrap();
     }
 
-    /// The controller runs.
+    /// Starts the controller.
     pub(crate) fn start(&mut self) {
         let clock = self.clock.clone();
         let context = Context {
@@ -295,7 +295,7 @@ impl Bed {
         self.tasks = tasks.map(AbortOnDropHandle::new).into();
     }
 
-    /// The controller crashes.
+    /// The metrics of the controller.
     pub(crate) fn scrape(&self) -> String {
         self.metrics.scrape().unwrap()
     }
@@ -304,7 +304,7 @@ impl Bed {
         self.tasks.clear();
     }
 
-    /// Makes a ClusterUpgrade of all Clusters that ask for it.
+    /// Creates a ClusterUpgrade of all Clusters that opt in.
     pub(crate) async fn upgrade(&self, name: &str, version: &str, spec: Value) {
         let mut object = json!({
             "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ClusterUpgrade", "metadata": {"name": name},
@@ -331,7 +331,7 @@ impl Bed {
             .unwrap();
     }
 
-    /// Waits until something is so.
+    /// Waits until `f` returns something.
     pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
         &self,
         what: &str,
@@ -361,7 +361,7 @@ impl Bed {
         )
     }
 
-    /// What a ClusterUpgrade says of a Cluster: its reason, and the message.
+    /// Reason and message of a Cluster in a ClusterUpgrade.
     pub(crate) async fn why(&self, upgrade: &str, cluster: &str) -> Option<(String, String)> {
         let status = self.upgrades().get(upgrade).await.unwrap().status?;
         let group = status.reasons.into_iter().find(|group| {
@@ -379,7 +379,7 @@ impl Bed {
         Some((group.reason, message.or(group.message).unwrap_or_default()))
     }
 
-    /// Waits until a ClusterUpgrade says this of a Cluster, and returns the message.
+    /// Waits until a Cluster has this reason in a ClusterUpgrade, and returns the message.
     pub(crate) async fn until_why(&self, upgrade: &str, cluster: &str, reason: &str) -> String {
         self.until(&format!("{upgrade} on {cluster}: {reason}"), || async {
             let (known, message) = self.why(upgrade, cluster).await?;
@@ -396,7 +396,7 @@ impl Bed {
         .await;
     }
 
-    /// Makes a Cluster one without a topology, with a MachineDeployment.
+    /// Changes a Cluster to one without a topology, with a MachineDeployment.
     pub(crate) async fn without_topology(&self, name: &str, version: &str) {
         let cluster = Version::V1Beta2.api_resource();
         self.patch(&cluster, name, json!({"spec": {"topology": null}}))
@@ -422,7 +422,7 @@ impl Bed {
         ]
     }
 
-    /// Cluster API has said once how a Cluster is.
+    /// Waits until Cluster API has reported the status of a Cluster.
     pub(crate) async fn settled(&self, name: &str) {
         self.until(&format!("{name} is observed"), || async {
             let object = self
@@ -439,7 +439,7 @@ impl Bed {
         .await;
     }
 
-    /// Cluster API has said of each Cluster how it is.
+    /// Waits until Cluster API has reported the status of each Cluster.
     pub(crate) async fn settle(&self) {
         for name in self.clusters.keys() {
             self.settled(name).await;
@@ -467,7 +467,7 @@ impl Bed {
         all
     }
 
-    /// What of the recorded changes is of these resources and of the controller: verb-less, the objects after each.
+    /// The recorded changes of a resource by the controller: the objects after each.
     pub(crate) fn changes(&self, resource: &str) -> Vec<EventRecord> {
         let events = self.management.recorder().events().into_iter();
         events
@@ -476,7 +476,8 @@ impl Bed {
     }
 }
 
-/// Plays Cluster API: what is told to have another version gets it machine by machine, the control plane first, and says so as the real one does.
+/// Simulates Cluster API: an object with a new version gets it machine by machine, the control plane first, and its
+/// status is like that of the real one.
 async fn play(client: Client, served: Served, stuck: Arc<Mutex<BTreeSet<String>>>) {
     let clusters: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), NS, &Version::V1Beta2.api_resource());
@@ -523,7 +524,7 @@ async fn play(client: Client, served: Served, stuck: Arc<Mutex<BTreeSet<String>>
     }
 }
 
-/// A Cluster without a topology: each object on its own.
+/// A Cluster without a topology: each object is upgraded separately.
 async fn apart(
     client: &Client,
     clusters: &Api<DynamicObject>,
@@ -565,7 +566,7 @@ async fn apart(
     status(clusters, cluster, all).await;
 }
 
-/// The object says how many of its machines have its version. In a topology its version is what that says.
+/// Reports how many machines of an object have its version. In a topology, the version comes from the topology.
 async fn machines(client: &Client, resource: &ApiResource, name: &str, version: Option<&str>, done: u32) {
     let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), NS, resource);
     if let Some(version) = version {
@@ -607,7 +608,7 @@ async fn status(clusters: &Api<DynamicObject>, cluster: &DynamicObject, done: u3
         ]),
     });
     let name = cluster.metadata.name.as_deref().unwrap();
-    // One that was changed meanwhile is not observed yet.
+    // An object that was changed meanwhile is not observed yet.
     let patch = json!({"metadata": {"resourceVersion": cluster.metadata.resource_version}, "status": status});
     let _ = clusters
         .patch_status(name, &PatchParams::default(), &Patch::Merge(patch))

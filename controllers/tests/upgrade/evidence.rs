@@ -1,4 +1,4 @@
-//! Promise: a Cluster is confirmed by what its own API server reports, too; what could not be read is not good.
+//! Promise: a Cluster is confirmed also by what its own API server reports; what could not be read counts as not ready.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ async fn a_cluster_is_not_confirmed_before_its_own_api_server_says_so() {
     let message = bed.until_why("next", "c-1", "Updating").await;
     assert!(message.contains("its API server reports v1.33.4"), "{message}");
 
-    // What a distribution appends is no part of the version.
+    // A distribution's suffix is not part of the version.
     bed.served
         .lock()
         .insert("c-1".to_owned(), Some("v1.34.2-eks-1".to_owned()));

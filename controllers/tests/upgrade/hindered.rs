@@ -1,4 +1,5 @@
-//! Promise: a Cluster that cannot be changed, or would hang, is named with its reason, and not touched; the others go on.
+//! Promise: a Cluster that cannot be changed, or would hang, is named with its reason, and not touched; the others
+//! continue.
 
 use kube::{
     Api,
@@ -11,7 +12,7 @@ use crate::bed::{Bed, NS, classes};
 
 const NAMES: [&str; 3] = ["c-1", "c-2", "c-3"];
 
-/// All but the first get the version, and the first is said to be this.
+/// All but the first get the version, and the first has this reason; returns its message.
 async fn only_the_first_waits(bed: &Bed, reason: &str) -> String {
     let message = bed.until_why("next", "c-1", reason).await;
     bed.until("the others have it", || async {
@@ -88,7 +89,7 @@ async fn one_minor_version_at_a_time_unless_the_class_plans_the_steps() {
         json!({"spec": {"kubernetesVersions": ["v1.32.1", "v1.33.4", "v1.34.2"]}}),
     )
     .await;
-    // Nothing of the Cluster changed: what keeps it from its turn is read again all the same.
+    // Nothing of the Cluster changed: what it waits for is read again nevertheless.
     bed.until_state("next", "Succeeded").await;
     assert_eq!(bed.topologies().await, ["v1.34.2"]);
 }
@@ -211,8 +212,8 @@ async fn a_freeze_stops_what_has_not_begun() {
     bed.until_state("next", "Succeeded").await;
 }
 
-/// Of a Cluster of which Cluster API has said nothing yet, or that is changing for another reason, nothing is known that a change could rest
-/// on: it takes its turn afterwards, and no slot before.
+/// While Cluster API has not reported on a Cluster yet, or changes it for another reason, there is no basis for a
+/// change: it takes its turn afterwards, and no slot before.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_is_not_settled_waits() {
     let mut bed = Bed::without_controller(&NAMES, "v1.33.4").await;

@@ -1,5 +1,5 @@
-//! ClusterUpgrades on API servers of this process, on paused time, with a Cluster API that is played: which Cluster changes next, what confirms
-//! it, what stops it, and that one field of a Cluster is written and nothing else.
+//! ClusterUpgrades on in-process API servers, on paused time, with a simulated Cluster API: which Cluster changes next,
+//! what confirms it, what stops it, and that only one field of a Cluster is written.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

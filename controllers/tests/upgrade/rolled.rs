@@ -1,4 +1,5 @@
-//! Promise: as many Clusters as allowed change at once, each is confirmed before the next begins, and a Cluster that hangs stops the rest.
+//! Promise: at most the allowed number of Clusters change at once, each is confirmed before the next starts, and a
+//! Cluster that hangs stops the rest.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,7 +17,8 @@ fn resource_version(object: &Value) -> u64 {
         .unwrap()
 }
 
-/// Clusters that are told to have a version and do not have it yet, at any time: the most of them, by what the API server recorded.
+/// The maximum number of Clusters at a time that should have a version and do not have it yet, from the API server's
+/// records.
 fn most_at_once(bed: &Bed, version: &str) -> usize {
     let mut changing = BTreeSet::new();
     let mut most = 0;
@@ -52,7 +54,7 @@ async fn two_at_a_time_and_all_of_them() {
     assert_eq!(status.reasons.len(), 1);
     assert_eq!(status.reasons[0].reason, "UpToDate");
 
-    // Metrics tell of it as of a module.
+    // The metrics count it like a module.
     let counted = bed.scrape();
     for line in [
         r#"muster_module_info{kind="ClusterUpgrade",name="next",version="v1.34.2"} 1.0"#,
@@ -63,7 +65,7 @@ async fn two_at_a_time_and_all_of_them() {
         assert!(counted.lines().any(|found| found == line), "{line}\n{counted}");
     }
 
-    // One field is ours, and nothing else.
+    // We own one field, and nothing else.
     let clusters = bed.objects(&muster_api::cluster::Version::V1Beta2.api_resource());
     let cluster = clusters.get("c-3").await.unwrap();
     let ours: Vec<_> = cluster
@@ -82,7 +84,7 @@ async fn two_at_a_time_and_all_of_them() {
         )]
     );
 
-    // The next version begins from there, and one that is older than what they have is done without a write.
+    // The next version starts from there, and one that is older than the present one is finished without a write.
     bed.patch_upgrade("next", json!({"spec": {"target": {"kubernetes": "v1.35.0"}}}))
         .await;
     bed.until("all at v1.35.0", || async {
@@ -111,7 +113,7 @@ async fn a_cluster_that_hangs_stops_the_others_and_is_named() {
         ["v1.34.2", "v1.34.2", "v1.33.4", "v1.33.4", "v1.33.4", "v1.33.4"]
     );
 
-    // It goes on, and the rollout is tried again.
+    // Cluster API continues, and the rollout is retried.
     bed.stuck.lock().clear();
     let revision = bed
         .upgrades()
@@ -143,7 +145,7 @@ async fn progress_is_counted_anew_with_each_machine() {
     .await;
     bed.until_state("next", "Succeeded").await;
 
-    // Half of them are up to date, and then nothing comes any more.
+    // Half of them are up to date, and then nothing happens any more.
     bed.patch_upgrade("next", json!({"spec": {"target": {"kubernetes": "v1.35.0"}}}))
         .await;
     bed.until("half of them", || async {
@@ -186,7 +188,7 @@ async fn stages_wait_for_an_approval() {
     bed.until_state("next", "Succeeded").await;
 }
 
-/// What was given stays given, and no other Cluster gets it.
+/// A version that was applied stays, and no other Cluster gets it.
 #[tokio::test(start_paused = true)]
 async fn aborted_it_goes_no_further_and_takes_nothing_back() {
     let bed = Bed::new(&["c-1", "c-2"], "v1.33.4").await;
@@ -206,7 +208,7 @@ async fn aborted_it_goes_no_further_and_takes_nothing_back() {
     assert_eq!(bed.topologies().await, ["v1.34.2", "v1.33.4"]);
 }
 
-/// The control plane first, then the workers, each at a version of its own; the one field of each.
+/// The control plane first, then the workers, each at its own version; the one field of each.
 #[tokio::test(start_paused = true)]
 async fn without_a_topology_the_workers_follow_the_control_plane() {
     let mut bed = Bed::without_controller(&["c-1"], "v1.33.4").await;

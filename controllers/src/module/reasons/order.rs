@@ -57,7 +57,7 @@ each_variant! {
     Excluded {}
 }
 
-/// A public reason as the controller gives it to the engine.
+/// A public reason in the form that the controller passes to the engine.
 fn carried(reason: Reason) -> Ineligible {
     Ineligible {
         code: reason.code(),
@@ -74,7 +74,7 @@ fn evidence() -> Evidence {
     Evidence::new("dev-1".into(), "no image", AT)
 }
 
-/// Each variant; and of those that carry a public reason one for each that they may carry.
+/// Every variant, and for a variant that carries a public reason one for each possible reason.
 fn all() -> Vec<Why> {
     let obstacles = Reason::ALL.iter().filter(|reason| reason.is_ineligible());
     let obstacles = obstacles.map(|reason| Why::Ineligible {
@@ -110,12 +110,12 @@ fn the_engine_and_the_public_table_order_every_reason_alike() {
     ranks.sort_unstable();
     ranks.dedup();
     let reasons: Vec<Reason> = ranks.iter().map(|(reason, _)| *reason).collect();
-    // To the engine a Cluster with a newer version is one that has the target, and a version that is not verified one that is not known.
+    // For the engine, a Cluster with a newer version has the target, and an unverified version is unknown.
     let ours = [Reason::AlreadyNewer, Reason::VerificationFailed];
     let known = Reason::ALL.iter().copied();
     let known: Vec<Reason> = known.filter(|reason| !ours.contains(reason)).collect();
     assert_eq!(reasons, known, "every public reason has one rank in the engine");
-    // No unit has both of these, or the caller gives the first that holds, so that it does not matter which wins.
+    // No unit has two of these at once, or the caller passes only the first, so their order does not matter.
     let shared = BTreeSet::from([
         (Reason::KindMissing, Reason::SyncUnsupported),
         (Reason::SyncUnsupported, Reason::VersionSkew),

@@ -1,4 +1,4 @@
-//! Clusters: which version of them is watched, which there are, which are gone.
+//! Clusters: the watched version, the ones that exist, and the ones that are gone.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -13,11 +13,11 @@ use super::{
 };
 use crate::runtime::{CallError, Key, call::explain};
 
-/// While Cluster API is not there, or could not be asked for.
+/// How soon to look for Cluster API again while it is missing or discovery fails.
 const DISCOVER_AGAIN: Duration = Duration::from_secs(5);
-/// How often the versions of Cluster are looked up again: an upgrade of Cluster API may end the one that is read.
+/// How often discovery of the Cluster versions is repeated: an upgrade of Cluster API may remove the one that is read.
 const DISCOVER_EVERY: Duration = Duration::from_mins(5);
-/// The pause after owner references could not be written.
+/// The pause after owner references could not be updated.
 const RENEW_AGAIN: Duration = Duration::from_secs(30);
 
 impl Actor<'_> {
@@ -37,7 +37,7 @@ impl Actor<'_> {
         match answer {
             Ok(Some(version)) if known == Some(version) => {}
             Ok(Some(version)) => self.watch_clusters(version),
-            // With a watch that once worked, the absence of the kind is no proof of the absence of clusters.
+            // After a watch that once worked, a missing kind does not prove that there are no Clusters.
             Ok(None) if known.is_some() => {
                 warn!("the kind Cluster is no longer served; what is known of clusters stands");
             }
@@ -80,7 +80,8 @@ impl Actor<'_> {
         );
     }
 
-    /// A watch has seen all clusters: those that it does not have are gone (they were known from a watch of another version).
+    /// A watch has listed all Clusters: those not in the list are gone (they were known from a watch of another
+    /// version).
     pub(super) fn clusters_listed(&mut self, version: Version) {
         let Some(clusters) = self
             .clusters
@@ -93,7 +94,7 @@ impl Actor<'_> {
             .index
             .with(|rows| rows.keys().map(|key| key.name.clone()).collect());
         let mut known: BTreeSet<String> = self.entries.keys().cloned().collect();
-        // Published before a panic ended the actor before this one.
+        // Published before the former actor ended by a panic.
         known.extend(self.registry.clusters.read().keys().cloned());
         for name in names.iter().chain(&known) {
             self.isolated(name, |actor| actor.cluster_changed(name));
@@ -116,13 +117,14 @@ impl Actor<'_> {
         );
     }
 
-    /// A record of an identity that was written here is not known at its new version: who writes it next is refused once, and reads it.
+    /// A record of an identity that was updated here has a new resourceVersion that is not known yet: its next write
+    /// conflicts once, and then reads it.
     pub(super) fn owners_renewed(&self, version: Version, result: Result<(), CallError>) {
         let is_read = self
             .clusters
             .as_ref()
             .is_some_and(|clusters| clusters.version == version);
-        // Another version that is read meanwhile has a round of its own.
+        // If another version is being read by now, it is updated separately.
         if let (Err(error), true) = (result, is_read) {
             warn!(
                 error = explain(&error),
@@ -151,7 +153,7 @@ impl Actor<'_> {
         };
         match self.entries.get_mut(name) {
             Some(entry) if entry.facts.uid == facts.uid => entry.facts = facts,
-            // Made anew under the same name: another cluster.
+            // Re-created under the same name: another cluster.
             Some(_) | None => {
                 let generation = self.fresh_generation();
                 let setup = &self.registry.setup;
@@ -163,7 +165,7 @@ impl Actor<'_> {
             self.look_for_kubeconfig(name);
         }
         self.keep_probing(name, Duration::ZERO);
-        // An identity may have been accepted.
+        // The annotation that accepts an identity may have changed.
         self.settle(name);
         self.publish(name);
     }
@@ -181,7 +183,7 @@ impl Actor<'_> {
     }
 }
 
-/// The Clusters that there are, by uid.
+/// The uids of all Clusters.
 fn uids(clusters: &Clusters) -> Vec<String> {
     clusters
         .index

@@ -1,4 +1,5 @@
-//! Identities: what was seen of a cluster is judged, recorded where it is new, and opens or shuts the gate of its client.
+//! Identities: the observed identity of a cluster is checked, recorded if new, and opens or closes the gate of its
+//! client.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::runtime::{CallError, Event, call::explain};
 
-/// After records could not be read or written.
+/// The pause after records could not be read or written.
 const AGAIN: Duration = Duration::from_secs(2);
 
 impl Actor<'_> {
@@ -54,7 +55,7 @@ impl Actor<'_> {
         }
     }
 
-    /// Judges again what was seen of all clusters.
+    /// Checks the observed identities of all clusters again.
     pub(super) fn settle_all(&mut self) {
         let names: Vec<String> = self.entries.keys().cloned().collect();
         for name in names {
@@ -65,7 +66,7 @@ impl Actor<'_> {
         }
     }
 
-    /// Judges what was seen of a cluster, once all Clusters and all records are known.
+    /// Checks the observed identity of a cluster, once all Clusters and all records are known.
     pub(super) fn settle(&mut self, name: &str) {
         let (Some(pins), true, Some(entry)) = (&self.pins, self.listed.is_some(), self.entries.get(name))
         else {
@@ -103,7 +104,8 @@ impl Actor<'_> {
         }
     }
 
-    /// Records an identity. It counts as taken from now on: of two Clusters that lead to one cluster the second is refused.
+    /// Records an identity. It counts as taken at once: of two Clusters that lead to the same cluster the second is
+    /// refused.
     fn keep(&mut self, facts: Facts, identity: String) {
         let Some(pins) = &mut self.pins else { return };
         let pin = Pin {
@@ -139,7 +141,8 @@ impl Actor<'_> {
                 "which cluster it points to cannot be recorded: {}",
                 explain(error)
             )),
-            // What was recorded is judged like what was read; what was not is judged again when it is known what stands there.
+            // A recorded identity is checked like one that was read; if recording failed, it is checked again once the
+            // present record is known.
             Ok(_) | Err(_) => Identity::Unchecked,
         };
         let is_new_pin = pin.version.is_none();
@@ -155,7 +158,7 @@ impl Actor<'_> {
                     error = explain(&error),
                     "an identity is not recorded"
                 );
-                // What stands there now is read, and everything judged anew.
+                // The records are read again, and all identities are checked again.
                 self.pins = None;
                 self.read_pins_in(AGAIN);
             }
@@ -179,7 +182,7 @@ impl Actor<'_> {
         self.publish(name);
     }
 
-    /// A Cluster is gone: what it was pinned to is free for another.
+    /// Releases the identity of a deleted Cluster for another one.
     pub(super) fn release_identity(&mut self, uid: &str) {
         let pin = self.pins.as_mut().and_then(|pins| pins.remove(uid));
         if pin.is_some() {
@@ -187,8 +190,8 @@ impl Actor<'_> {
         }
     }
 
-    /// A Cluster that stopped answering, or answers again. Of one that was never reached it is told only if somebody brought it in, who
-    /// waits for what becomes of that.
+    /// Reports that a Cluster stopped answering, or answers again. For a Cluster that was never reached, this is
+    /// reported only if it was enrolled, as the user waits for the result.
     pub(super) fn tell_reach(&mut self, name: &str) {
         let Some(pins) = &self.pins else { return };
         let Some(entry) = self.entries.get_mut(name) else {
@@ -201,7 +204,7 @@ impl Actor<'_> {
         }
         let Some(news) = entry.take_news() else { return };
         let event = match news {
-            // It was so when this process began: the one before has told it.
+            // It was already unreachable when this process started: the former one reported it.
             News::Away { first: true, .. } if known => return,
             News::Away { reason, message, .. } => Event::warning(reason.as_str(), "Connect", message),
             News::Back => {
@@ -235,7 +238,7 @@ impl Actor<'_> {
         };
         self.work.push(
             async move {
-                // The semaphore is never closed, so there always comes a permit.
+                // The semaphore is never closed, so a permit always arrives.
                 let _turn = turns.acquire().await.ok();
                 events.publish_about(about, event).await;
                 Done::Told
@@ -245,7 +248,7 @@ impl Actor<'_> {
     }
 }
 
-/// Another Cluster that is pinned to what was seen.
+/// Another Cluster that is pinned to the observed identity.
 fn holder<'a>(
     entries: &'a BTreeMap<String, Entry>,
     pins: &Pins,

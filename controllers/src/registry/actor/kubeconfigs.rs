@@ -1,4 +1,4 @@
-//! Kubeconfigs: from the watches where these show them, else read.
+//! Kubeconfigs: from the watches of Secrets, or read if no watch shows them.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use super::{
 };
 use crate::runtime::{CallError, call::explain, isolated_future};
 
-/// After a failed read of a Secret of which nothing is known yet.
+/// The pause after a failed read of a Secret that is still unknown.
 const READ_AGAIN: Duration = Duration::from_secs(2);
 
 impl Actor<'_> {
-    /// Takes the kubeconfig from a watch, or has the Secret read.
+    /// Takes the kubeconfig from a watch, or starts a read of the Secret.
     pub(super) fn look_for_kubeconfig(&mut self, name: &str) {
         if !self.entries.contains_key(name) {
             return;
@@ -27,7 +27,7 @@ impl Actor<'_> {
             None if self.typed.is_synced() && self.labelled.is_synced() => {
                 self.read_secret(name, Duration::ZERO, None);
             }
-            // The first lists are under way.
+            // The first lists are not complete yet.
             None => {}
         }
     }
@@ -37,7 +37,7 @@ impl Actor<'_> {
         self.typed.get(&key).or_else(|| self.labelled.get(&key))
     }
 
-    /// Secrets that neither watch shows are read from time to time.
+    /// Reads Secrets that neither watch shows; called periodically.
     pub(super) fn read_unwatched(&mut self) {
         let names: Vec<String> = self
             .entries
@@ -80,7 +80,7 @@ impl Actor<'_> {
             return;
         };
         match found {
-            // What a watch shows may have come while the read was under way, and tells of each change: it goes before the answer.
+            // A watch event may have arrived during the read; it takes precedence.
             Ok(found) => self.take_kubeconfig(name, self.watched_kubeconfig(name).unwrap_or(found)),
             Err(error) => {
                 warn!(
@@ -98,8 +98,9 @@ impl Actor<'_> {
         }
     }
 
-    /// The credential was refused and the Secret read once more: if it still says the same, it is the credential. What a watch shows goes
-    /// before what was read, so that for a watched Secret the read only gives the watch time to show a newer one.
+    /// The credential was refused and the Secret was read again: if it is unchanged, the credential itself is the
+    /// cause. A watch takes precedence over the read; for a watched Secret the read only gives the watch time to show a
+    /// newer one.
     fn refused(&mut self, name: &str, generation: u64, error: String) {
         let Some(entry) = self
             .entries

@@ -1,5 +1,5 @@
-//! The one task that owns what is known of the clusters: it takes watch events and the outcomes of calls in, one at a time, and publishes
-//! rows. It never awaits a call itself, so that no cluster waits for another.
+//! The one task that owns the state of all clusters: it processes watch events and the results of calls one at a time,
+//! and publishes rows. It never awaits a call itself, so that no cluster waits for another.
 
 mod clusters;
 mod identities;
@@ -33,9 +33,9 @@ use crate::runtime::{CallError, Events, Panicked, isolated};
 
 /// How often Secrets that no watch shows are read.
 const READ_EVERY: Duration = Duration::from_secs(30);
-/// So long the first answers of clusters are waited for before the registry counts as synced.
+/// How long to wait for the first answers of clusters before the registry counts as synced.
 const SETTLE: Duration = Duration::from_secs(5);
-/// Events written at once.
+/// The number of events written concurrently.
 const WRITERS: usize = 8;
 
 /// The owner of all entries.
@@ -49,10 +49,10 @@ pub(super) struct Actor<'a> {
     /// When the list of clusters (or their absence) was complete.
     listed: Option<Instant>,
     generation: u64,
-    /// What each Cluster is pinned to; `None`: not read yet.
+    /// The recorded identity of each Cluster; `None`: not read yet.
     pins: Option<Pins>,
     events: Events,
-    /// Turns to write events: of a fleet that goes away at once each cluster is told of.
+    /// Limits concurrent event writes: if a whole fleet becomes unreachable, there is an event for each cluster.
     turns: Arc<Semaphore>,
 }
 
@@ -63,12 +63,12 @@ struct Clusters {
     names: BoxStream<'static, String>,
 }
 
-/// Something that was waited for.
+/// The result of a pending task.
 enum Done {
     Discovered(Result<Option<Version>, CallError>),
     /// The first complete list of Clusters of a version.
     Listed(Version),
-    /// What is ours names its Clusters at a version, or could not be made to.
+    /// Owner references of our objects were updated to a version of Cluster, or could not be.
     Renewed(Version, Result<(), CallError>),
     /// The first complete lists of both kinds of Secrets.
     SecretsListed,
@@ -79,7 +79,7 @@ enum Done {
     },
     /// All records of identities.
     Pins(Result<Pins, CallError>),
-    /// A record was written, or was not.
+    /// The result of writing a record.
     Kept {
         cluster: String,
         uid: String,
@@ -91,15 +91,15 @@ enum Done {
     Read {
         cluster: String,
         found: Result<Result<Found, CallError>, Panicked>,
-        /// The refusal that made the Secret be read, and the generation that it was of.
+        /// The refusal that caused the read of the Secret, with its generation.
         refusal: Option<(String, u64)>,
     },
-    /// The pause after a panic is over.
+    /// The pause after a panic has ended.
     Rested {
         cluster: String,
         generation: u64,
     },
-    /// The time of [`SETTLE`] is over.
+    /// [`SETTLE`] has elapsed.
     Settled,
 }
 
@@ -206,14 +206,14 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Does what concerns one cluster: a panic is that cluster's alone.
+    /// Runs work on one cluster, so that a panic affects only that cluster.
     fn isolated(&mut self, name: &str, work: impl FnOnce(&mut Self)) {
         if let Err(panicked) = isolated(|| work(self)) {
             self.panicked(name, &panicked);
         }
     }
 
-    /// A cluster whose handling panicked is unreachable until it is tried again.
+    /// Marks a cluster whose handling panicked as unreachable until it is retried.
     fn panicked(&mut self, name: &str, panicked: &Panicked) {
         self.registry
             .note_panic(&format!("handling cluster {name}"), panicked);
@@ -230,13 +230,13 @@ impl<'a> Actor<'a> {
             }
             .boxed(),
         );
-        // What panicked may be the publishing: then the row from before stands.
+        // The panic may come from publishing itself: then the former row stays.
         if let Err(panicked) = isolated(|| self.publish(name)) {
             panicked.log(&format!("publishing the state of cluster {name}"));
         }
     }
 
-    /// Handles a cluster from the start again, unless it has changed since its panic.
+    /// Handles a cluster from scratch, unless it has changed since its panic.
     fn begin_again(&mut self, name: &str, generation: u64) {
         let entry = self.entries.get_mut(name);
         let entry = entry.filter(|entry| entry.generation == generation);
@@ -285,7 +285,7 @@ impl<'a> Actor<'a> {
     }
 }
 
-/// The next changed Cluster; never, while Clusters are not watched.
+/// The next changed Cluster; pending while Clusters are not watched.
 async fn next(clusters: &mut Option<Clusters>) -> String {
     if let Some(clusters) = clusters
         && let Some(name) = clusters.names.next().await

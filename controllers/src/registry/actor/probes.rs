@@ -1,4 +1,4 @@
-//! Probes: one under way for each cluster that may be called, at its own pace.
+//! Probes: one at a time for each cluster that may be called, each cluster at its own interval.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,11 +14,11 @@ use super::{
 };
 use crate::runtime::isolated_future;
 
-/// ± 10 %: clusters are not probed in step.
+/// ± 10 %, so that clusters are not probed in lockstep.
 const JITTER: f64 = 0.1;
 
 impl Actor<'_> {
-    /// Sees to it that a probe is under way for the present generation, if probes are of use.
+    /// Starts a probe for the present generation, unless one is running or probes are of no use.
     pub(super) fn keep_probing(&mut self, name: &str, pause: Duration) {
         let Some(entry) = self.entries.get_mut(name) else {
             return;
@@ -31,7 +31,7 @@ impl Actor<'_> {
         };
         let (cluster, generation, poke) = (name.to_owned(), entry.generation, Arc::clone(&entry.poke));
         let ask = entry.ask();
-        // A cluster that fails is asked at its own pace, whoever suspects it.
+        // A cluster that fails is probed at its own interval, regardless of hints that it is unreachable.
         let pokes = entry.contact.failures == 0;
         entry.probing = Some(generation);
         self.work.push(
@@ -40,7 +40,7 @@ impl Actor<'_> {
                     () = sleep(pause) => {}
                     () = poke.notified(), if pokes => {}
                 }
-                // Made now, and apart: of ten thousand clusters nearly all wait.
+                // Created only now, and boxed, to save memory: of ten thousand clusters nearly all are waiting.
                 let client = connection.probe();
                 let outcome = isolated_future(probe::probe(&client, ask).boxed()).await;
                 Done::Probed {
