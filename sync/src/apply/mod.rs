@@ -8,12 +8,13 @@
 //!                     handover, immutable
 //! ```
 //!
-//! Invariant: the ids of all objects of a plan are in the inventory before the first of them is created. Invariant: an
-//! object is deleted only with its uid and resource version as preconditions, only if its ownership labels are the
-//! owner's, and only if no other inventory of the cluster has it ([`shared`]). Invariant: every write is a server-side
-//! apply of what the manifest declares, or carries the uid or resource version it is for. Invariant: an up-to-date
-//! object costs a read and a dry run, and no write. Invariant: a Job that completed and was deleted for it is not
-//! created again ([`jobs`]).
+//! Invariant: the ids of all objects of a plan are in the inventory before the first of them is created.
+//! Invariant: an object is deleted only with its uid and resource version as preconditions, only if its ownership
+//! labels are the owner's, and only if no other inventory of the cluster has it ([`shared`]).
+//! Invariant: every write is a server-side apply of what the manifest declares, or carries the uid or resource version
+//! it is for.
+//! Invariant: an up-to-date object costs a read and a dry run, and no write.
+//! Invariant: a Job that completed and was deleted for it is not created again ([`jobs`]).
 
 pub mod drift;
 pub mod error;
