@@ -301,8 +301,8 @@ fn together(states: impl Iterator<Item = RunState>) -> RunState {
     }
 }
 
-/// When a run that began at `started` is next gone over, if no event comes before: a second after its beginning, and a second
-/// later for each minute of it, as KUDO does it.
+/// When a run that began at `started` is due for its next pass, if no event arrives before: after one second, plus a
+/// second for each minute that the run has taken, as in KUDO.
 fn poll(started: Timestamp, now: Timestamp) -> Timestamp {
     let minutes = u64::try_from(now.duration_since(started).as_mins()).unwrap_or(0);
     until(
