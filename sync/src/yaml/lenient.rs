@@ -10,7 +10,7 @@ use yaml_rust2::scanner::{Marker, ScanError};
 use super::Position;
 use super::text::Chunk;
 
-/// The limit for parsing a file again, over all its documents: this many times its length, but at least [`AT_LEAST`]. A
+/// The limit for parsing a file again, over all its documents: this many times its length, plus [`AT_LEAST`]. A
 /// file with such white space in more places is refused.
 const READ_AGAIN: usize = 32;
 /// The constant for small files, in bytes; also how much longer than its document a text may become.
