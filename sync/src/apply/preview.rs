@@ -57,7 +57,7 @@ pub struct Change {
 pub struct Preview {
     /// Objects whose content would change.
     pub changes: Vec<Change>,
-    /// Objects of which only the field ownership would change.
+    /// Objects whose only change would be field ownership.
     pub owned: Vec<ObjectId>,
     /// How many objects are up to date, or are skipped because of their annotations.
     pub unchanged: usize,
@@ -247,7 +247,7 @@ impl Look<'_> {
         owner.is_some_and(|owner| handover::patch(live, &owner, Heir::Builtin).is_some())
     }
 
-    /// An object of which fields would be taken over: those that no other manager owns would be removed.
+    /// An object with fields that would be taken over: those that no other manager owns would be removed.
     async fn taken_over(
         &self,
         object: &Prepared,

@@ -154,7 +154,7 @@ async fn history_is_fetched_once_and_then_added_to() {
     let bed = Bed::new(None).await;
     let mut commits = vec![bed.commit("large.yaml", 200_000)];
     commits.extend((0..4).map(|_| bed.commit("small.yaml", 100)));
-    // By branch first: a commit that was fetched alone is no history.
+    // By branch first: a commit that was fetched alone does not count as history.
     bed.fetch(main_branch()).await;
     // Not a tip, and the server does not allow fetching by id: everything.
     let (gets, posts, bytes) = bed.fetch(Want::Commit(commits[2].clone())).await;

@@ -203,7 +203,7 @@ impl<'a> Headers<'a> {
             if line.starts_with(b" ") {
                 continue;
             }
-            // Names in old repositories may not be UTF-8; such a header is skipped.
+            // Names in old repositories are not always UTF-8; such a header is skipped.
             let Ok(line) = std::str::from_utf8(line) else {
                 headers.push(("", ""));
                 continue;
