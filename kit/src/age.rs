@@ -1,12 +1,12 @@
-//! How long something is ago, as kubectl writes it.
+//! Ages in the format of kubectl.
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// An age of so many seconds, in one unit or two: `45s`, `5m30s`, `12m`, `3h20m`, `5d7h`, `2y100d`, as apimachinery's `HumanDuration` writes it.
-/// What lies ahead, by clocks that differ a little, is `0s`.
+/// Formats an age given in seconds, in one or two units: `45s`, `5m30s`, `12m`, `3h20m`, `5d7h`, `2y100d`, as
+/// apimachinery's `HumanDuration` does. A negative age (clock skew) is `0s`.
 pub fn human(seconds: i64) -> String {
     match seconds.max(0) {
         seconds if seconds < 2 * MINUTE => format!("{seconds}s"),
@@ -21,7 +21,7 @@ pub fn human(seconds: i64) -> String {
     }
 }
 
-/// In two units; the smaller is left out where there is none of it.
+/// Formats two units; the smaller one is left out if it is zero.
 fn two(seconds: i64, (large, its): (i64, char), (small, of_small): (i64, char)) -> String {
     let rest = seconds % large / small;
     let rest = if rest == 0 {
@@ -36,7 +36,7 @@ fn two(seconds: i64, (large, its): (i64, char), (small, of_small): (i64, char)) 
 mod tests {
     use super::*;
 
-    /// What kubectl prints at each border.
+    /// What kubectl prints at each boundary.
     #[test]
     fn ages_are_as_kubectl_writes_them() {
         for (seconds, expected) in [

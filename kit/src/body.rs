@@ -1,4 +1,4 @@
-//! Answers over HTTP that are read up to a limit, and why one could not be had.
+//! Reads HTTP response bodies up to a limit, and says why a request failed.
 
 use bytes::{Bytes, BytesMut};
 use reqwest::Response;
@@ -7,10 +7,10 @@ use thiserror::Error;
 /// Why a body was not read to its end.
 #[derive(Debug, Error)]
 pub enum BodyError {
-    /// It is longer than the limit; nothing is read beyond it.
+    /// The body is longer than the limit; reading stops there.
     #[error("the answer is longer than {} KiB", .limit / 1024)]
     TooLong {
-        /// In bytes.
+        /// The limit in bytes.
         limit: usize,
     },
     /// The connection failed.
@@ -18,10 +18,10 @@ pub enum BodyError {
     Broken(#[from] reqwest::Error),
 }
 
-/// Reads the body of an answer that is at most `limit` bytes long.
+/// Reads the body of a response that is at most `limit` bytes long.
 ///
 /// # Errors
-/// A body that is longer, by its announced length or by what comes; a connection that breaks.
+/// If the body is longer than `limit`, by its `Content-Length` or while reading, or if the connection breaks.
 pub async fn read(mut answer: Response, limit: usize) -> Result<Bytes, BodyError> {
     if answer
         .content_length()
@@ -39,7 +39,8 @@ pub async fn read(mut answer: Response, limit: usize) -> Result<Bytes, BodyError
     Ok(body.freeze())
 }
 
-/// The last cause of a failed call, which says most. Without the address: it may hold a password or a token.
+/// The innermost cause of a failed request, which is the most specific. The URL is left out: it may contain a password
+/// or a token.
 pub fn cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut last: &dyn std::error::Error = &error;
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     async fn get(address: &str) -> Result<Response, reqwest::Error> {
-        // The program installs it; another test may have done so.
+        // The program installs it; another test may have done so already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         reqwest::get(address).await
     }

@@ -1,22 +1,23 @@
-//! The one clock: a wall time read once, carried on by tokio's clock, so that it follows paused time in tests.
+//! The clock of the program: a wall time read once and advanced by tokio's clock, so that it follows paused time in
+//! tests.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Where `now` comes from. Clones show the same time.
+/// The source of the current time. Clones share it.
 ///
-/// The wall time is read once, at the start; what follows is monotonic. A step of the host's clock therefore neither shortens nor
-/// prolongs a deadline; times that are shown drift from the host's by as much as the step.
+/// The wall time is read once, at the start; from there on the clock is monotonic. A step of the host's clock therefore
+/// neither shortens nor extends a deadline; displayed times are off by that step.
 #[derive(Clone)]
 pub struct Clock(Now);
 
 #[derive(Clone)]
 enum Now {
-    /// A wall time, and when it was read.
+    /// A wall time, and the instant at which it was read.
     Since(Timestamp, Instant),
-    /// What a function says.
+    /// Returned by a function.
     Given(Arc<dyn Fn() -> Timestamp + Send + Sync>),
 }
 
@@ -26,22 +27,22 @@ impl Clock {
         Self::starting_at(Timestamp::now())
     }
 
-    /// Starts at the time given: for tests, whose outputs must not depend on the day.
+    /// Starts at the given time: for tests, whose output must not depend on the day.
     pub fn starting_at(start: Timestamp) -> Self {
         Self(Now::Since(start, Instant::now()))
     }
 
-    /// Shows what `now` says: for tests that set the time.
+    /// Returns what `now` returns: for tests that set the time.
     pub fn given(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Now::Given(Arc::new(now)))
     }
 
-    /// The time now; in whole milliseconds, but where it is given.
+    /// The current time, truncated to milliseconds unless it comes from [`Clock::given`].
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Now::Since(start, base) => {
                 let elapsed = i64::try_from(base.elapsed().as_millis()).unwrap_or(i64::MAX);
-                // Saturates at the year 9999 only: the error is not reachable by waiting.
+                // Overflows only in the year 9999.
                 let now = start.checked_add(SignedDuration::from_millis(elapsed));
                 now.unwrap_or(Timestamp::MAX)
             }
@@ -49,15 +50,15 @@ impl Clock {
         }
     }
 
-    /// The time now in milliseconds since 1970.
+    /// The current time in milliseconds since 1970.
     pub fn millis(&self) -> u64 {
-        // Only a host whose clock stands before 1970 gives a negative number.
+        // Negative only on a host whose clock is before 1970.
         u64::try_from(self.now().as_millisecond()).unwrap_or(0)
     }
 
     /// How long ago `then` was; zero if it is in the future.
     pub fn since(&self, then: Timestamp) -> Duration {
-        // A negative span (a time of another host that is ahead) counts as no time at all.
+        // A negative span (`then` is from a host whose clock is ahead) counts as zero.
         Duration::try_from(self.now().duration_since(then)).unwrap_or(Duration::ZERO)
     }
 }

@@ -1,8 +1,8 @@
-//! What several crates stand on, and that has nothing to do with fleets: a clock, ages as kubectl writes them, answers over HTTP that are
-//! read up to a limit.
+//! Helpers shared by several crates that are not about fleets: a clock, ages in the format of kubectl, HTTP response
+//! bodies that are read up to a limit.
 //!
-//! Limits, trust and errors stay with the user of an answer: gates, receivers of notifications, updaters of machines and pods trust
-//! differently.
+//! Limits, trust and errors stay with the caller: gates, notification receivers, and updaters of machines and pods have
+//! different trust settings.
 
 pub mod age;
 pub mod body;

@@ -1,8 +1,9 @@
-//! Applies a folder to a cluster and says what it took: `apply KUBECONFIG FOLDER [prune]`.
+//! Applies a directory to a cluster and prints what it took: `apply KUBECONFIG FOLDER [prune]`.
 //!
-//! Prints one line of JSON: `objects`, how many were `created`, `configured`, `recreated`, `unchanged` and `skipped`, `plan_seconds`,
-//! `seconds` in all (the folder read and built, planned, applied), and `vmhwm_kib`, the most memory that the process ever had.
-//! Run it twice for apply and re-check; with `prune` it deletes the objects instead and counts `gone` and `waiting`.
+//! Prints one line of JSON: `objects`; how many were `created`, `configured`, `recreated`, `unchanged` and `skipped`;
+//! `plan_seconds`; `seconds` in total (reading and building the directory, planning, applying); and `vmhwm_kib`, the
+//! peak memory of the process. Run it twice to measure apply and re-check; with `prune` it deletes the objects instead
+//! and counts `gone` and `waiting`.
 
 use std::{env, error::Error, fs, path::Path, process::ExitCode, time::Duration};
 
@@ -22,7 +23,7 @@ use tokio::time::Instant;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// An inventory that nobody keeps: the folder is the record.
+/// An inventory that is not stored: the directory is the record.
 struct Nowhere;
 
 #[async_trait]
@@ -70,7 +71,7 @@ async fn work() -> Result<Value> {
 }
 
 async fn connect(kubeconfig: &str) -> Result<Cluster> {
-    // Fails only if there is a provider already.
+    // Fails only if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
@@ -121,7 +122,7 @@ async fn prune(cluster: &Cluster, plan: &Plan) -> Value {
     })
 }
 
-/// The high-water mark of this process's memory, as Linux counts it.
+/// The peak resident memory of this process (`VmHWM`).
 fn peak_memory() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,7 +1,8 @@
-//! How long a bundle of manifests takes to read, ours beside serde-saphyr.
+//! Measures how long a bundle of manifests takes to parse, with our reader and with serde-saphyr.
 //!
-//! `parse ours|serde-saphyr|both MIB FILE...`: the files, one after the other, again and again until the bundle has MIB mebibytes; read
-//! several times, both in turn; prints the median and the fastest. With one reader, its process has that reader's peak of memory.
+//! `parse ours|serde-saphyr|both MIB FILE...`: concatenates the files, repeatedly, until the bundle has MIB mebibytes;
+//! parses it several times, alternating between the readers; prints the median and the fastest time. With one reader,
+//! the process shows the memory peak of that reader.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -60,7 +61,7 @@ fn serde_saphyr(text: &str) -> Result<Vec<Value>, Box<dyn Error>> {
     Ok(serde_saphyr::from_multiple_with_options(text, options)?)
 }
 
-/// The files in turn, each behind a `---`, until there is enough.
+/// The files in turn, each after a `---`, until the bundle is large enough.
 fn bundle(files: &[String], size: usize) -> Result<String, Box<dyn Error>> {
     let texts = files
         .iter()

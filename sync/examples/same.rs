@@ -1,6 +1,7 @@
-//! Reads manifests that kubectl has read before, and says where the two differ: `cargo xtask fixtures --check` runs it.
+//! Reads manifests that kubectl has read, and reports where the two differ: `cargo xtask fixtures --check` runs it.
 //!
-//! `same LINES`: each line is JSON with `name`, `path` of a file, and `objects` or `error`, as `e2e/fixtures/manifests` prints them.
+//! `same LINES`: each line is JSON with `name`, the `path` of a file, and `objects` or `error`, as
+//! `e2e/fixtures/manifests` prints them.
 
 #[path = "../tests/yaml/reading.rs"]
 mod reading;
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Parts of our messages where the page says that ours refuses what kubectl takes.
+/// Parts of our messages for documented cases where we refuse what kubectl accepts.
 const DEVIATIONS: &[&str] = &[
     "duplicate key",
     "unknown tag",
@@ -23,7 +24,7 @@ const DEVIATIONS: &[&str] = &[
     "is not allowed; write it as an escape",
 ];
 
-/// Parts of kubectl's messages where the text was read, and is no object: the build's matter, or the API server's.
+/// Parts of kubectl's messages where the text was parsed but is not an object: the build or the API server refuses it.
 const NO_OBJECTS: &[&str] = &["Object 'Kind' is missing", "cannot unmarshal"];
 
 #[derive(Deserialize)]
@@ -35,12 +36,12 @@ struct Line {
     error: Option<String>,
 }
 
-/// What becomes of one file.
+/// The result for one file.
 enum Verdict {
     Equal,
-    /// Templates, values of charts, what is no object: an error for both.
+    /// Both refuse it: templates, chart values, anything that is not an object.
     BrokenForBoth,
-    /// Ours refuses it, and the page says why.
+    /// We refuse it, for a documented reason.
     Deviation(String),
     Differs(String),
 }
@@ -108,7 +109,7 @@ fn equal(ours: &[Value], theirs: &[Value]) -> bool {
             .all(|(ours, theirs)| reading::same(ours, theirs))
 }
 
-/// Lists as kubectl unrolls them; the build does it with more care.
+/// Lists unrolled as kubectl does; the build is stricter.
 fn unrolled(objects: Vec<Value>) -> Vec<Value> {
     let unroll = |object: Value| match &object["items"] {
         Value::Array(items) => items.clone(),

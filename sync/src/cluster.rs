@@ -1,4 +1,4 @@
-//! One cluster, as applying needs it: the few verbs, each under a total deadline, and discovery.
+//! A client for one cluster, with what applying needs: a few verbs, each with a total deadline, and discovery.
 
 mod call;
 pub mod kinds;
@@ -29,13 +29,14 @@ pub use self::{
 };
 use crate::inventory::ObjectId;
 
-/// The field manager of everything that is applied. It never changes: another name would orphan every field.
+/// The field manager of everything that is applied. It never changes: with another name, no field would be ours any
+/// more.
 pub const FIELD_MANAGER: &str = muster_api::labels::manager::SYNC;
 
-/// How many objects are in the works at once in one cluster. An API server takes eight writers well; more only queue.
+/// How many objects of one cluster are processed at once. An API server handles eight writers well; more only queue.
 pub const CONCURRENCY: usize = 8;
 
-/// A way into a cluster. Clones share what is known of it and the bound on calls at once.
+/// A client of a cluster. Clones share the discovery cache and the concurrency limit.
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
@@ -45,7 +46,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster by its client. No call takes longer than `deadline`, waiting for its turn not counted.
+    /// Creates a cluster from a client. No call takes longer than `deadline`, not counting the wait for a permit.
     pub fn new(client: Client, deadline: Duration) -> Self {
         Self {
             client,
@@ -55,7 +56,7 @@ impl Cluster {
         }
     }
 
-    /// The same cluster by another client: its credentials were renewed.
+    /// The same cluster with another client, for renewed credentials.
     #[must_use]
     pub fn through(&self, client: Client) -> Self {
         Self {
@@ -64,12 +65,12 @@ impl Cluster {
         }
     }
 
-    /// How a kind is served, if it is. Asks the server for what is not known yet.
+    /// How a kind is served, if it is. Queries the server if it is not cached.
     pub async fn kind(&self, api_version: &str, kind: &str) -> Result<Option<Kind>, CallError> {
         if let Some(known) = self.kinds.get(api_version, kind) {
             return Ok(Some(known));
         }
-        // What cannot be part of a URL is served by no API server, and would be a request for something else.
+        // A value that is invalid in a URL is not served by any API server, and would request something else.
         if path::api_version(api_version).is_err() {
             return Ok(None);
         }
@@ -84,8 +85,8 @@ impl Cluster {
         }
     }
 
-    /// How a kind is served now: in `version` if that is served, else in any other version of its group.
-    /// `None` only if the server's own lists say so.
+    /// How a kind is served now: in `version` if that is served, otherwise in any other version of its group. `None`
+    /// only if discovery says so.
     pub async fn kind_in_any_version(&self, id: &ObjectId, version: &str) -> Result<Option<Kind>, CallError> {
         if let Some(kind) = self.kind(&id.api_version(version), &id.kind).await? {
             return Ok(Some(kind));
@@ -107,13 +108,13 @@ impl Cluster {
         Ok(None)
     }
 
-    /// Forgets what is known of a group: its definitions have changed.
+    /// Drops the cached kinds of a group, because its definitions have changed.
     pub fn forget_group(&self, group: &str) {
         self.kinds.forget(group);
     }
 
-    /// The object, if it is there. A kind that is not served as it was is looked up once more, so that an object is not
-    /// taken for gone because it is served in another version now.
+    /// Reads an object, if it exists. If the kind is no longer served in that version it is discovered again, so that
+    /// an object is not considered gone because it is served in another version now.
     pub async fn get(&self, kind: &Kind, id: &ObjectId) -> Result<Option<Value>, CallError> {
         match self.get_as(kind, id).await {
             Err(CallError::Refused(status)) if status.code == 404 && status.reason != "NotFound" => {
@@ -129,7 +130,7 @@ impl Cluster {
     }
 
     async fn get_as(&self, kind: &Kind, id: &ObjectId) -> Result<Option<Value>, CallError> {
-        // Such an object is in no cluster. An empty namespace is another matter: the scope of the kind may have changed.
+        // No cluster has such an object. An empty namespace is different: the scope of the kind may have changed.
         if path::check(&id.name).is_err() || (!id.namespace.is_empty() && path::check(&id.namespace).is_err())
         {
             return Ok(None);
@@ -143,7 +144,7 @@ impl Cluster {
         }
     }
 
-    /// Server-side apply of `body`, forced; with `dry_run` the server only says what would be.
+    /// Server-side apply of `body`, with force; `dry_run` only returns the result.
     pub async fn apply(
         &self,
         kind: &Kind,
@@ -160,7 +161,7 @@ impl Cluster {
             .await
     }
 
-    /// What the server would make of an object if `body` were applied beside everything that is applied to it: no field leaves it.
+    /// Dry run of applying `body` with a separate field manager: no existing field is removed.
     pub(crate) async fn compare(&self, kind: &Kind, id: &ObjectId, body: &Value) -> Result<Value, CallError> {
         let params = PatchParams {
             dry_run: true,
@@ -171,7 +172,7 @@ impl Cluster {
             .await
     }
 
-    /// What the server would make of an object if it were put in the place of the one that is there.
+    /// Dry run of replacing an object.
     pub(crate) async fn dry_replace(
         &self,
         kind: &Kind,
@@ -187,7 +188,7 @@ impl Cluster {
             .await
     }
 
-    /// What the server would make of an object by a strategic merge patch.
+    /// Dry run of a strategic merge patch.
     pub(crate) async fn dry_merge(
         &self,
         kind: &Kind,
@@ -204,8 +205,8 @@ impl Cluster {
             .await
     }
 
-    /// Carries out a JSON patch; returns the object as it is then. It must replace the resource version by the one that it was made for: then the server
-    /// refuses it with a conflict if somebody was faster.
+    /// Sends a JSON patch and returns the resulting object. The patch must replace the resource version with the one
+    /// that it was made for: then the server refuses it with a conflict if the object has changed.
     pub(crate) async fn patch(&self, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<Value, CallError> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -221,12 +222,13 @@ impl Cluster {
         self.call(request).await
     }
 
-    /// Deletes the object as it was read and, in the background, what it owns. A conflict if it is another one by then.
+    /// Deletes the object as it was read and, in the background, its dependents. A conflict if the object has changed
+    /// since.
     pub async fn delete(&self, kind: &Kind, id: &ObjectId, live: &Value) -> Result<(), CallError> {
         let text = |pointer| live.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let params = DeleteParams {
             preconditions: Some(Preconditions {
-                // An empty one is no object's.
+                // No object has an empty uid or resource version.
                 uid: Some(text("/metadata/uid").unwrap_or_default()),
                 resource_version: text("/metadata/resourceVersion"),
             }),
@@ -238,7 +240,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// The uid of the cluster's `kube-system`, which tells it from every other one. `None` if that may not be read, or is not there.
+    /// The uid of the `kube-system` namespace, which identifies the cluster. `None` if reading it is forbidden, or it
+    /// does not exist.
     pub async fn identity(&self) -> Result<Option<String>, CallError> {
         match self.read::<Value>("/api/v1/namespaces/kube-system").await {
             Ok(namespace) => Ok(namespace
@@ -250,7 +253,7 @@ impl Cluster {
         }
     }
 
-    /// The Kustomizations of a namespace; none where the kind is not served.
+    /// The Kustomizations of a namespace; empty if the kind is not served.
     pub async fn kustomizations(&self, namespace: &str) -> Result<Vec<Kustomization>, CallError> {
         let path = format!("/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/{namespace}/kustomizations");
         match self.read::<ObjectList<Kustomization>>(&path).await {
@@ -260,7 +263,8 @@ impl Cluster {
         }
     }
 
-    /// At most `limit` pods of a namespace that a label selector takes, 500 in each answer: of 20 KiB each that is 10 MiB.
+    /// At most `limit` pods of a namespace that match a label selector, read in pages of 500: at 20 KiB each a page is
+    /// 10 MiB.
     pub async fn pods(&self, namespace: &str, selector: &str, limit: usize) -> Result<Vec<Value>, CallError> {
         let namespace = segment("namespace", namespace)?;
         let path = format!("/api/v1/namespaces/{namespace}/pods");
@@ -293,14 +297,15 @@ impl Cluster {
     }
 
     async fn send<T: DeserializeOwned>(&self, request: http::Request<Vec<u8>>) -> Result<T, CallError> {
-        // The semaphore is never closed, so there always comes a permit.
+        // The semaphore is never closed, so a permit always becomes available.
         let _permit = self.permits.acquire().await.ok();
         let answer = call::exchange(&self.client, request, self.deadline).await?;
         serde_json::from_slice(&answer).map_err(CallError::Garbled)
     }
 }
 
-/// Requests for objects of a kind, in the namespace of one of them, and its name as a request takes it: kube inserts both as they are.
+/// A request builder for objects of a kind in the namespace of an object, and the object's name escaped for a URL: kube
+/// inserts both unescaped.
 fn requests<'a>(kind: &Kind, id: &'a ObjectId) -> Result<(Request, Cow<'a, str>), CallError> {
     let namespace = if kind.namespaced {
         Some(segment("namespace", &id.namespace)?)
@@ -312,7 +317,7 @@ fn requests<'a>(kind: &Kind, id: &'a ObjectId) -> Result<(Request, Cow<'a, str>)
     Ok((Request::new(url), segment("name", &id.name)?))
 }
 
-/// A name as a segment of a path.
+/// A name as a URL path segment.
 fn segment<'a>(what: &str, text: &'a str) -> Result<Cow<'a, str>, CallError> {
     path::segment(text).map_err(|error| cannot_ask(what, text, &error))
 }

@@ -1,11 +1,11 @@
-//! The inventory: which objects may exist because of a Kustomization.
+//! The inventory: the objects that may exist because of a Kustomization.
 //!
-//! It is *the* record for pruning: an id is written to it before the object is created and leaves it after the object was
-//! seen gone. This module is pure set algebra on ids; who writes them where is the controller's.
+//! It is the source of truth for pruning: an id is recorded before the object is created, and removed after the object
+//! is found to be gone. This module only does set operations on ids; storing them is up to the controller.
 //!
-//! Invariant: ids are those of Flux (`<namespace>_<name>_<group>_<kind>`, version beside), so that either can go on with
-//! what the other applied.
-//! Invariant: an object goes into an inventory only if its id reads back as itself ([`ObjectId::misread`]).
+//! Invariant: ids have Flux's format (`<namespace>_<name>_<group>_<kind>`, with the version next to it), so that each
+//! sync can continue with what the other one applied.
+//! Invariant: an object is recorded only if its id reads back as the same object ([`ObjectId::misread`]).
 
 pub mod stage;
 
@@ -13,18 +13,18 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use muster_api::flux;
 
-/// The separator of the parts of an id. Of the parts only the name can hold it, and the others are read around it.
+/// Separates the parts of an id. Only the name can contain it, so the other parts are split off first.
 const SEPARATOR: char = '_';
 
-/// How a colon in the name of an RBAC object is written; Kubernetes allows colons there and nowhere else.
+/// Replaces a colon in the name of an RBAC object; Kubernetes allows colons in no other names.
 const COLON: &str = "__";
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The identity of an object in a cluster, whatever version it is served in.
+/// The identity of an object in a cluster, regardless of the API version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
-    /// Namespace; empty for objects of the cluster.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// Name.
     pub name: String,
@@ -34,26 +34,26 @@ pub struct ObjectId {
     pub kind: String,
 }
 
-/// Why a text is no id.
+/// A string that is not a valid id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an inventory id: expected <namespace>_<name>_<group>_<kind>")]
 pub struct InvalidId(String);
 
-/// A set of objects, each with the version that it was last applied by.
+/// A set of objects, each with the API version that it was last applied with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
     objects: BTreeMap<ObjectId, String>,
-    /// Entries that could not be read. They are carried along: dropping one would leave its object behind for ever.
+    /// Entries that could not be parsed. They are kept: dropping one would orphan its object forever.
     unreadable: Vec<flux::InventoryEntry>,
 }
 
 impl ObjectId {
-    /// Whether it is a Job's.
+    /// Whether the object is a `batch` Job.
     pub fn is_job(&self) -> bool {
         self.group == "batch" && self.kind == "Job"
     }
 
-    /// The text of the id in an inventory.
+    /// The id as written in an inventory.
     pub fn encode(&self) -> String {
         let name = if self.group == RBAC_GROUP {
             self.name.replace(':', COLON)
@@ -63,13 +63,14 @@ impl ObjectId {
         format!("{}_{name}_{}_{}", self.namespace, self.group, self.kind)
     }
 
-    /// Whether the text of the id would be read as that of another object, by us or by Flux, which reads `__` as a colon in every name.
-    /// Such an object is not applied: nothing could find it again.
+    /// Whether the written id would be read back as another object, by us or by Flux, which reads `__` as a colon in
+    /// every name. Such an object is not applied, because it could not be found again.
     pub fn misread(&self) -> bool {
         self.name.contains(COLON) || self.encode().parse().as_ref() != Ok(self)
     }
 
-    /// The other object that the text of the id may have been written for, before such names were refused: with `__` in its name.
+    /// The other object that the written id may have been recorded for, before such names were refused: the one with
+    /// `__` in its name.
     pub fn misread_for(&self) -> Option<Self> {
         let ambiguous = self.group == RBAC_GROUP && self.name.contains(':');
         ambiguous.then(|| Self {
@@ -78,7 +79,7 @@ impl ObjectId {
         })
     }
 
-    /// The `apiVersion` of the object when it is served in `version`.
+    /// The `apiVersion` of the object in `version`.
     pub fn api_version(&self, version: &str) -> String {
         if self.group.is_empty() {
             version.to_owned()
@@ -89,7 +90,7 @@ impl ObjectId {
 }
 
 impl fmt::Display for ObjectId {
-    /// `Kind/namespace/name`, or `Kind/name` for objects of the cluster: the form that people read.
+    /// `Kind/namespace/name`, or `Kind/name` for cluster-scoped objects: the form used in messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.namespace.is_empty() {
             write!(f, "{}/{}", self.kind, self.name)
@@ -107,7 +108,7 @@ impl FromStr for ObjectId {
         let (namespace, rest) = text.split_once(SEPARATOR).ok_or_else(invalid)?;
         let (rest, kind) = rest.rsplit_once(SEPARATOR).ok_or_else(invalid)?;
         let (name, group) = rest.rsplit_once(SEPARATOR).ok_or_else(invalid)?;
-        // In every other group it was written for what it is, if it was: no name of theirs has colons.
+        // Names in other groups have no colons, so the id can only be for this object.
         let name = match group {
             RBAC_GROUP => name.replace(COLON, ":"),
             _ => name.to_owned(),
@@ -125,7 +126,7 @@ impl FromStr for ObjectId {
 }
 
 impl Inventory {
-    /// The inventory that a status holds.
+    /// Reads the inventory in a status.
     pub fn from_status(status: Option<&flux::Inventory>) -> Self {
         let mut inventory = Self::default();
         for entry in status.into_iter().flat_map(|status| &status.entries) {
@@ -137,7 +138,7 @@ impl Inventory {
         inventory
     }
 
-    /// The inventory as a status holds it, in one order whatever was done before.
+    /// The inventory for a status, sorted.
     pub fn to_status(&self) -> flux::Inventory {
         let readable = self.objects.iter().map(|(id, version)| flux::InventoryEntry {
             id: id.encode(),
@@ -148,12 +149,12 @@ impl Inventory {
         }
     }
 
-    /// Adds an object, or changes the version that it was last applied by.
+    /// Adds an object, or changes the version that it was last applied with.
     pub fn insert(&mut self, id: ObjectId, version: String) {
         self.objects.insert(id, version);
     }
 
-    /// Forgets an object.
+    /// Removes an object.
     pub fn remove(&mut self, id: &ObjectId) {
         self.objects.remove(id);
     }
@@ -163,12 +164,12 @@ impl Inventory {
         self.objects.contains_key(id)
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the inventory is empty.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.unreadable.is_empty()
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.objects.len() + self.unreadable.len()
     }
@@ -178,7 +179,7 @@ impl Inventory {
         self.objects.iter().map(|(id, version)| (id, version.as_str()))
     }
 
-    /// Everything that is in either; where both hold an object, the version of `newer` counts.
+    /// The union of both; for an object in both, the version in `newer` wins.
     #[must_use]
     pub fn merged(mut self, newer: &Self) -> Self {
         self.objects.extend(
@@ -195,7 +196,7 @@ impl Inventory {
         self
     }
 
-    /// What is to be pruned: the objects that are here and not in `wanted`, last stage first.
+    /// The objects to prune: those that are here and not in `wanted`, last stage first.
     pub fn pruned_by(&self, wanted: &Self) -> Vec<(ObjectId, String)> {
         let mut gone: Vec<(ObjectId, String)> = self
             .objects
@@ -203,7 +204,7 @@ impl Inventory {
             .filter(|(id, _)| !wanted.contains(id))
             .map(|(id, version)| (id.clone(), version.clone()))
             .collect();
-        // Within a stage the order of applying is reversed too, so that what was created last goes first.
+        // Within a stage the order is reversed too, so that what was created last is removed first.
         gone.sort_by_cached_key(|(id, _)| {
             std::cmp::Reverse((stage::of_id(id), stage::rank(&id.group, &id.kind), id.clone()))
         });

@@ -1,9 +1,11 @@
-//! Jobs that are deleted once they have finished (`spec.ttlSecondsAfterFinished`): which of them are done, and do not run again.
+//! Jobs that are deleted after they finish (`spec.ttlSecondsAfterFinished`): which of them are done and must not run
+//! again.
 //!
-//! Such a Job is done if this process saw it Complete with the content that is to be applied, or if its Kustomization is Ready at
-//! the revision that is to be applied: then it was waited for already. Any other that is not there is created, and runs.
+//! Such a Job is done if this process observed it Complete with the content to apply, or if its Kustomization is Ready
+//! at the revision to apply: then it has been waited for already. Any other Job that does not exist is created, and
+//! runs.
 //!
-//! What is known lives in memory. After a restart of the process the Ready condition speaks for it.
+//! The record is in memory only. After a restart of the process, the Ready condition replaces it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,16 +19,17 @@ use serde_json::Value;
 
 use crate::{inventory::ObjectId, prepared::Prepared};
 
-/// The shortest wait between two reads of a Job. One that is deleted at once is still there while its pods go.
+/// The shortest interval between two reads of a Job. A Job that is deleted at once still exists while its pods
+/// terminate.
 pub(crate) const PACE_MIN: Duration = Duration::from_millis(250);
 
-/// What is known of the Jobs of one Kustomization in one cluster. Clones share it.
+/// The record of the Jobs of one Kustomization in one cluster. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Jobs(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether there are Jobs among the objects that are to be applied.
+    /// Whether there are Jobs among the objects to apply.
     planned: bool,
     known: BTreeMap<ObjectId, Job>,
 }
@@ -34,9 +37,9 @@ struct State {
 #[derive(Clone, Debug)]
 struct Job {
     version: String,
-    /// Of what was applied.
+    /// Digest of the applied body.
     digest: String,
-    /// How long it stays after it has finished; `None`: until it is deleted by other means.
+    /// How long the Job is kept after it finishes; `None` if it is not deleted automatically.
     ttl: Option<Duration>,
     progress: Progress,
 }
@@ -44,15 +47,15 @@ struct Job {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Running,
-    /// It failed, or is gone and was not seen to complete.
+    /// The Job failed, or is gone and was not observed to complete.
     Ended,
-    /// It completed, and is deleted in time.
+    /// The Job completed, and is deleted after its TTL.
     Done,
 }
 
 impl Jobs {
-    /// Forgets what is not among these objects. Where their Kustomization is `ready` at what they are of, those of which nothing is
-    /// known are done.
+    /// Drops the record of Jobs that are not among these objects. If their Kustomization is `ready` at this revision,
+    /// Jobs without a record are done.
     pub(crate) fn enter(&self, objects: &[Prepared], ready: bool) {
         let mut jobs = self.0.lock();
         let planned: BTreeSet<&ObjectId> = objects.iter().map(|object| &object.id).collect();
@@ -66,7 +69,7 @@ impl Jobs {
         }
     }
 
-    /// Whether this very object is done: if it is not there, it is not created again.
+    /// Whether a Job with exactly this content is done: if it does not exist, it is not created again.
     pub(crate) fn is_done(&self, object: &Prepared) -> bool {
         object.id.is_job()
             && self
@@ -77,7 +80,7 @@ impl Jobs {
                 .is_some_and(|job| job.progress == Progress::Done && job.digest == digest(object))
     }
 
-    /// An object was applied; `live` as it was before, if it goes on as the same.
+    /// Records that an object was applied; `live` is its previous state, if it was not re-created.
     pub(crate) fn applied(&self, object: &Prepared, live: Option<&Value>) {
         if !object.id.is_job() {
             return;
@@ -89,7 +92,7 @@ impl Jobs {
         }
     }
 
-    /// An object was read, or is not there.
+    /// Records that an object was read, or does not exist.
     pub(crate) fn observed(&self, id: &ObjectId, live: Option<&Value>) {
         let mut jobs = self.0.lock();
         let Some(job) = jobs.known.get_mut(id) else {
@@ -106,18 +109,18 @@ impl Jobs {
         }
     }
 
-    /// Whether the Job of this id, as it was applied last, is done.
+    /// Whether the Job with this id, as last applied, is done.
     pub(crate) fn has_completed(&self, id: &ObjectId) -> bool {
         let known = &self.0.lock().known;
         known.get(id).is_some_and(|job| job.progress == Progress::Done)
     }
 
-    /// Whether there are Jobs among the objects that are to be applied.
+    /// Whether there are Jobs among the objects to apply.
     pub(crate) fn are_planned(&self) -> bool {
         self.0.lock().planned
     }
 
-    /// The Jobs that run, and are deleted once they have finished, each with the version that it is read in.
+    /// The running Jobs that are deleted after they finish, each with the API version that it is read in.
     pub(crate) fn running(&self) -> Vec<(ObjectId, String)> {
         let jobs = self.0.lock();
         let running = jobs.known.iter().filter(|(_, job)| job.runs());
@@ -126,7 +129,7 @@ impl Jobs {
             .collect()
     }
 
-    /// How often running Jobs are to be read so that none of them finishes and is gone unseen; `None` if there are none.
+    /// How often running Jobs must be read so that none finishes and is gone unobserved; `None` if there are none.
     pub fn pace(&self) -> Option<Duration> {
         let jobs = self.0.lock();
         let shortest = jobs
@@ -192,7 +195,7 @@ mod tests {
         json!({"spec": {"ttlSecondsAfterFinished": ttl}, "status": {"conditions": [{"type": condition, "status": "True"}]}})
     }
 
-    /// Applies a Job, lets it come to a condition, or go; returns whether it is done.
+    /// Applies a Job, then observes `live`; returns whether it is done.
     fn done(ttl: Option<u64>, live: Option<&Value>) -> bool {
         let (jobs, job) = (Jobs::default(), job(ttl, "a"));
         jobs.applied(&job, None);
@@ -205,7 +208,7 @@ mod tests {
     #[test]
     fn only_what_completed_and_is_deleted_in_time_is_done() {
         assert!(done(Some(60), Some(&live(Some(60), "Complete"))));
-        // By an admission webhook.
+        // Set by an admission webhook.
         assert!(done(None, Some(&live(Some(60), "Complete"))));
         assert!(!done(None, Some(&live(None, "Complete"))));
         assert!(!done(Some(60), Some(&live(Some(60), "Failed"))));
@@ -231,7 +234,7 @@ mod tests {
         assert!(!jobs.is_done(&migrate));
         jobs.enter(slice::from_ref(&migrate), true);
         assert!(jobs.is_done(&migrate));
-        // It is there, and runs.
+        // The Job exists and is running.
         jobs.applied(&migrate, Some(&live(Some(60), "Suspended")));
         jobs.enter(slice::from_ref(&migrate), true);
         assert!(!jobs.is_done(&migrate));

@@ -6,12 +6,13 @@
 //!          limits             places for errors                inventory: what may exist
 //! ```
 //!
-//! Nothing here knows Modules or rollouts, and nothing reads a clock of its own: whoever calls says when it is.
+//! This crate knows nothing about Modules or rollouts, and reads no clock: the caller passes the time.
 //!
-//! Invariant: what is read is a commit that is here as a whole, out of the object database; no file is checked out, no process started.
-//! Invariant: a credential goes to the host it is for, and into no message.
-//! Invariant: an object is in the inventory before it is created, and leaves it after it was seen gone.
-//! Invariant: an object that is as it should be costs no write.
+//! Invariant: the source is a complete local commit, read from the object database; no file is checked out, no process
+//! is started.
+//! Invariant: a credential is sent only to the host it is for, and appears in no message.
+//! Invariant: an object is in the inventory before it is created, and is removed from it after it is found to be gone.
+//! Invariant: an up-to-date object costs no write.
 
 pub mod apply;
 pub mod build;

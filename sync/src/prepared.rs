@@ -1,4 +1,4 @@
-//! An object that is ready to be applied.
+//! An object that is ready to apply.
 
 use std::fmt;
 
@@ -7,36 +7,36 @@ use serde_json::Value;
 
 use crate::inventory::ObjectId;
 
-/// An object that is ready to be applied.
+/// An object that is ready to apply.
 #[derive(Clone, PartialEq)]
 pub struct Prepared {
-    /// Its identity in the cluster.
+    /// The identity of the object in the cluster.
     pub id: ObjectId,
-    /// The version that it is written in.
+    /// The API version in its manifest.
     pub version: String,
-    /// What is sent.
+    /// The body to send.
     pub body: Value,
-    /// What its annotations and labels ask for.
+    /// The options set by its annotations and labels.
     pub wishes: Wishes,
 }
 
-/// What an object's author asks for, by annotations or labels under `kustomize.toolkit.fluxcd.io/`.
+/// Options that the author of an object sets by annotations or labels under `kustomize.toolkit.fluxcd.io/`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// `ssa: Ignore` or `reconcile: disabled`: hands off.
+    /// `ssa: Ignore` or `reconcile: disabled`: never written.
     pub ignore: bool,
     /// `ssa: IfNotPresent`: created, and never changed.
     pub if_not_present: bool,
-    /// `ssa: Merge`: what people changed with kubectl stays theirs.
+    /// `ssa: Merge`: fields changed with kubectl are kept.
     pub merge: bool,
-    /// `force: enabled`: deleted and created again where an immutable field changes.
+    /// `force: enabled`: deleted and created again if an immutable field changes.
     pub force: bool,
-    /// `prune: disabled`, or hands off: never deleted.
+    /// `prune: disabled`, or never written: never deleted.
     pub keep: bool,
 }
 
 impl fmt::Debug for Prepared {
-    /// Without the body, which may be a Secret's.
+    /// Omits the body, which may be that of a Secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prepared")
             .field("id", &self.id)
@@ -47,14 +47,14 @@ impl fmt::Debug for Prepared {
 }
 
 impl Prepared {
-    /// The `apiVersion` that it is written in.
+    /// The `apiVersion` in the manifest.
     pub fn api_version(&self) -> String {
         self.id.api_version(&self.version)
     }
 }
 
 impl Wishes {
-    /// What the metadata of an object asks for.
+    /// The options in the metadata of an object.
     pub fn of(object: &Value) -> Self {
         let is = |key: &str, value: &str| {
             ["annotations", "labels"].iter().any(|place| {

@@ -1,10 +1,11 @@
-//! Proxies on the way to git, gates and receivers of notifications.
+//! Proxies for git, gates and notification receivers.
 //!
-//! Two things name one: the variables of the process (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`, or in lower case), and the Secret that
-//! `proxySecretRef` names, which is used instead of them. A host of this machine is never reached through a proxy.
+//! A proxy is set by environment variables of the process (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`, or in lower case),
+//! or by the Secret that `proxySecretRef` names, which replaces them. The local host is never reached through a proxy.
 //!
-//! `NO_PROXY` is a list with commas: a domain (with or without a dot before it) stands for itself and for all below it, an address for
-//! itself, a network (`10.0.0.0/8`) for its addresses, and `*` for everything. Entries have no port.
+//! `NO_PROXY` is a comma-separated list: a domain (with or without a leading dot) matches itself and its subdomains, an
+//! IP address matches itself, a network (`10.0.0.0/8`) matches its addresses, and `*` matches everything. Entries have
+//! no port.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +16,7 @@ use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
 
-/// Which proxy leads to which address: none by default.
+/// Which URL is reached through which proxy: none by default.
 #[derive(Clone, Default)]
 pub struct Proxies(Arc<Routes>);
 
@@ -23,29 +24,29 @@ pub struct Proxies(Arc<Routes>);
 struct Routes {
     https: Option<Proxy>,
     http: Option<Proxy>,
-    /// Matches what `NO_PROXY` does not except.
+    /// Matches hosts that are not in `NO_PROXY`.
     excepted: Option<Matcher>,
 }
 
-/// An HTTP proxy, and the user that it asks for.
+/// The URL of an HTTP proxy, with user and password if needed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy(Url);
 
-/// A proxy that cannot be used. Never holds a value: it may have a password in it.
+/// A proxy setting that cannot be used. Never contains the value, which may include a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{origin} {why}")]
 pub struct ProxyError {
-    /// The variable, or the key of the Secret.
+    /// Name of the variable, or key in the Secret.
     pub origin: String,
-    /// What is wrong with it.
+    /// What is wrong with the value.
     pub why: &'static str,
 }
 
 impl Proxies {
-    /// From variables of the process: `get` has their values.
+    /// Reads the environment variables of the process through `get`.
     ///
     /// # Errors
-    /// A variable with an address that is no HTTP proxy.
+    /// If a variable is not the URL of an HTTP proxy.
     pub fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Self, ProxyError> {
         let read = |upper: &str| {
             let lower = upper.to_ascii_lowercase();
@@ -59,7 +60,7 @@ impl Proxies {
                 .map(|(origin, value)| Proxy::parse(&value).map_err(|why| ProxyError { origin, why }))
                 .transpose()
         };
-        // A CGI server hands on a header of its client as HTTP_PROXY.
+        // A CGI server passes a request header of its client as HTTP_PROXY.
         let is_cgi = get("REQUEST_METHOD").is_some();
         let excepted =
             read("NO_PROXY").map(|(_, list)| Matcher::builder().all("http://proxy").no(list).build());
@@ -70,7 +71,7 @@ impl Proxies {
         })))
     }
 
-    /// Everything but this machine through one proxy.
+    /// One proxy for everything except the local host.
     pub fn through(proxy: Proxy) -> Self {
         Self(Arc::new(Routes {
             https: Some(proxy.clone()),
@@ -79,7 +80,7 @@ impl Proxies {
         }))
     }
 
-    /// The proxy that leads to this address, if one does.
+    /// The proxy for a URL, if there is one.
     pub fn route(&self, url: &Url) -> Option<&Proxy> {
         let routes = &*self.0;
         let proxy = match url.scheme() {
@@ -94,7 +95,7 @@ impl Proxies {
         (!excepted && !is_here(url)).then_some(proxy)
     }
 
-    /// For a client of reqwest, which then takes none of the environment.
+    /// For a reqwest client, which then ignores the environment.
     pub fn rule(&self) -> reqwest::Proxy {
         let proxies = self.clone();
         reqwest::Proxy::custom(move |url| proxies.route(url).map(|proxy| proxy.0.clone()))
@@ -111,10 +112,10 @@ impl fmt::Debug for Proxies {
 }
 
 impl Proxy {
-    /// From a Secret with Flux's keys: `address`, and `username` with `password` if the proxy asks for them.
+    /// Reads a Secret with Flux's keys: `address`, and `username` with `password` if the proxy needs them.
     ///
     /// # Errors
-    /// A key that is missing, or is no text, or no address of an HTTP proxy.
+    /// If a key is missing, is not text, or is not the address of an HTTP proxy.
     pub fn from_secret(data: &BTreeMap<String, Vec<u8>>) -> Result<Self, ProxyError> {
         let refused = |key: &str, why| ProxyError {
             origin: format!("key {key:?}"),
@@ -140,10 +141,10 @@ impl Proxy {
         Ok(Self(url))
     }
 
-    /// An address with or without a scheme, `http` by default; user and password may stand before an `@`.
+    /// Parses an address with or without a scheme, `http` by default; user and password may precede an `@`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Describes what is wrong with the address.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let with_scheme = if text.contains("://") {
             text.to_owned()
@@ -160,7 +161,7 @@ impl Proxy {
         Ok(Self(url))
     }
 
-    /// The address with the user and the password.
+    /// The URL with user and password.
     pub fn url(&self) -> &Url {
         &self.0
     }
@@ -171,7 +172,7 @@ impl Proxy {
     }
 }
 
-/// What reqwest says of a proxy that asks for a user, and of one that answers with anything else but success.
+/// What reqwest reports for a proxy that requires authentication, and for one that answers with any other error status.
 pub(crate) const ASKS: &str = "tunnel error: proxy authorization required";
 pub(crate) const REFUSES: &str = "tunnel error: unsuccessful";
 
@@ -179,13 +180,13 @@ const NOT_HTTP: &str =
     "is no address of an HTTP proxy (http:// or https://); others, such as socks5, are not supported";
 
 impl fmt::Debug for Proxy {
-    /// Without user and password.
+    /// Omits user and password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.origin())
     }
 }
 
-/// Whether the address is of this machine.
+/// Whether the URL is on the local host.
 fn is_here(url: &Url) -> bool {
     url.host_str().is_none_or(|host| {
         let address = host.trim_matches(['[', ']']).parse::<IpAddr>();

@@ -1,4 +1,4 @@
-//! The inventory keeps Flux's ids and knows what is to be pruned.
+//! The inventory keeps Flux's ids and determines what to prune.
 
 use muster_api::flux;
 use muster_sync::inventory::{Inventory, ObjectId};
@@ -76,7 +76,7 @@ fn what_is_no_id_is_refused() {
     insta::assert_snapshot!(said.join("\n"));
 }
 
-/// The form in a status: Flux reads it, and we read Flux's.
+/// The format in a status: Flux reads ours, and we read Flux's.
 #[test]
 fn the_version_stands_beside_the_id() {
     let inventory = inventory(&[
@@ -199,7 +199,7 @@ fn any_id() -> impl Strategy<Value = ObjectId> {
     ]
 }
 
-/// Ids with names of any characters, many of them such as ids are made of.
+/// Ids with names of arbitrary characters, often those that separate parts of an id.
 fn any_text_id() -> impl Strategy<Value = ObjectId> {
     let group = prop_oneof![
         Just("rbac.authorization.k8s.io".to_owned()),
@@ -217,7 +217,7 @@ fn any_text_id() -> impl Strategy<Value = ObjectId> {
 }
 
 proptest! {
-    /// Whatever the names: an id that goes into an inventory reads back as itself, so that two objects never share one.
+    /// Whatever the names, an id in an inventory reads back as itself, so that two objects never share one.
     #[test]
     fn an_id_that_is_recorded_reads_back_as_itself(one in any_text_id(), other in any_text_id()) {
         for id in [&one, &other] {

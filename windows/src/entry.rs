@@ -1,4 +1,4 @@
-//! One entry of a window: which local minutes are inside, and when that changes next.
+//! One entry of a window: which local minutes it contains, and when that changes next.
 
 use jiff::{
     Timestamp, ToSpan,
@@ -12,36 +12,36 @@ use crate::{Problem, zone::zone};
 const MINUTES_OF_A_DAY: u16 = 24 * 60;
 const EVERY_DAY: u8 = 0b111_1111;
 
-/// How many boundaries are tried for the next change of one entry. A day has two, a week without a change only comes where a clock change
-/// swallows an entry of one day: 64 is more than three weeks of the densest entry.
+/// How many boundaries are tried to find the next change of one entry. A day has two; a week without a change only
+/// occurs if a clock change skips an entry of one day: 64 is more than three weeks of the densest entry.
 const MAX_BOUNDARIES: usize = 64;
 /// How many days ahead the next boundary of an entry is searched: each day of the week, and one on either side.
 const DAYS_AHEAD: i32 = 9;
 
-/// An entry that was checked.
+/// A validated entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// A bit for each day of the week, Monday first.
+    /// One bit per day of the week, Monday first.
     days: u8,
     /// Start and end in minutes after midnight; an end before the start is on the next day. `None`: the whole day.
     span: Option<(u16, u16)>,
-    /// The first and the last date on which it starts.
+    /// The first and the last date on which it may start.
     dates: Option<(Date, Date)>,
     pub(crate) zone: Zone,
 }
 
-/// Where the time zone of an entry comes from.
+/// The source of an entry's time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Zone {
-    /// It has nothing local.
+    /// None is needed: the entry has no local times.
     Needless,
     Fixed(TimeZone),
-    /// The value of this annotation of each cluster.
+    /// The value of this annotation on each Cluster.
     Annotation(String),
 }
 
 impl Entry {
-    /// The entry, or the field below it and what is wrong there.
+    /// Validates an entry; an error names the field below it, and the problem.
     pub(crate) fn new(entry: &WindowEntry) -> Result<Self, (&'static str, Problem)> {
         let WindowEntry {
             days,
@@ -78,7 +78,7 @@ impl Entry {
         })
     }
 
-    /// Whether it starts on this date.
+    /// Whether an occurrence starts on this date.
     pub(crate) fn starts_on(&self, date: Date) -> bool {
         let weekday = 1 << date.weekday().to_monday_zero_offset();
         let dated = self
@@ -87,14 +87,14 @@ impl Entry {
         self.days & weekday != 0 && dated
     }
 
-    /// The local start and end of what starts on this date.
+    /// The local start and end of the occurrence that starts on this date.
     pub(crate) fn occurrence(&self, date: Date) -> Option<(DateTime, DateTime)> {
         let (from, to) = self.span.unwrap_or((0, MINUTES_OF_A_DAY));
         let end = if to < from { date.tomorrow().ok()? } else { date };
         Some((at(date, from)?, at(end, to)?))
     }
 
-    /// Whether the local time at this instant is inside.
+    /// Whether the entry contains this instant.
     pub(crate) fn contains(&self, zone: &TimeZone, instant: Timestamp) -> bool {
         let local = zone.to_datetime(instant);
         let (today, time) = (local.date(), local.time());
@@ -109,7 +109,7 @@ impl Entry {
         }
     }
 
-    /// The first instant after this one at which [`Entry::contains`] changes. `None`: it never does again.
+    /// The first instant after this one at which [`Entry::contains`] changes. `None` if it never does.
     pub(crate) fn next_change(&self, zone: &TimeZone, instant: Timestamp) -> Option<Timestamp> {
         let inside = self.contains(zone, instant);
         let mut boundary = instant;
@@ -145,7 +145,7 @@ impl Entry {
                 .into_iter()
                 .chain(instants.filter(|instant| *instant > after))
                 .min();
-            // What starts two days later is later: a clock change moves less than a day.
+            // An occurrence that starts two days later cannot come first: a clock change moves it by less than a day.
             if earlier.is_some() {
                 break;
             }
@@ -154,8 +154,8 @@ impl Entry {
         reached.into_iter().chain(jump).min()
     }
 
-    /// An instant up to which nothing changes, where the next boundary may be years away: before the first date, and between the
-    /// dates of an entry of whole days.
+    /// An instant before which nothing changes, if the next boundary may be years away: the start of the dates, or
+    /// their end for an entry of whole days.
     fn skip_ahead(&self, zone: &TimeZone, after: Timestamp) -> Option<Timestamp> {
         let (first, last) = self.dates?;
         let today = zone.to_datetime(after).date();
@@ -172,19 +172,20 @@ impl Entry {
         skip.then(instant).flatten()
     }
 
-    /// Whether nothing of it but its dates depends on the local time.
+    /// Whether only the dates of the entry depend on the local time.
     fn is_solid(&self) -> bool {
         self.span.is_none() && self.days == EVERY_DAY
     }
 
-    /// The start and the end of what starts on this date; of adjacent whole days too many, which does no harm.
+    /// The start and the end of the occurrence on this date; adjacent whole days have boundaries without a change,
+    /// which does no harm.
     fn local_boundaries(&self, date: Date) -> impl Iterator<Item = DateTime> {
         let occurrence = self.starts_on(date).then(|| self.occurrence(date)).flatten();
         occurrence.into_iter().flat_map(|(from, to)| [from, to])
     }
 }
 
-/// The instants at which the local time is this: two where the hour is repeated, none where it is skipped.
+/// The instants at which this is the local time: two if the hour is repeated, none if it is skipped.
 fn instants(zone: &TimeZone, local: DateTime) -> impl Iterator<Item = Timestamp> {
     let offsets = match zone.to_ambiguous_timestamp(local).offset() {
         AmbiguousOffset::Unambiguous { offset } => [Some(offset), None],
@@ -214,7 +215,7 @@ fn span(from: Option<&str>, to: Option<&str>) -> Result<Option<(u16, u16)>, (&'s
     }
 }
 
-/// Minutes after midnight of `HH:MM`, up to 24:00.
+/// Parses `HH:MM`, up to 24:00, into minutes after midnight.
 fn minutes(text: &str) -> Option<u16> {
     let (hours, minutes) = text.split_once(':')?;
     let number = |digits: &str| {
@@ -247,7 +248,7 @@ const fn bit(day: Weekday) -> u8 {
     1 << (day as u8)
 }
 
-/// The local time of so many minutes after midnight; that of 24:00 is the next day's.
+/// The local time a number of minutes after midnight; 24:00 is on the next day.
 fn at(date: Date, minutes: u16) -> Option<DateTime> {
     if minutes >= MINUTES_OF_A_DAY {
         return Some(date.tomorrow().ok()?.to_datetime(Time::midnight()));
@@ -255,7 +256,7 @@ fn at(date: Date, minutes: u16) -> Option<DateTime> {
     Some(date.to_datetime(clock(minutes)))
 }
 
-/// Nothing that starts on the last date reaches into today, or can once more when the clock is set back.
+/// The last occurrence cannot reach into today, nor again when the clock is set back.
 fn is_past(last: Date, today: Date) -> bool {
     last.checked_add(2.days()).is_ok_and(|over| today > over)
 }

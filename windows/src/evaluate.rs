@@ -1,4 +1,4 @@
-//! What all windows of a namespace say of one cluster and one module at an instant.
+//! Evaluates all windows of a namespace for one cluster and one module at an instant.
 
 use std::fmt;
 
@@ -15,60 +15,63 @@ use crate::{
     window::Rule,
 };
 
-/// Whether changes of the module may begin in the cluster.
+/// Whether changes of a module may start in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether.
+    /// Open or closed.
     pub state: State,
-    /// The first instant after which any part of the answer may be another. `None`: it stays as it is until an object changes.
+    /// The first instant after which any part of the answer may change. `None`: not until an object changes.
     pub next_change: Option<Timestamp>,
 }
 
-/// Open or closed.
+/// Whether changes may start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Changes may begin.
+    /// Changes may start.
     Open {
-        /// When it closes. `None`: not within [`HORIZON`](crate::HORIZON).
+        /// When the window closes. `None`: not within [`HORIZON`](crate::HORIZON).
         until: Option<Timestamp>,
     },
-    /// Only what the fields allow may begin; changes in flight go on.
+    /// Only changes that the fields allow may start; changes in flight continue.
     Closed(Closed),
 }
 
-/// Why and until when a cluster is closed. Of several windows that close it the strictest `reverts`, `withdrawals` and `while_closed`
-/// hold: `Wait`.
+/// Why a cluster is closed, and until when. If several windows close it, the strictest values of `reverts`,
+/// `withdrawals` and `while_closed` apply: `Wait`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Closed {
-    /// The window that is named: one that cannot be read; else the deny window that ends last; else the allow window that opens first.
+    /// Name of the reported window: an invalid one, if any; else the deny window that ends last; else the allow window
+    /// that opens first.
     pub window: String,
-    /// Why that window cannot be read for this cluster.
+    /// Why that window is invalid for this cluster.
     pub error: Option<WindowError>,
-    /// When the cluster opens, all windows considered. `None`: not within [`HORIZON`](crate::HORIZON), or not before an object changes.
+    /// When the cluster opens, considering all windows. `None`: not within [`HORIZON`](crate::HORIZON), or not before
+    /// an object changes.
     pub until: Option<Timestamp>,
-    /// The time zone in which people read that instant.
+    /// The time zone in which that instant is displayed.
     pub time_zone: TimeZone,
     /// The message of the window.
     pub message: String,
-    /// Whether a cluster may go back to the last good revision.
+    /// Whether the cluster may be rolled back to the last good revision.
     pub reverts: WhileClosed,
-    /// Whether the module may be withdrawn.
+    /// Whether the module may be removed.
     pub withdrawals: WhileClosed,
-    /// Whether the stage waits for the cluster or goes on without it.
+    /// Whether the stage waits for the cluster or continues without it.
     pub while_closed: ClosedClusters,
-    /// The cluster does not open within [`LONG`].
+    /// Whether the cluster stays closed for longer than [`LONG`].
     pub is_long: bool,
 }
 
 impl Closed {
-    /// When the cluster opens, as people there read it, after this format: `2026-12-01 02:00 Europe/Berlin`.
+    /// When the cluster opens, in its local time, with this `strftime` format and the zone: `2026-12-01 02:00
+    /// Europe/Berlin`.
     pub fn local_opening(&self, format: &str) -> Option<String> {
         let local = self.time_zone.to_datetime(self.until?);
         let zone = self.time_zone.iana_name().unwrap_or("UTC");
         Some(format!("{} {zone}", local.strftime(format)))
     }
 
-    /// The reason of the cluster: `WindowInvalid` if the window cannot be read, else `WindowClosed`.
+    /// The reason for the cluster: `WindowInvalid` if the window is invalid, else `WindowClosed`.
     pub const fn reason(&self) -> Reason {
         if self.error.is_some() {
             Reason::WindowInvalid
@@ -79,7 +82,8 @@ impl Closed {
 }
 
 impl fmt::Display for Closed {
-    /// What follows the reason: `until 2026-12-01T02:00 Europe/Berlin (freeze-december): no changes before the audit`.
+    /// The text after the reason: `until 2026-12-01T02:00 Europe/Berlin (freeze-december): no changes before the
+    /// audit`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.local_opening("%Y-%m-%dT%H:%M") {
             Some(opening) => write!(f, "until {opening} ({})", self.window)?,
@@ -98,17 +102,18 @@ impl fmt::Display for Closed {
     }
 }
 
-/// What a window says by itself, for its status.
+/// The state of a single window, for its status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Whether changes may begin as far as this window decides. `None`: that depends on the time zone of each cluster.
+    /// Whether changes may start, according to this window alone. `None` if that depends on the time zone of each
+    /// cluster.
     pub open: Option<bool>,
-    /// When that changes. `None`: never, not within [`HORIZON`](crate::HORIZON), or it depends on the cluster.
+    /// When that changes. `None` if never, not within [`HORIZON`](crate::HORIZON), or if it depends on the cluster.
     pub next_change: Option<Timestamp>,
 }
 
 impl Window {
-    /// What it says by itself at this instant, without bypasses. One that cannot be read is closed.
+    /// The state of this window alone at this instant, without bypasses. An invalid window is closed.
     pub fn summary(&self, now: Timestamp) -> Summary {
         let local = |entry: &Entry| matches!(entry.zone, Zone::Annotation(_));
         let rule = self.rule.as_ref().filter(|_| self.errors.is_empty());
@@ -128,7 +133,8 @@ impl Window {
     }
 }
 
-/// Whether changes of this module may begin in this cluster at this instant. `windows` are all of the namespace, in any order.
+/// Whether changes of this module may start in this cluster at this instant. `windows` are all windows of the
+/// namespace, in any order.
 pub fn evaluate(windows: &[Window], cluster: &Cluster<'_>, module: &Module<'_>, now: Timestamp) -> Answer {
     let selecting = windows
         .iter()
@@ -147,7 +153,7 @@ pub fn evaluate(windows: &[Window], cluster: &Cluster<'_>, module: &Module<'_>, 
     } else {
         closed(&active, now, until)
     };
-    // The end of a bypass that is no longer than others would be none, but asking once too often does no harm.
+    // The end of a bypass that another bypass outlasts is not a change, but evaluating once too often does no harm.
     let next_change = active.iter().filter_map(|window| window.next_change(now)).min();
     let next_change = next_change
         .into_iter()
@@ -156,8 +162,8 @@ pub fn evaluate(windows: &[Window], cluster: &Cluster<'_>, module: &Module<'_>, 
     Answer { state, next_change }
 }
 
-/// When a closed cluster may have another answer although no window changes: [`LONG`] before it opens, and once a day while its opening is
-/// too far ahead to be found.
+/// When the answer for a closed cluster may change although no window does: [`LONG`] before it opens, and once a day
+/// while its opening is too far ahead to be found.
 fn reworded(state: &State, next_change: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     let State::Closed(closed) = state else {
         return None;
@@ -168,7 +174,7 @@ fn reworded(state: &State, next_change: Option<Timestamp>, now: Timestamp) -> Op
     }
 }
 
-/// Some window closes it, or it would be open.
+/// At least one window closes the cluster, otherwise it would be open.
 fn closed(active: &[Active<'_>], now: Timestamp, until: Option<Timestamp>) -> State {
     let denying: Vec<&Active<'_>> = active.iter().filter(|window| window.denies(now)).collect();
     let allowed = active.iter().any(|window| window.allows(now));
@@ -209,7 +215,7 @@ fn closed(active: &[Active<'_>], now: Timestamp, until: Option<Timestamp>) -> St
     })
 }
 
-/// The window that is named, and the time zone of the entry that counts. The first by name of several.
+/// The reported window, and the time zone of the relevant entry. If several qualify, the first by name.
 fn named<'a, 'b>(
     denying: &[&'b Active<'a>],
     closing: &[&'b Active<'a>],
@@ -221,7 +227,7 @@ fn named<'a, 'b>(
     let ends = denying
         .iter()
         .filter_map(|window| Some((*window, window.last_end(now)?)));
-    // Of equal ones `max_by_key` takes the last.
+    // If equal, `max_by_key` returns the last.
     let last = ends
         .rev()
         .max_by_key(|(_, (end, _))| end.unwrap_or(Timestamp::MAX));

@@ -1,4 +1,4 @@
-//! Change windows: whether changes may begin in a cluster at an instant, and when that changes.
+//! Change windows: whether changes may start in a cluster at an instant, and when that changes.
 //!
 //! ```text
 //!   RolloutWindow objects ──► Window::read ──► Window ─┐
@@ -8,12 +8,15 @@
 //! ```
 //!
 //! - No window selects the cluster and the module: open.
-//! - Some do: open while no `deny` entry and at least one `allow` entry (if there is any `allow` window) contains the instant.
-//! - A window that cannot be read closes what it selects; if its selector cannot be read either, its whole namespace.
+//! - Otherwise: open while no `deny` entry and at least one `allow` entry (if there is any `allow` window) contains the
+//!   instant.
+//! - An invalid window closes what it selects; if its selector is invalid too, its whole namespace.
 //!
-//! Invariant: no clock, no I/O: time zones come from the database that is built into the program, never from a file or the environment.
-//! Invariant: the same input gives the same answer, whatever the order of the windows.
-//! Invariant: the next change is found by jumping from one boundary of an entry to the next, within [`HORIZON`] and [`MAX_STEPS`].
+//! Invariant: no clock, no I/O: time zones come from the database compiled into the program, never from a file or the
+//! environment.
+//! Invariant: the same input gives the same answer, regardless of the order of the windows.
+//! Invariant: the next change is found by jumping from one boundary of an entry to the next, within [`HORIZON`] and
+//! [`MAX_STEPS`].
 
 mod entry;
 mod error;
@@ -33,5 +36,5 @@ pub use window::Window;
 
 use jiff::SignedDuration;
 
-/// A cluster that does not open within this time is reported at once ([`Closed::is_long`]): 30 days.
+/// A cluster that does not open within this time is reported immediately ([`Closed::is_long`]): 30 days.
 pub const LONG: SignedDuration = SignedDuration::from_hours(30 * 24);

@@ -1,4 +1,4 @@
-//! Until when a set of windows stays open or closed, in jumps.
+//! Finds until when a set of windows stays open or closed, by jumping between boundaries.
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 
@@ -10,16 +10,16 @@ use crate::{
 
 /// How far ahead the next opening or closing is searched: 366 days.
 pub const HORIZON: SignedDuration = SignedDuration::from_hours(366 * 24);
-/// How many boundaries are tried for it: more than two for each day of [`HORIZON`]. Only windows that are cut into pieces of hours which
-/// together change nothing need more.
+/// How many boundaries are tried: more than two for each day of [`HORIZON`]. Only windows that are split into hours and
+/// together never change need more.
 pub const MAX_STEPS: usize = 2_048;
 
-/// A window that selects the cluster and the module, with the time zones that it has there.
+/// A window that selects the cluster and the module, with its time zones for that cluster.
 pub(crate) struct Active<'a> {
     pub(crate) window: &'a Window,
-    /// Or why it is closed.
+    /// The entries, or why the window is closed.
     pub(crate) state: Result<Entries<'a>, WindowError>,
-    /// Until when it is open whatever its entries say.
+    /// The end of a bypass, until which the window is open whatever its entries say.
     pub(crate) bypass_end: Option<Timestamp>,
 }
 
@@ -28,7 +28,7 @@ impl Active<'_> {
         self.bypass_end.is_some_and(|end| at < end)
     }
 
-    /// Its rule; that of one that cannot be read is to deny.
+    /// The rule of the window; an invalid window denies.
     pub(crate) fn rule(&self) -> Rule {
         self.state.as_ref().map_or(Rule::Deny, |entries| entries.rule)
     }
@@ -37,13 +37,13 @@ impl Active<'_> {
         self.state.as_ref().map_or(&[], |entries| &entries.entries)
     }
 
-    /// Whether it denies all changes.
+    /// Whether the window denies all changes.
     pub(crate) fn denies(&self, at: Timestamp) -> bool {
         let denying = self.state.is_err() || self.contains(at);
         self.rule() == Rule::Deny && denying && !self.is_bypassed(at)
     }
 
-    /// Whether it allows changes, as far as no other denies them.
+    /// Whether the window allows changes, unless another one denies them.
     pub(crate) fn allows(&self, at: Timestamp) -> bool {
         self.rule() == Rule::Allow && (self.is_bypassed(at) || self.contains(at))
     }
@@ -54,7 +54,7 @@ impl Active<'_> {
             .any(|(entry, zone)| entry.contains(zone, at))
     }
 
-    /// The entry that contains this instant and ends last, and when. `None` as its end: never.
+    /// The entry that contains this instant and ends last, with its end; `None` as the end means never.
     pub(crate) fn last_end(&self, at: Timestamp) -> Option<(Option<Timestamp>, &TimeZone)> {
         let inside = self
             .entries()
@@ -64,7 +64,7 @@ impl Active<'_> {
         ends.max_by_key(|(end, _)| end.unwrap_or(Timestamp::MAX))
     }
 
-    /// The entry that starts first after this instant, which no entry contains.
+    /// The entry that starts next after this instant, among those that do not contain it.
     pub(crate) fn first_start(&self, at: Timestamp) -> Option<(Timestamp, &TimeZone)> {
         let outside = self
             .entries()
@@ -74,7 +74,7 @@ impl Active<'_> {
         starts.min_by_key(|(start, _)| *start)
     }
 
-    /// The first instant after this one at which anything of it changes.
+    /// The first instant after this one at which anything in the window changes.
     pub(crate) fn next_change(&self, at: Timestamp) -> Option<Timestamp> {
         let entries = self
             .entries()
@@ -83,7 +83,7 @@ impl Active<'_> {
         entries.chain(self.bypass_end.filter(|end| *end > at)).min()
     }
 
-    /// When it allows no longer what it allows at this instant. `None`: never.
+    /// When the window stops allowing changes. `None` if never.
     fn allowed_until(&self, at: Timestamp) -> Option<Timestamp> {
         let inside = self.last_end(at);
         match (inside, self.bypass_end.filter(|end| *end > at)) {
@@ -92,7 +92,7 @@ impl Active<'_> {
         }
     }
 
-    /// When it next denies what it does not deny at this instant.
+    /// When the window starts to deny changes. `None` if never.
     fn denied_from(&self, at: Timestamp) -> Option<Timestamp> {
         if self.rule() == Rule::Allow {
             return None;
@@ -105,7 +105,7 @@ impl Active<'_> {
     }
 }
 
-/// Whether changes may begin.
+/// Whether changes may start.
 pub(crate) fn is_open(active: &[Active<'_>], at: Timestamp) -> bool {
     let mut allow = active
         .iter()
@@ -115,7 +115,7 @@ pub(crate) fn is_open(active: &[Active<'_>], at: Timestamp) -> bool {
     allowed && !active.iter().any(|window| window.denies(at))
 }
 
-/// Whether changes may begin at this instant, and until when that stays so. `None`: forever, or for longer than was searched.
+/// Whether changes may start at this instant, and until when that stays so. `None`: forever, or beyond the horizon.
 pub(crate) fn until(active: &[Active<'_>], now: Timestamp) -> (bool, Option<Timestamp>) {
     if is_open(active, now) {
         (true, closing(active, now))
@@ -124,7 +124,7 @@ pub(crate) fn until(active: &[Active<'_>], now: Timestamp) -> (bool, Option<Time
     }
 }
 
-/// When it closes that is open now.
+/// When open windows close.
 fn closing(active: &[Active<'_>], now: Timestamp) -> Option<Timestamp> {
     let denied = active.iter().filter_map(|window| window.denied_from(now)).min();
     let has_allow = active.iter().any(|window| window.rule() == Rule::Allow);
@@ -135,7 +135,7 @@ fn closing(active: &[Active<'_>], now: Timestamp) -> Option<Timestamp> {
                 .iter()
                 .filter(|window| window.allows(at))
                 .map(|window| window.allowed_until(at));
-            // No window allows it any more: this is the end.
+            // No window allows changes any more: this is the end.
             let Some(end) = ends.max_by_key(|end| end.unwrap_or(Timestamp::MAX)) else {
                 return Some(at);
             };
@@ -150,7 +150,7 @@ fn closing(active: &[Active<'_>], now: Timestamp) -> Option<Timestamp> {
     denied.into_iter().chain(ended).min()
 }
 
-/// When it opens that is closed now.
+/// When closed windows open.
 fn opening(active: &[Active<'_>], now: Timestamp) -> Option<Timestamp> {
     let mut at = now;
     for _ in 0..MAX_STEPS {

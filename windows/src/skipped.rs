@@ -1,4 +1,4 @@
-//! Entries that a clock change swallows: they do not open, although the window reads as if they did.
+//! Entries that a clock change skips: they do not open, although the window suggests that they do.
 
 use std::fmt;
 
@@ -10,18 +10,18 @@ use jiff::{
 
 use crate::{Cluster, HORIZON, Window, entry::Entry};
 
-/// An entry of a window whose times do not exist on a date, as the clock jumps over them.
+/// An entry of a window whose times do not exist on a date, because the clock jumps over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// The index of the entry in `allow` or `deny`, from 0.
     pub entry: usize,
-    /// The date on which it would have started.
+    /// The date on which it would start.
     pub date: Date,
-    /// Its local start.
+    /// Local start time.
     pub from: DateTime,
-    /// Its local end.
+    /// Local end time.
     pub to: DateTime,
-    /// The time zone.
+    /// The time zone of the entry.
     pub time_zone: TimeZone,
 }
 
@@ -45,8 +45,8 @@ impl fmt::Display for Skipped {
 }
 
 impl Window {
-    /// The times of this window within [`HORIZON`] that do not exist in this cluster. Empty for a window that cannot be read.
-    /// `None` as cluster: of a window without `timeZoneFrom`.
+    /// The times of this window within [`HORIZON`] that do not exist in this cluster. Empty for an invalid window.
+    /// Without a cluster: for a window without `timeZoneFrom`.
     pub fn skipped(&self, cluster: Option<&Cluster<'_>>, now: Timestamp) -> Vec<Skipped> {
         let Ok(entries) = self.entries_for(cluster) else {
             return Vec::new();
@@ -85,7 +85,7 @@ fn of_entry(index: usize, entry: &Entry, zone: &TimeZone, now: Timestamp) -> Vec
     skipped
 }
 
-/// The local times that a change of the offset jumps over, if it does.
+/// The local times that a clock change skips, if it does.
 fn gap(zone: &TimeZone, jump: Timestamp) -> Option<(DateTime, DateTime)> {
     let before = jump.checked_sub(1.nanosecond()).ok()?;
     let start = zone.to_offset(before).to_datetime(jump);

@@ -1,25 +1,25 @@
-//! Whom windows are asked about.
+//! The cluster and the module that windows are evaluated for.
 
 use std::collections::BTreeMap;
 
 use muster_api::module::ModuleKind;
 
-/// What windows ask of a Cluster.
+/// The parts of a Cluster that windows use.
 #[derive(Clone, Copy, Debug)]
 pub struct Cluster<'a> {
-    /// Its labels.
+    /// Labels of the Cluster.
     pub labels: &'a BTreeMap<String, String>,
-    /// Its annotations.
+    /// Annotations of the Cluster.
     pub annotations: &'a BTreeMap<String, String>,
 }
 
-/// What windows ask of a Module or BootstrapModule.
+/// The parts of a Module or BootstrapModule that windows use.
 #[derive(Clone, Copy, Debug)]
 pub struct Module<'a> {
-    /// Which of the two.
+    /// Module or BootstrapModule.
     pub kind: ModuleKind,
-    /// Its name.
+    /// Name of the module.
     pub name: &'a str,
-    /// Its labels.
+    /// Labels of the module.
     pub labels: &'a BTreeMap<String, String>,
 }

@@ -1,4 +1,4 @@
-//! A window as it was read: what it selects, when it is open, and what is wrong with it.
+//! A parsed window: what it selects, when it is open, and its errors.
 
 use jiff::{Timestamp, tz::TimeZone};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -16,15 +16,15 @@ use crate::{
     zone::zone,
 };
 
-/// A RolloutWindow that was read. Reading never fails: a window with [`Window::errors`] closes what it selects.
+/// A parsed RolloutWindow. Parsing never fails: a window with [`Window::errors`] closes what it selects.
 #[derive(Clone, Debug)]
 pub struct Window {
     pub(crate) name: String,
-    /// `None`: the selector cannot be read, so every cluster of the namespace is selected.
+    /// `None` if the selector is invalid: every cluster of the namespace is selected.
     clusters: Option<Matcher>,
-    /// `None`: every module of the namespace.
+    /// `None` selects every module of the namespace.
     modules: Option<Matcher>,
-    /// `None`: it cannot be read, or has neither or both.
+    /// `None` if it is invalid, or has neither or both of `allow` and `deny`.
     pub(crate) rule: Option<(Rule, Vec<Entry>)>,
     pub(crate) errors: Vec<WindowError>,
     pub(crate) reverts: WhileClosed,
@@ -34,14 +34,14 @@ pub struct Window {
     bypasses: Vec<Bypass>,
 }
 
-/// What the entries of a window do.
+/// Whether the entries of a window allow or deny changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     Allow,
     Deny,
 }
 
-/// A module for which a window is open until an instant.
+/// A module for which the window is open until an instant.
 #[derive(Clone, Debug)]
 struct Bypass {
     kind: ModuleKind,
@@ -50,7 +50,7 @@ struct Bypass {
 }
 
 impl Window {
-    /// The window of this name with this spec.
+    /// Parses the spec of the window with this name.
     pub fn new(name: &str, spec: &RolloutWindowSpec) -> Self {
         let mut window = Self::empty(name);
         window.read_selectors(Some(&spec.selector), spec.module_selector.as_ref());
@@ -65,8 +65,9 @@ impl Window {
         window
     }
 
-    /// The window of a RolloutWindow object as an API server returns it, whatever is in it: an object that was stored under another
-    /// definition must not go unnoticed. What can be read of one that is malformed (its selectors, its bypasses) still counts.
+    /// Parses a RolloutWindow object as returned by the API server, whatever it contains: an object that was stored
+    /// under another definition must not be ignored. The valid parts of a malformed one (its selectors, its bypasses)
+    /// still count.
     pub fn read(object: &Value) -> Self {
         let name = object
             .pointer("/metadata/name")
@@ -103,12 +104,12 @@ impl Window {
         window
     }
 
-    /// Its name.
+    /// Name of the window.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Everything that is wrong with it. Not empty: the window closes what it selects, whatever its entries say.
+    /// All errors of the window. If there are any, the window closes what it selects, regardless of its entries.
     pub fn errors(&self) -> &[WindowError] {
         &self.errors
     }
@@ -127,12 +128,12 @@ impl Window {
             .is_none_or(|matcher| matcher.matches(module.labels))
     }
 
-    /// Why it is closed in this cluster: it cannot be read, or the cluster's time zone cannot.
+    /// Why the window is closed in this cluster: it is invalid, or the cluster's time zone is.
     pub fn error_in(&self, cluster: &Cluster<'_>) -> Option<WindowError> {
         self.entries_for(Some(cluster)).err()
     }
 
-    /// Its entries with the time zones that they have for this cluster; or why it is closed there.
+    /// The entries with their time zones for this cluster, or why the window is closed there.
     pub(crate) fn entries_for(&self, cluster: Option<&Cluster<'_>>) -> Result<Entries<'_>, WindowError> {
         if let Some(error) = self.errors.first() {
             return Err(error.clone());
@@ -147,7 +148,7 @@ impl Window {
         })
     }
 
-    /// When the last bypass for this module ends that is in force.
+    /// The end of the last active bypass for this module.
     pub(crate) fn bypass_end(&self, module: &Module<'_>, now: Timestamp) -> Option<Timestamp> {
         let ours = |bypass: &&Bypass| bypass.kind == module.kind && bypass.name == module.name;
         let ends = self.bypasses.iter().filter(ours).map(|bypass| bypass.until);
@@ -173,7 +174,7 @@ impl Window {
         self.errors.push(error(field, problem));
     }
 
-    /// One that cannot be read selects everything.
+    /// An invalid selector selects everything.
     fn read_selectors(&mut self, clusters: Option<&LabelSelector>, modules: Option<&LabelSelector>) {
         match clusters.map(|selector| Matcher::new(Some(selector))) {
             Some(Ok(matcher)) => self.clusters = Some(matcher),

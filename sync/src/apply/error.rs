@@ -1,4 +1,4 @@
-//! What can go wrong, by object, in words: the object, what was tried, the server's reason.
+//! Errors by object. The messages name the object, the action, and the server's reason.
 
 use std::fmt;
 
@@ -7,23 +7,23 @@ use muster_api::conditions::SHARED_OBJECT;
 use super::immutable;
 use crate::{build::NameProblem, cluster::CallError, inventory::ObjectId};
 
-/// One object that was refused, or could not be tried.
+/// An object that was refused or could not be tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectFailure {
     /// The object.
     pub id: ObjectId,
-    /// One word: the server's reason (`Forbidden`, `Invalid`, …) or ours.
+    /// CamelCase reason: the server's (`Forbidden`, `Invalid`, …) or ours.
     pub reason: String,
-    /// What was tried and what came of it, for people. Of a Secret never a value.
+    /// What was tried and why it failed, for display. Never contains a value of a Secret.
     pub message: String,
-    /// Whether the cluster and not the object is the trouble.
+    /// Whether the cluster, not the object, is the cause.
     pub of_cluster: bool,
 }
 
 /// Manifests that cannot be planned.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// What the cluster serves cannot be read.
+    /// API discovery failed.
     #[error("cannot read what the cluster serves: {0}")]
     Discovery(#[source] CallError),
 }
@@ -44,7 +44,7 @@ pub enum ApplyError {
     },
 }
 
-/// Why the ledger could not be written.
+/// Why the inventory could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct LedgerError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
@@ -69,7 +69,7 @@ impl ObjectFailure {
         }
     }
 
-    /// Nothing was tried, for there is no way into the cluster now.
+    /// Nothing was tried, because the cluster is unreachable.
     pub fn away(id: ObjectId, why: impl Into<String>) -> Self {
         Self {
             of_cluster: true,
@@ -77,19 +77,19 @@ impl ObjectFailure {
         }
     }
 
-    /// Whether it is likely to pass by itself: the cluster is the trouble, something is still going or coming, or somebody
-    /// was faster.
+    /// Whether a retry is likely to succeed: the cluster is the cause, an object is still terminating or being
+    /// established, or another client wrote first.
     pub fn is_transient(&self) -> bool {
         let passes = ["Conflict", "NotEstablished", "NotServed", "Terminating"];
         self.of_cluster || passes.contains(&self.reason.as_str())
     }
 
-    /// Whether the server answered: then nothing was written.
+    /// Whether the server answered. If so, nothing was written.
     pub fn is_answered(&self) -> bool {
         !self.of_cluster && self.reason != "TooLong"
     }
 
-    /// A dry run that was refused, with what helps if that is known.
+    /// A refused dry run, with advice if there is any.
     pub(super) fn refused(id: ObjectId, error: &CallError, advice: Option<String>) -> Self {
         let mut failure = Self::call(id, "dry-run", error);
         if let Some(advice) = advice.filter(|_| failure.reason == "Invalid") {
@@ -98,7 +98,7 @@ impl ObjectFailure {
         failure
     }
 
-    /// A field that cannot be changed, and nobody asked for force.
+    /// An immutable field differs, and force is not set.
     pub(super) fn immutable(id: ObjectId, error: &CallError, fields: &[String]) -> Self {
         let mut failure = Self::call(id, "dry-run", error);
         failure.message = format!(
@@ -127,7 +127,7 @@ impl ObjectFailure {
         )
     }
 
-    /// No API server can have it.
+    /// An object that no API server accepts.
     pub(super) fn invalid_name(id: ObjectId, problem: &NameProblem) -> Self {
         Self::ours(
             id,
@@ -136,7 +136,7 @@ impl ObjectFailure {
         )
     }
 
-    /// Its id would be read as that of another object.
+    /// The id of the object would be read back as that of another object.
     pub(super) fn misread_name(id: ObjectId) -> Self {
         let problem = NameProblem::Misread;
         Self::ours(id, "MisreadName", format!("is not applied: its name {problem}"))
@@ -194,7 +194,7 @@ impl ObjectFailure {
         )
     }
 
-    /// Another one holds it, and declares something else.
+    /// Another Kustomization holds the object and declares it differently.
     pub(super) fn shared(id: ObjectId, holder: &str, field: &str) -> Self {
         Self::ours(
             id,
@@ -206,12 +206,12 @@ impl ObjectFailure {
         )
     }
 
-    /// Which other Kustomizations declare it is unknown.
+    /// It is unknown which other Kustomizations declare the object.
     pub(super) fn unknown_declarers(id: ObjectId, what: &str, why: &str) -> Self {
         Self::ours(id, "DeclarersUnknown", format!("{what}: {why}"))
     }
 
-    /// Whether another one holds it, and declares something else.
+    /// Whether another Kustomization holds the object and declares it differently.
     pub fn is_shared(&self) -> bool {
         self.reason == SHARED_OBJECT
     }
@@ -226,7 +226,8 @@ impl ObjectFailure {
     }
 }
 
-/// The words of a refusal, cut where they are many. A server quotes bad values, so of a Secret only the fields are named.
+/// The server's message, truncated if it is long. A server quotes invalid values, so for a Secret only the fields are
+/// named.
 fn words(id: &ObjectId, error: &CallError) -> String {
     match error {
         CallError::Refused(status) if id.group.is_empty() && id.kind == "Secret" => {
@@ -251,7 +252,8 @@ fn words(id: &ObjectId, error: &CallError) -> String {
     }
 }
 
-/// How many bytes of a server's words are passed on: so many that counts of the others still fit into a condition.
+/// The maximum length of a server's message in bytes, short enough that the counts of other failures still fit into a
+/// condition.
 const WORDS_MAX: usize = 4096;
 
 fn bounded(mut words: String) -> String {
@@ -263,7 +265,7 @@ fn bounded(mut words: String) -> String {
     words
 }
 
-/// The first failing object in full, then counts.
+/// The first failed object in full, then counts.
 pub fn summary(failures: &[ObjectFailure], not_tried: usize) -> String {
     let mut text = failures.first().map(ToString::to_string).unwrap_or_default();
     if failures.len() > 1 {
@@ -275,7 +277,7 @@ pub fn summary(failures: &[ObjectFailure], not_tried: usize) -> String {
     text
 }
 
-/// The fields that a refusal calls unchangeable.
+/// The fields that a refusal calls immutable.
 pub(super) fn immutable_fields(error: &CallError) -> Option<Vec<String>> {
     match error {
         CallError::Refused(status) => immutable::fields(status),
@@ -327,7 +329,7 @@ mod tests {
             CallError::Request("invalid uri character".into()),
         ];
         for call in &all {
-            // A new variant is to be added above.
+            // Add new variants above.
             match call {
                 CallError::Refused(_)
                 | CallError::Deadline(_)

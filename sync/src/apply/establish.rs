@@ -1,4 +1,4 @@
-//! Waiting for definitions: custom resources are applied once their kinds are served.
+//! Waits for CustomResourceDefinitions: custom resources are applied once their kinds are served.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::{
 };
 use crate::health::{self, Health, State};
 
-/// How often a definition that is not established yet is looked at.
+/// How often a definition that is not established yet is polled.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Waits until every definition among the objects is established and its kinds are served; returns those that are not in
-/// time.
+/// Waits until every definition among the objects is established and its kinds are served; returns those that are not
+/// before the deadline.
 pub(super) async fn await_definitions(
     cluster: &Cluster,
     objects: &[Prepared],
@@ -26,7 +26,7 @@ pub(super) async fn await_definitions(
         .iter()
         .filter(|object| is_definition(&object.id) && !object.wishes.ignore)
         .collect();
-    // By index, for the compiler cannot tell that a closure over references is Send once it is part of a future.
+    // By index: the compiler cannot prove that a closure over references is Send once it is part of a future.
     let waits = (0..definitions.len()).map(|index| await_definition(cluster, definitions[index], timeout));
     let waits: Vec<_> = stream::iter(waits).buffered(CONCURRENCY).collect().await;
     waits.into_iter().filter_map(Result::err).collect()
@@ -42,7 +42,7 @@ async fn await_definition(
     tokio::time::timeout(timeout, established(cluster, object))
         .await
         .map_err(|_elapsed| late())??;
-    // Its kinds are served from now on; discovery follows a moment later.
+    // The kinds are served now; discovery follows a moment later.
     for (api_version, kind, _) in defined_kinds(&object.body) {
         tokio::time::timeout(timeout, served(cluster, object, &api_version, &kind))
             .await
@@ -64,7 +64,7 @@ async fn established(cluster: &Cluster, object: &Prepared) -> Result<(), ObjectF
             .get(&kind, id)
             .await
             .map_err(|error| failed(object, &error))?;
-        // The rule of definitions knows no time.
+        // The status rule for definitions does not depend on time.
         let health = live.map_or_else(Health::not_found, |live| health::of(&live, Timestamp::UNIX_EPOCH));
         if health.is_current() {
             return Ok(());

@@ -1,10 +1,13 @@
-//! Handing over between the built-in sync and Flux: a cluster can move from one to the other and back. Pure, but for [`hand_over`].
+//! Hands objects over between the built-in sync and Flux, so that a cluster can move from one to the other and back.
+//! Pure, except for [`hand_over`].
 //!
-//! Both apply by server-side apply, each under a name of its own. A field that the one applied stays, owned by nobody who is at work, when the
-//! other applies a revision without it. So the entry of the one in `managedFields` becomes the other's before that: a manager that applies
-//! without a field of its own removes it. Nothing else of the object changes, and no field of any other manager.
+//! Both use server-side apply, each with its own field manager. If one takes over and applies a revision that lacks a
+//! field, that field would stay, because it is still owned by the inactive manager. So the entry in `managedFields` is
+//! first moved to the new manager: when a manager applies without a field that it owns, the field is removed. Nothing
+//! else in the object changes, and no field of any other manager.
 //!
-//! Invariant: only objects whose ownership labels are the Kustomization's are handed over: what is somebody else's may have the same name.
+//! Invariant: only objects that carry the ownership labels of the Kustomization are handed over; an object of another
+//! owner may have the same name.
 
 use futures::{StreamExt, stream};
 use muster_api::labels::manager;
@@ -13,7 +16,7 @@ use serde_json::{Value, json};
 use super::{CONCURRENCY, CallError, Cluster, FIELD_MANAGER, Kind, LOOKS, ObjectFailure, Owner, managed};
 use crate::inventory::ObjectId;
 
-/// Who goes on with what the other applied.
+/// The sync that takes over what the other one applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heir {
     /// The built-in sync, after Flux.
@@ -22,17 +25,18 @@ pub enum Heir {
     Flux,
 }
 
-/// What became of objects that were to be handed over. What is in neither list was not there, not the owner's, or the heir's already.
+/// The result of a handover. An object in neither list did not exist, does not belong to the owner, or was handed over
+/// already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandedOver {
-    /// Written: the fields are the heir's.
+    /// Objects whose fields were handed over.
     pub objects: Vec<ObjectId>,
-    /// Could not be looked at, or not be written.
+    /// Objects that could not be read or written.
     pub failures: Vec<ObjectFailure>,
 }
 
 impl Heir {
-    /// Its field manager.
+    /// The field manager of the sync that takes over.
     pub(super) const fn manager(self) -> &'static str {
         match self {
             Self::Builtin => FIELD_MANAGER,
@@ -40,7 +44,7 @@ impl Heir {
         }
     }
 
-    /// The field manager of the one that it goes on for.
+    /// The field manager of the sync that it takes over from.
     pub(super) const fn predecessor(self) -> &'static str {
         match self {
             Self::Builtin => Self::Flux.manager(),
@@ -49,7 +53,8 @@ impl Heir {
     }
 }
 
-/// The JSON patch after which `live` is the heir's as far as it was the predecessor's; `None` if nothing of it was, or it is not of `owner`.
+/// The JSON patch that transfers the predecessor's fields in `live` to the heir; `None` if the predecessor owns none,
+/// or the object does not belong to `owner`.
 pub(super) fn patch(live: &Value, owner: &Owner, heir: Heir) -> Option<Value> {
     if !owner.owns(live) {
         return None;
@@ -63,15 +68,15 @@ pub(super) fn patch(live: &Value, owner: &Owner, heir: Heir) -> Option<Value> {
     )
 }
 
-/// Hands over those objects of `owner`, each with the version that it was last applied by, that still are the predecessor's. All are
-/// tried, whatever becomes of the others.
+/// Hands over the objects of `owner` that are still managed by the predecessor. Each is given with the API version that
+/// it was last applied with. A failure does not stop the others.
 pub async fn hand_over(
     cluster: &Cluster,
     owner: &Owner,
     objects: &[(ObjectId, String)],
     heir: Heir,
 ) -> HandedOver {
-    // By index, for the compiler cannot tell that a closure over references is Send once it is part of a future.
+    // By index: the compiler cannot prove that a closure over references is Send once it is part of a future.
     let tries = (0..objects.len()).map(|index| {
         let (id, version) = &objects[index];
         hand_over_one(cluster, owner, id, version, heir)
@@ -114,7 +119,7 @@ async fn hand_over_one(
     Err(ObjectFailure::overtaken(id.clone()))
 }
 
-/// Carries a patch out. Returns the object as it is then; `None` if it was another one by that time, or is gone.
+/// Sends a patch. Returns the resulting object; `None` if the object has changed in the meantime or is gone.
 pub(super) async fn carry_out(
     cluster: &Cluster,
     kind: &Kind,
@@ -128,8 +133,8 @@ pub(super) async fn carry_out(
     }
 }
 
-/// `live` with an account of which manager owns which field. The server begins one at the first apply, and calls what was there before
-/// `before-first-apply`; a dry run of applying nothing asks for it.
+/// `live` with `managedFields`. The server starts tracking them at the first apply, and attributes earlier fields to
+/// `before-first-apply`; a dry run that applies nothing triggers that.
 pub(super) async fn accounted(
     cluster: &Cluster,
     kind: &Kind,
@@ -178,7 +183,7 @@ mod tests {
         json!({NAME: "app", NAMESPACE: "flux"})
     }
 
-    /// Checks the entries after the handover, by the patch that carries the version it is for.
+    /// Checks the entries after the handover, using the patch and the version that it is for.
     #[track_caller]
     fn check(heir: Heir, entries: Value, expect: Value) {
         let expect = (!expect.is_null()).then(|| {
@@ -207,7 +212,7 @@ mod tests {
             check(heir, json!([]), Value::Null);
             check(heir, json!([entry(to, "Apply", x.clone())]), Value::Null);
             check(heir, json!(others), Value::Null);
-            // Renamed: all but the name is as it was.
+            // Renamed: everything else is as before.
             let mut renamed = entry(from, "Apply", both.clone());
             renamed["manager"] = json!(to);
             check(
@@ -215,7 +220,7 @@ mod tests {
                 json!([entry(from, "Apply", both.clone())]),
                 json!([renamed]),
             );
-            // Merged: the heir's entry with the fields of both, and nobody else's is another than before.
+            // Merged: the heir's entry has the fields of both, and no entry of another manager has changed.
             let [scaler, person, operator] = others.clone();
             check(
                 heir,

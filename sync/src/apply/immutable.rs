@@ -1,25 +1,25 @@
-//! Refusals that only a new object can get around: a field that cannot be changed. Pure.
+//! Refusals that only re-creating the object can resolve: an immutable field. Pure.
 
 use kube::core::Status;
 
-/// The words by which the rules of Kubernetes say so; there is no code for it.
+/// Phrases that Kubernetes uses for immutable fields; there is no status code for it.
 const WORDS: [&str; 6] = [
     "immutable",
     "may not be changed",
     "cannot be changed",
-    // A claim's, a Service's, and a Pod's.
+    // PersistentVolumeClaim, Service and Pod.
     "may not change",
-    // A RoleBinding's: "cannot change roleRef".
+    // RoleBinding: "cannot change roleRef".
     "cannot change",
-    // A StatefulSet's and a StorageClass's: "updates to … are forbidden".
+    // StatefulSet and StorageClass: "updates to … are forbidden".
     "updates to ",
 ];
 
-/// The words of policies and webhooks, which answer with any code: Flux's two.
+/// Phrases of policies and webhooks, which answer with any status code. Flux looks for the same two.
 const WORDS_OF_POLICIES: [&str; 2] = ["is immutable", "immutable field"];
 
-/// The fields that cannot be changed, if the server refuses for that and for nothing else: an object that is invalid
-/// besides would be deleted and could not be created again. Never empty; a refusal that names no field gives `the object`.
+/// The immutable fields, if they are the only reason for the refusal: an object that is invalid for another reason
+/// would be deleted and could not be created again. Never empty; if the refusal names no field, it is `the object`.
 pub fn fields(status: &Status) -> Option<Vec<String>> {
     let causes = status
         .details

@@ -1,17 +1,17 @@
-//! `metadata.managedFields`: whose a field is, and how it becomes another manager's. Pure.
+//! `metadata.managedFields`: which manager owns a field, and how the field moves to another manager. Pure.
 //!
-//! Invariant: entries of managers that are not named go on as they are, byte for byte.
+//! Invariant: entries of managers that are not named are kept byte for byte.
 
 use serde_json::{Map, Value, json};
 
-/// What client-side `kubectl apply` compares with the next time: kept, it would bring back what git has dropped. It quotes
-/// the whole object, of a Secret too.
+/// What client-side `kubectl apply` compares with next time: if kept, it would bring back what was removed from git. It
+/// contains the whole object, including the values of a Secret.
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// In `fieldsV1`: the field itself, beside the fields in it.
+/// In `fieldsV1`: the field itself, next to the fields in it.
 const ITSELF: &str = ".";
 
-/// The entries of an object.
+/// The `managedFields` entries of an object.
 pub(super) fn entries(object: &Value) -> &[Value] {
     let entries = object
         .pointer("/metadata/managedFields")
@@ -19,20 +19,21 @@ pub(super) fn entries(object: &Value) -> &[Value] {
     entries.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Whether an entry is about the object itself, and not about its status or another subresource.
+/// Whether an entry is about the object itself and not about a subresource such as status.
 pub(super) fn is_main(entry: &Value) -> bool {
     entry
         .get("subresource")
         .is_none_or(|subresource| subresource == "")
 }
 
-/// Whether an entry holds what `manager` applied. There is at most one: the API server tells appliers apart by nothing but name.
+/// Whether an entry holds what `manager` applied. There is at most one: the API server distinguishes appliers only by
+/// name.
 pub(super) fn is_applied_by(entry: &Value, manager: &str) -> bool {
     entry["manager"] == manager && entry["operation"] == "Apply" && is_main(entry)
 }
 
-/// The entries with all that is `theirs` in the one that `heir` applied; `None` if nothing is theirs. Where the heir has none yet, the
-/// first of theirs is renamed. Of two versions of an API the one of the heir's entry counts for both.
+/// The entries with everything that is `theirs` moved to the applied entry of `heir`; `None` if nothing is theirs. If
+/// the heir has no entry yet, the first of theirs is renamed. If the API versions differ, the heir's is used for both.
 pub(super) fn merged(entries: &[Value], theirs: impl Fn(&Value) -> bool, heir: &str) -> Option<Vec<Value>> {
     let (theirs, mut rest): (Vec<&Value>, Vec<&Value>) = entries.iter().partition(|entry| theirs(entry));
     let first = *theirs.first()?;
@@ -52,7 +53,7 @@ pub(super) fn merged(entries: &[Value], theirs: impl Fn(&Value) -> bool, heir: &
     Some(rest.into_iter().cloned().chain([merged]).collect())
 }
 
-/// The entries with these fields in the one that `heir` applied, which is made if there is none.
+/// The entries with these fields added to the applied entry of `heir`, which is created if there is none.
 pub(super) fn extended(
     mut entries: Vec<Value>,
     heir: &str,
@@ -72,18 +73,20 @@ pub(super) fn extended(
     entries
 }
 
-/// The operation of a JSON patch that puts these entries in the place of all, if there are any.
+/// The JSON patch operation that replaces all entries with these.
 pub(super) fn replaced(entries: &[Value]) -> Value {
     json!({"op": "add", "path": "/metadata/managedFields", "value": entries})
 }
 
-/// The operation that makes the server refuse a JSON patch with a conflict if somebody has written since `live` was read.
+/// The JSON patch operation that makes the server refuse the patch with a conflict if the object has changed since
+/// `live` was read.
 pub(super) fn on_version(live: &Value) -> Value {
     let version = live.pointer("/metadata/resourceVersion");
     json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version})
 }
 
-/// All paths of two sets of fields, each a `fieldsV1`: a tree in which a leaf is a path, and so is what holds `.`.
+/// The union of two field sets, each a `fieldsV1`: a tree in which every leaf is a path, and so is every node that
+/// contains `.`.
 pub(super) fn union(mut one: Map<String, Value>, other: &Map<String, Value>) -> Map<String, Value> {
     for (step, below) in other {
         let both = match (one.remove(step), below) {
@@ -114,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// The paths of a set.
+    /// The paths of a field set.
     fn paths(fields: &Map<String, Value>, prefix: &str, all: &mut BTreeSet<String>) {
         for (step, below) in fields.iter().filter(|(step, _)| *step != ITSELF) {
             let path = format!("{prefix}/{step}");

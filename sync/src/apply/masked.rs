@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// What stands in the place of a value of a Secret.
+/// Replaces a value of a Secret.
 pub const MASK: &str = "***";
 
 /// An object before and after a change.
@@ -13,7 +13,7 @@ pub(super) struct Sides {
     pub after: Option<Value>,
 }
 
-/// Masks a Secret: a value that stays is [`MASK`] on both sides; one that changes says on which side it stands.
+/// Masks a Secret: an unchanged value is [`MASK`] on both sides; a changed one is marked with the side it is on.
 pub(super) fn secret(sides: &mut Sides) {
     let (before, after) = (data(sides.before.as_ref()), data(sides.after.as_ref()));
     let changed: BTreeSet<&String> = before
@@ -33,7 +33,7 @@ pub(super) fn secret(sides: &mut Sides) {
                         });
                     }
                 }
-                // No server takes it; what it holds is nobody's business either.
+                // The server refuses it; its content must not be shown either.
                 Some(other) => *other = Value::String(MASK.to_owned()),
                 None => {}
             }
@@ -41,7 +41,7 @@ pub(super) fn secret(sides: &mut Sides) {
     }
 }
 
-/// The values of a Secret by their keys. What is written as `stringData` is in `data` by now, or is no text.
+/// The values of a Secret by key. `stringData` is merged into `data` already, or is not text.
 fn data(secret: Option<&Value>) -> Map<String, Value> {
     let data = secret.and_then(|secret| secret.get("data")?.as_object());
     data.cloned().unwrap_or_default()

@@ -8,11 +8,12 @@
 //!                     handover, immutable
 //! ```
 //!
-//! Invariant: the ids of all objects of a plan are in the ledger before the first of them is created.
-//! Invariant: nothing is deleted but with its uid and resource version as preconditions, only if its ownership labels are the owner's, and
-//! only if no other inventory of the cluster has it ([`shared`]).
-//! Invariant: every write is server-side apply of what the manifest declares, or carries the uid or resource version it is for.
-//! Invariant: an object that is as it should be costs a read and a dry run, and no write.
+//! Invariant: the ids of all objects of a plan are in the inventory before the first of them is created.
+//! Invariant: an object is deleted only with its uid and resource version as preconditions, only if its ownership
+//! labels are the owner's, and only if no other inventory of the cluster has it ([`shared`]).
+//! Invariant: every write is a server-side apply of what the manifest declares, or carries the uid or resource version
+//! it is for.
+//! Invariant: an up-to-date object costs a read and a dry run, and no write.
 //! Invariant: a Job that completed and was deleted for it is not created again ([`jobs`]).
 
 pub mod drift;
@@ -53,8 +54,8 @@ pub use crate::{
     prepared::Prepared,
 };
 
-/// How often an object that is to be deleted is read, because it was changed between the read and the deletion.
+/// How often the deletion of an object is tried when the object changes between the read and the deletion.
 const DELETE_TRIES: usize = 5;
 
-/// How often an object is looked at anew because somebody wrote to it between our look and our write.
+/// How often an object is read again because another client wrote to it between our read and our write.
 const LOOKS: usize = 3;

@@ -1,4 +1,5 @@
-//! What a manifest says that is not meant for the server, or that server-side apply takes otherwise than `kubectl` does. Pure.
+//! Removes what is not meant for the server from a manifest, and converts what server-side apply treats differently
+//! from client-side apply. Pure.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rustls::{
@@ -10,7 +11,7 @@ use serde_json::{Map, Value};
 use super::managed::LAST_APPLIED;
 use crate::inventory::ObjectId;
 
-/// The fields of metadata that belong to the server. In a manifest they are left-overs of an export.
+/// Metadata fields that the server sets. In a manifest they are leftovers of an export.
 pub(super) const SERVER_METADATA: [&str; 6] = [
     "managedFields",
     "resourceVersion",
@@ -20,7 +21,7 @@ pub(super) const SERVER_METADATA: [&str; 6] = [
     "selfLink",
 ];
 
-/// Takes left-overs of an export out of an object, and says the rest as server-side apply understands it; Flux does the same.
+/// Removes leftovers of an export from an object, and normalizes the rest for server-side apply, as Flux does.
 pub(super) fn normalize(id: &ObjectId, object: &mut Map<String, Value>) {
     object.remove("status");
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -53,16 +54,16 @@ pub(super) fn normalize(id: &ObjectId, object: &mut Map<String, Value>) {
     }
 }
 
-/// The rules of a role that aggregates others are written by a controller in the cluster. Manifests carry `rules: []` as a placeholder,
-/// and whatever is applied there would be overwritten, and applied again, forever.
+/// The rules of an aggregated ClusterRole are written by a controller in the cluster. Manifests contain `rules: []` as
+/// a placeholder; rules applied there would be overwritten and applied again, forever.
 fn drop_aggregated_rules(role: &mut Map<String, Value>) {
     if role.get("aggregationRule").is_some_and(|rule| !rule.is_null()) {
         role.remove("rules");
     }
 }
 
-/// `stringData` into `data`. Of server-side apply's fields `stringData` is write-only: a key that leaves it would stay in
-/// `data` for ever. Values that are no text are left for the server to refuse.
+/// Moves `stringData` into `data`. With server-side apply `stringData` is write-only: a key that is removed from it
+/// would stay in `data` forever. Values that are not text are left for the server to refuse.
 fn encode_string_data(secret: &mut Map<String, Value>) {
     let Some(Value::Object(texts)) = secret.get("stringData") else {
         return;
@@ -82,8 +83,8 @@ fn encode_string_data(secret: &mut Map<String, Value>) {
     secret.remove("stringData");
 }
 
-/// Placeholders for a `caBundle` (cert-manager's is a line feed) are filled in by a controller in the cluster; API servers
-/// since 1.31 refuse them in definitions.
+/// Placeholders for a `caBundle` (cert-manager's is a newline) are filled in by a controller in the cluster; API
+/// servers since 1.31 refuse them in definitions.
 fn drop_placeholder(client: Option<&mut Value>) {
     let Some(client) = client.and_then(Value::as_object_mut) else {
         return;
@@ -94,7 +95,7 @@ fn drop_placeholder(client: Option<&mut Value>) {
     }
 }
 
-/// Whether it is base64 of PEM, in it a certificate that can be read: what an API server asks of it.
+/// Whether it is base64 of PEM with a valid certificate, as the API server requires.
 fn holds_certificates(bundle: &str) -> bool {
     let Ok(pem) = STANDARD.decode(bundle) else {
         return false;

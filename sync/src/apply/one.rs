@@ -15,10 +15,10 @@ use super::{
 };
 use crate::health::evidence::{self, Before, Change};
 
-/// How often an object that was deleted to be created again is looked for.
+/// How often an object that is being re-created is polled until the old one is gone.
 const GONE_POLL: Duration = Duration::from_millis(200);
 
-/// What was done to an object.
+/// What was done to an object, and the evidence of it.
 pub(super) struct Done {
     pub outcome: Outcome,
     pub change: Change,
@@ -33,7 +33,7 @@ impl Done {
     }
 }
 
-/// Makes one object as it should be, with no write if it is.
+/// Brings one object to its desired state, without a write if it is there already.
 pub(super) async fn apply_one(
     cluster: &Cluster,
     object: &Prepared,
@@ -66,7 +66,7 @@ pub(super) async fn apply_one(
     Err(ObjectFailure::overtaken(object.id.clone()))
 }
 
-/// An object to be applied, and where.
+/// An object to apply, and its context.
 struct One<'a> {
     cluster: &'a Cluster,
     kind: Kind,
@@ -77,8 +77,8 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// One look at the object, and what follows from it; `None` if it was another one by the time of our write. `before` is what it was at
-    /// the first of them.
+    /// One attempt: reads the object and acts on it. `None` if the object changed before our write. `before` keeps its
+    /// state at the first attempt.
     async fn look(&self, before: &mut Option<Before>) -> Result<Option<Done>, ObjectFailure> {
         let live = self.cluster.get(&self.kind, &self.object.id).await;
         let Some(live) = live.map_err(|error| self.failed("reading it", &error))? else {
@@ -133,7 +133,7 @@ impl One<'_> {
         }
     }
 
-    /// What holds the object instead of this Kustomization.
+    /// The other Kustomization that holds the object, if any.
     async fn holder(&self, live: &Value) -> Result<Option<String>, ObjectFailure> {
         let id = &self.object.id;
         let holder = self.declarers.holder(id, live).await;
@@ -150,9 +150,9 @@ impl One<'_> {
         Ok(written.map(|live| (live, true)))
     }
 
-    /// Takes over what Flux applied for the same Kustomization, what people own, and what stands in the way of the manifest. All of it
-    /// before the dry run, which is refused as long as both are there. Returns the object as it is then, and whether that took a write;
-    /// `None` if it was another one by the time of our write.
+    /// Takes over what Flux applied for the same Kustomization, fields set with kubectl, and defaults that conflict
+    /// with the manifest. All of it happens before the dry run, which the server would refuse while both are set.
+    /// Returns the resulting object, and whether there was a write; `None` if the object changed before our write.
     async fn take_over(&self, live: Value, wishes: &Wishes) -> Result<Option<(Value, bool)>, ObjectFailure> {
         let Some((live, inherited)) = self.inherit(live).await? else {
             return Ok(None);
@@ -168,7 +168,7 @@ impl One<'_> {
         Ok(written.map(|live| (live, true)))
     }
 
-    /// Writes what the dry run shows to be missing; returns the object as it is then, if something was.
+    /// Applies if the dry run shows a difference; returns the resulting object if it was written.
     async fn configure(&self, live: &Value, dry_run: &Value) -> Result<Option<Value>, ObjectFailure> {
         if !drifted(live, dry_run) {
             return Ok(None);
@@ -176,8 +176,8 @@ impl One<'_> {
         self.apply().await.map(Some)
     }
 
-    /// After a refused dry run: creates the object anew if a field that cannot be changed is the cause and force was asked
-    /// for. `None` if it was another object by the time of our write.
+    /// After a refused dry run: re-creates the object if an immutable field is the cause and force is set. `None` if
+    /// the object changed before our write.
     async fn around_immutable(
         &self,
         live: &Value,
@@ -210,20 +210,20 @@ impl One<'_> {
         }))
     }
 
-    /// Waits until the object of that uid is not there any more.
+    /// Waits until the object with that uid is gone.
     async fn await_gone(&self, uid: &str) -> Result<(), ObjectFailure> {
         loop {
             let there = self.cluster.get(&self.kind, &self.object.id).await;
             match there.map_err(|error| self.failed("reading it", &error))? {
                 None => return Ok(()),
                 Some(found) if text(&found, "/metadata/uid") == uid => sleep(GONE_POLL).await,
-                // Somebody else was faster: it is theirs until the next round looks at it anew.
+                // Another client created a new object: leave it alone until the next run reads it.
                 Some(_) => return Err(ObjectFailure::terminating(self.object.id.clone())),
             }
         }
     }
 
-    /// Applies it; returns the object as it is then.
+    /// Applies the object; returns the result.
     async fn apply(&self) -> Result<Value, ObjectFailure> {
         let applied = self
             .cluster

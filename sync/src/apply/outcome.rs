@@ -1,32 +1,32 @@
-//! What became of objects that were to be applied.
+//! The results of applying objects.
 
 use std::collections::BTreeMap;
 
 use crate::{health::evidence::Change, inventory::ObjectId};
 
-/// What became of an object.
+/// What was done to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// It was not there.
+    /// The object did not exist.
     Created,
-    /// It was different.
+    /// The object was different.
     Configured,
-    /// It was deleted and created again, for a field that cannot be changed.
+    /// The object was deleted and created again because of an immutable field.
     Recreated,
-    /// It was as it should be; nothing was written.
+    /// The object was up to date; nothing was written.
     Unchanged,
-    /// Its annotations asked for it to be left alone.
+    /// Skipped because of its annotations.
     Skipped,
-    /// Another Kustomization holds it, and it is as declared; nothing was written.
+    /// Another Kustomization holds the object, and it is as declared; nothing was written.
     Shared,
 }
 
-/// What became of a plan: every object with its outcome, in the order of applying.
+/// The result of applying a plan: every object with its outcome, in the order of applying.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// Outcomes by object.
     pub outcomes: Vec<(ObjectId, Outcome)>,
-    /// What the controllers of custom resources have to answer, by object.
+    /// What the controllers of custom resources must report before the objects are healthy, by object.
     pub changes: BTreeMap<ObjectId, Change>,
 }
 
@@ -39,7 +39,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome if the object was written already, or not, before it came to this.
+    /// The outcome, given whether the object was written in an earlier step.
     pub(super) fn after(self, written: bool) -> Self {
         match self {
             Self::Unchanged if written => Self::Configured,
@@ -54,7 +54,7 @@ impl Applied {
         self.outcomes.iter().any(|(_, outcome)| outcome.is_change())
     }
 
-    /// How many objects came out like that.
+    /// How many objects had this outcome.
     pub fn count(&self, wanted: Outcome) -> usize {
         self.outcomes
             .iter()

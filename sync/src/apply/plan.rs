@@ -1,4 +1,4 @@
-//! What would be applied, in which order, and the inventory that it makes.
+//! What to apply, in which order, and the resulting inventory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,22 +18,22 @@ use crate::inventory::{Inventory, ObjectId};
 pub struct Plan {
     /// The objects, by stage.
     pub(super) objects: Vec<Prepared>,
-    /// What cannot even be tried, by object.
+    /// Objects that cannot be tried.
     pub(super) failures: Vec<ObjectFailure>,
     pub(super) options: Options,
-    /// What is known of Jobs that may be gone because they have finished.
+    /// Which Jobs have finished and may therefore be gone.
     pub(super) jobs: Jobs,
 }
 
 impl Plan {
-    /// The same plan with what is known of its Jobs, and whether its Kustomization is `ready` at the revision that it is of.
+    /// The same plan with the record of its Jobs, and whether its Kustomization is `ready` at the plan's revision.
     #[must_use]
     pub fn knowing(self, jobs: Jobs, ready: bool) -> Self {
         jobs.enter(&self.objects, ready);
         Self { jobs, ..self }
     }
 
-    /// The inventory that the plan makes.
+    /// The inventory that results from the plan.
     pub fn inventory(&self) -> Inventory {
         self.objects
             .iter()
@@ -41,7 +41,8 @@ impl Plan {
             .collect()
     }
 
-    /// The same plan of what is on record alone: by the ids that objects have in the cluster, whatever namespace is written.
+    /// The same plan, reduced to what is in the inventory, with ids as they are in the cluster, whatever namespace the
+    /// manifest says.
     #[must_use]
     pub fn only(mut self, recorded: &Inventory) -> Self {
         self.objects.retain(|object| recorded.contains(&object.id));
@@ -49,7 +50,8 @@ impl Plan {
         self
     }
 
-    /// The same plan, carried out through `spec.kubeConfig`: the objects say which cluster they are applied from.
+    /// The same plan, applied through `spec.kubeConfig`: the objects are labeled with the cluster that they are applied
+    /// from.
     #[must_use]
     pub fn applied_from(mut self, cluster: &str) -> Self {
         for object in &mut self.objects {
@@ -64,7 +66,7 @@ impl Plan {
         self
     }
 
-    /// The objects whose health is to be waited for: all but those that are not ours to look after.
+    /// The objects whose health to wait for: all except those that we leave alone.
     pub fn looked_after(&self) -> impl Iterator<Item = (&ObjectId, &str)> {
         self.objects
             .iter()
@@ -92,7 +94,8 @@ impl Plan {
     }
 }
 
-/// Prepares manifests for a cluster: scope from what the cluster serves, or from the definitions among the manifests.
+/// Prepares manifests for a cluster. The scope of a kind comes from discovery, or from the definitions among the
+/// manifests.
 pub async fn plan(cluster: &Cluster, manifests: Vec<Value>, options: Options) -> Result<Plan, PlanError> {
     let scopes = scopes(cluster, &manifests).await?;
     let mut objects = Vec::with_capacity(manifests.len());
@@ -119,8 +122,8 @@ pub async fn plan(cluster: &Cluster, manifests: Vec<Value>, options: Options) ->
     })
 }
 
-/// Whether the kinds of the manifests are namespaced, by `apiVersion` and kind. A kind that is neither served nor defined
-/// is not in it. A definition among the manifests overrules the server: it is about to be applied.
+/// Whether the kinds of the manifests are namespaced, by `apiVersion` and kind. A kind that is neither served nor
+/// defined is missing. A definition among the manifests takes precedence over the server, as it is about to be applied.
 async fn scopes(
     cluster: &Cluster,
     manifests: &[Value],

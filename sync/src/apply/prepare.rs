@@ -1,4 +1,4 @@
-//! From a manifest to the body that is applied: identity, namespace, ownership labels, wishes in annotations. Pure.
+//! From a manifest to the applied body: identity, namespace, ownership labels, options set by annotations. Pure.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,27 +16,27 @@ use crate::{
 /// The Kustomization that the objects belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Its name.
+    /// Name of the Kustomization.
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the Kustomization.
     pub namespace: String,
 }
 
 /// How objects are applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whom they belong to.
+    /// The Kustomization that the objects belong to.
     pub owner: Owner,
-    /// The namespace that all namespaced objects are put into.
+    /// The namespace that overrides that of all namespaced objects.
     pub target_namespace: Option<String>,
-    /// Whether objects are deleted and created again where an immutable field changes.
+    /// Whether objects are deleted and created again if an immutable field changes.
     pub force: bool,
-    /// How long a definition may take to be established, and a deleted object to be gone.
+    /// How long to wait for a definition to be established, and for a deleted object to be gone.
     pub timeout: Duration,
 }
 
 impl Owner {
-    /// The owner that the labels of a live object name, if they do.
+    /// The owner in the labels of a live object, if they name one.
     pub fn of(object: &Value) -> Option<Self> {
         let labels = object.pointer("/metadata/labels")?;
         let value = |key: &str| labels.get(key)?.as_str().map(str::to_owned);
@@ -52,7 +52,7 @@ impl Owner {
     }
 }
 
-/// Prepares one manifest whose kind is served as `kind` says.
+/// Prepares one manifest, given its `kind` as served.
 pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<Prepared, Box<ObjectFailure>> {
     let mut id = identity(&manifest);
     let version = split(text(&manifest, "/apiVersion")).1.to_owned();
@@ -85,7 +85,7 @@ pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<P
     let Some(labels) = labels.as_object_mut() else {
         return Err(Box::new(ObjectFailure::labels_are_no_map(id)));
     };
-    // It says where an object was applied from, which no manifest can know.
+    // The label says where an object was applied from, which a manifest cannot know.
     labels.remove(label::APPLIED_FROM);
     labels.insert(label::KUSTOMIZE_NAME.into(), options.owner.name.clone().into());
     labels.insert(
@@ -100,7 +100,7 @@ pub fn prepare(manifest: Value, namespaced: bool, options: &Options) -> Result<P
     })
 }
 
-/// Refuses what a build refuses, once more where the namespace is known: from here on an id is a path, and a record.
+/// Repeats the checks of the build, now that the namespace is known: from here on an id is used as a path and stored.
 fn check_names(id: &ObjectId) -> Result<(), Box<ObjectFailure>> {
     let namespace = match id.namespace.as_str() {
         "" => Ok(()),
@@ -115,7 +115,7 @@ fn check_names(id: &ObjectId) -> Result<(), Box<ObjectFailure>> {
     Ok(())
 }
 
-/// The identity that a manifest gives itself; its namespace may be overruled by its scope.
+/// The identity given in a manifest; its scope may override the namespace.
 pub fn identity(manifest: &Value) -> ObjectId {
     ObjectId {
         namespace: text(manifest, "/metadata/namespace").to_owned(),
@@ -125,7 +125,8 @@ pub fn identity(manifest: &Value) -> ObjectId {
     }
 }
 
-/// The kinds that a definition brings: the `apiVersion` of each version that it serves, the kind, whether it is namespaced.
+/// The kinds that a definition declares: the `apiVersion` of each served version, the kind, and whether it is
+/// namespaced.
 pub fn defined_kinds(definition: &Value) -> impl Iterator<Item = (String, String, bool)> {
     let group = text(definition, "/spec/group");
     let kind = text(definition, "/spec/names/kind");
@@ -149,7 +150,7 @@ pub fn is_definition(id: &ObjectId) -> bool {
     id.group == "apiextensions.k8s.io" && id.kind == "CustomResourceDefinition"
 }
 
-/// Orders by stage, and within it so that what others lean on comes first.
+/// Orders by stage, and within a stage by kind, dependencies first.
 pub fn sort(objects: &mut [Prepared]) {
     objects.sort_by_cached_key(|object| {
         let (group, kind) = (object.id.group.as_str(), object.id.kind.as_str());
@@ -161,7 +162,7 @@ pub fn sort(objects: &mut [Prepared]) {
     });
 }
 
-/// The objects that occur more than once, which only happens when a target namespace makes two of them one.
+/// Objects that occur more than once; this happens only if a target namespace makes two of them the same.
 pub fn duplicates(objects: &[Prepared]) -> Vec<ObjectFailure> {
     let mut seen = BTreeSet::new();
     objects

@@ -1,7 +1,7 @@
-//! What applying and pruning would change, found out without a write: by reads and server-side dry runs.
+//! What applying and pruning would change, determined without a write: by reads and server-side dry runs.
 //!
-//! Invariant: no value of a Secret leaves this module; equal ones, changed ones and their sides can be told apart by
-//! [`MASK`] and the words after it.
+//! Invariant: no value of a Secret leaves this module. [`MASK`] and the text after it show only whether a value is
+//! equal or changed, and on which side it is.
 
 use std::collections::BTreeSet;
 
@@ -25,55 +25,57 @@ use crate::inventory::ObjectId;
 
 pub use super::masked::MASK;
 
-/// What would become of an object.
+/// What would happen to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// It is not there.
+    /// The object does not exist.
     Create,
-    /// It is different.
+    /// The object is different.
     Configure,
-    /// A field differs that cannot be changed: it would be deleted and created again.
+    /// An immutable field differs: the object would be deleted and created again.
     Recreate,
-    /// It is on record and no longer wanted.
+    /// The object is in the inventory and no longer in the manifests.
     Delete,
 }
 
-/// An object that would change, with its content before and after: what the server moves by itself is left out.
+/// An object that would change, with its content before and after, without the fields that the server changes on its
+/// own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// The object.
     pub id: ObjectId,
-    /// What would become of it.
+    /// What would happen to the object.
     pub fate: Fate,
-    /// As it is; `None` if it is not there.
+    /// The current content; `None` if the object does not exist.
     pub before: Option<Value>,
-    /// As it would be; `None` if it would be gone.
+    /// The content after the change; `None` if the object would be deleted.
     pub after: Option<Value>,
 }
 
 /// What would change, in the order of applying, deletions last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preview {
-    /// What would change in content.
+    /// Objects whose content would change.
     pub changes: Vec<Change>,
-    /// Objects of which only the ownership of fields would change.
+    /// Objects whose only change would be field ownership.
     pub owned: Vec<ObjectId>,
-    /// How many objects are as they should be, or are left alone by their own wish.
+    /// How many objects are up to date, or are skipped because of their annotations.
     pub unchanged: usize,
-    /// What could not be found out, or would be refused.
+    /// Objects that could not be checked, or would be refused.
     pub failures: Vec<ObjectFailure>,
 }
 
-/// To whom the objects belong.
+/// Which owner the previewed objects are labeled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
-    /// To the owner of the plan: its labels are part of the objects.
+    /// The owner of the plan: its labels are added to the objects.
     OfPlan,
-    /// To whom they belong now: the labels of an owner stay as they are.
+    /// The current owner: the ownership labels stay as they are.
     AsItIs,
 }
 
-/// Looks at every object of a plan, and at those that would be pruned, each with the version it was last applied by.
+/// Checks every object of a plan, and those that would be pruned, each with the API version that it was last applied
+/// with.
 pub async fn preview(
     cluster: &Cluster,
     plan: &Plan,
@@ -123,18 +125,18 @@ impl Preview {
 enum Seen {
     Changed(Change),
     Unchanged,
-    /// Not there, and not wanted.
+    /// Does not exist, and should not.
     Nothing,
 }
 
-/// Whose fields of an object would be taken over.
+/// Which managers' fields of an object would be taken over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Taken {
-    /// Those of people, who use kubectl, and defaults that stand in the way of the manifest.
+    /// Fields set with kubectl, and defaults that conflict with the manifest.
     peoples: bool,
-    /// Whether people keep theirs.
+    /// Whether fields set with kubectl are kept.
     merges: bool,
-    /// Those that Flux applied.
+    /// Fields that Flux applied.
     fluxs: bool,
 }
 
@@ -143,7 +145,7 @@ impl Taken {
         self.peoples || self.fluxs
     }
 
-    /// Whether an entry of `managedFields` is among them.
+    /// Whether an entry of `managedFields` would be taken over.
     fn holds(self, entry: &Value) -> bool {
         (self.peoples && !self.merges && takeover::is_peoples(entry))
             || (self.fluxs && managed::is_applied_by(entry, Heir::Builtin.predecessor()))
@@ -154,7 +156,7 @@ struct Look<'a> {
     cluster: &'a Cluster,
     options: &'a Options,
     ownership: Ownership,
-    /// Namespaces that would be created: nothing can be tried in them.
+    /// Namespaces that would be created: no dry run is possible in them.
     pending: BTreeSet<String>,
 }
 
@@ -218,8 +220,8 @@ impl Look<'_> {
         }
     }
 
-    /// The object without what the server does not take beside the manifest, and what applying removes once it is taken over. `None` for
-    /// kinds that know no strategic merge: those of definitions.
+    /// The object without the fields that conflict with the manifest, and without those that applying removes after the
+    /// takeover. `None` for kinds without strategic merge patch: custom resources.
     async fn without_leftovers(
         &self,
         kind: &Kind,
@@ -245,7 +247,7 @@ impl Look<'_> {
         owner.is_some_and(|owner| handover::patch(live, &owner, Heir::Builtin).is_some())
     }
 
-    /// An object of which something would be taken over: it would lose what nobody else owns.
+    /// An object with fields that would be taken over: those that no other manager owns would be removed.
     async fn taken_over(
         &self,
         object: &Prepared,
@@ -262,14 +264,14 @@ impl Look<'_> {
         let after = if foretold == dry_run {
             dry_run
         } else {
-            // Defaults belong to people too where they created the object; the server gives them anew.
+            // Defaults belong to users too if they created the object; the server sets them again.
             let after = self.cluster.dry_replace(kind, id, &foretold).await;
             after.map_err(|error| ObjectFailure::call(id.clone(), "dry-run", &error))?
         };
         Ok(changed(id, Fate::Configure, Some(live), Some(after)))
     }
 
-    /// An object that is not there: as the server would make it, or as it is declared where it cannot be asked yet.
+    /// An object that does not exist: the result of a dry run, or the manifest if its namespace does not exist yet.
     async fn absent(&self, object: &Prepared, kind: &Kind) -> Result<Seen, ObjectFailure> {
         let id = &object.id;
         let body = self.body(object, None);
@@ -282,7 +284,7 @@ impl Look<'_> {
         }
     }
 
-    /// An object of a kind, or of a version of it, that its definition among the manifests is about to bring.
+    /// An object whose kind, or version of it, is added by a definition among the manifests.
     async fn of_new_kind(&self, object: &Prepared) -> Result<Seen, ObjectFailure> {
         let id = &object.id;
         let failed = |error: CallError| ObjectFailure::call(id.clone(), "discovery", &error);
@@ -297,12 +299,12 @@ impl Look<'_> {
         }
     }
 
-    /// What would be sent.
+    /// The body that would be sent.
     fn body(&self, object: &Prepared, live: Option<&Value>) -> Value {
         let mut body = object.body.clone();
         let from = live.and_then(applied_from);
         if self.ownership == Ownership::OfPlan {
-            // The mark is the sync's, as the labels of an owner are.
+            // The sync sets this label, as it does the ownership labels.
             let labels = body
                 .pointer_mut("/metadata/labels")
                 .and_then(Value::as_object_mut);
@@ -341,7 +343,7 @@ impl Look<'_> {
         stream::iter(looks).buffered(CONCURRENCY).collect().await
     }
 
-    /// An object that pruning would delete, by the rules of pruning.
+    /// An object that pruning would delete, by the same rules.
     async fn pruned(&self, owner: &Owner, id: &ObjectId, version: &str) -> Result<Seen, ObjectFailure> {
         let failed = |error: CallError| ObjectFailure::call(id.clone(), "reading it", &error);
         let Some(kind) = self
@@ -393,7 +395,7 @@ fn changed(id: &ObjectId, fate: Fate, before: Option<Value>, after: Option<Value
     })
 }
 
-/// What people declare: no status, nothing that the server or kubectl keeps for itself.
+/// The declared part of an object: no status, nothing that the server or kubectl maintains.
 fn content(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");

@@ -1,4 +1,4 @@
-//! Removing what is no longer wanted: last stage first, by uid, and only what is the owner's.
+//! Prunes objects: last stage first, by uid, and only those that belong to the owner.
 
 use futures::{StreamExt, stream};
 
@@ -10,20 +10,21 @@ use super::{
 };
 use crate::inventory::ObjectId;
 
-/// What became of the objects that were to be pruned. Each is in exactly one of the lists.
+/// The result of pruning. Each object is in exactly one of the lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Seen gone: they leave the inventory.
+    /// Gone: they leave the inventory.
     pub gone: Vec<ObjectId>,
-    /// Left in the cluster: not the owner's, annotated not to be pruned, or handed over to another owner. They leave the inventory too.
+    /// Kept in the cluster: not owned, annotated not to be pruned, or handed over to another owner. They leave the
+    /// inventory too.
     pub released: Vec<ObjectId>,
     /// The Kustomizations that objects were handed over to, each once.
     pub heirs: Vec<Owner>,
-    /// Deleted and not gone yet: they stay in the inventory.
+    /// Deleted but not gone yet: they stay in the inventory.
     pub waiting: Vec<ObjectId>,
     /// Not tried, because objects of a later stage are not gone yet: they stay in the inventory.
     pub blocked: Vec<ObjectId>,
-    /// Refused: they stay in the inventory.
+    /// Could not be deleted: they stay in the inventory.
     pub failures: Vec<ObjectFailure>,
 }
 
@@ -35,7 +36,7 @@ enum Fate {
 }
 
 impl Pruned {
-    /// Whether nothing is left to be done.
+    /// Whether pruning is complete.
     pub fn is_complete(&self) -> bool {
         self.waiting.is_empty() && self.blocked.is_empty() && self.failures.is_empty()
     }
@@ -46,10 +47,10 @@ impl Pruned {
     }
 }
 
-/// Deletes objects that were recorded for `owner`, each with the version that it was last applied by.
+/// Deletes objects that were recorded for `owner`, each given with the API version that it was last applied with.
 ///
-/// A stage is begun when the one after it is gone, so that nothing loses its namespace or its definition early. What another one of
-/// `declarers` declares is handed over to it.
+/// A stage starts when the one after it is gone, so that no object loses its namespace or its definition early. An
+/// object that another Kustomization of `declarers` declares is handed over to it.
 pub async fn prune(
     cluster: &Cluster,
     owner: &Owner,
@@ -68,7 +69,7 @@ pub async fn prune(
                 .extend(of_stage.into_iter().map(|(id, _)| id.clone()));
             continue;
         }
-        // By index, for the compiler cannot tell that a closure over references is Send once it is part of a future.
+        // By index: the compiler cannot prove that a closure over references is Send once it is part of a future.
         let tries = (0..of_stage.len()).map(|index| {
             let (id, version) = of_stage[index];
             prune_one(cluster, owner, id, version, declarers)
@@ -103,12 +104,13 @@ async fn prune_one(
     let unknown = |why: String| ObjectFailure::unknown_declarers(id.clone(), "was not deleted", &why);
     let kind = cluster.kind_in_any_version(id, version).await.map_err(failed)?;
     let Some(kind) = kind else {
-        // The kind went, and its objects with it.
+        // The kind is no longer served, so its objects are gone.
         return Ok(Fate::Gone);
     };
     for _ in 0..DELETE_TRIES {
         let Some(live) = cluster.get(&kind, id).await.map_err(failed)? else {
-            // It may have been recorded for another name, before such names were refused; the labels say so then.
+            // It may have been recorded for an object of another name, before such names were refused; the labels show
+            // that.
             return match id.misread_for() {
                 Some(other) => Box::pin(prune_one(cluster, owner, &other, version, declarers)).await,
                 None => Ok(Fate::Gone),
@@ -120,7 +122,7 @@ async fn prune_one(
         if live.pointer("/metadata/deletionTimestamp").is_some() {
             return Ok(Fate::Waiting);
         }
-        // The labels may be those of a Kustomization of the same name that another cluster has.
+        // The labels may be those of a Kustomization of the same name in another cluster.
         if declarers.holder(id, &live).await.map_err(unknown)?.is_some() {
             return Ok(Fate::Released);
         }
@@ -136,11 +138,11 @@ async fn prune_one(
                 return Ok(left.map_or(Fate::Gone, |_| Fate::Waiting));
             }
             Err(error) if error.is_not_found() => return Ok(Fate::Gone),
-            // It was changed, or is another one: whose it is now is to be read again.
+            // The object has changed or was replaced: read again who owns it.
             Err(error) if error.is_conflict() => {}
             Err(error) => return Err(failed(error)),
         }
     }
-    // The next round tries it again.
+    // The next run tries it again.
     Ok(Fate::Waiting)
 }

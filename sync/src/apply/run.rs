@@ -1,4 +1,4 @@
-//! Carrying out a plan: ledger first, then stage by stage, eight objects at a time.
+//! Applies a plan: inventory first, then stage by stage, eight objects at a time.
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
@@ -15,16 +15,17 @@ use crate::{
     inventory::Inventory,
 };
 
-/// Where the ids of objects are written before they are created.
+/// Where the ids of objects are recorded before the objects are created.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Records that the objects of `planned` may exist from now on, beside those that were recorded before.
-    /// Costs no write when they are recorded already.
+    /// Records that the objects of `planned` may exist, in addition to those recorded before. Costs no write if they
+    /// are recorded already.
     async fn record(&self, planned: &Inventory) -> Result<(), LedgerError>;
 }
 
-/// Carries out a plan. All objects of a stage are tried; a stage with a failure is the last one. An object that another one of `declarers`
-/// holds and declares differently is a failure that holds up no later stage: it is there.
+/// Applies a plan. All objects of a stage are tried; a stage with a failure is the last one. An object that another
+/// Kustomization of `declarers` holds and declares differently is a failure, but does not stop later stages, because
+/// the object exists.
 pub async fn run(
     cluster: &Cluster,
     plan: &Plan,
@@ -45,8 +46,8 @@ pub async fn run(
             .filter(|failure| stage::of_id(&failure.id) == stage)
             .cloned()
             .collect();
-        // One future after the other is made: thousands at once would be large. By index, for the compiler cannot tell that a
-        // closure over references is Send once it is part of a future.
+        // Futures are created one at a time: thousands at once would need much memory. By index: the compiler cannot
+        // prove that a closure over references is Send once it is part of a future.
         let tries = (0..objects.len()).map(|index| apply_one(cluster, &objects[index], plan, declarers));
         let outcomes: Vec<_> = stream::iter(tries).buffered(CONCURRENCY).collect().await;
         for (object, outcome) in objects.iter().zip(outcomes) {
@@ -86,7 +87,7 @@ pub async fn run(
     Ok(applied)
 }
 
-/// After a definition was written: its kinds may be served in another scope than before.
+/// After a definition was written: the scope of its kinds may have changed.
 fn forget_kinds_of(object: &Prepared, cluster: &Cluster) {
     if is_definition(&object.id) {
         cluster.forget_group(text(&object.body, "/spec/group"));

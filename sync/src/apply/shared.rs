@@ -1,4 +1,5 @@
-//! Objects that several Kustomizations declare in one cluster: one of them holds an object and applies it, the others compare.
+//! Objects that several Kustomizations declare in one cluster: one of them holds the object and applies it, the others
+//! compare.
 //!
 //! ```text
 //!   labels of the live object ─► Declarers::holder ─┬─► none, or this one: apply it
@@ -8,7 +9,7 @@
 //!                                    └─► another: its labels, no deletion
 //! ```
 //!
-//! Invariant: of an object that another Kustomization holds nothing is written and nothing deleted.
+//! Invariant: an object that another Kustomization holds is neither written nor deleted.
 
 use async_trait::async_trait;
 use muster_api::labels::label;
@@ -23,34 +24,35 @@ use super::{
 };
 use crate::inventory::ObjectId;
 
-/// The labels that say whose an object is.
+/// The labels that name the owner of an object.
 pub(super) const OWNERSHIP: [&str; 3] = [
     label::KUSTOMIZE_NAME,
     label::KUSTOMIZE_NAMESPACE,
     label::APPLIED_FROM,
 ];
 
-/// What else declares objects in the target cluster.
+/// The other Kustomizations that declare objects in the target cluster.
 #[async_trait]
 pub trait Declarers: Send + Sync {
-    /// What holds the live object instead of the Kustomization that is applied, in words; `None` if nothing does. An error leaves the object
-    /// as it is.
+    /// The other Kustomization that holds the live object, as text; `None` if there is none. On an error the object is
+    /// left as it is.
     async fn holder(&self, id: &ObjectId, live: &Value) -> Result<Option<String>, String>;
 
-    /// What an object that is to be deleted goes to instead; `None` if nothing else declares it. An error deletes nothing.
+    /// The Kustomization that takes over an object to be pruned; `None` if no other one declares it. On an error
+    /// nothing is deleted.
     async fn heir(&self, id: &ObjectId) -> Result<Option<Successor>, String>;
 }
 
-/// A Kustomization that an object goes to.
+/// A Kustomization that an object is handed over to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Successor {
     /// The Kustomization.
     pub owner: Owner,
-    /// Whether it is carried out in the target cluster itself, not through `spec.kubeConfig`.
+    /// Whether it is applied in the target cluster itself, not through `spec.kubeConfig`.
     pub in_cluster: bool,
 }
 
-/// Nothing else declares anything.
+/// No other Kustomization declares objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 
@@ -65,7 +67,7 @@ impl Declarers for Alone {
     }
 }
 
-/// Compares what is declared here with an object that `holder` holds. A failure unless all declared fields are as they are declared.
+/// Compares the manifest with an object that `holder` holds. Fails if a declared field differs.
 pub(super) async fn compare(
     cluster: &Cluster,
     kind: &Kind,
@@ -90,7 +92,7 @@ pub(super) async fn compare(
     Ok(())
 }
 
-/// What is declared of an object, whoever holds it.
+/// The manifest without the ownership labels.
 fn declared(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -124,7 +126,7 @@ fn first_difference(live: &Value, dry_run: &Value) -> Option<String> {
     Some(path.trim_start_matches('.').to_owned())
 }
 
-/// The path of the first value that differs, with names of fields as they are written in `kubectl get -o jsonpath`.
+/// The path of the first value that differs, in the notation of `kubectl get -o jsonpath`.
 fn different(one: &Value, other: &Value) -> Option<String> {
     match (one, other) {
         _ if one == other => None,
@@ -151,7 +153,7 @@ fn different(one: &Value, other: &Value) -> Option<String> {
     }
 }
 
-/// The path to the first value in what only one of two objects has.
+/// The path to the first leaf of a value that only one of two objects has.
 fn leaf(value: &Value) -> String {
     match value {
         Value::Object(fields) => fields.iter().next().map_or_else(String::new, |(name, below)| {
@@ -169,7 +171,8 @@ fn step(name: &str) -> String {
     }
 }
 
-/// Gives the object that was read to its successor, by its labels. `false` if it was another one by that time, or is gone.
+/// Hands the object over to its successor by changing its labels. `false` if the object has changed since it was read,
+/// or is gone.
 pub(super) async fn release(
     cluster: &Cluster,
     kind: &Kind,
@@ -181,7 +184,7 @@ pub(super) async fn release(
     Ok(written.is_some())
 }
 
-/// The JSON patch that puts the labels of a Kustomization on an object.
+/// The JSON patch that sets the ownership labels of a Kustomization on an object.
 fn relabelled(live: &Value, to: &Successor) -> Value {
     let path = |label: &str| format!("/metadata/labels/{}", label.replace('/', "~1"));
     let mut operations = vec![
@@ -196,7 +199,7 @@ fn relabelled(live: &Value, to: &Successor) -> Value {
     Value::Array(operations)
 }
 
-/// Which cluster an object says that it was applied from.
+/// The cluster that an object was applied from, according to its label.
 pub fn applied_from(live: &Value) -> Option<&str> {
     live.pointer("/metadata/labels")?
         .get(label::APPLIED_FROM)?

@@ -1,15 +1,16 @@
-//! Taking over what `kubectl` owns, so that what people added by hand and git does not declare goes away. Pure.
+//! Takes over fields that `kubectl` owns, so that what was added by hand and is not declared in git is removed. Pure.
 //!
-//! `kubectl apply` and `kubectl edit` leave entries of their own in `managedFields`; a field that such an entry owns stays
-//! when we apply without it. As Flux does, their fields are moved into our entry first: then server-side apply removes what
-//! the manifest does not have. Entries of controllers (an autoscaler's `replicas`) are of other names and stay theirs.
+//! `kubectl apply` and `kubectl edit` leave their own entries in `managedFields`; a field that such an entry owns stays
+//! when we apply without it. As in Flux, these fields are first moved into our entry: then server-side apply removes
+//! what the manifest does not have. Entries of controllers (an autoscaler's `replicas`) have other manager names and
+//! are kept.
 //!
-//! It comes before the dry run: a field of theirs may not go together with what is to be applied. A port of another number
-//! and the same name, a volume of another type, a `value` beside a `valueFrom` are refused as long as both are there.
+//! This happens before the dry run, because such a field may conflict with the manifest. A port with another number but
+//! the same name, a volume of another type, or a `value` next to a `valueFrom` is refused while both are set.
 //!
-//! The same goes for defaults that the server filled in, which no manager owns: beside `type: Recreate` a `rollingUpdate`
-//! is refused. Client-side `kubectl apply` sends `rollingUpdate: null` along; server-side apply removes a field only from the
-//! manager that owned it, so such a default becomes ours first, too.
+//! The same applies to defaults that the server filled in and no manager owns: `rollingUpdate` is refused next to
+//! `type: Recreate`. Client-side `kubectl apply` also sends `rollingUpdate: null`; server-side apply removes a field
+//! only if its manager owned it, so we take ownership of such a default first, too.
 
 use serde_json::{Map, Value, json};
 
@@ -20,20 +21,20 @@ use super::{
 };
 use crate::inventory::ObjectId;
 
-/// Where an entry of `managedFields` says that its manager wrote [`LAST_APPLIED`].
+/// Where an entry of `managedFields` shows that its manager wrote [`LAST_APPLIED`].
 const WROTE_LAST_APPLIED: &str =
     "/fieldsV1/f:metadata/f:annotations/f:kubectl.kubernetes.io~1last-applied-configuration";
 
-/// By which prefixes people's managers are known: kubectl's own (`kubectl-edit`, `kubectl-client-side-apply`, …), and what
-/// the API server calls fields that were there before anybody applied. The list is Flux's.
+/// Prefixes of manager names whose fields are taken over: kubectl's (`kubectl-edit`, `kubectl-client-side-apply`, …),
+/// and the name that the API server gives to fields that were set before the first apply. The list is Flux's.
 const PEOPLE: [&str; 2] = [muster_api::labels::manager::KUBECTL_PREFIX, "before-first-apply"];
 
-/// Strategies of kinds of the group `apps`, each a field of the spec: of another type than `RollingUpdate` they may not have
-/// the `rollingUpdate` that the server filled in. A DaemonSet may.
+/// Strategy fields in the spec of `apps` kinds that must not have a `rollingUpdate` if their type is not
+/// `RollingUpdate`. A DaemonSet may.
 const STRATEGIES: [(&str, &str); 2] = [("Deployment", "strategy"), ("StatefulSet", "updateStrategy")];
 
-/// The JSON patch after which `live` is ours, as far as it was people's (unless the object `merges`) or stands in the way of
-/// `body`; `None` if nothing of it is.
+/// The JSON patch that makes us own the fields of `live` that were set with kubectl (unless the object `merges`) or
+/// conflict with `body`; `None` if there are none.
 pub(super) fn patch(live: &Value, body: &Value, merges: bool) -> Option<Value> {
     let annotation = live
         .pointer("/metadata/annotations")
@@ -67,13 +68,13 @@ pub(super) fn patch(live: &Value, body: &Value, merges: bool) -> Option<Value> {
     Some(operations.collect())
 }
 
-/// A strategy of a live object that has a `rollingUpdate`, while the manifest asks for a type that has none.
+/// A strategy of a live object that has a `rollingUpdate`, while the manifest sets a type that does not allow one.
 struct Strategy {
-    /// The field of the spec.
+    /// Name of the strategy field in the spec.
     field: &'static str,
-    /// The type that the manifest asks for.
+    /// The type in the manifest.
     wanted: String,
-    /// The managers that own something of the `rollingUpdate`.
+    /// The managers that own fields of the `rollingUpdate`.
     owners: Vec<String>,
 }
 
@@ -98,7 +99,7 @@ fn strategy(live: &Value, body: &Value) -> Option<Strategy> {
     })
 }
 
-/// The defaults of `live`, as a `fieldsV1`, that cannot stay beside what `body` declares, and that no manager owns.
+/// The defaults of `live`, as a `fieldsV1`, that conflict with `body` and that no manager owns.
 pub(super) fn ruled_out(live: &Value, body: &Value) -> Map<String, Value> {
     let unowned = strategy(live, body).filter(|strategy| strategy.owners.is_empty());
     let fields = unowned.map(|strategy| {
@@ -111,7 +112,7 @@ pub(super) fn ruled_out(live: &Value, body: &Value) -> Map<String, Value> {
     }
 }
 
-/// What helps where `body` is refused for a field of `live` that belongs to other managers.
+/// Advice if `body` is refused because of a field of `live` that other managers own.
 pub(super) fn advice(id: &ObjectId, live: &Value, body: &Value) -> Option<String> {
     let Strategy {
         field,
@@ -128,8 +129,9 @@ pub(super) fn advice(id: &ObjectId, live: &Value, body: &Value) -> Option<String
     ))
 }
 
-/// `body` as a strategic merge patch of `live`, for the case that the server does not take the dry run of applying it before
-/// what `theirs` are the entries of is ours: it names what applying removes then. Of sets of plain values nothing is removed.
+/// `body` as a strategic merge patch of `live`, for the case that the server refuses the dry run of the apply until the
+/// fields of the entries that match `theirs` are ours: it removes explicitly what the apply would remove. Items of sets
+/// of scalars are not removed.
 pub(super) fn merge_patch(live: &Value, body: &Value, theirs: impl Fn(&Value) -> bool) -> Value {
     let ours = |entry: &Value| theirs(entry) || managed::is_applied_by(entry, FIELD_MANAGER);
     let gone = union(fields_of(live, ours), &ruled_out(live, body));
@@ -139,7 +141,8 @@ pub(super) fn merge_patch(live: &Value, body: &Value, theirs: impl Fn(&Value) ->
     patch
 }
 
-/// Adds to a strategic merge patch the removal of those fields of `gone` that it does not set and that are not of `kept`.
+/// Adds to a strategic merge patch the removal of the fields in `gone` that the patch does not set and that are not in
+/// `kept`.
 fn with_removals(patch: &mut Value, gone: &Map<String, Value>, kept: &Map<String, Value>) {
     let none = Map::new();
     for (step, below) in gone {
@@ -161,7 +164,7 @@ fn with_removals(patch: &mut Value, gone: &Map<String, Value>, kept: &Map<String
                     continue;
                 };
                 let same = |item: &&mut Value| {
-                    // What the manifest leaves out of the keys is a default, such as the protocol of a port.
+                    // Keys that the manifest omits have a default, such as the protocol of a port.
                     keys.iter()
                         .all(|(key, value)| item.get(key).is_none_or(|found| found == value))
                 };
@@ -178,7 +181,7 @@ fn with_removals(patch: &mut Value, gone: &Map<String, Value>, kept: &Map<String
     }
 }
 
-/// All fields of the entries that are `chosen`.
+/// The fields of all entries that match `chosen`.
 fn fields_of(object: &Value, chosen: impl Fn(&Value) -> bool) -> Map<String, Value> {
     let entries = managed::entries(object).iter().filter(|entry| chosen(entry));
     entries
@@ -186,8 +189,8 @@ fn fields_of(object: &Value, chosen: impl Fn(&Value) -> bool) -> Map<String, Val
         .fold(Map::new(), union)
 }
 
-/// What `dry_run`, the server's answer to applying onto `live`, comes to once we have what `theirs` are the entries of: without
-/// the fields that nobody else owned. What the server makes of their absence is not in it.
+/// The expected result of the apply once we own the fields of the entries that match `theirs`: `dry_run` without the
+/// fields that no other manager owns. Defaults that the server sets for removed fields are missing.
 pub(super) fn foretold(live: &Value, dry_run: &Value, theirs: impl Fn(&Value) -> bool) -> Value {
     let (gone, kept) = (
         fields_of(live, &theirs),
@@ -198,7 +201,7 @@ pub(super) fn foretold(live: &Value, dry_run: &Value, theirs: impl Fn(&Value) ->
     object
 }
 
-/// Removes the fields of one set that are not of another one from an object, and what is empty thereby.
+/// Removes the fields that are in `fields` and not in `kept` from an object, and parents that become empty.
 fn remove(object: &mut Value, fields: &Map<String, Value>, kept: &Map<String, Value>) {
     let none = Map::new();
     for (step, below) in fields {
@@ -225,13 +228,13 @@ fn remove(object: &mut Value, fields: &Map<String, Value>, kept: &Map<String, Va
     }
 }
 
-/// Where a step of a `fieldsV1` leads.
+/// The child that a step of a `fieldsV1` path selects.
 enum Place {
     Field(String),
     Item(usize),
 }
 
-/// `f:NAME` is a field, `k:{…}` the item of a list that has these keys, `v:VALUE` the item of that value.
+/// `f:NAME` is a field, `k:{…}` the list item with these keys, `v:VALUE` the list item with that value.
 fn place(object: &Value, step: &str) -> Option<Place> {
     let (kind, rest) = step.split_once(':')?;
     if kind == "f" {
@@ -254,8 +257,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Whether an entry is of a person's tool, or left by us from something else than applying. `kubectl apply` is known by its
-/// annotation where `--field-manager` gives it another name.
+/// Whether an entry is kubectl's or another manual client's, or was left by one of our own updates (not an apply).
+/// `kubectl apply` with another `--field-manager` is recognized by its annotation.
 pub(super) fn is_peoples(entry: &Value) -> bool {
     let manager = entry["manager"].as_str().unwrap_or_default();
     let updates = entry["operation"] == "Update";
@@ -281,7 +284,7 @@ mod tests {
         json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields})
     }
 
-    /// The cases of Flux's own table of this.
+    /// The cases of Flux's own test table.
     #[test]
     fn entries_of_people_become_ours() {
         let a = json!({"f:data": {"f:a": {}}});
@@ -300,7 +303,7 @@ mod tests {
             ("before-first-apply", "Update"),
             ("muster-sync", "Update"),
         ] {
-            // Renamed where we have none yet, merged where we have.
+            // Renamed if we have no entry yet, merged otherwise.
             check(
                 json!([entry(manager, operation, a.clone())]),
                 json!([entry("muster-sync", "Apply", a.clone())]),
@@ -348,7 +351,8 @@ mod tests {
         })
     }
 
-    /// A default that cannot stay becomes ours, so that applying removes it; one that belongs to a manager stays its own.
+    /// A conflicting default becomes ours, so that applying removes it; a field that a manager owns stays with that
+    /// manager.
     #[test]
     fn a_default_that_is_ruled_out_becomes_ours() {
         let strategy = |below: Value| json!({"f:spec": {"f:strategy": below}});
@@ -368,7 +372,7 @@ mod tests {
             entries(&rolling(json!([ours])), &body("RollingUpdate"), false),
             None
         );
-        // Nothing was applied yet.
+        // Nothing has been applied yet.
         let claimed = json!({"manager": "muster-sync", "operation": "Apply", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
             "fieldsV1": strategy(json!({"f:rollingUpdate": {}}))});
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What is wrong with the files.
+//! Errors in manifests.
 
 use std::fmt;
 
@@ -6,47 +6,47 @@ use super::{Identity, NameProblem, Origin};
 use crate::substitute::{SubstituteError, SubstituteProblem};
 use crate::yaml::{Position, YamlError};
 
-/// One thing that is wrong, with its place.
+/// A problem, with its location.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// The text cannot be read.
+    /// The YAML is invalid.
     #[error(transparent)]
     Yaml(#[from] YamlError),
     /// A substitution failed.
     #[error(transparent)]
     Substitute(#[from] SubstituteError),
-    /// The variables cannot be used at all.
+    /// The substitution variables are invalid.
     #[error("postBuild: {0}")]
     Variables(SubstituteProblem),
-    /// Not an object that could be applied.
+    /// Not a valid object.
     #[error("{origin}: {field} {why}")]
     Field {
-        /// Where the object is written.
+        /// Where the object is in the files.
         origin: Origin,
-        /// The field.
+        /// The invalid field.
         field: String,
         /// What is wrong with it.
         why: &'static str,
     },
-    /// An object that no API server can have.
+    /// An object that no API server accepts.
     #[error("{origin}: {field} {text:?} {problem}")]
     Name {
-        /// Where the field is written.
+        /// Where the field is in the files.
         origin: Origin,
-        /// The field.
+        /// The invalid field.
         field: &'static str,
-        /// What it says.
+        /// The value of the field.
         text: String,
         /// What is wrong with it.
         problem: NameProblem,
     },
-    /// Two objects of one identity.
+    /// Two objects with the same identity.
     #[error(transparent)]
     Duplicate(Box<Duplicate>),
 }
 
 impl BuildError {
-    /// Where to look first: the file and the place in it.
+    /// The location to show first: file and position.
     fn place(&self) -> Option<(&str, Position)> {
         Some(match self {
             Self::Yaml(error) => (&error.file, error.at),
@@ -58,26 +58,26 @@ impl BuildError {
     }
 }
 
-/// Two objects of one identity.
+/// Two objects with the same identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{second}: {identity} is defined already at {first}; remove one of them, or give it another name or namespace"
 )]
 pub struct Duplicate {
-    /// What they both are.
+    /// Their common identity.
     pub identity: Identity,
-    /// The earlier place.
+    /// Where the first one is.
     pub first: Origin,
-    /// The later place.
+    /// Where the second one is.
     pub second: Origin,
 }
 
-/// All that is wrong, in the order of the files; never empty.
+/// All problems, in the order of the files; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildErrors(Vec<BuildError>);
 
 impl BuildErrors {
-    /// Puts them in order.
+    /// Sorts the problems.
     pub(super) fn unless_empty(mut errors: Vec<BuildError>) -> Result<(), Self> {
         if errors.is_empty() {
             return Ok(());
@@ -86,7 +86,7 @@ impl BuildErrors {
         Err(Self(errors))
     }
 
-    /// Whether all that is wrong are names that inventories cannot record: the objects themselves are fine.
+    /// Whether all problems are names that cannot be recorded in an inventory: the objects themselves are valid.
     pub fn only_misread_names(&self) -> bool {
         let misread = |error: &BuildError| {
             matches!(
@@ -122,7 +122,7 @@ impl From<BuildError> for BuildErrors {
 }
 
 impl fmt::Display for BuildErrors {
-    /// The first one, and how many there are besides.
+    /// The first problem, and the number of others.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(first) = self.0.first() {
             write!(f, "{first}")?;

@@ -1,4 +1,4 @@
-//! Lists are unrolled as kubectl does it.
+//! Unrolls lists as kubectl does.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 use super::{BuildError, Origin};
 use crate::yaml::{Document, Kind, Node};
 
-/// How the kind of a list ends.
+/// The suffix of a list's kind.
 const SUFFIX: &str = "List";
 
-/// A document that is to become one object, and what the list that it came from says of it.
+/// A document that becomes one object, with defaults from the list that contained it.
 pub(super) struct Item {
-    /// The text.
+    /// The parsed document.
     pub document: Document,
-    /// `apiVersion` and `kind` for an item that has neither, as the items of a typed list may.
+    /// `apiVersion` and `kind` for an item that has neither; items of a typed list may omit both.
     inferred: Option<(String, String)>,
 }
 
 impl Item {
-    /// Fills in what the list says.
+    /// Fills in the defaults from the list.
     pub(super) fn complete(&self, object: &mut Value) {
         let (Some((api_version, kind)), Some(fields)) = (&self.inferred, object.as_object_mut()) else {
             return;
@@ -31,7 +31,7 @@ impl Item {
     }
 }
 
-/// The documents with their lists unrolled, lists within lists too; their depth is that of the text, which is bounded.
+/// The documents with their lists unrolled, including nested lists; the nesting is bounded by the parser.
 pub(super) fn unrolled(documents: Vec<Document>) -> Result<Vec<Item>, BuildError> {
     let mut items = Vec::new();
     for document in documents {
@@ -51,7 +51,7 @@ fn unroll(
         out.push(Item { document, inferred });
         return Ok(());
     };
-    // The kind `List` says nothing of its items.
+    // The kind `List` implies no kind of its items.
     let inferred = text("apiVersion")
         .filter(|_| !kind.is_empty())
         .map(|api_version| (api_version.to_owned(), kind.to_owned()));

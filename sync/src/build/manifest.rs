@@ -1,4 +1,4 @@
-//! One object and where it is written.
+//! One object and its location.
 
 use kube::core::GroupVersionKind;
 use serde_json::Value;
@@ -7,20 +7,20 @@ use super::{BuildError, Identity, Origin, is_plan, names};
 use crate::inventory::ObjectId;
 use crate::yaml::Document;
 
-/// The name of a whole document in errors.
+/// How errors call the whole document.
 const DOCUMENT: &str = "the document";
 
-/// An object that could be applied: it has apiVersion, kind and metadata.name.
+/// A manifest that can be applied: it has apiVersion, kind and metadata.name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
     /// The whole object.
     pub object: Value,
-    /// Where it is written.
+    /// Where the object is in the files.
     pub origin: Origin,
 }
 
 impl Manifest {
-    /// Checks the object that a document became. An error is placed at the field, or at the document that lacks it.
+    /// Checks the object in a document. An error points to the field, or to the document that lacks it.
     pub(super) fn new(object: Value, document: &Document) -> Result<Self, BuildError> {
         let checked = if object.is_object() {
             check(&object)
@@ -41,7 +41,7 @@ impl Manifest {
         }
     }
 
-    /// Checks the texts that become parts of URLs and of ids.
+    /// Checks the values that become parts of URLs and of ids.
     fn check_names(&self, document: &Document) -> Result<(), BuildError> {
         let id = self.id();
         let api_version = self.text("/apiVersion");
@@ -76,7 +76,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Its id, with the namespace as written.
+    /// The id of the object, with the namespace as written.
     fn id(&self) -> ObjectId {
         let Identity {
             group,
@@ -111,7 +111,7 @@ impl Manifest {
         Some(self.text("/metadata/namespace")).filter(|namespace| !namespace.is_empty())
     }
 
-    /// What it is the same as.
+    /// The identity of the object.
     pub fn identity(&self) -> Identity {
         let gvk = self.gvk();
         let namespace = self.namespace().unwrap_or_default().to_owned();
@@ -131,10 +131,10 @@ impl Manifest {
     }
 }
 
-/// A field, and what is wrong with it.
+/// A field, and the problem with it.
 type Wrong = (String, &'static str);
 
-/// What every object must have, and what no server takes in metadata.
+/// Checks the fields that every object needs, and metadata that no server accepts.
 fn check(object: &Value) -> Result<(), Wrong> {
     let wrong = |field: &str, why| Err((field.to_owned(), why));
     required(object.get("apiVersion"), "apiVersion")?;

@@ -4,8 +4,7 @@
 //! files ──yaml──► documents ──List unrolled──► objects ──substitute──► values ──checks──► manifests, by path, then place
 //! ```
 //!
-//! Invariant: all files are looked at, and a result is either complete or an error; nothing is ever built of the half that was
-//! readable.
+//! Invariant: all files are read, and a result is either complete or an error; a partial build never happens.
 
 mod error;
 mod list;
@@ -33,17 +32,17 @@ pub use self::origin::{Identity, Origin};
 pub(crate) use self::plans::is_plan_document;
 pub use self::plans::{Plans, is_plan};
 
-/// How objects are made of files.
+/// How objects are built from files.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct BuildOptions {
-    /// `postBuild.substitute` and what `substituteFrom` names, together; empty: nothing is substituted.
+    /// The variables of `postBuild.substitute` and `substituteFrom`, merged; if empty, nothing is substituted.
     pub substitute: BTreeMap<String, String>,
-    /// What becomes of documents of kind Plan.
+    /// How to handle documents of kind Plan.
     pub plans: Plans,
 }
 
 impl std::fmt::Debug for BuildOptions {
-    /// Values may come from Secrets: names only.
+    /// Only names: values may come from Secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BuildOptions")
             .field("substitute", &self.substitute.keys())
@@ -52,7 +51,8 @@ impl std::fmt::Debug for BuildOptions {
     }
 }
 
-/// The objects of the files. No files, or none with an object: an empty list, which is the caller's to judge.
+/// The objects of the files. If there are no files, or none has an object, the list is empty; the caller decides what
+/// that means.
 pub fn build(files: &Files, options: &BuildOptions) -> Result<Vec<Manifest>, BuildErrors> {
     let variables = Variables::new(&options.substitute)
         .map_err(|problem| BuildErrors::from(BuildError::Variables(problem)))?;
@@ -91,7 +91,7 @@ fn manifest(item: &Item, variables: &Variables) -> Result<Manifest, BuildError> 
     Manifest::new(value, document)
 }
 
-/// Whether an object asks to be left as it is written.
+/// Whether an object disables substitution.
 fn is_kept(object: &Value) -> bool {
     ["annotations", "labels"]
         .iter()

@@ -1,27 +1,27 @@
-//! Names that no API server can have, found before one is asked.
+//! Names that no API server accepts, found before a request is sent.
 //!
-//! Only what *every* API server refuses: a rule that is too strict here would keep a working object out. Kinds of Kubernetes' own groups
-//! have the names that their validation asks for; of all others (custom resources, aggregated APIs) it is only known that a name is a
-//! segment of a path.
+//! Only what *every* API server refuses: a rule that is too strict would reject a working object. Kinds of Kubernetes'
+//! own groups are checked by their validation rules; for all others (custom resources, aggregated APIs) a name only has
+//! to be a path segment.
 
 use muster_api::{
     path::{self, SegmentError},
     validate::{NameError, names},
 };
 
-/// Why no API server can have an object.
+/// Why no API server accepts an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameProblem {
     /// The name or the namespace cannot be part of a path.
     #[error("cannot be part of a URL: {0}")]
     Segment(#[from] SegmentError),
-    /// The name or the namespace is none of its kind.
+    /// The name or the namespace is invalid for the kind.
     #[error("is no name that an API server accepts: {0}")]
     Dns(#[from] NameError),
-    /// The kind is no word.
+    /// The kind is not an identifier.
     #[error("is no kind: use letters, digits and hyphens, beginning with a letter")]
     Kind,
-    /// The id in the inventory would be read as that of another object.
+    /// The id in the inventory would be read back as that of another object.
     #[error(
         "would be recorded as the name of another object, because inventories write \":\" as \"__\": use neither \"__\" nor \"_:\" in it"
     )]
@@ -51,7 +51,7 @@ pub fn name(group: &str, kind: &str, text: &str) -> Result<(), NameProblem> {
     path::check(text)?;
     match (group, kind) {
         ("", "Namespace" | "Service") => names::dns_label(text)?,
-        // An address, a driver's name in any case, what a component makes up.
+        // An IP address, a driver name in mixed case, or a generated name.
         ("networking.k8s.io", "IPAddress") | ("storage.k8s.io", "CSIDriver") | ("", "Event") => {}
         (
             ""

@@ -1,12 +1,12 @@
-//! `targetNamespace`: for namespaced kinds, by discovery and not by the text.
+//! `targetNamespace`: applies to namespaced kinds, according to discovery and not to the manifest.
 
 use kube::core::GroupVersionKind;
 use serde_json::Value;
 
 use super::{BuildErrors, Manifest, duplicates};
 
-/// Puts all objects of namespaced kinds into one namespace, whatever they say. Two objects that become the same one thereby are
-/// an error.
+/// Moves all objects of namespaced kinds into one namespace, overriding their own. Two objects that become the same one
+/// are an error.
 pub fn set_namespace(
     manifests: &mut [Manifest],
     namespace: &str,

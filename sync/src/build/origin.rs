@@ -1,21 +1,21 @@
-//! Where an object is written, and what it is the same as.
+//! The location and the identity of an object.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::yaml::{Document, Position};
 
-/// Where an object is written: `file:line:column`.
+/// The location of an object: `file:line:column`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
-    /// The file, as its source names it.
+    /// The file, by the name in its source.
     pub file: Arc<str>,
-    /// The place in it.
+    /// Position in the file.
     pub at: Position,
 }
 
 impl Origin {
-    /// The place of a field by its keys, or of what should hold it.
+    /// The location of a field given by its keys, or of its innermost existing parent.
     pub(super) fn of(document: &Document, field: &[&str]) -> Self {
         let mut node = &document.root;
         for key in field {
@@ -33,16 +33,16 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What makes an object the same as another one; the version does not.
+/// The identity of an object, which does not include the version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     /// API group; empty for the core.
     pub group: String,
-    /// Kind.
+    /// API group; empty for the core group.
     pub kind: String,
     /// As written; empty without one.
     pub namespace: String,
-    /// Name.
+    /// Namespace as written in the manifest; empty if there is none.
     pub name: String,
 }
 

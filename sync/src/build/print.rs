@@ -1,8 +1,9 @@
-//! Objects as text that kubectl reads back as they are.
+//! Prints objects as YAML that kubectl reads back unchanged.
 //!
-//! Printers of YAML quote what YAML 1.2 would misread; kubectl reads 1.1, where `no`, `1_000` and `0b1` are no strings either.
+//! YAML printers quote what YAML 1.2 would misread; kubectl reads YAML 1.1, where `no`, `1_000` and `0b1` are not
+//! strings either.
 //!
-//! Invariant: what is printed reads back as the same value, by the rules of [`crate::yaml`]; keys are in order.
+//! Invariant: the output reads back as the same value, by the rules of [`crate::yaml`]; keys are sorted.
 
 use std::fmt::Write as _;
 
@@ -11,13 +12,13 @@ use serde_json::{Map, Value, json};
 use super::Manifest;
 use crate::yaml;
 
-/// The objects as one `List`, in their order.
+/// The objects as one `List`, in the given order.
 pub fn list(manifests: &[Manifest]) -> Value {
     let items: Vec<&Value> = manifests.iter().map(|manifest| &manifest.object).collect();
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
-/// A value as YAML, with a line feed at its end.
+/// A value as YAML, with a trailing newline.
 pub fn yaml(value: &Value) -> String {
     let mut text = String::new();
     match value {
@@ -30,7 +31,7 @@ pub fn yaml(value: &Value) -> String {
     text
 }
 
-/// Each key on a line of its own; the first one where the text stands now.
+/// Each key on its own line; the first one at the current position.
 fn mapping(text: &mut String, fields: &Map<String, Value>, indent: usize) {
     for (index, (key, value)) in fields.iter().enumerate() {
         if index > 0 {
@@ -44,7 +45,7 @@ fn mapping(text: &mut String, fields: &Map<String, Value>, indent: usize) {
                 margin(text, indent + 2);
                 mapping(text, fields, indent + 2);
             }
-            // As kubectl does: a list stands as deep as its key.
+            // As kubectl does: a list is indented as deep as its key.
             Value::Array(items) if !items.is_empty() => {
                 text.push('\n');
                 margin(text, indent);
@@ -72,7 +73,7 @@ fn sequence(text: &mut String, items: &[Value], indent: usize) {
     }
 }
 
-/// What has no children, to the end of the line or, as a block, some lines more.
+/// A value without children: the rest of the line, or a block of several lines.
 fn inline(text: &mut String, value: &Value, indent: usize) {
     match value {
         Value::String(string) if is_block(string) => block(text, string, indent),
@@ -81,13 +82,13 @@ fn inline(text: &mut String, value: &Value, indent: usize) {
             text.push('\n');
         }
         other => {
-            // `null`, `true`, numbers, `{}` and `[]` are the same in both notations. Writing to a String cannot fail.
+            // `null`, `true`, numbers, `{}` and `[]` are the same in JSON and YAML. Writing to a String cannot fail.
             let _ = writeln!(text, "{other}");
         }
     }
 }
 
-/// Several lines of ordinary text are shown as such.
+/// Text of several printable lines is written as a block.
 fn is_block(string: &str) -> bool {
     string.trim_end_matches('\n').contains('\n')
         && !string.starts_with([' ', '\t', '\n'])
@@ -114,7 +115,7 @@ fn margin(text: &mut String, indent: usize) {
     text.extend(std::iter::repeat_n(' ', indent));
 }
 
-/// A string on one line: plain if it is surely read as that string, else in double quotes.
+/// A string on one line: plain if it certainly reads back as that string, otherwise double-quoted.
 fn scalar(string: &str) -> String {
     if is_plain(string) {
         return string.to_owned();
@@ -141,7 +142,7 @@ fn scalar(string: &str) -> String {
     quoted
 }
 
-/// Words, paths, images and the like that our reader, which reads as kubectl does, takes for the same text.
+/// Words, paths, images and the like that our parser, which follows kubectl, reads back as the same string.
 fn is_plain(string: &str) -> bool {
     let safe = |c: char| c.is_ascii_alphanumeric() || "-_./@+$".contains(c);
     let mut chars = string.chars().peekable();
@@ -149,8 +150,8 @@ fn is_plain(string: &str) -> bool {
     let mut ordinary =
         safe(first) && first != '@' && !string.starts_with("---") && !string.starts_with("...");
     while let Some(c) = chars.next() {
-        // A colon ends a key only before a blank or the end, and makes a time of numbers for some; a blank is text only
-        // between other characters.
+        // A colon ends a key only before a space or the end of the line, but some parsers read numbers with colons as a
+        // time; a space is plain only between other characters.
         let inside = chars.peek().is_some_and(|next| safe(*next));
         ordinary &= safe(c) || (c == ':' && inside && first.is_ascii_alphabetic()) || (c == ' ' && inside);
     }
@@ -161,7 +162,7 @@ fn reads_as_text(string: &str) -> bool {
     matches!(yaml::to_json(string), Ok(Value::String(read)) if read == string)
 }
 
-/// What may stand in a document, and shows.
+/// Whether a character is allowed in a YAML document and printable.
 fn is_printable(c: char) -> bool {
     matches!(c, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}' | '\u{10000}'..)
         && !matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..)

@@ -1,7 +1,7 @@
-//! One call to an API server: a total deadline, a bounded answer, and a wait where the server asks for one.
+//! One call to an API server: with a total deadline, a bounded response, and a wait if the server asks for one.
 //!
-//! Everything that is sent may be sent twice: reads, dry runs, server-side apply, and writes that carry a uid or a resource
-//! version. Even so a call is repeated only where the server says that it did not act.
+//! Every request may be sent twice: reads, dry runs, server-side apply, and writes that carry a uid or a resource
+//! version. Even so, a call is repeated only if the server says that it did not act.
 
 use std::time::Duration;
 
@@ -10,62 +10,63 @@ use http::{HeaderMap, Request, StatusCode, header::RETRY_AFTER};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body, core::Status};
 
-/// The longest answer that is read, in bytes: room for a page of 500 objects, the largest of which are 1.5 MiB.
+/// The longest response that is read, in bytes: room for a page of 500 objects, the largest of which have 1.5 MiB.
 pub const RESPONSE_LIMIT: usize = 32 * 1024 * 1024;
 
-/// The longest wait that a server may ask for. One that asks for more gets its next call when the caller thinks best.
+/// The longest `Retry-After` that is honored. If a server asks for more, the caller decides when to call again.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// The shortest one: a server that is too busy is not asked again at once, whatever it says.
+/// The shortest wait: an overloaded server is not called again at once, whatever it asks for.
 const RETRY_AFTER_MIN: Duration = Duration::from_secs(1);
 
-/// A call that did not succeed.
+/// A call that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The server answered with a refusal.
+    /// The server refused the request.
     #[error("{}", .0.message)]
     Refused(Box<Status>),
-    /// No complete answer in time; whether the server acted is unknown.
+    /// No complete response in time; whether the server acted is unknown.
     #[error("no answer within {} s", .0.as_secs_f64())]
     Deadline(Duration),
-    /// The answer is longer than what is read of one; whether the server acted is unknown.
+    /// The response is longer than the limit; whether the server acted is unknown.
     #[error("the answer is longer than {} MiB", .0 / (1024 * 1024))]
     TooLong(usize),
-    /// The connection failed, or what came was no answer.
+    /// The connection failed, or the response is not valid HTTP.
     #[error("the API server could not be reached: {words}")]
     Unreachable {
-        /// The whole chain of causes in words.
+        /// The whole chain of causes as text.
         words: String,
-        /// The failure.
+        /// The underlying error.
         #[source]
         source: Box<kube::Error>,
     },
-    /// An answer came, and is not what was asked for: something else than an API server answers there.
+    /// The response is not what was requested: something other than an API server answers.
     #[error("the answer is not what an API server answers; does the address lead to one?")]
     Garbled(#[source] serde_json::Error),
-    /// The request could not be made: a name that cannot stand in a URL.
+    /// The request could not be built: a name is invalid in a URL.
     #[error("the request cannot be made: {0}")]
     Request(String),
 }
 
-/// What came back: the body, or a refusal with the wait that the server asks for.
+/// The response: the body, or a refusal with the wait that the server asks for.
 enum Answer {
     Body(Bytes),
     Refusal(Box<Status>, Option<Duration>),
 }
 
 impl CallError {
-    /// Whether the server says that the thing is not there. By its code: what is not served at all is answered in plain text.
+    /// Whether the server says that the object or path does not exist. By status code: paths that are not served are
+    /// answered in plain text.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused(status) if status.code == 404)
     }
 
-    /// Whether somebody was faster: the object is not what the write was made for.
+    /// Whether another client wrote first: the object is no longer the one that the write was made for.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused(status) if status.code == 409)
     }
 
-    /// Whether the cluster, and not an object, is the trouble: no answer, an overload, or credentials that it does not take.
+    /// Whether the cluster, not an object, is the cause: no response, an overload, or rejected credentials.
     pub fn is_of_cluster(&self) -> bool {
         match self {
             Self::Refused(status) => matches!(status.code, 401 | 429 | 500..) && !does_not_fit(status),
@@ -74,7 +75,7 @@ impl CallError {
         }
     }
 
-    /// The server's one word for a refusal; ours where there was none.
+    /// The server's reason for a refusal; ours if there is none.
     pub fn reason(&self) -> &str {
         match self {
             Self::Refused(status) if does_not_fit(status) => "Invalid",
@@ -89,13 +90,13 @@ impl CallError {
     }
 }
 
-/// Whether an object that is applied has a field that its kind does not have, or a value of another type: kube-apiserver answers that with 500
-/// and no reason, as it does its own failures.
+/// Whether an applied object has an unknown field, or a value of the wrong type: kube-apiserver answers that with 500
+/// and no reason, as it does for its own failures.
 fn does_not_fit(status: &Status) -> bool {
     status.code == 500 && status.message.starts_with("failed to create typed patch object")
 }
 
-/// Sends a request; the answer is complete within `deadline`, waits that the server asked for included.
+/// Sends a request; the response is complete within `deadline`, including waits that the server asks for.
 pub(crate) async fn exchange(
     client: &Client,
     request: Request<Vec<u8>>,
@@ -107,7 +108,7 @@ pub(crate) async fn exchange(
         .unwrap_or(Err(CallError::Deadline(deadline)))
 }
 
-/// Sends a request, again after each wait that the server asks for, as long as there is time for the wait.
+/// Sends a request, and again after each wait that the server asks for, while there is time left.
 async fn patiently(client: &Client, request: Request<Bytes>, deadline: Duration) -> Result<Bytes, CallError> {
     let mut waited = Duration::ZERO;
     loop {
@@ -137,7 +138,7 @@ async fn once(client: &Client, request: Request<Bytes>) -> Result<Answer, CallEr
 async fn read(mut body: Body) -> Result<Bytes, CallError> {
     let mut bytes = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        // What is no data are trailers, which an API server has none of.
+        // Frames other than data are trailers, which an API server does not send.
         let Ok(data) = frame.map_err(unreachable)?.into_data() else {
             continue;
         };
@@ -149,7 +150,8 @@ async fn read(mut body: Body) -> Result<Bytes, CallError> {
     Ok(bytes.freeze())
 }
 
-/// What the server says of a refusal. What is no `Status`, as from a proxy or for a path that is not served, is its text.
+/// The server's `Status` of a refusal. A body that is not a `Status`, such as that of a proxy or for a path that is not
+/// served, becomes its message.
 fn refusal(code: StatusCode, body: &[u8]) -> Status {
     let status = serde_json::from_slice::<Status>(body)
         .ok() // then it is text
@@ -165,7 +167,7 @@ fn retry_after(code: StatusCode, headers: &HeaderMap) -> Option<Duration> {
         code,
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
     );
-    // What is no number, a date for one, is sent by no API server and asks for nothing.
+    // API servers send only numbers; anything else, such as a date, is ignored.
     let seconds = headers
         .get(RETRY_AFTER)
         .filter(|_| busy)?
@@ -183,7 +185,7 @@ fn unreachable(error: kube::Error) -> CallError {
     }
 }
 
-/// An error and its causes in one line; a cause whose words the error above it has already said is left out.
+/// An error and its causes in one line; a cause that the outer message already contains is left out.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();

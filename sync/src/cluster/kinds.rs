@@ -1,4 +1,4 @@
-//! What a cluster serves, as far as it was asked for: resource names and scopes by kind.
+//! Discovery cache: resource names and scopes of the kinds that were looked up.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,30 @@ use parking_lot::RwLock;
 /// How a kind is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// Group, version, kind, and the plural name in URLs.
+    /// Group, version, kind, and plural name.
     pub resource: ApiResource,
-    /// Whether its objects live in namespaces.
+    /// Whether the kind is namespaced.
     pub namespaced: bool,
 }
 
-/// The kinds that are known, by `apiVersion` and kind. Bounded by what the cluster serves; a kind that is not known is
-/// asked for again each time.
+/// The cached kinds, by `apiVersion` and kind. Bounded by what the cluster serves; an unknown kind is looked up each
+/// time.
 #[derive(Debug, Default)]
 pub struct Kinds(RwLock<BTreeMap<String, BTreeMap<String, Kind>>>);
 
 impl Kinds {
-    /// A kind that is known.
+    /// A cached kind.
     pub fn get(&self, api_version: &str, kind: &str) -> Option<Kind> {
         self.0.read().get(api_version)?.get(kind).cloned()
     }
 
-    /// Takes over the server's list for an `apiVersion`, and returns it by kind.
+    /// Caches the server's list for an `apiVersion`, and returns it by kind.
     pub(crate) fn learn(&self, api_version: &str, list: &APIResourceList) -> BTreeMap<String, Kind> {
         let (group, version) = split(api_version);
         let kinds: BTreeMap<String, Kind> = list
             .resources
             .iter()
-            // Subresources carry the kind of what they take, not a kind of their own.
+            // Subresources have the kind of their request body, not a kind of their own.
             .filter(|resource| !resource.name.contains('/'))
             .map(|resource| {
                 let gvk = GroupVersionKind::gvk(group, version, &resource.kind);
@@ -50,7 +50,7 @@ impl Kinds {
         kinds
     }
 
-    /// Forgets every version of a group.
+    /// Drops every version of a group.
     pub(crate) fn forget(&self, group: &str) {
         self.0
             .write()
@@ -58,7 +58,7 @@ impl Kinds {
     }
 }
 
-/// The group and the version of an `apiVersion`.
+/// Splits an `apiVersion` into group and version.
 pub(crate) fn split(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }

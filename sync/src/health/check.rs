@@ -1,4 +1,4 @@
-//! Reading the health of live objects, and the cause of the first one that is not well.
+//! Reads the health of live objects, and the cause for the first unhealthy one.
 
 use std::{pin::pin, time::Duration};
 
@@ -26,15 +26,16 @@ use crate::{
     jobs::{Jobs, PACE_MIN},
 };
 
-/// How many pods of a workload are asked for the cause: the newest one with a cause is enough, but a server lists by name.
+/// How many pods of a workload are searched for the cause. The newest pod with a cause is enough, but the server lists
+/// by name.
 const PODS: usize = 500;
 
-/// Reads the objects that are waited for, each in the version it is served in, and all of them once more before they are all well.
-/// Reports those that are not well, the first with its cause.
+/// Reads the objects to wait for, each in its served version; once all are healthy, reads all of them again to confirm.
+/// Reports the unhealthy ones, the first with its cause.
 ///
-/// A Job that has completed and was deleted for it is as healthy as one that is still there.
-/// An object that the server refuses to show counts as in progress, with the server's reason. An error is returned only
-/// where the cluster itself is the trouble.
+/// A Job that completed and was deleted for it is as healthy as one that still exists. An object that the server
+/// refuses to show counts as in progress, with the server's reason. An error is returned only if the cluster itself is
+/// the cause.
 pub async fn check(
     cluster: &Cluster,
     watch: &mut Watch,
@@ -48,7 +49,8 @@ pub async fn check(
         let all: Vec<usize> = (0..watch.targets.len()).collect();
         unhealthy = read_all(cluster, watch, &all, settle, jobs, now).await?;
     }
-    // What has failed for good is the news; what is merely not done yet may be waiting for it. What only lacks evidence says least.
+    // Permanent failures are reported first; objects in progress may be waiting for them. Objects that only lack
+    // evidence come last.
     unhealthy.sort_by_key(|(unhealthy, _)| {
         let health = &unhealthy.health;
         (!health.terminal, health.reason == NO_EVIDENCE)
@@ -64,7 +66,7 @@ pub async fn check(
     })
 }
 
-/// Reads the targets with these indices; returns those that are not well.
+/// Reads the targets with these indices; returns the unhealthy ones.
 async fn read_all(
     cluster: &Cluster,
     watch: &mut Watch,
@@ -142,7 +144,7 @@ fn is_being_deleted(live: &Value) -> bool {
     live.pointer("/metadata/deletionTimestamp").is_some()
 }
 
-/// Reads the Jobs that run and are deleted once they have finished. What cannot be read now is read the next time.
+/// Reads the running Jobs that are deleted after they finish. Jobs that cannot be read now are read the next time.
 pub async fn observe_jobs(cluster: &Cluster, jobs: &Jobs) {
     for (id, version) in jobs.running() {
         if let Ok(live) = read(cluster, &id, &version).await {
@@ -151,7 +153,7 @@ pub async fn observe_jobs(cluster: &Cluster, jobs: &Jobs) {
     }
 }
 
-/// Carries out `work`, which applies, while it reads the Jobs that run already: one may be gone before the rest is applied.
+/// Runs `work`, which applies, while polling Jobs that run already: one may be gone before the rest is applied.
 pub async fn while_observing<T>(cluster: &Cluster, jobs: &Jobs, work: impl Future<Output = T>) -> T {
     if !jobs.are_planned() {
         return work.await;
@@ -167,9 +169,10 @@ pub async fn while_observing<T>(cluster: &Cluster, jobs: &Jobs, work: impl Futur
     }
 }
 
-/// A Deployment that gave up says so until its next progress, also after it was given another template: back on an old ReplicaSet nothing
-/// is created that would take the word back, and the generation is current before anything has moved. What was said before our last
-/// write is about what was there before; it condemns nothing. kstatus cannot see that, as it does not know who wrote what when.
+/// A Deployment that exceeded its progress deadline reports so until its next progress, even after it got another
+/// template: if it returns to an old ReplicaSet, nothing is created that would clear the condition, and the generation
+/// is observed before any pod has changed. A condition from before our last write is about the previous state and is
+/// ignored. kstatus cannot detect this, as it does not know about our write.
 fn since_our_write(health: Health, live: &Value) -> Health {
     if health.reason == GAVE_UP
         && gave_up(live).is_some_and(|said| written(live).is_some_and(|at| said <= at))
@@ -182,16 +185,16 @@ fn since_our_write(health: Health, live: &Value) -> Health {
     health
 }
 
-/// The reason of kstatus, and of the deployment controller.
+/// The reason that kstatus and the deployment controller use.
 const GAVE_UP: &str = "ProgressDeadlineExceeded";
 
-/// When the deployment controller gave up.
+/// When the deployment controller reported it.
 fn gave_up(live: &Value) -> Option<Timestamp> {
     let condition = list(live, "/status/conditions").find(|condition| condition["reason"] == GAVE_UP)?;
     time(condition, "/lastUpdateTime")
 }
 
-/// When we changed the object last, as its server noted.
+/// When we last changed the object, by the server's timestamp.
 fn written(live: &Value) -> Option<Timestamp> {
     let ours = |entry: &&Value| {
         entry["manager"] == FIELD_MANAGER && entry["operation"] == "Apply" && entry["subresource"].is_null()
@@ -199,12 +202,12 @@ fn written(live: &Value) -> Option<Timestamp> {
     time(list(live, "/metadata/managedFields").find(ours)?, "/time")
 }
 
-/// A time that cannot be read is unknown.
+/// An unparsable time is unknown.
 fn time(object: &Value, pointer: &str) -> Option<Timestamp> {
     text(object, pointer)?.parse().ok()
 }
 
-/// Why a workload is not ready, in the words of its pods. Not being allowed to list them is no error, only less to tell.
+/// Why a workload is not ready, from its pods. If listing them is forbidden, the cause is just missing.
 async fn cause(cluster: &Cluster, workload: &Value) -> Result<Option<String>, CallError> {
     if text(workload, "/kind") == Some("Pod") {
         return Ok(pods::cause(workload));
@@ -219,7 +222,7 @@ async fn cause(cluster: &Cluster, workload: &Value) -> Result<Option<String>, Ca
         Err(_) => return Ok(None),
     };
     pods.retain(|pod| text(pod, "/metadata/deletionTimestamp").is_none());
-    // The newest first: after an update the old pods still run, and it is the new ones that are waited for.
+    // The newest first: after an update the old pods still run, but the new ones decide.
     pods.sort_by(|a, b| {
         let order = |pod: &Value| {
             (
@@ -239,7 +242,7 @@ async fn cause(cluster: &Cluster, workload: &Value) -> Result<Option<String>, Ca
 }
 
 impl Unhealthy {
-    /// Whether the object is gone or going: then applying again is what helps.
+    /// Whether the object is gone or terminating: then applying again helps.
     pub fn is_missing(&self) -> bool {
         matches!(self.health.state, State::NotFound)
     }

@@ -1,4 +1,4 @@
-//! The rules of what workloads lean on: Service, PersistentVolumeClaim, CustomResourceDefinition.
+//! Health rules for dependencies of workloads: Service, PersistentVolumeClaim, CustomResourceDefinition.
 
 use serde_json::Value;
 

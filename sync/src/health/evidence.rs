@@ -1,8 +1,8 @@
 //! Evidence: whether the health of a custom resource is about its state after our apply. Pure.
 //!
-//! kstatus reads what an object's status says, and cannot know whether its controller said so before or after the last change. Kinds of
-//! Kubernetes itself have rules that prove it, or need no controller. Of every other object that our apply created or changed one of
-//! these is needed:
+//! kstatus reads the status of an object, but cannot tell whether its controller wrote it before or after the last
+//! change. Kinds of Kubernetes itself have rules that prove it, or need no controller. Every other object that our
+//! apply created or changed needs one of these:
 //!
 //! | evidence | when |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | re-judged | our apply created the object, and the condition that the verdict rests on was written since |
 //! | assumed | every check for `settle` found the same |
 //!
-//! A StatefulSet of a rollout group is proven by its ZoneRollout ([`super::zones`]); without one it is assumed too.
+//! A StatefulSet of a rollout group is proven by its ZoneRollout ([`super::zones`]); without one it is assumed, too.
 //!
-//! Invariant: an object without a Ready condition is never proven, it is only assumed.
+//! Invariant: an object without a Ready condition is never proven, only assumed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,7 +37,7 @@ use super::{
 };
 use crate::inventory::ObjectId;
 
-/// The groups of Kubernetes itself. Other groups below `k8s.io` are served by custom resource definitions.
+/// API groups of Kubernetes itself. Other groups under `k8s.io` are served by custom resource definitions.
 const KUBERNETES: [&str; 23] = [
     "",
     "admissionregistration.k8s.io",
@@ -64,7 +64,7 @@ const KUBERNETES: [&str; 23] = [
     "storage.k8s.io",
 ];
 
-/// The reason of an object that says that it is well, without evidence that it says so about its present state.
+/// The reason of an object that reports healthy, without evidence that this is about its current state.
 pub(super) const NO_EVIDENCE: &str = "NoEvidence";
 
 /// Whether the kinds of a group are custom resources.
@@ -72,31 +72,32 @@ pub fn is_custom(group: &str) -> bool {
     !KUBERNETES.contains(&group)
 }
 
-/// Whether an object needs evidence after a change: a custom resource, or a StatefulSet, which may be of a rollout group.
+/// Whether an object needs evidence after a change: a custom resource, or a StatefulSet, which may belong to a rollout
+/// group.
 pub fn may_need_evidence(id: &ObjectId) -> bool {
     is_custom(&id.group) || may_have_zones(id)
 }
 
-/// What an apply did to an object, as far as its controller has to answer it.
+/// What an apply changed, as far as the object's controller must react to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It was created, with these conditions.
+    /// The object was created, with these conditions.
     Created(Conditions),
-    /// Its generation rose; where its kind has none, its content changed.
+    /// The generation rose or, if the kind has none, the content changed.
     Updated,
-    /// Nothing, or labels and annotations alone.
+    /// No change, or only labels and annotations.
     Nothing,
 }
 
-/// Status and reason of each condition that a verdict may rest on, by type.
+/// Status and reason of the conditions that health can depend on, by type.
 pub type Conditions = BTreeMap<String, (String, String)>;
 
-/// What is kept of an object before it is applied.
+/// The state of an object before it is applied.
 #[derive(Clone, Debug)]
 pub(crate) struct Before {
     uid: Option<String>,
     generation: Option<i64>,
-    /// The content, of a kind without generations.
+    /// The content, for kinds without generations.
     content: Option<Value>,
 }
 
@@ -111,7 +112,7 @@ impl Before {
     }
 }
 
-/// What was done to an object that is `after` now.
+/// What was changed to get from `before` to `after`.
 pub(crate) fn change(before: Option<&Before>, after: &Value) -> Change {
     let Some(before) = before.filter(|before| before.uid.as_deref() == text(after, "/metadata/uid")) else {
         return Change::Created(conditions_of(after));
@@ -124,7 +125,7 @@ pub(crate) fn change(before: Option<&Before>, after: &Value) -> Change {
     }
 }
 
-/// An object without what its server and its controller write.
+/// An object without the parts that the server and the controller write.
 fn content(object: &Value) -> Value {
     let counts = |field: &str| !matches!(field, "metadata" | "status");
     let fields = object.as_object().into_iter().flatten();
@@ -147,20 +148,20 @@ fn conditions_of(object: &Value) -> Conditions {
         .collect()
 }
 
-/// What evidence an object needs.
+/// The evidence that an object needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// None: nothing was changed, or its kind is Kubernetes' own and has no zones.
+    /// None: the object did not change, or its kind is built into Kubernetes and has no zones.
     Nothing,
-    /// That its controller answered its creation.
+    /// A condition that the controller wrote since the object was created.
     Answer(Conditions),
-    /// That its controller observed its generation.
+    /// The controller has observed the current generation.
     Observation,
 }
 
 impl Need {
-    /// What an object needs after a change. Where what was applied before is `unconfirmed`, its last change may be unanswered, whatever
-    /// this apply did.
+    /// The evidence that an object needs after a change. If the previously applied state is `unconfirmed`, the
+    /// controller may not have reacted to it yet, even if this apply changed nothing.
     pub fn after(change: Option<&Change>, id: &ObjectId, unconfirmed: bool) -> Self {
         if !may_need_evidence(id) {
             return Self::Nothing;
@@ -174,17 +175,17 @@ impl Need {
     }
 }
 
-/// Whether a set may be of a rollout group: its labels are known only when it is read.
+/// Whether an object may belong to a rollout group: its labels are known only when it is read.
 fn may_have_zones(id: &ObjectId) -> bool {
     (id.group.as_str(), id.kind.as_str()) == ("apps", "StatefulSet")
 }
 
-/// The health of an object that was changed: what is said of an older generation is not taken for what is said of this one.
+/// The health of a changed object: a status of an older generation does not count for the current one.
 fn of_this_generation(object: &Value, health: Health, by_expressions: bool) -> Health {
     let Some(generation) = integer(object, "/metadata/generation") else {
         return health;
     };
-    // Zero is no generation: some kinds always write the field.
+    // Zero is not a generation: some kinds always write the field.
     let older = |observed: Option<i64>| observed.filter(|observed| *observed > 0 && *observed != generation);
     if let Some(observed) = older(number(object, "/status/observedGeneration")) {
         let kind = text(object, "/kind").unwrap_or_default();
@@ -193,7 +194,7 @@ fn of_this_generation(object: &Value, health: Health, by_expressions: bool) -> H
             format!("{kind} generation is {generation}, but latest observed generation is {observed}"),
         );
     }
-    // Which condition expressions rest on is their own matter.
+    // Which condition the expressions use is unknown.
     let Some(condition) = rests_on(object, &health).filter(|_| !by_expressions) else {
         return health;
     };
@@ -209,7 +210,7 @@ fn of_this_generation(object: &Value, health: Health, by_expressions: bool) -> H
     }
 }
 
-/// The condition that a verdict rests on, if it rests on one.
+/// The condition that a result is based on, if any.
 fn rests_on<'a>(object: &'a Value, health: &Health) -> Option<&'a Value> {
     let kind = match health.state {
         State::Current => "Ready",
@@ -221,7 +222,7 @@ fn rests_on<'a>(object: &'a Value, health: &Health) -> Option<&'a Value> {
     })
 }
 
-/// A number as an integer, or as text of its digits: some kinds write their generations so.
+/// An integer, or a string of digits: some kinds write generations as strings.
 fn number(object: &Value, pointer: &str) -> Option<i64> {
     let value = object.pointer(pointer)?;
     let digits = value
@@ -230,7 +231,7 @@ fn number(object: &Value, pointer: &str) -> Option<i64> {
     value.as_i64().or_else(|| digits?.parse().ok()) // a number that does not fit is no generation
 }
 
-/// How far an object is that rolls something out itself: `status.progress`, of the present generation.
+/// The progress of an object that performs a rollout itself: `status.progress`, if it is for the current generation.
 pub(super) fn progress(object: &Value) -> Option<Progress> {
     let generation = integer(object, "/metadata/generation")?;
     if number(object, "/status/observedGeneration") != Some(generation) {
@@ -251,13 +252,13 @@ pub(super) fn progress(object: &Value) -> Option<Progress> {
 /// Why there is no evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// What the condition says may be from before our apply.
+    /// The condition may be from before our apply.
     Before(&'static str),
-    /// There is no condition that says anything.
+    /// There is no condition to rely on.
     NoReady,
-    /// What its expressions say may be from before our apply.
+    /// The status that the expressions read may be from before our apply.
     Unobserved,
-    /// It is of a rollout group, and there is no ZoneRollout that says that its zone is done.
+    /// The StatefulSet belongs to a rollout group, but no ZoneRollout confirms that its zone is done.
     NoZoneRollout,
 }
 
@@ -272,7 +273,7 @@ impl fmt::Display for Lack {
     }
 }
 
-/// Whether a verdict about a live object has the evidence that it needs; if not, what it lacks.
+/// Checks whether the health of a live object has the evidence that it needs; if not, returns what is missing.
 fn prove(object: &Value, health: &Health, need: &Need) -> Result<(), Lack> {
     if *need == Need::Nothing {
         return Ok(());
@@ -301,24 +302,24 @@ fn prove(object: &Value, health: &Health, need: &Need) -> Result<(), Lack> {
     }))
 }
 
-/// An object whose health is waited for.
+/// An object whose health to wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The object.
     pub id: ObjectId,
-    /// The version that it is read in.
+    /// The API version that it is read in.
     pub version: String,
     need: Need,
-    /// By what it is judged, if not by the rules of its kind.
+    /// Health expressions that replace the rules of the kind.
     pub(super) expressions: Option<Arc<Expressions>>,
-    /// Whether its controller wrote what its expressions say, since it was created.
+    /// Whether the controller has written the status that the expressions read, since the object was created.
     pub(super) answered: bool,
-    /// What is known of its zone, if it is a StatefulSet of a rollout group.
+    /// The zone of a StatefulSet of a rollout group.
     pub(super) zone: Option<Zone>,
-    /// Since when every check found the same.
+    /// Since when every check has had the same result.
     steady: Option<Steady>,
     verdict: Verdict,
-    /// How far it is, if it rolls something out itself.
+    /// The progress, if the object performs a rollout itself.
     progress: Option<Progress>,
 }
 
@@ -328,19 +329,19 @@ struct Steady {
     since: Timestamp,
 }
 
-/// What the last check of a target came to.
+/// The result of the last check of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// It is waited for.
+    /// Not healthy yet.
     Pending,
-    /// It is well, by evidence; of what needed none, whether it lacks it.
+    /// Healthy, with evidence. For an object that needs none, the evidence that would be missing, if any.
     Well(Option<Lack>),
-    /// It is taken to be well, for want of evidence.
+    /// Assumed to be healthy, because evidence is missing.
     Assumed(Lack),
 }
 
 impl Target {
-    /// An object that was applied at `applied`, if this apply did what evidence is needed of.
+    /// An object that was applied at `applied`, or not changed by this apply (`None`).
     pub fn new(id: ObjectId, version: String, need: Need, applied: Option<Timestamp>) -> Self {
         let current = |since| Steady {
             state: State::Current,
@@ -359,18 +360,18 @@ impl Target {
         }
     }
 
-    /// The same, judged by the expressions of its kind.
+    /// The same target, with the health expressions of its kind.
     #[must_use]
     pub fn judged_by(self, expressions: Option<Arc<Expressions>>) -> Self {
         Self { expressions, ..self }
     }
 
-    /// Whether an answer to its creation is evidence.
+    /// Whether the target needs a reaction to its creation as evidence.
     pub(super) fn needs_answer(&self) -> bool {
         matches!(self.need, Need::Answer(_))
     }
 
-    /// Whether it is one of those of which there may be no evidence.
+    /// Whether evidence may be missing for this kind of object.
     fn may_lack_evidence(&self) -> bool {
         is_custom(&self.id.group) || self.zone.is_some()
     }
@@ -392,24 +393,25 @@ impl Target {
             Need::Nothing => Ok(()),
             Need::Answer(_) if self.answered => Ok(()),
             Need::Answer(_) | Need::Observation if is_observed => Ok(()),
-            // Which condition an expression rests on is its own matter, so what is said of one is no evidence.
+            // Which condition an expression uses is unknown, so a condition is no evidence.
             Need::Answer(_) | Need::Observation => Err(Lack::Unobserved),
         }
     }
 
-    /// Whether it was well when it was read last.
+    /// Whether the object was healthy at the last read.
     pub fn is_well(&self) -> bool {
         self.verdict != Verdict::Pending
     }
 
-    /// It could not be read.
+    /// Records that the object could not be read.
     pub fn missed(&mut self) {
         if !self.is_well() {
             self.steady = None;
         }
     }
 
-    /// What a check found; returns its health as far as there is evidence. `live` is absent where nothing could be read.
+    /// Records the result of a check; returns the health as far as there is evidence. `live` is `None` if nothing could
+    /// be read.
     pub fn found(
         &mut self,
         live: Option<&Value>,
@@ -464,7 +466,7 @@ impl Target {
         }
     }
 
-    /// How long from `now` until it can be assumed to be well.
+    /// The time from `now` until the object can be assumed to be healthy.
     fn until_settled(&self, now: Timestamp, settle: Duration) -> Option<Duration> {
         let since = self
             .steady
@@ -475,21 +477,22 @@ impl Target {
     }
 }
 
-/// The objects whose health is waited for.
+/// The objects whose health to wait for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watch {
-    /// The objects.
+    /// The targets.
     pub targets: Vec<Target>,
-    /// What was assumed of them when they were confirmed last, where that still holds.
+    /// Objects that were assumed healthy when they were last confirmed, if that still applies.
     pub before: Option<Assumed>,
-    /// The most steps that were done, of objects that roll something out themselves.
+    /// The highest number of completed steps so far, over the objects that perform a rollout themselves.
     done: u32,
-    /// When they were checked last.
+    /// Time of the last check.
     checked: Option<Timestamp>,
 }
 
 impl Watch {
-    /// The targets that the next check reads: those that are waited for, or all for the last time.
+    /// Indices of the targets that the next check reads: those that are not healthy yet, or all of them for a final
+    /// check.
     pub(super) fn due(&self) -> Vec<usize> {
         let pending: Vec<usize> = (0..self.targets.len())
             .filter(|index| !self.targets[*index].is_well())
@@ -501,18 +504,18 @@ impl Watch {
         }
     }
 
-    /// Nothing could be read.
+    /// Records that nothing could be read.
     pub fn missed(&mut self) {
         self.targets.iter_mut().for_each(Target::missed);
     }
 
-    /// How long from `now` until the first of them can be assumed to be well.
+    /// The time from `now` until the first target can be assumed to be healthy.
     pub fn until_settled(&self, now: Timestamp, settle: Duration) -> Option<Duration> {
         let each = self.targets.iter();
         each.filter_map(|target| target.until_settled(now, settle)).min()
     }
 
-    /// The objects of a run, and what was assumed when they were confirmed last.
+    /// Creates a watch for the objects of a run, with those that were assumed healthy when they were last confirmed.
     pub fn new(targets: Vec<Target>, before: Option<Assumed>) -> Self {
         Self {
             targets,
@@ -521,7 +524,8 @@ impl Watch {
         }
     }
 
-    /// How far all those are together that roll something out themselves. They wait where each that is not well does.
+    /// The combined progress of all objects that perform a rollout themselves. It is `waiting` if every unhealthy one
+    /// is.
     pub fn progress(&self) -> Option<Progress> {
         let mut sum: Option<Progress> = None;
         for progress in self.targets.iter().filter_map(|target| target.progress.as_ref()) {
@@ -545,7 +549,7 @@ impl Watch {
         })
     }
 
-    /// Since when the time runs in which they have to become healthy: anew from each step that is done, and not while they wait.
+    /// The start of the health timeout: it restarts with each completed step, and does not run while the objects wait.
     pub fn runs_since(&mut self, since: Timestamp, now: Timestamp) -> Timestamp {
         let before = self.checked.replace(now);
         let Some(progress) = self.progress() else {
@@ -556,7 +560,7 @@ impl Watch {
             return now;
         }
         match before.filter(|_| progress.waiting.is_some()) {
-            // Only a clock at the end of time does not go on.
+            // Overflows only at the end of time.
             Some(before) => since
                 .checked_add(now.duration_since(before))
                 .unwrap_or(now)
@@ -565,14 +569,14 @@ impl Watch {
         }
     }
 
-    /// Whether one of them was taken to be healthy for want of evidence this time.
+    /// Whether an object was assumed healthy in the last check because evidence was missing.
     pub fn assumes(&self) -> bool {
         let mut each = self.targets.iter();
         each.any(|target| matches!(target.verdict, Verdict::Assumed(_)))
     }
 
-    /// What is assumed after `settle`. What was assumed before and needed no evidence this time is still assumed, unless it has evidence
-    /// by now.
+    /// The assumed objects, to be stored, with the `settle` time used. An object that was assumed before and needed no
+    /// evidence this time is still assumed, unless it has evidence by now.
     pub fn assumed(&self, settle: Duration) -> Option<Assumed> {
         let named = |target: &Target, lack: Lack| format!("{} ({lack})", target.id);
         let mut assumed = Vec::new();
@@ -660,7 +664,7 @@ mod tests {
         }
     }
 
-    /// What an object of generation 2 comes to at once, and what after it was found so for as long as it takes to settle.
+    /// The result for an object of generation 2, right away and after the settle time.
     #[track_caller]
     fn check(need: &Need, status: Value, expect: &[&str]) {
         let (mut target, live) = (target(need.clone()), widget(2, status));
@@ -682,7 +686,7 @@ mod tests {
             "InProgress: waiting for evidence from its controller: it has no Ready condition",
             "assumed: it has no Ready condition",
         ];
-        // Nothing to answer.
+        // No reaction needed.
         check(&Need::Nothing, ready(json!({})), &["well"]);
         check(&Need::Nothing, json!(null), &["well"]);
         // Observed.
@@ -707,11 +711,11 @@ mod tests {
             with(ready(json!({"observedGeneration": 1})), json!(2)),
             &older,
         );
-        // Another condition observed it.
+        // Observed in another condition.
         let other = json!({"conditions": [
             {"type": "Ready", "status": "True", "reason": "Good"}, {"type": "Synced", "status": "True", "observedGeneration": 2}]});
         check(&updated, other, &before);
-        // Written since it was created.
+        // Written since the object was created.
         check(&created, ready(json!({})), &["well"]);
         check(&updated, ready(json!({})), &before);
         let as_created = |status: &str, reason: &str| {
@@ -727,7 +731,7 @@ mod tests {
         );
         check(&as_created("Unknown", "Good"), ready(json!({})), &["well"]);
         check(&as_created("True", "Pending"), ready(json!({})), &["well"]);
-        // Nothing that says anything.
+        // No condition to rely on.
         for need in [&updated, &created] {
             check(need, json!(null), &no_ready);
             check(need, with(json!({"phase": "Running"}), json!(2)), &no_ready);
@@ -737,7 +741,7 @@ mod tests {
             ready(json!({"status": "False", "message": "m"})),
             &["InProgress: m"; 2],
         );
-        // A failure from before is none yet.
+        // A failure from before the apply does not count yet.
         let stalled = |more: Value| {
             let mut stalled = ready(json!({"type": "Stalled", "message": "m"}));
             put(&mut stalled["conditions"][0], more);
@@ -762,7 +766,7 @@ mod tests {
         assert_eq!(found(&mut target, &well, 10), waits);
         assert_eq!(found(&mut target, &unwell, 29), "InProgress: m");
         assert_eq!(found(&mut target, &well, 31), waits);
-        // It could not be read.
+        // The object could not be read.
         target.missed();
         assert_eq!(found(&mut target, &well, 61), waits);
         assert_eq!(
@@ -775,9 +779,9 @@ mod tests {
         );
         assert_eq!(found(&mut target, &unwell, 92), "InProgress: m");
         assert_eq!(found(&mut target, &well, 93), waits);
-        // A step of the clock backwards.
+        // The clock steps backwards.
         assert_eq!(found(&mut target, &well, 10), waits);
-        // Found missing.
+        // The object is found missing.
         target.found(None, Health::not_found(), at(100), SETTLE);
         assert_eq!(found(&mut target, &well, 123), waits);
     }
@@ -799,7 +803,7 @@ mod tests {
             change(&live(Some(1), "a", 1), &live(Some(2), "a", 2)),
             Change::Updated
         );
-        // Without generations.
+        // A kind without generations.
         assert_eq!(change(&live(None, "a", 1), &live(None, "b", 1)), Change::Nothing);
         assert_eq!(change(&live(None, "a", 1), &live(None, "a", 2)), Change::Updated);
         assert_eq!(
@@ -844,7 +848,7 @@ mod tests {
         }
     }
 
-    /// What was assumed before is still assumed as long as there is no evidence.
+    /// An object that was assumed before is still assumed while there is no evidence.
     #[test]
     fn what_was_assumed_stays_so() {
         let first = |name: &str| format!("Widget/ns/{name} (Ready=True is from before)");

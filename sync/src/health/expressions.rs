@@ -1,4 +1,4 @@
-//! Health by expressions: they are the verdict in place of the rules of the kind. What is evidence stays as it is (`evidence`).
+//! Health expressions: they replace the rules of the kind. The need for evidence stays the same (`evidence`).
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use serde_json::Value;
 use super::{Health, fields::list, generic, judged::Judged, terminating};
 use crate::cluster::FIELD_MANAGER;
 
-/// The reason of an object of which an expression says something else than true or false.
+/// The reason if an expression returns something other than a boolean.
 pub const NOT_BOOLEAN: &str = "NotBoolean";
 
-/// The reason of an object of which an expression says nothing, as of a field that is not there.
+/// The reason if an expression cannot be evaluated, for example because a field is missing.
 const NO_VALUE: &str = "NoValue";
 
-/// What the expressions of its kind say of an object; with `needs_answer` also whether its controller wrote what they rest on.
+/// Evaluates the expressions of a kind for an object; with `needs_answer` also whether they depend on a status that the
+/// controller wrote.
 pub(super) async fn judge(live: &Value, expressions: &Arc<Expressions>, needs_answer: bool) -> Judged {
     if let Some(terminating) = terminating(live) {
         return terminating.into();
@@ -32,8 +33,8 @@ async fn evaluate(object: Value, expressions: &Arc<Expressions>) -> Result<Verdi
     Arc::clone(expressions).judge(object, DEADLINE).await
 }
 
-/// Whether a verdict about an object that was created rests on a status that its controller wrote: without the status it is another one,
-/// and the status is not of our manifest.
+/// Whether the result for a newly created object depends on a status that its controller wrote: without the status the
+/// result differs, and the status is not from our manifest.
 async fn is_answer(
     live: &Value,
     verdict: &Result<Verdict, EvaluationError>,
@@ -63,7 +64,7 @@ fn health(live: &Value, verdict: Result<Verdict, EvaluationError>) -> Health {
         Ok(Verdict::NotObserved) => generic(live).unwrap_or_else(|| {
             Health::in_progress("LatestGenerationNotObserved", "its generation is not observed")
         }),
-        // What cannot be evaluated now may be once its controller has written more.
+        // An expression that cannot be evaluated yet may succeed once the controller has written more.
         Err(error) => {
             let reason = match error {
                 EvaluationError::NotBoolean { .. } => NOT_BOOLEAN,

@@ -1,8 +1,8 @@
-//! Reading fields of objects that may lack them or hold something else there.
+//! Reads fields of objects that may be missing or have another type.
 
 use serde_json::Value;
 
-/// A condition as far as health reads it.
+/// A condition, with the fields that health uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Condition<'a> {
     pub kind: &'a str,
@@ -21,12 +21,12 @@ pub(super) fn integer(object: &Value, pointer: &str) -> Option<i64> {
     object.pointer(pointer)?.as_i64()
 }
 
-/// The integer at a JSON pointer, or what the server would take in its place.
+/// The integer at a JSON pointer, or the server's default.
 pub(super) fn integer_or(object: &Value, pointer: &str, default: i64) -> i64 {
     integer(object, pointer).unwrap_or(default)
 }
 
-/// The elements of the list at a JSON pointer.
+/// The items of the list at a JSON pointer.
 pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
     object
         .pointer(pointer)
@@ -53,7 +53,7 @@ pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<Condition<'
     conditions(object).find(|condition| condition.kind == kind)
 }
 
-/// The label selector of a workload as text, if it has one that a list can take.
+/// The label selector of a workload as a string, if it has one that a list request accepts.
 pub(super) fn selector(workload: &Value) -> Option<String> {
     let labels = workload
         .pointer("/spec/selector/matchLabels")

@@ -1,14 +1,14 @@
-//! What was found of an object.
+//! The result of judging an object.
 
 use muster_api::evidence::Progress;
 
 use super::Health;
 
-/// The health of an object, and whether it is an answer to its creation.
+/// The health of an object, and whether its controller has reacted to its creation.
 pub(super) struct Judged {
     pub health: Health,
     pub answered: bool,
-    /// What is known of its zone, if it is a StatefulSet of a rollout group.
+    /// The zone, if the object is a StatefulSet of a rollout group.
     pub zone: Option<Zone>,
 }
 
@@ -22,11 +22,11 @@ impl From<Health> for Judged {
     }
 }
 
-/// What is known of a StatefulSet of a rollout group.
+/// The state of a StatefulSet of a rollout group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Zone {
-    /// Whether there is a ZoneRollout of its group: without one nothing says that what is read is not about to change.
+    /// Whether its group has a ZoneRollout: without one, the state that was read may be about to change.
     pub has_rollout: bool,
-    /// How many of its pods are as they are to be.
+    /// How many of its pods are done.
     pub progress: Progress,
 }

@@ -1,4 +1,4 @@
-//! The rule of pods, and the cause that a pod gives for not being ready.
+//! The rule for pods, and the cause that a pod gives for not being ready.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use super::{
 /// How long a pod may be without a node before it is reported as unschedulable.
 const SCHEDULE_WINDOW: SignedDuration = SignedDuration::from_secs(15);
 
-/// Waiting reasons that are the ordinary way of a pod to its start, and no cause of anything.
+/// Waiting reasons of a normal pod start, which are not a cause.
 const ORDINARY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 pub(super) fn pod(object: &Value, now: Timestamp) -> Health {
@@ -25,8 +25,8 @@ pub(super) fn pod(object: &Value, now: Timestamp) -> Health {
     }
 }
 
-/// Why a pod does not run, in the words of its containers: `container app: ImagePullBackOff (Back-off pulling …)`.
-/// `None` if it is ready, on its ordinary way, or gives no cause.
+/// Why a pod does not run, from its container statuses: `container app: ImagePullBackOff (Back-off pulling …)`. `None`
+/// if it is ready, is starting normally, or gives no cause.
 pub(super) fn cause(pod: &Value) -> Option<String> {
     let containers = list(pod, "/status/initContainerStatuses").chain(list(pod, "/status/containerStatuses"));
     containers
@@ -60,7 +60,7 @@ fn pending(object: &Value, now: Timestamp) -> Health {
         return Health::in_progress("PodPending", "Pod is in the Pending phase");
     }
     let created = text(object, "/metadata/creationTimestamp").and_then(|time| time.parse::<Timestamp>().ok());
-    // A pod without a readable time of creation is given no window: it cannot be told to be young.
+    // A pod without a valid creation time gets no grace period: its age is unknown.
     if created.is_some_and(|created| now.duration_since(created) < SCHEDULE_WINDOW) {
         Health::in_progress("PodNotScheduled", "Pod has not been scheduled")
     } else {

@@ -1,15 +1,15 @@
-//! What a health check found, in words. Pure.
+//! Formats the result of a health check. Pure.
 
 use super::Health;
 use crate::inventory::ObjectId;
 
-/// The longest cause that is quoted; a registry's error can be pages long.
+/// The maximum length of a quoted cause; a registry's error can be pages long.
 const CAUSE_MAX: usize = 300;
 
-/// What a health check found.
+/// The result of a health check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The objects that are not current; the ones that failed for good first. Only the first one's cause was asked for.
+    /// The objects that are not current, permanently failed ones first. Only the first has a cause.
     pub unhealthy: Vec<Unhealthy>,
 }
 
@@ -18,9 +18,9 @@ pub struct Report {
 pub struct Unhealthy {
     /// The object.
     pub id: ObjectId,
-    /// Where it stands.
+    /// The health of the object.
     pub health: Health,
-    /// The cause in the words of its pods.
+    /// The cause, from its pods.
     pub cause: Option<String>,
 }
 
@@ -30,13 +30,13 @@ impl Report {
         self.unhealthy.is_empty()
     }
 
-    /// Whether waiting is of no use: something failed for good.
+    /// Whether waiting is pointless: an object failed permanently.
     pub fn is_terminal(&self) -> bool {
         self.unhealthy.iter().any(|unhealthy| unhealthy.health.terminal)
     }
 
-    /// The first unhealthy object and why, then how many more: Flux's words `<object> status: '<state>'`, which others
-    /// read, with the cause after them. Empty if all is well.
+    /// The first unhealthy object and why, then the number of others: Flux's text `<object> status: '<state>'`, which
+    /// other tools parse, followed by the cause. Empty if all objects are healthy.
     pub fn summary(&self) -> String {
         let Some(first) = self.unhealthy.first() else {
             return String::new();

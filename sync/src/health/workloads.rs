@@ -1,4 +1,4 @@
-//! The rules of workloads: Deployment, StatefulSet, DaemonSet, ReplicaSet, Job.
+//! The rules for workloads: Deployment, StatefulSet, DaemonSet, ReplicaSet, Job.
 
 use muster_api::labels::annotation;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use super::{
     fields::{conditions, integer, integer_or, text},
 };
 
-/// What the deployment controller takes for "no deadline".
+/// The value that the deployment controller treats as "no deadline".
 const NO_DEADLINE: i64 = i32::MAX as i64;
 
-/// One count that must reach another: the reason and the word of the message if it does not.
+/// A count that must reach another one; if it does not, the reason and the verb of the message.
 struct Step {
     have: i64,
     want: i64,
@@ -21,7 +21,7 @@ struct Step {
 
 pub(super) fn deployment(object: &Value) -> Health {
     let health = rollout(object);
-    // A pause is no reason for pods that are there and not ready.
+    // A pause does not explain pods that exist and are not ready.
     let may_be_held = ["LessReplicas", "LessUpdated", "ReplicaSetNotAvailable"];
     if may_be_held.contains(&health.reason.as_str()) && is_true(object, "/spec/paused") {
         health.because("the Deployment is paused (spec.paused)")
@@ -157,7 +157,7 @@ pub(super) fn stateful_set(object: &Value) -> Health {
 }
 
 pub(super) fn daemon_set(object: &Value) -> Health {
-    // Elsewhere absent generations are let pass. A daemon set that its controller has seen has both.
+    // Other kinds accept missing generations. A DaemonSet that its controller has observed has both.
     if integer(object, "/metadata/generation").is_none() {
         return Health::in_progress("NoGeneration", "DaemonSet metadata.generation not found");
     }
@@ -171,8 +171,8 @@ pub(super) fn daemon_set(object: &Value) -> Health {
         return Health::in_progress("NoDesiredNumber", "Missing .status.desiredNumberScheduled");
     };
     let count = |field: &str| integer_or(object, &format!("/status/{field}"), 0);
-    // A pod keeps its revision until it is deleted by hand: that is not waited for unless it is asked for, as it is not with a
-    // StatefulSet. kstatus waits forever.
+    // With `OnDelete` a pod keeps its revision until it is deleted by hand, so that is not waited for unless requested,
+    // as for a StatefulSet. kstatus waits forever.
     let by_hand = is_updated_by_hand(object);
     let updated = if by_hand && !waits_for_pods(object) {
         wanted
@@ -279,7 +279,7 @@ pub(super) fn job(object: &Value) -> Health {
     }
 }
 
-/// Why pods stay at their revision.
+/// Why pods keep their old revision.
 const BY_HAND: &str = "pods are replaced when they are deleted (spec.updateStrategy.type OnDelete)";
 
 fn is_updated_by_hand(object: &Value) -> bool {

@@ -1,8 +1,9 @@
-//! StatefulSets of a rollout group: something else than the StatefulSet controller replaces their pods, zone by zone, and says in the
-//! group's ZoneRollout when a zone is done.
+//! StatefulSets of a rollout group: their pods are not replaced by the StatefulSet controller, but by a rollout that
+//! goes zone by zone and reports in the group's ZoneRollout when a zone is done.
 //!
-//! A set is healthy when each pod that it is to have is its own, Ready and at `status.updateRevision`, and its ZoneRollout says so of this
-//! set and revision. Counts of the set's status are never enough: they may be from before.
+//! A set is healthy when each of its expected pods belongs to it, is Ready and is at `status.updateRevision`, and its
+//! ZoneRollout confirms that for this set and revision. The counts in the set's status are never enough: they may be
+//! outdated.
 
 use muster_api::{
     evidence::Progress,
@@ -24,26 +25,27 @@ use crate::{
     inventory::ObjectId,
 };
 
-/// How many pods of a set are read at most; no set is rolled one pod after another that has more.
+/// The maximum number of pods read per set; a larger set is not rolled pod by pod.
 const PODS: u16 = 5_000;
 
-/// The rollout group of a live object, if it is a StatefulSet of one.
+/// The rollout group of a live object, if it is a StatefulSet that belongs to one.
 pub(super) fn group(live: &Value) -> Option<&str> {
     let is_set = text(live, "/apiVersion") == Some("apps/v1") && text(live, "/kind") == Some("StatefulSet");
     let labels = live.pointer("/metadata/labels").filter(|_| is_set)?;
     labels[ROLLOUT_GROUP].as_str()
 }
 
-/// Whether an object is a ZoneRollout, and the reason of its `Stalled` is about one of its sets. Then the failure is that set's, at the
-/// revision that the ZoneRollout gave up: a module that declares both, and has another template now, is not failed by what is said of the
-/// template of before.
+/// Whether an object is a ZoneRollout whose `Stalled` reason is about one of its sets. The failure then counts for that
+/// set, at the revision that the ZoneRollout gave up on: a Module that declares both, and now has another template,
+/// does not fail because of the previous template.
 pub(super) fn is_about_a_set(object: &Value, reason: &str) -> bool {
     text(object, "/apiVersion") == Some(API_VERSION)
         && text(object, "/kind") == Some("ZoneRollout")
         && reason == PROGRESS_DEADLINE_EXCEEDED
 }
 
-/// Reads the pods and the ZoneRollout of a set and judges it. What the server refuses to show is not there.
+/// Reads the pods and the ZoneRollout of a set and determines its health. Objects that the server refuses to show count
+/// as missing.
 pub(super) async fn judge(cluster: &Cluster, set: &Value, group: &str) -> Result<Judged, CallError> {
     let namespace = text(set, "/metadata/namespace").unwrap_or_default();
     let pods = match selector(set) {
@@ -77,7 +79,7 @@ fn shown<T>(answer: Result<T, CallError>) -> Result<Option<T>, CallError> {
 fn of_group(set: &Value, pods: &[Value], rollout: Option<&Value>) -> Judged {
     let pods = Pods::of(set, pods);
     let not_observed = generic(set).or_else(|| not_observed(set));
-    // Before that the revision is the one of before, and its pods are no steps.
+    // Until then the status has the previous revision, and its pods do not count as progress.
     let done = if not_observed.is_none() { pods.done } else { 0 };
     let health = not_observed
         .or_else(|| rollout.and_then(|rollout| gave_up(set, rollout)))
@@ -120,7 +122,7 @@ fn not_observed(set: &Value) -> Option<Health> {
     ))
 }
 
-/// The pods that a set is to have, and the first that is not as it is to be.
+/// The expected pods of a set, and the first one that is not done.
 struct Pods {
     wanted: u32,
     done: u32,
@@ -129,7 +131,7 @@ struct Pods {
 }
 
 impl Pods {
-    /// Those that are declared, and those that the set still has.
+    /// The declared pods, and those that the set still has.
     fn of(set: &Value, pods: &[Value]) -> Self {
         let start = integer_or(set, "/spec/ordinals/start", 0);
         let declared = integer_or(set, "/spec/replicas", 1);
@@ -170,7 +172,7 @@ impl Pods {
     }
 }
 
-/// What a pod lacks to be one that is done.
+/// Why a pod is not done yet, if it is not.
 fn unfinished(pod: Option<&Value>, set: Option<&str>, revision: &str) -> Option<String> {
     let Some(pod) = pod else {
         return Some("is missing".to_owned());
@@ -197,7 +199,7 @@ fn unfinished(pod: Option<&Value>, set: Option<&str>, revision: &str) -> Option<
     }
 }
 
-/// What a ZoneRollout says of a set, if it says it of this set and revision.
+/// The entry of a ZoneRollout for this set and revision, if there is one.
 fn said<'a>(set: &Value, rollout: &'a Value) -> Option<&'a Value> {
     let sets = rollout.pointer("/status/sets")?;
     let said = sets.get(text(set, "/metadata/name")?)?;
@@ -205,7 +207,7 @@ fn said<'a>(set: &Value, rollout: &'a Value) -> Option<&'a Value> {
     (is_of("uid", "/metadata/uid") && is_of("updateRevision", "/status/updateRevision")).then_some(said)
 }
 
-/// That the rollout of the group stands still for good. What it said of an older revision, or of another set, condemns nothing.
+/// The failure, if the rollout of the group is stalled. A report about an older revision or another set is ignored.
 fn gave_up(set: &Value, rollout: &Value) -> Option<Health> {
     let said = said(set, rollout)?;
     let generation = integer(rollout, "/metadata/generation");
@@ -284,7 +286,7 @@ mod tests {
         })
     }
 
-    /// A merge patch.
+    /// Applies a JSON merge patch.
     fn json_patch(object: &mut Value, more: Value) {
         match (object, more) {
             (Value::Object(object), Value::Object(more)) => {
@@ -339,7 +341,7 @@ mod tests {
         ] {
             check(set(json!({})), &[pod(0, more), well()], None, &first(why), 1);
         }
-        // Declared and not yet made, and no longer declared and still there.
+        // A pod that is declared but not created yet, and one that is no longer declared but still exists.
         let missing = "InProgress: 2/3 pods are Ready at revision r2: pod db-a-2 is missing";
         let pods = [pod(0, json!({})), well()];
         check(set(json!({"spec": {"replicas": 3}})), &pods, None, missing, 2);
@@ -420,7 +422,7 @@ mod tests {
                 stalled.clone(),
                 "Failed: ZoneRollout db-x: no pod became Ready",
             ),
-            // Said of another set of the group.
+            // A report about another set of the group.
             (
                 json!({"uid": "u", "updateRevision": "r2", "done": false}),
                 stalled.clone(),
@@ -431,13 +433,13 @@ mod tests {
                 stalled.clone(),
                 CURRENT,
             ),
-            // Said of the revision before.
+            // A report about the previous revision.
             (
                 json!({"uid": "u", "updateRevision": "r1", "done": false, "condemned": true}),
                 stalled,
                 not_done,
             ),
-            // Not about a set.
+            // A report that is not about a set.
             (
                 json!({"uid": "u", "updateRevision": "r2", "done": false}),
                 json!([{"type": "Stalled", "status": "True", "reason": "NotOnDelete", "message": "a set is not OnDelete"}]),

@@ -1,25 +1,25 @@
-//! The order of applying: which kinds must be there before others can be. Pure.
+//! The order of applying: which kinds must exist before others. Pure.
 
 use super::ObjectId;
 
-/// The stages, in the order in which they are applied; pruning goes the other way.
+/// The stages, in the order of applying; pruning uses the reverse order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// Namespaces and CustomResourceDefinitions: without them other objects have no place or no kind.
+    /// Namespaces and CustomResourceDefinitions: other objects need their namespace and their kind.
     Definitions,
-    /// Classes and cluster roles: others name them and are refused or idle without them.
+    /// Classes and cluster roles: objects that reference them are refused or do nothing without them.
     Classes,
-    /// Everything else, custom resources included: their definitions are established by now.
+    /// Everything else, including custom resources: their definitions are established by now.
     Rest,
 }
 
 impl Stage {
-    /// Every stage, in order.
+    /// All stages, in order.
     pub const ALL: [Self; 3] = [Self::Definitions, Self::Classes, Self::Rest];
 }
 
-/// The order within the last stage: what others mount, bind or select comes first, what intercepts requests comes last.
-/// Eight objects are applied at a time, so this is a preference and no promise.
+/// The order within the last stage: what others mount, bind or select is first, what intercepts requests is last. Eight
+/// objects are applied at a time, so this is a preference, not a guarantee.
 const RANKS: [&str; 16] = [
     "ResourceQuota",
     "LimitRange",
@@ -54,7 +54,7 @@ pub fn of_id(id: &ObjectId) -> Stage {
     of(&id.group, &id.kind)
 }
 
-/// The place of a kind within its stage.
+/// The position of a kind within its stage.
 pub fn rank(group: &str, kind: &str) -> usize {
     if group == "admissionregistration.k8s.io" {
         return RANKS.len() + 1;

@@ -1,4 +1,4 @@
-//! What is done to a run by hand: it is aborted, a step of it is tried again or skipped.
+//! Manual controls of a run: abort it, retry or skip one of its steps.
 
 use muster_api::{
     assemblage::FailureClass,
@@ -7,61 +7,61 @@ use muster_api::{
 
 use super::StepId;
 
-/// A control: it is for one run, so that one that comes late changes no other.
+/// A control of a run. It names the run, so that a late control does not affect another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// The run ends as failed.
+    /// Ends the run as failed.
     Abort,
-    /// A step that failed begins anew, and the run goes on.
+    /// Restarts a failed step, and the run continues.
     Retry(StepId),
-    /// A step counts as complete, without evidence.
+    /// Counts a step as complete, without evidence.
     Skip(StepId),
 }
 
-/// Why a control changes nothing.
+/// Why a control has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// It is for another run.
+    /// The control is for another run.
     #[error("it is for run {wanted}, and the run here is {current}")]
     OtherRun {
-        /// The run that it names.
+        /// UID of the run that the control names.
         wanted: String,
-        /// The run that is here.
+        /// UID of the current run.
         current: String,
     },
-    /// There is nothing left to change.
+    /// The run has ended already.
     #[error("run {uid} of plan {plan} is {status} already")]
     Ended {
-        /// The plan.
+        /// Name of the plan.
         plan: String,
-        /// The run.
+        /// UID of the run.
         uid: String,
-        /// How it ended.
+        /// The final state.
         status: RunState,
     },
     /// The plan has no such step.
     #[error("plan {plan} has no step {step}: it has {}", known.join(", "))]
     NoStep {
-        /// The plan.
+        /// Name of the plan.
         plan: String,
-        /// What was asked for.
+        /// The requested step.
         step: StepId,
-        /// The steps that it has.
+        /// The steps of the plan.
         known: Vec<String>,
     },
-    /// The step is not in a state that the control is for.
+    /// The control does not apply to a step in this state.
     #[error("step {step} is {status}: {needed}")]
     NotNow {
         /// The step.
         step: StepId,
-        /// Where it stands.
+        /// State of the step.
         status: RunState,
-        /// What it would have to be.
+        /// The required state.
         needed: &'static str,
     },
 }
 
-/// The progress after a control on the run `uid`, which was set for `reason`.
+/// Applies a control to the run `uid`; `reason` says why the user set it.
 pub fn control(
     mut progress: RunProgress,
     uid: &str,
@@ -104,7 +104,7 @@ pub fn control(
     Ok(progress)
 }
 
-/// The first step that is not finished has failed, and the run with it.
+/// Fails the run, and its first unfinished step.
 fn abort(progress: &mut RunProgress, reason: &str) -> Result<(), ControlError> {
     if progress.status.is_terminal() {
         return Err(ControlError::Ended {
@@ -152,7 +152,7 @@ fn step<'a>(progress: &'a mut RunProgress, id: &StepId) -> Result<&'a mut StepPr
         })
 }
 
-/// The run goes on at this step.
+/// Resumes the run at this step.
 fn go_on(progress: &mut RunProgress, id: &StepId) {
     progress.status = RunState::InProgress;
     for phase in progress.phases.iter_mut().filter(|phase| phase.name == id.phase) {

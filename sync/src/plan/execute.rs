@@ -11,69 +11,69 @@ use muster_api::{
 
 use super::{OnFailure, Phase, Plan, Step, StepId, Strategy, reshape};
 
-/// The longest time between two passes over kinds that are not watched.
+/// The longest time between two passes, for kinds that are not watched.
 const LONGEST_POLL: Duration = Duration::from_mins(1);
 
-/// What applying a step in this pass gave, for each step that was applied.
+/// The outcomes of this pass, for each step that was applied.
 pub type Observed = BTreeMap<StepId, Outcome>;
 
-/// What applying a step and judging its objects gave.
+/// The outcome of applying a step and checking its objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All objects are as they should be, by evidence.
+    /// All objects are up to date and healthy, with evidence.
     Done,
     /// Some objects are not healthy yet.
     Waiting {
-        /// Which and why.
+        /// Which objects, and why.
         message: String,
     },
-    /// It could not be carried out this time.
+    /// The step could not be applied this time.
     Transient {
-        /// What is in the way.
+        /// The cause.
         message: String,
-        /// Whose failure it is, if it lasts until the timeout.
+        /// The class of the failure, if it lasts until the timeout.
         class: FailureClass,
     },
-    /// It is not known whether it ran: its Jobs are gone. It is tried again, which counts as no failure.
+    /// It is unknown whether the step ran: its Jobs are gone. It is tried again, which does not count as a failure.
     Lost {
-        /// What is gone.
+        /// The missing Jobs.
         message: String,
     },
-    /// It failed for good, and another attempt may succeed: a Job that gave up.
+    /// The step failed permanently, but another attempt may succeed: a Job that gave up.
     Failed {
-        /// What failed.
+        /// The cause.
         message: String,
     },
-    /// It failed for good, and would fail again: a template, an object that is refused as invalid.
+    /// The step failed permanently, and would fail again: a template error, or an object that is refused as invalid.
     Fatal {
-        /// What is wrong.
+        /// The cause.
         message: String,
     },
 }
 
-/// A step to be applied and judged in this pass.
+/// A step to apply and check in this pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Which.
+    /// The step.
     pub step: StepId,
-    /// Which try it is, from 1.
+    /// Number of the attempt, starting at 1.
     pub attempt: u32,
 }
 
-/// What a pass gives.
+/// The result of a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// The progress: it has to be stored before the task is carried out.
+    /// The progress; it must be stored before the task runs.
     pub progress: RunProgress,
-    /// What has to be carried out, and its outcome observed, before this pass is over; `None`: it is over.
+    /// The task to run, whose outcome is needed to finish this pass; `None` if the pass is finished.
     pub task: Option<Task>,
-    /// When the next pass is due at the latest; `None`: the run has ended.
+    /// When the next pass is due at the latest; `None` if the run has ended.
     pub wake: Option<Timestamp>,
 }
 
-/// Goes over the plan once: from what is `observed` of steps to the progress and the next task. The caller stores the progress,
-/// carries out the task, adds its outcome to `observed` and asks again, until there is no task. Steps of a parallel phase get
-/// their tasks one after the other in one pass, and are waited for together.
+/// Runs one pass over the plan: from the outcomes `observed` so far to the progress and the next task. The caller
+/// stores the progress, runs the task, adds its outcome to `observed` and calls this again, until there is no task.
+/// Steps of a parallel phase get their tasks one after the other in one pass, and are waited for together.
 pub fn execute(plan: &Plan, progress: RunProgress, observed: &Observed, now: Timestamp) -> Pass {
     if progress.status.is_terminal() {
         return Pass {
@@ -104,18 +104,18 @@ pub fn execute(plan: &Plan, progress: RunProgress, observed: &Observed, now: Tim
     }
 }
 
-/// A step that has ended in a pass.
+/// A step that ended in a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Which.
+    /// The step.
     pub step: StepId,
-    /// How.
+    /// Its final state.
     pub status: RunState,
-    /// Why it failed.
+    /// Why the step failed.
     pub message: Option<String>,
 }
 
-/// The steps that have ended between two states of one run.
+/// The steps that ended between two states of the same run.
 pub fn ended(before: &RunProgress, after: &RunProgress) -> Vec<Ended> {
     let steps = |progress: &RunProgress| -> BTreeMap<StepId, StepProgress> {
         progress
@@ -143,14 +143,14 @@ pub fn ended(before: &RunProgress, after: &RunProgress) -> Vec<Ended> {
         .collect()
 }
 
-/// What is known on the way through a plan.
+/// The state of walking through a plan.
 struct Walk<'a> {
     observed: &'a Observed,
     now: Timestamp,
-    /// The plan's deadline, when it has passed.
+    /// The deadline of the plan, if it has passed.
     overdue: Option<Duration>,
     task: Option<Task>,
-    /// The earliest end of a time limit.
+    /// The earliest end of a timeout.
     due: Option<Timestamp>,
 }
 
@@ -176,7 +176,7 @@ impl Walk<'_> {
         progress.status = together(steps.map(|(step, progress)| goes_on(step, progress)));
     }
 
-    /// Whether what follows is not to be reached in this pass.
+    /// Whether the rest of the plan is not reached in this pass.
     fn stops(&self, strategy: Strategy, state: RunState) -> bool {
         self.task.is_some()
             || state == RunState::FatalError
@@ -257,7 +257,7 @@ fn too_late(deadline: Duration) -> String {
     format!("the plan did not end within its deadline of {}", human(deadline))
 }
 
-/// Whose failure it is when a time limit ends with this.
+/// The failure class if a timeout ends with this outcome.
 fn class(outcome: &Outcome) -> FailureClass {
     match outcome {
         Outcome::Transient { class, .. } => *class,
@@ -278,7 +278,7 @@ fn end(progress: &mut StepProgress, status: RunState, message: Option<String>, c
     progress.class = class;
 }
 
-/// A step's state as its phase counts it: the failure of a step that may fail stops nothing.
+/// A step's state as its phase counts it: a step that is allowed to fail does not stop the plan.
 fn goes_on(step: &Step, progress: &StepProgress) -> RunState {
     match (progress.status, step.on_failure) {
         (RunState::FatalError, OnFailure::Continue) => RunState::Complete,
@@ -286,7 +286,7 @@ fn goes_on(step: &Step, progress: &StepProgress) -> RunState {
     }
 }
 
-/// The state of what consists of these.
+/// The combined state of these states.
 fn together(states: impl Iterator<Item = RunState>) -> RunState {
     let states: Vec<RunState> = states.collect();
     let has = |state| states.contains(&state);
@@ -301,8 +301,8 @@ fn together(states: impl Iterator<Item = RunState>) -> RunState {
     }
 }
 
-/// When a run that began at `started` is next gone over, if no event comes before: a second after its beginning, and a second
-/// later for each minute of it, as KUDO does it.
+/// When a run that began at `started` is due for its next pass, if no event arrives before: after one second, plus a
+/// second for each minute that the run has taken, as in KUDO.
 fn poll(started: Timestamp, now: Timestamp) -> Timestamp {
     let minutes = u64::try_from(now.duration_since(started).as_mins()).unwrap_or(0);
     until(

@@ -1,4 +1,4 @@
-//! The plan file: typed, and checked against the files and objects that it is about.
+//! The plan file: parsed, and checked against the files and objects that it refers to.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,72 +24,72 @@ use crate::{
     yaml::{self, Document, Kind, Node, Position, YamlError},
 };
 
-/// The plan of the first time, which every file has.
+/// The plan for the first installation, which every file must have.
 pub(crate) const DEPLOY: &str = "deploy";
 /// In `apply`: all files that no step of any plan names.
 pub(crate) const REST: &str = "*";
-/// A step's timeout when it names none.
+/// The default timeout of a step.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(5);
 
-/// What is wrong in a plan file, and where.
+/// A problem in a plan file, and its location.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{at}: {problem}")]
 pub struct PlanError {
-    /// The file, as it was named.
+    /// The name of the plan file.
     pub file: Arc<str>,
-    /// The place.
+    /// Position in the file.
     pub at: Position,
-    /// What is wrong there.
+    /// The problem at this position.
     pub problem: Box<PlanProblem>,
 }
 
-/// What is wrong in a plan file.
+/// What is invalid in a plan file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanProblem {
-    /// Not one document of the kind.
+    /// The file is not exactly one document of kind Plan.
     #[error("a plan file is one document of kind Plan ({API_VERSION}), and this is {0}")]
     NotAPlan(String),
-    /// A field that is unknown, missing or of another type.
+    /// A field that is unknown, missing or of the wrong type.
     #[error("{field}: {why}")]
     Shape {
         /// The path of the field.
         field: String,
-        /// What is wrong with it.
+        /// What is wrong with the field.
         why: String,
     },
-    /// There is no plan for the first time.
+    /// The plan for the first installation is missing.
     #[error("there is no plan {DEPLOY}: it is what runs first in a cluster")]
     NoDeploy,
-    /// A name that cannot stand in labels and names of Jobs.
+    /// A name that is invalid in labels and Job names.
     #[error(
         "{0:?} is no name for a plan, phase or step: up to 63 lower-case letters, digits and -, a letter or digit at both ends"
     )]
     Name(String),
-    /// A name that stands there twice.
+    /// A duplicate name.
     #[error("{0} stands there twice: progress is kept by name")]
     Twice(String),
     /// `when` cannot be expanded.
     #[error("when: {0}")]
     When(SubstituteProblem),
-    /// A pattern that cannot be read.
+    /// An invalid pattern.
     #[error("{pattern:?} is no pattern of files: {why}")]
     Pattern {
-        /// The pattern.
+        /// The pattern as written.
         pattern: String,
-        /// What is wrong with it.
+        /// What is wrong with the pattern.
         why: String,
     },
-    /// A pattern that no file fits.
+    /// A pattern that matches no file.
     #[error("no file {0:?} below the folder")]
     NoFile(String),
-    /// A file that two steps of one plan apply.
+    /// A file that two steps of the same plan apply.
     #[error("{file} is applied by step {first} of plan {plan} already; a file stands in one step of a plan")]
     InTwoSteps {
-        /// The file.
+        /// Path of the file.
         file: String,
-        /// The plan.
+        /// Name of the plan.
         plan: String,
-        /// The step before.
+        /// The first of the two steps.
         first: StepId,
     },
     /// An object that one step applies and another deletes.
@@ -100,36 +100,36 @@ pub enum PlanProblem {
         /// The step that applies it.
         by: StepId,
     },
-    /// A step that waits for what comes after it.
+    /// A step that depends on an object of a later step.
     #[error("{object} needs {needed}, which step {later} applies only later: the plan would wait for itself")]
     Cycle {
-        /// What cannot be applied.
+        /// The object that cannot be applied.
         object: String,
-        /// What has to be there before.
+        /// The object that must exist first.
         needed: String,
-        /// The step that brings it.
+        /// The later step that applies it.
         later: StepId,
     },
-    /// A step that may take longer than the whole.
+    /// A step whose timeout exceeds the timeout of the whole package.
     #[error("timeout {timeout} is longer than the {limit} of spec.sync.package.timeout")]
     Timeout {
-        /// The step's.
+        /// Timeout of the step.
         timeout: muster_api::duration::Duration,
-        /// The package's.
+        /// Timeout of the package.
         limit: muster_api::duration::Duration,
     },
 }
 
-/// What the plans of a file are about.
+/// What the plans of a file refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct Documents<'a> {
-    /// The folder, from the root of the repository; empty for the root.
+    /// The directory, relative to the root of the repository; empty for the root.
     pub folder: &'a str,
-    /// The objects that the folder's other files make.
+    /// The objects built from the other files in the directory.
     pub manifests: &'a [Manifest],
-    /// What `when` may name.
+    /// The variables that `when` may use.
     pub variables: &'a Variables,
-    /// The longest timeout that a step may have.
+    /// The longest timeout allowed for a step.
     pub timeout: Option<Duration>,
 }
 
@@ -137,12 +137,12 @@ pub struct Documents<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlanFile {
     plans: BTreeMap<String, Plan>,
-    /// The files that no step of any plan names, from the root of the repository.
+    /// The files that no step of any plan names, relative to the root of the repository.
     rest: Vec<String>,
 }
 
 impl PlanFile {
-    /// Reads a file of plans and checks all of them. The errors are in the order of the text.
+    /// Parses a plan file and checks all its plans. Errors are in the order of the text.
     pub fn read(file: &File, about: &Documents<'_>) -> Result<Self, Vec<PlanError>> {
         let document = document(file).map_err(|error| vec![error])?;
         let written = written(&document).map_err(|error| vec![error])?;
@@ -163,12 +163,12 @@ impl PlanFile {
         Err(errors)
     }
 
-    /// The plan of a name.
+    /// The plan with this name.
     pub fn plan(&self, name: &str) -> Option<&Plan> {
         self.plans.get(name)
     }
 
-    /// The files that no step of any plan names, from the root of the repository.
+    /// The files that no step of any plan names, relative to the root of the repository.
     pub fn rest(&self) -> &[String] {
         &self.rest
     }
@@ -179,7 +179,7 @@ impl PlanFile {
     }
 }
 
-/// As it stands in the text.
+/// The document as parsed, before it is resolved.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Written {
@@ -233,7 +233,7 @@ struct WrittenStep {
     on_failure: OnFailure,
 }
 
-/// The one document of the file, if it is a plan.
+/// The only document of the file, if it is a Plan.
 fn document(file: &File) -> Result<Document, PlanError> {
     let path: Arc<str> = file.path.as_str().into();
     let error = |at, problem| PlanError {
@@ -288,7 +288,7 @@ fn written(document: &Document) -> Result<Written, PlanError> {
     })
 }
 
-/// A part of the path of a field.
+/// A step of a field path.
 #[derive(Clone, Copy)]
 enum Key<'a> {
     Name(&'a str),
@@ -305,7 +305,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The place of a field, or of what should hold it.
+/// The position of a field, or of its innermost existing parent.
 fn place(root: &Node, path: &[Key<'_>]) -> Position {
     let mut node = root;
     for key in path {
@@ -320,13 +320,13 @@ fn place(root: &Node, path: &[Key<'_>]) -> Position {
     node.at
 }
 
-/// The folder as paths of files begin.
+/// The directory as a prefix of file paths.
 fn folder<'a>(about: &Documents<'a>) -> &'a str {
     let folder = about.folder.trim_start_matches("./").trim_matches('/');
     if folder == "." { "" } else { folder }
 }
 
-/// The files with objects, by their paths below the folder, each with its objects.
+/// The files that contain objects, by path relative to the directory, each with its objects.
 fn below<'a>(about: &Documents<'a>) -> BTreeMap<String, Vec<&'a Manifest>> {
     let folder = folder(about);
     let mut files: BTreeMap<String, Vec<&Manifest>> = BTreeMap::new();
@@ -339,12 +339,12 @@ fn below<'a>(about: &Documents<'a>) -> BTreeMap<String, Vec<&'a Manifest>> {
     files
 }
 
-/// Makes plans of what is written.
+/// Resolves the parsed plans.
 struct Reader<'a> {
     document: &'a Document,
     about: &'a Documents<'a>,
     files: BTreeMap<String, Vec<&'a Manifest>>,
-    /// What steps of any plan name.
+    /// What the steps of all plans name.
     named: BTreeSet<String>,
     errors: Vec<PlanError>,
 }
@@ -365,7 +365,7 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
-    /// The files that steps name, by patterns other than [`REST`].
+    /// The files that steps name by patterns other than [`REST`].
     fn named(&self, written: &BTreeMap<String, WrittenPlan>) -> BTreeSet<String> {
         let patterns = written
             .values()
@@ -426,7 +426,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The step, unless its `when` leaves it out.
+    /// Resolves a step; `None` if its `when` excludes it.
     fn step(
         &mut self,
         at: &[Key<'_>],
@@ -476,7 +476,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A file below the folder as its source names it.
+    /// The path of a file in the directory, by the name in its source.
     fn origin(&self, path: &str) -> String {
         let manifests = self.files.get(path).and_then(|manifests| manifests.first());
         manifests.map_or_else(|| path.to_owned(), |manifest| manifest.origin.file.to_string())
@@ -532,7 +532,7 @@ impl<'a> Reader<'a> {
         given
     }
 
-    /// No step deletes what another one applies.
+    /// Checks that no step deletes what another one applies.
     fn deletes(&mut self, at: &[Key<'_>], written: &WrittenPlan, plan: &Plan) {
         for (path, _, step) in steps(at, written) {
             for (index, object) in step.delete.iter().enumerate() {
@@ -545,7 +545,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// No step applies what needs a Namespace or a definition that only a later one brings.
+    /// Checks that no step applies an object whose Namespace or definition is applied by a later step.
     fn cycles(&mut self, at: &[Key<'_>], written: &WrittenPlan, plan: &Plan) {
         let mut order: BTreeMap<StepId, (usize, usize)> = BTreeMap::new();
         let mut brought: BTreeMap<String, StepId> = BTreeMap::new();
@@ -606,7 +606,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A phase or a step: its name is a name, and the only one among its siblings.
+    /// Checks a phase or a step: its name must be valid, and unique among its siblings.
     fn item(&mut self, at: &[Key<'_>], name: &str, names: &mut BTreeSet<String>) {
         let at = join(at, &[Key::Name("name")]);
         self.name(&at, name);
@@ -634,7 +634,7 @@ fn join<'a>(path: &[Key<'a>], further: &[Key<'a>]) -> Vec<Key<'a>> {
     [path, further].concat()
 }
 
-/// The steps as they are written, each with its path and its phase.
+/// The steps as written, each with its path and its phase.
 fn steps<'a>(at: &[Key<'a>], written: &'a WrittenPlan) -> Vec<(Vec<Key<'a>>, &'a str, &'a WrittenStep)> {
     let phases = written.phases.iter().enumerate();
     phases
@@ -667,7 +667,7 @@ fn after(order: &BTreeMap<StepId, (usize, usize)>, one: &StepId, other: &StepId)
     }
 }
 
-/// What else could not be there without the object: a Namespace, a kind.
+/// What else depends on the object: those in a Namespace, those of a kind.
 fn brings(manifest: &Manifest) -> Option<String> {
     let identity = manifest.identity();
     match (identity.group.as_str(), identity.kind.as_str()) {
@@ -726,7 +726,7 @@ fn digest<'a>(applied: impl Iterator<Item = &'a &'a Manifest>, deleted: &[Delete
 }
 
 impl fmt::Display for PlanFile {
-    /// As `muster build --plan` prints it: every plan, and each step with what it applies.
+    /// The output of `muster build --plan`: every plan, and each step with what it applies.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.plans.values().try_for_each(|plan| write!(f, "{plan}"))
     }

@@ -1,4 +1,4 @@
-//! Plans: in which order the files of a folder are applied in a cluster, and what runs before and after.
+//! Plans: the order in which the files of a directory are applied in a cluster, and what runs before and after.
 //!
 //! ```text
 //!   plan file ─► file: typed, checked against the files ─► Plan
@@ -7,12 +7,13 @@
 //!                                          └─► progress to store, the next step to apply, when to come back
 //! ```
 //!
-//! A plan is phases, a phase is steps. Of a serial one the next begins when the one before is finished, of a parallel one all
-//! are under way together. The rules are those of KUDO's engine, except where it breaks its own: `e2e/conformance/deviations.toml`.
+//! A plan consists of phases, a phase of steps. If serial, the next one starts when the previous one is finished; if
+//! parallel, all run at the same time. The rules are those of KUDO's engine, except where it violates its own:
+//! `e2e/conformance/deviations.toml`.
 //!
-//! Invariant: a run, a phase or a step is complete only by evidence, or marked as assumed.
-//! Invariant: a run that has ended changes no more by itself.
-//! Invariant: progress never says more than the plan has: it is re-shaped before it is used.
+//! Invariant: a run, a phase or a step is complete only with evidence, or is marked as assumed.
+//! Invariant: a run that has ended does not change on its own.
+//! Invariant: progress never contains more than the plan does: it is reshaped before it is used.
 
 mod control;
 mod execute;
@@ -35,85 +36,85 @@ pub use self::{
     wait::{Waited, waited},
 };
 
-/// Whether a file is one of plans.
+/// Whether a file is a plan file.
 pub fn is_plan_file(file: &crate::source::File) -> bool {
     let documents = crate::yaml::documents(&file.path, &file.bytes).unwrap_or_default();
     documents.iter().any(is_plan_document)
 }
 
-/// Whether parts of a plan follow one another or are under way together.
+/// Whether the parts of a plan run one after the other or in parallel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
-    /// One after the other, in the order of the text.
+    /// One after the other, in the order of the file.
     #[default]
     Serial,
-    /// All together; what failed for good still stops those that have not begun.
+    /// All at once; a permanent failure still stops those that have not started.
     Parallel,
 }
 
-/// What is done when a step has failed for good.
+/// What happens when a step has failed permanently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub enum OnFailure {
-    /// The run has failed.
+    /// The run fails.
     #[default]
     Stop,
-    /// The run goes on; the failure is reported.
+    /// The run continues; the failure is reported.
     Continue,
 }
 
-/// A plan of one version, resolved: steps name the files that they apply, and steps that are left out are gone.
+/// A plan of one version, resolved: steps name the files that they apply, and excluded steps are removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The plan's name.
+    /// Name of the plan, such as `deploy`.
     pub name: String,
-    /// How the phases follow one another.
+    /// Whether the phases run serially or in parallel.
     pub strategy: Strategy,
-    /// The phases.
+    /// The phases, in order.
     pub phases: Vec<Phase>,
-    /// The longest time of a whole run.
+    /// The longest time that a whole run may take; `None` if unlimited.
     pub deadline: Option<Duration>,
 }
 
 /// A phase of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phase {
-    /// The phase's name: one of its plan.
+    /// Name of the phase, unique in the plan.
     pub name: String,
-    /// How the steps follow one another.
+    /// Whether the steps run serially or in parallel.
     pub strategy: Strategy,
-    /// The steps.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
 /// A step of a phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// The step's name: one of its phase.
+    /// Name of the step, unique in the phase.
     pub name: String,
-    /// The files whose objects are applied.
+    /// Paths of the files whose objects are applied.
     pub apply: Vec<String>,
     /// The objects that are deleted.
     pub delete: Vec<Deleted>,
-    /// How long it may take.
+    /// How long the step may take.
     pub timeout: Duration,
-    /// How often what failed for good is tried again.
+    /// How often the step is tried again after a permanent failure.
     pub retries: u32,
-    /// What is done when it has failed for good.
+    /// What happens after a permanent failure.
     pub on_failure: OnFailure,
-    /// The hash of what it is: a step that has changed runs again.
+    /// Hash of the step's content: a step that has changed runs again.
     pub digest: String,
 }
 
-/// An object that a step deletes; it has to be in the inventory.
+/// An object that a step deletes; it must be in the inventory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Deleted {
-    /// Group and version.
+    /// API group and version, such as `apps/v1`.
     pub api_version: String,
     /// Kind.
     pub kind: String,
-    /// Namespace; empty for what has none.
+    /// Namespace; empty for cluster-scoped objects.
     #[serde(default)]
     pub namespace: String,
     /// Name.
@@ -130,17 +131,17 @@ impl fmt::Display for Deleted {
     }
 }
 
-/// A step of a plan, by the names of its phase and itself: `schema/migrate`.
+/// A step of a plan, identified by the names of its phase and itself: `schema/migrate`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepId {
-    /// The phase's name.
+    /// Name of the phase.
     pub phase: String,
-    /// The step's name.
+    /// Name of the step.
     pub step: String,
 }
 
 impl StepId {
-    /// The step of a phase.
+    /// Creates the id of a step.
     pub fn new(phase: impl Into<String>, step: impl Into<String>) -> Self {
         Self {
             phase: phase.into(),
@@ -156,7 +157,7 @@ impl fmt::Display for StepId {
 }
 
 impl Plan {
-    /// A step by its phase and its name.
+    /// The step with this id.
     pub fn step(&self, id: &StepId) -> Option<&Step> {
         let phase = self.phases.iter().find(|phase| phase.name == id.phase)?;
         phase.steps.iter().find(|step| step.name == id.step)
@@ -164,7 +165,7 @@ impl Plan {
 }
 
 impl fmt::Display for Plan {
-    /// As `muster build --plan` prints it: each step with what it applies and deletes.
+    /// The output of `muster build --plan`: each step with what it applies and deletes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "plan {} ({})", self.name, self.strategy)?;
         for phase in &self.phases {

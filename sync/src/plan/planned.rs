@@ -1,4 +1,4 @@
-//! A folder that is applied by a plan: its plans, which of them is next, and the objects of each step.
+//! A directory that is applied by plans: its plans, which one is next, and the objects of each step.
 
 use std::{fmt, time::Duration};
 
@@ -17,42 +17,42 @@ use crate::{
     substitute::Variables,
 };
 
-/// The plan of a later version.
+/// The plan for a newer version.
 pub(crate) const UPDATE: &str = "update";
-/// The plan of a version that completed here before.
+/// The plan for a version that completed in this cluster before.
 pub(crate) const ROLLBACK: &str = "rollback";
 
-/// The plan before the objects are removed.
+/// The plan that runs before the objects are removed.
 pub const CLEANUP: &str = "cleanup";
 
-/// The plans of a file that run by hand alone.
+/// The plans of a file that are only run manually.
 pub fn by_hand(plans: &PlanFile) -> impl Iterator<Item = &str> {
     let by_itself = [DEPLOY, UPDATE, ROLLBACK, CLEANUP];
     plans.names().filter(move |name| !by_itself.contains(name))
 }
 
-/// By which file a folder is applied.
+/// The plan file of a directory, and its limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Planning<'a> {
-    /// The folder, from the root of the repository.
+    /// The directory, relative to the root of the repository.
     pub folder: &'a str,
-    /// The file of plans, below the folder.
+    /// Path of the plan file, relative to the directory.
     pub file: &'a str,
-    /// The longest timeout that a step may have.
+    /// The longest timeout allowed for a step.
     pub timeout: Duration,
     /// The longest time that one run may take.
     pub deadline: Option<Duration>,
 }
 
 impl Planning<'_> {
-    /// Whether a path is that of the file of plans. A `./` or `/` before either says nothing else.
+    /// Whether a path is that of the plan file. A leading `./` or `/` is ignored.
     pub fn names(&self, path: &str) -> bool {
         let plain = |path: &str| path.trim_start_matches("./").trim_start_matches('/').to_owned();
         plain(path) == plain(&[self.folder.trim_matches('/'), self.file].join("/"))
     }
 }
 
-/// A folder, its plans, and what its files make in a cluster.
+/// A directory, its plans, and the objects built from its files for a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     manifests: Vec<Manifest>,
@@ -62,18 +62,18 @@ pub struct Planned {
     plans_digest: String,
 }
 
-/// Why a folder cannot be applied by its plan.
+/// Why a directory cannot be applied by its plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlannedError {
-    /// What is wrong with its objects.
+    /// Problems with the objects.
     Build(BuildErrors),
-    /// What is wrong with its plans.
+    /// Problems with the plans.
     Plans(Vec<PlanError>),
-    /// The file that the Module names is not there.
+    /// The plan file named in the Module does not exist.
     NoFile {
-        /// Below the folder.
+        /// The path in the Module, relative to the directory.
         file: String,
-        /// From the root of the repository.
+        /// The full path, relative to the root of the repository.
         folder: String,
     },
 }
@@ -96,28 +96,28 @@ impl fmt::Display for PlannedError {
 
 impl std::error::Error for PlannedError {}
 
-/// What is next for a folder in a cluster.
+/// What is next for a directory in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The run that is there goes on, or stays as it ended.
+    /// The current run continues, or stays as it ended.
     Same,
-    /// A new run of the plan of this name.
+    /// Start a new run of the plan with this name.
     Begin(String),
 }
 
-/// A try of a step in a run: what the names of its Jobs are made of.
+/// An attempt of a step in a run; the names of its Jobs are derived from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
-    /// The run.
+    /// UID of the run.
     pub uid: &'a str,
     /// The step.
     pub step: &'a StepId,
-    /// Which try it is, from 1.
+    /// Number of the attempt, starting at 1.
     pub number: u32,
 }
 
 impl Planned {
-    /// Reads a folder and its plans.
+    /// Builds a directory and its plans.
     pub fn read(
         files: &Files,
         planning: &Planning<'_>,
@@ -150,7 +150,7 @@ impl Planned {
         })
     }
 
-    /// The hash of all documents, rendered: equal ones start no run.
+    /// The hash of all rendered documents: if it is equal, no new run starts.
     pub fn digest(&self) -> &str {
         &self.digest
     }
@@ -160,17 +160,17 @@ impl Planned {
         &self.plans_digest
     }
 
-    /// The plans, as they are written.
+    /// The plans of the file.
     pub fn plans(&self) -> &PlanFile {
         &self.plans
     }
 
-    /// All documents.
+    /// All documents of the directory.
     pub fn manifests(&self) -> &[Manifest] {
         &self.manifests
     }
 
-    /// The plan of a name; of the name [`ROLLBACK`] always one.
+    /// The plan with this name; for [`ROLLBACK`] there is always one.
     pub fn plan(&self, name: &str) -> Option<Plan> {
         let written = self.plans.plan(name).cloned();
         let plan = written.or_else(|| (name == ROLLBACK).then(|| self.rest()))?;
@@ -180,8 +180,8 @@ impl Planned {
         })
     }
 
-    /// Whether a run begins. Only other documents, a greater `attempt` or, after a failure, other plans begin one: not a revision, a
-    /// token or a setting that makes the same documents.
+    /// Whether a new run starts. Only different documents, a greater `attempt` or, after a failure, different plans
+    /// start one; a revision, a token or a setting that results in the same documents does not.
     pub fn next(&self, status: &PlanRunStatus, attempt: u64) -> Next {
         let Some(run) = &status.run else {
             return Next::Begin(self.way(&status.completed).to_owned());
@@ -196,7 +196,7 @@ impl Planned {
         }
     }
 
-    /// Whether a run of this plan begins: it runs once, and after a failure again where `attempt` is greater.
+    /// Whether a run of this plan starts: it runs once, and after a failure again if `attempt` is greater.
     pub fn next_of(&self, name: &str, status: &PlanRunStatus, attempt: u64) -> Next {
         match &status.run {
             Some(run) if run.progress.plan == name && attempt <= run.attempt => Next::Same,
@@ -204,7 +204,8 @@ impl Planned {
         }
     }
 
-    /// The name of the plan that takes the cluster here: the first time, to a later version, or back to one that completed before.
+    /// The name of the plan to use: for the first installation, for a newer version, or for a version that completed
+    /// before.
     fn way(&self, completed: &[Completed]) -> &'static str {
         if completed.is_empty() {
             DEPLOY
@@ -220,12 +221,12 @@ impl Planned {
         }
     }
 
-    /// Whether going back leaves Jobs out, because no plan says how to go back.
+    /// Whether a rollback omits Jobs because there is no rollback plan.
     pub fn leaves_jobs_out(&self, plan: &str) -> bool {
         plan == ROLLBACK && self.plans.plan(ROLLBACK).is_none()
     }
 
-    /// Going back without a plan for it: the files that no step names, and no Jobs.
+    /// The rollback without a plan: the files that no step names, without Jobs.
     fn rest(&self) -> Plan {
         let is_rest = |manifest: &&Manifest| {
             self.plans
@@ -253,7 +254,7 @@ impl Planned {
         }
     }
 
-    /// The objects of a step, as a try of it applies them: Jobs have a name of their own and stay when they have finished.
+    /// The objects of a step as an attempt applies them: Jobs get a unique name and are kept after they finish.
     pub fn objects(&self, plan: &str, step: &Step, attempt: &Attempt<'_>) -> Vec<Value> {
         let without_jobs = self.leaves_jobs_out(plan);
         self.manifests
@@ -270,13 +271,13 @@ impl Planned {
             .collect()
     }
 
-    /// What stays after a run: all objects but Jobs, which belong to runs.
+    /// What is kept after a run: all objects except Jobs, which belong to runs.
     pub fn lasting(&self) -> impl Iterator<Item = &Manifest> {
         self.manifests.iter().filter(|manifest| !is_job(manifest))
     }
 }
 
-/// The hash of documents.
+/// The hash of a set of documents.
 fn digest<'a>(manifests: impl Iterator<Item = &'a Manifest>) -> String {
     let texts: Vec<String> = manifests.map(|manifest| manifest.object.to_string()).collect();
     sha256_hex(&texts.iter().map(String::as_str).collect::<Vec<_>>())
@@ -288,7 +289,7 @@ pub fn is_job(manifest: &Manifest) -> bool {
     (gvk.group.as_str(), gvk.kind.as_str()) == ("batch", "Job")
 }
 
-/// A Job of a try: its name says of which, and it is not deleted when it has finished.
+/// A Job of an attempt: its name identifies the attempt, and it is not deleted after it finishes.
 fn job(mut object: Value, attempt: &Attempt<'_>) -> Value {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let name = job_name(name, attempt);
@@ -300,7 +301,7 @@ fn job(mut object: Value, attempt: &Attempt<'_>) -> Value {
     object
 }
 
-/// The name of a Job of a try: what the file says, cut to fit, and a hash of run, phase, step and try.
+/// The name of a Job of an attempt: the name in the file, truncated to fit, and a hash of run, phase, step and attempt.
 pub fn job_name(stem: &str, attempt: &Attempt<'_>) -> String {
     let Attempt { uid, step, number } = attempt;
     let hash = short(&[uid, &step.phase, &step.step, &number.to_string(), stem]);

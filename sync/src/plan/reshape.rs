@@ -1,4 +1,4 @@
-//! Progress that fits a plan.
+//! Adapts stored progress to a plan.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use muster_api::plan::{PhaseProgress, RunProgress, RunState, StepProgress};
 
 use super::{Phase, Plan};
 
-/// The progress of a run that begins now, before its first step.
+/// The progress of a new run, before its first step.
 pub fn began(plan: &Plan, uid: impl Into<String>, now: Timestamp) -> RunProgress {
     let begun = RunProgress {
         plan: plan.name.clone(),
@@ -20,8 +20,8 @@ pub fn began(plan: &Plan, uid: impl Into<String>, now: Timestamp) -> RunProgress
     reshape(plan, begun)
 }
 
-/// The same progress in the shape of the plan. What the plan has no more goes; what it has in addition is to be run; a step
-/// that is there keeps its state, unless it is no longer what it was when it completed: then it runs again.
+/// Reshapes progress to fit the plan. Parts that the plan no longer has are removed; new parts will run; a step that
+/// exists keeps its state, unless its content has changed since it completed: then it runs again.
 pub fn reshape(plan: &Plan, progress: RunProgress) -> RunProgress {
     let fresh = match progress.status {
         RunState::NeverRun => RunState::NeverRun,
@@ -63,7 +63,7 @@ fn reshape_phase(phase: &Phase, known: Option<PhaseProgress>, fresh: RunState) -
     }
 }
 
-/// Of two of one name the first counts.
+/// If two have the same name, the first counts.
 fn by_name<T>(items: Vec<T>, name: impl Fn(&T) -> &str) -> BTreeMap<String, T> {
     items
         .into_iter()

@@ -1,20 +1,20 @@
-//! How the run that a client waits for has ended.
+//! The end of a run that a client waits for.
 
 use muster_api::plan::{RunProgress, RunState};
 
-/// How a run ended, for the client that asked for it.
+/// How a run ended, for the client that requested it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// All its steps are done.
+    /// All steps are done.
     Complete,
-    /// It failed for good.
+    /// The run failed permanently.
     FatalError,
-    /// Another run of its plan took its turn.
+    /// Another run of the plan ran instead.
     Superseded,
 }
 
-/// How run `uid` of a plan has ended; `None`: it has not. `before` are the runs that stood there when the client asked: a run
-/// of the plan that is neither among them nor its own has come instead of its own.
+/// How run `uid` of a plan has ended; `None` if it has not. `before` are the runs that existed when the client made the
+/// request: a run of the plan that is neither among them nor the requested one has replaced it.
 pub fn waited(shown: &[RunProgress], before: &[RunProgress], plan: &str, uid: &str) -> Option<Waited> {
     if let Some(own) = shown.iter().find(|run| run.uid == uid) {
         return match own.status {

@@ -1,19 +1,19 @@
-//! The name of a commit.
+//! Commit ids.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The full name of a git commit: 40 or 64 lower-case hex digits.
+/// A full git commit id: 40 or 64 lower-case hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitId(String);
 
-/// A text that is no full commit id.
+/// A string that is not a full commit id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a commit: 40 (or 64) hex digits are needed, an abbreviation is ambiguous")]
 pub struct InvalidCommitId(String);
 
 impl CommitId {
-    /// The first 40 digits of a longer hex text that we made ourselves.
+    /// The first 40 digits of a longer hex string that we generated.
     pub(super) fn from_digest(hex: &str) -> Self {
         Self(hex[..40].to_owned())
     }
@@ -43,7 +43,7 @@ impl fmt::Display for CommitId {
     }
 }
 
-/// Lower-case hex digits.
+/// Formats bytes as lower-case hex digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     bytes

@@ -1,19 +1,19 @@
-//! How long an operation may take.
+//! The time limit of an operation.
 
 use std::time::Duration;
 
 use super::SourceError;
 
-/// The instant at which a whole operation must have ended, whatever happens within it.
+/// The instant at which a whole operation must have ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
     at: std::time::Instant,
-    /// The time that the operation was given, for messages.
+    /// The time limit, for messages.
     pub total: Duration,
 }
 
 impl Deadline {
-    /// `total` from now.
+    /// A deadline of `total` from now.
     pub(super) fn after(total: Duration) -> Self {
         let now = std::time::Instant::now();
         Self {
@@ -22,17 +22,17 @@ impl Deadline {
         }
     }
 
-    /// What is left; zero when it has passed.
+    /// The remaining time; zero when the deadline has passed.
     pub(super) fn remaining(&self) -> Duration {
         self.at.saturating_duration_since(std::time::Instant::now())
     }
 
-    /// Whether it has passed.
+    /// Whether the deadline has passed.
     pub(super) fn passed(&self) -> bool {
         self.remaining().is_zero()
     }
 
-    /// An error once it has passed; `phase` is what was being done.
+    /// An error if the deadline has passed; `phase` is the current activity.
     pub(super) fn check(&self, url: &str, phase: &'static str) -> Result<(), SourceError> {
         if self.passed() {
             Err(self.timeout(url, phase))
@@ -41,7 +41,7 @@ impl Deadline {
         }
     }
 
-    /// The error for an operation that did not end in time.
+    /// The error for an operation that exceeded its deadline.
     pub(super) fn timeout(&self, url: &str, phase: &'static str) -> SourceError {
         SourceError::Timeout {
             url: url.to_owned(),

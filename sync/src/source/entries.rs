@@ -1,4 +1,4 @@
-//! Which entries of a repository are taken, skipped or refused; the same for every source.
+//! Which entries of a repository are read, skipped or refused; the same for every source.
 
 use bytes::Bytes;
 
@@ -6,13 +6,13 @@ use super::ignored::Ignored;
 pub(super) use super::ignored::join;
 use super::{File, Files, Limits, Refusal, SourceError};
 
-/// Longest path taken.
+/// Longest path in bytes.
 const MAX_PATH: usize = 4096;
 
 /// First bytes of a Git LFS pointer.
 const LFS_HEADER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
-/// The folders from the root to the requested path; empty for the root.
+/// The directories from the root to the requested path; empty for the root.
 pub(super) fn components(path: &str) -> Result<Vec<&str>, SourceError> {
     let invalid = |why| SourceError::InvalidPath {
         path: path.chars().take(200).collect(),
@@ -44,7 +44,7 @@ pub(super) fn components(path: &str) -> Result<Vec<&str>, SourceError> {
     Ok(components)
 }
 
-/// The name of an entry of a tree, if we take such names.
+/// The name of a tree entry, if it is allowed.
 pub(super) fn entry_name<'a>(folder: &str, name: &'a [u8]) -> Result<&'a str, SourceError> {
     let refuse = |why| SourceError::Refused {
         path: join(folder, &name.escape_ascii().to_string()),
@@ -57,7 +57,7 @@ pub(super) fn entry_name<'a>(folder: &str, name: &'a [u8]) -> Result<&'a str, So
     }
 }
 
-/// Collects the manifests of one read within the limits.
+/// Collects the manifests of one read, within the limits.
 pub(super) struct Collector<'a> {
     limits: &'a Limits,
     files: Vec<File>,
@@ -73,7 +73,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Whether a file of this name is wanted; a kustomization is an error.
+    /// Whether to read a file of this name; a kustomization is an error.
     pub(super) fn wants(path: &str, name: &str) -> Result<bool, SourceError> {
         if matches!(name, "kustomization.yaml" | "kustomization.yml" | "Kustomization") {
             return Err(SourceError::KustomizeUnsupported {
@@ -84,7 +84,7 @@ impl<'a> Collector<'a> {
         Ok(matches!(extension, Some("yaml" | "yml")))
     }
 
-    /// To be called with the size before the content is loaded.
+    /// Must be called with the size before the content is loaded.
     pub(super) fn admit(&mut self, path: &str, size: u64) -> Result<(), SourceError> {
         let limits = self.limits;
         let exceeded = |what, limit, option| Err(SourceError::LimitExceeded { what, limit, option });
@@ -110,7 +110,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Takes an admitted file.
+    /// Adds an admitted file.
     pub(super) fn push(&mut self, path: String, bytes: Bytes) -> Result<(), SourceError> {
         if bytes.starts_with(LFS_HEADER) {
             return Err(SourceError::Refused {
@@ -122,13 +122,13 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// What is not left out.
+    /// Entries that are not ignored.
     pub(super) fn finish(self) -> Files {
         Files::new(self.files)
     }
 }
 
-/// Depth of a folder against its limit.
+/// Checks the depth of a directory against its limit.
 pub(super) fn check_depth(folder: &str, depth: usize, limits: &Limits) -> Result<(), SourceError> {
     if depth <= limits.depth {
         return Ok(());
@@ -141,7 +141,7 @@ pub(super) fn check_depth(folder: &str, depth: usize, limits: &Limits) -> Result
     })
 }
 
-/// Whether an entry that cannot be taken is left out by a pattern, so that it does no harm.
+/// Whether an entry that would be refused is ignored by a pattern, and therefore harmless.
 pub(super) fn refuse_unless_ignored(
     ignored: &Ignored,
     path: String,
@@ -154,7 +154,7 @@ pub(super) fn refuse_unless_ignored(
     }
 }
 
-/// Why a name is not taken, whatever it names.
+/// Why a name is refused, whatever its type.
 fn refusal(name: &str) -> Option<Refusal> {
     if name.is_empty() || name.contains(['/', '\\']) {
         return Some(Refusal::Separator);
@@ -167,7 +167,8 @@ fn refusal(name: &str) -> Option<Refusal> {
         .then_some(Refusal::ControlCharacter)
 }
 
-/// `.`, `..`, and `.git` as NTFS and HFS+ see it too: short name, alternate stream, trailing dots, ignored characters, case.
+/// `.`, `..`, and `.git` as NTFS and HFS+ also see it: short name, alternate stream, trailing dots, ignored characters,
+/// case.
 fn is_reserved(name: &str) -> bool {
     if matches!(name, "." | "..") {
         return true;
@@ -181,7 +182,7 @@ fn is_reserved(name: &str) -> bool {
     stem.eq_ignore_ascii_case(".git") || stem.eq_ignore_ascii_case("git~1")
 }
 
-/// Controls, and the format characters that hide or reorder text.
+/// Control characters, and the format characters that hide or reorder text.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

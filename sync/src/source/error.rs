@@ -1,4 +1,4 @@
-//! Why a source could not give what was wanted: what, where, and what to do next.
+//! Why a source could not be read: what, where, and what to do next.
 
 use std::time::Duration;
 
@@ -7,301 +7,301 @@ use jiff::{SignedDuration, Timestamp};
 /// A failure of a source. URLs in it never carry credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// The text is no URL that we would open.
+    /// The text is not a URL that we open.
     #[error("url {url:?} cannot be used: {why}")]
     InvalidUrl {
-        /// Without what stood before an `@`.
+        /// The URL, without anything before an `@`.
         url: String,
-        /// What is wrong with it.
+        /// What is wrong with the URL.
         why: String,
     },
-    /// The scheme is not one that we speak, or one that is not allowed here.
+    /// The scheme is not supported, or not allowed here.
     #[error("url {url:?}: scheme {scheme:?} is refused; {next}")]
     SchemeRefused {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// Its scheme.
+        /// The scheme, such as `http`.
         scheme: String,
-        /// What to do.
+        /// What the user should do.
         next: &'static str,
     },
-    /// A wish that is known and not supported.
+    /// A known setting that is not supported.
     #[error("{what} is not supported by the built-in sync; {next}")]
     Unsupported {
-        /// What was wished for.
+        /// The setting.
         what: String,
-        /// What to do.
+        /// What the user should do.
         next: &'static str,
     },
-    /// The Secret cannot be used.
+    /// The Secret is invalid.
     #[error("credentials cannot be used: {why}")]
     Credentials {
         /// Which key, and why; never a value.
         why: String,
     },
-    /// The public keys of the Secret cannot be used.
+    /// The public keys of the Secret are invalid.
     #[error("the public keys for verify cannot be used: {why}")]
     VerificationKeys {
         /// Which key, and why; never a value.
         why: String,
     },
-    /// A tag or a commit is not signed by a key that is trusted.
+    /// A tag or a commit is not signed by a trusted key.
     #[error("{what} of {url} is not verified: {why}")]
     VerificationFailed {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
         /// The tag or the commit.
         what: String,
-        /// What is wrong with its signature, and what to do.
+        /// The problem with the signature, and what to do.
         why: Unverified,
     },
-    /// No answer from the host, or a 5xx one.
+    /// No response from the host, or a 5xx one.
     #[error("{url} cannot be reached: {why}")]
     Unreachable {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// What the network said.
+        /// The network error or the status.
         why: String,
     },
     /// The deadline of the whole operation has passed.
     #[error("{url} did not answer within {}s ({phase}); see --git-timeout", .after.as_secs_f64())]
     Timeout {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// The time that it had.
+        /// The time limit of the operation.
         after: Duration,
-        /// What it was doing.
+        /// What the operation was doing.
         phase: &'static str,
     },
-    /// The proxy on the way is not there, or does not let the request through.
+    /// The proxy cannot be reached, or refuses the request.
     #[error(
         "{url} cannot be reached through proxy {proxy}: {why}; see HTTPS_PROXY and NO_PROXY of the process, or the Secret that proxySecretRef names"
     )]
     Proxy {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// Scheme, host and port.
+        /// Scheme, host and port of the proxy.
         proxy: String,
-        /// What it answered, or what the network said.
+        /// The response of the proxy, or the network error.
         why: String,
     },
-    /// The proxy on the way asks for a user and a password.
+    /// The proxy requires a user and a password.
     #[error("{url}: proxy {proxy} {}; see HTTPS_PROXY of the process, or the Secret that proxySecretRef names", if *.given { "refuses the user and the password" } else { "asks for a user and a password" })]
     ProxyUnauthorized {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// Scheme, host and port.
+        /// Scheme, host and port of the proxy.
         proxy: String,
-        /// Whether they were sent.
+        /// Whether credentials were sent.
         given: bool,
     },
-    /// The host wants other credentials.
+    /// The host requires credentials, or other ones.
     #[error("{url} answered {status}: {}", if *.given { "the credentials are refused; renew them in the Secret" } else { "credentials are needed; name a Secret in secretRef" })]
     Unauthorized {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// 401 or 403.
+        /// HTTP status 401 or 403.
         status: u16,
         /// Whether credentials were sent.
         given: bool,
     },
-    /// GitHub gives the App no token for the repository.
+    /// GitHub refuses the App a token for the repository.
     #[error("GitHub App {app} gets no token for {repository}: {why}")]
     GitHubApp {
-        /// The App's id.
+        /// Id of the App.
         app: String,
-        /// Owner and name.
+        /// Owner and name of the repository.
         repository: String,
-        /// Why.
+        /// The reason.
         why: AppRefusal,
     },
-    /// The host does not show the key that it should.
+    /// The host presents an untrusted key.
     #[error("the host key of {url} is refused: {why}")]
     HostKey {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// What is wrong with it.
+        /// What is wrong with the host key.
         why: HostKeyRefusal,
     },
-    /// The host does not let the key of the Secret in.
+    /// The host refuses the key in the Secret.
     #[error("{url} refuses {key} for user {user}: {why}")]
     KeyRefused {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// Type and fingerprint of its public half.
+        /// Type and fingerprint of the public key.
         key: String,
-        /// The user.
+        /// The ssh user.
         user: String,
-        /// What to do.
+        /// What the user should do.
         why: String,
     },
-    /// The host let us in, and gives no repository.
+    /// The host accepts the key, but provides no repository.
     #[error("{url} gives no repository: {why}; check the path, and that the key may read it")]
     CommandFailed {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// What the host said, without control characters.
+        /// The message of the host, without control characters.
         why: String,
     },
-    /// There is no repository, or it is hidden from us.
+    /// The repository does not exist, or is not visible with these credentials.
     #[error("{url} is not there: no git repository, or the credentials do not show it")]
     RepositoryNotFound {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
     },
-    /// A redirect that leaves the host or its scheme.
+    /// A redirect to another host or scheme.
     #[error(
         "{url} redirects to {to}, which is refused: another host or scheme; use the new address if you trust it"
     )]
     RedirectRefused {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
         /// Scheme and host of the target.
         to: String,
     },
-    /// What came is not the git protocol, or it broke off.
+    /// The response is not the git protocol, or is incomplete.
     #[error("{url} does not speak git as expected: {why}")]
     Protocol {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// What was wrong.
+        /// The protocol error.
         why: String,
     },
-    /// A repository without a commit.
+    /// A repository without commits.
     #[error("{url} is empty: it has no branch and no tag yet; push one")]
     Empty {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
     },
-    /// The remote offers no such tag.
+    /// The remote has no such tag.
     #[error("tag {tag:?} is not in {url}; push it, or name another one")]
     UnknownTag {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// The tag.
+        /// Name of the tag.
         tag: String,
     },
-    /// The remote offers no such branch.
+    /// The remote has no such branch.
     #[error("branch {branch:?} is not in {url}; push it, or name another one")]
     UnknownBranch {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// The branch.
+        /// Name of the branch.
         branch: String,
     },
-    /// The remote does not give this commit.
+    /// The remote does not provide this commit.
     #[error(
         "commit {commit} is on no branch or tag that the server offers ({url}); push a branch or tag that holds it"
     )]
     UnknownCommit {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// The commit.
+        /// Id of the commit.
         commit: String,
     },
-    /// A tag that leads to a file or a folder, or the id of one.
+    /// A tag or an id that refers to a file or a directory.
     #[error("{what} of {url} is a git {kind}, not a commit")]
     NotACommit {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// What was wanted.
+        /// The requested tag or commit.
         what: String,
-        /// What it is.
+        /// The git type of the object, such as `tree`.
         kind: String,
     },
-    /// A read of what was never fetched, or what is here no more.
+    /// A commit that was never fetched, or is no longer stored.
     #[error("commit {commit} of {url} is not here; it must be fetched first")]
     NotFetched {
-        /// The URL.
+        /// URL of the repository, without credentials.
         url: String,
-        /// The commit.
+        /// Id of the commit.
         commit: String,
     },
-    /// The commit has no such folder.
+    /// The commit has no such directory.
     #[error("path not found: {path:?} is not in commit {commit}")]
     PathNotFound {
-        /// The commit.
+        /// Id of the commit.
         commit: String,
-        /// The path.
+        /// The requested path.
         path: String,
     },
-    /// A path that we would not follow.
+    /// A path that is not allowed.
     #[error("path {path:?} is refused: {why}")]
     InvalidPath {
-        /// The path.
+        /// The requested path.
         path: String,
-        /// What is wrong with it.
+        /// Why it is not allowed.
         why: &'static str,
     },
-    /// An entry of the repository that is no plain file.
+    /// An entry of the repository that is not a regular file.
     #[error("{path:?} is refused: {why}")]
     Refused {
-        /// The path.
+        /// Path of the entry.
         path: String,
-        /// What it is.
+        /// Why it is refused.
         why: Refusal,
     },
-    /// A kustomization is for kustomize.
+    /// A directory with a kustomization file, which needs kustomize.
     #[error(
         "{path:?} needs kustomize, which the built-in sync does not have; remove the file, or run Flux in this cluster"
     )]
     KustomizeUnsupported {
-        /// The path.
+        /// Path of the kustomization file.
         path: String,
     },
-    /// More than the process allows.
+    /// A limit of the process is exceeded.
     #[error("{what} is more than the limit of {limit}; see {option}")]
     LimitExceeded {
-        /// What there is too much of, and where.
+        /// What exceeds the limit, and where.
         what: String,
         /// The limit.
         limit: u64,
-        /// The option that sets it.
+        /// The command-line flag that sets the limit.
         option: &'static str,
     },
-    /// The patterns cannot be read.
+    /// The ignore patterns are invalid.
     #[error("{path}: pattern {pattern:?} cannot be read: {why}")]
     IgnorePattern {
         /// The file, or `spec.ignore`.
         path: String,
-        /// The line.
+        /// The pattern as written.
         pattern: String,
-        /// What is wrong with it.
+        /// What is wrong with the pattern.
         why: String,
     },
-    /// Our own disk.
+    /// The local disk failed.
     #[error("the data directory cannot be used ({what}): {why}; see --data-dir")]
     Storage {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// What the operating system said.
+        /// The error of the operating system.
         why: String,
     },
 }
 
-/// Why a host is not taken for the one that is meant. Keys are named by type and fingerprint, lines are those of `known_hosts`.
+/// Why a host key is not trusted. Keys are named by type and fingerprint, lines are those of `known_hosts`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostKeyRefusal {
-    /// No line is about this host.
+    /// No line matches this host.
     #[error(
         "known_hosts has no line for {host}, which shows {key}; compare the fingerprint, and add the line that `ssh-keyscan` prints"
     )]
     Unknown {
-        /// The host.
+        /// Name of the host, as looked up in `known_hosts`.
         host: String,
-        /// The key that it shows.
+        /// The key that the host presents.
         key: String,
     },
-    /// The lines about this host hold other keys.
+    /// The lines for this host contain other keys.
     #[error(
         "{host} shows {key}, which is not what known_hosts has for it (line {lines}); put the new key in if the host changed it, otherwise another machine answers"
     )]
     Changed {
-        /// The host.
+        /// Name of the host, as looked up in `known_hosts`.
         host: String,
-        /// The key that it shows.
+        /// The key that the host presents.
         key: String,
-        /// The lines.
+        /// The line numbers.
         lines: String,
     },
     /// The key, or the authority that signed it, is marked as revoked.
@@ -309,23 +309,23 @@ pub enum HostKeyRefusal {
         "{host} shows {key}, which line {line} of known_hosts revokes; give the host a new key, and add it"
     )]
     Revoked {
-        /// The host.
+        /// Name of the host, as looked up in `known_hosts`.
         host: String,
-        /// The key.
+        /// The revoked key.
         key: String,
-        /// The line.
+        /// The line number.
         line: usize,
     },
-    /// The authority is known, but its certificate cannot be used.
+    /// The authority is trusted, but the certificate is invalid.
     #[error(
         "the certificate of {host} by {authority} cannot be used: {why}; sign a new one with `ssh-keygen -s <authority> -h`"
     )]
     Certificate {
-        /// The host.
+        /// Name of the host, as looked up in `known_hosts`.
         host: String,
-        /// The authority.
+        /// The key of the authority.
         authority: String,
-        /// What is wrong with it.
+        /// What is wrong with the certificate.
         why: String,
     },
 }
@@ -333,90 +333,90 @@ pub enum HostKeyRefusal {
 /// Why an entry of a repository is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Mode 120000.
+    /// A symbolic link (mode 120000).
     #[error("it is a symbolic link; put the file itself there, or list it in .sourceignore")]
     Symlink,
-    /// Mode 160000.
+    /// A submodule (mode 160000).
     #[error("it is a submodule; put the files themselves there, or list it in .sourceignore")]
     Submodule,
-    /// Something that is no folder, where the path goes on or ends.
+    /// A path component that is not a directory.
     #[error("it is a file; name the folder that holds it")]
     NoFolder,
-    /// The content is a pointer to Git LFS.
+    /// The content is a Git LFS pointer.
     #[error("it is a Git LFS pointer; commit the file itself")]
     LfsPointer,
-    /// A name that git itself, or some file system, takes for `.git`, `.` or `..`.
+    /// A name that git, or a file system, treats as `.git`, `.` or `..`.
     #[error("its name is one that git reserves (.git, . or ..), however it is spelt")]
     ReservedName,
-    /// Bytes that are no text.
+    /// The name is not UTF-8.
     #[error("its name is not UTF-8")]
     NotUtf8,
-    /// Line feeds, escapes, and marks that change how a name is shown.
+    /// Newlines, escapes, and characters that change how a name is displayed.
     #[error("its name holds a control or invisible character")]
     ControlCharacter,
-    /// A slash, a backslash or an empty name within a tree.
+    /// A slash, a backslash or an empty name in a tree.
     #[error("its name holds a path separator, or is empty")]
     Separator,
-    /// Two entries of one name: which of them is meant cannot be known.
+    /// Two entries with the same name: it is unclear which one is meant.
     #[error("its name stands twice in its folder")]
     Twice,
-    /// A mode that git does not write.
+    /// A file mode that git does not write.
     #[error("it has the unknown mode {0:o}")]
     UnknownMode(u32),
 }
 
-/// What a caller does about a failure.
+/// How a caller should handle a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceErrorClass {
-    /// Passes by itself: try again soon, with backoff.
+    /// Temporary: try again soon, with backoff.
     Unavailable,
-    /// Passes when somebody pushes or renews a Secret: try again, less and less often.
+    /// Resolved by a push or by renewing a Secret: try again, with growing intervals.
     Missing,
-    /// Stays so for this commit: wait for another one.
+    /// Permanent for this commit: wait for another one.
     Content,
-    /// Stays so until the object is changed: wait for that.
+    /// Permanent until the object changes: wait for that.
     Invalid,
 }
 
-/// Why an App has no token for a repository.
+/// Why an App gets no token for a repository.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppRefusal {
-    /// 404.
+    /// HTTP status 404.
     #[error("it is not installed there; install it for this repository, or correct the Secret")]
     NotInstalled,
-    /// 403, or said by the installation.
+    /// HTTP status 403, or reported by the installation.
     #[error("its installation is suspended; have its owner unsuspend it")]
     Suspended,
-    /// 401. The clock may be the reason.
+    /// HTTP status 401. The clock may be the cause.
     #[error("its key is refused{}; correct githubAppID and githubAppPrivateKey in the Secret", match .0 {
         Some(ahead) if ahead.is_negative() => format!(", and this machine's clock is {} s behind: set it", ahead.unsigned_abs().as_secs()),
         Some(ahead) => format!(", and this machine's clock is {} s ahead: set it", ahead.unsigned_abs().as_secs()),
         None => String::new(),
     })]
     Unauthorized(Option<SignedDuration>),
-    /// 422.
+    /// HTTP status 422.
     #[error("its installation does not reach the repository with contents: read; grant it")]
     NotGranted,
-    /// Another answer.
+    /// Another status.
     #[error("it answered {0}")]
     Status(u16),
-    /// Not what the API answers.
+    /// Not a response of the GitHub API.
     #[error("it answered what is no answer of GitHub's API")]
     Answer,
 }
 
-/// Why a tag or a commit is not taken for signed. A key stands in it by its kind and fingerprint.
+/// Why the signature of a tag or a commit is not accepted. Keys are named by type and fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unverified {
-    /// It has no signature.
+    /// There is no signature.
     #[error("it is not signed; next: sign it (git tag -s, git commit -S) and push it")]
     Unsigned,
-    /// A tag that is only a name.
+    /// A lightweight tag, which cannot be signed.
     #[error(
         "it is a lightweight tag, which holds no signature; next: make a signed one (git tag -s) and push it"
     )]
     Lightweight,
-    /// A branch or a commit where a tag is asked for.
+    /// A branch or a commit where a tag is required.
     #[error("mode Tag needs a tag, and none is named; next: name a tag, or use the mode for commits")]
     NoTag,
     /// The signed tag has another name.
@@ -424,37 +424,37 @@ pub enum Unverified {
         "the signed tag names itself {0:?}: it was renamed, which can bring an old release back; next: sign a tag of this name"
     )]
     Renamed(String),
-    /// The signed tag is of another commit.
+    /// The signed tag is for another commit.
     #[error(
         "the signed tag is of {signed}, not of commit {used}, which the server gives for it; next: find out who moved it"
     )]
     OtherCommit {
-        /// What the tag says.
+        /// The commit in the tag.
         signed: String,
         /// The commit that would be used.
         used: String,
     },
-    /// The signed tag is of no commit, but of a tag, a folder or a file.
+    /// The signed tag is not for a commit, but for a tag, a tree or a blob.
     #[error("the signed tag is of a {0}, not of a commit; next: sign a tag of the commit itself")]
     NotOfACommit(String),
-    /// The object is not one as git writes it.
+    /// The object does not have the format that git writes.
     #[error("it is {0}; next: make it anew with git, and sign it")]
     Malformed(&'static str),
-    /// The signature cannot be read.
+    /// The signature is malformed.
     #[error("its signature cannot be read: {0}; next: sign it again")]
     Broken(&'static str),
-    /// More than one signature.
+    /// There is more than one signature.
     #[error("it has several signatures, of which it is unclear which one counts; next: sign it once")]
     Several,
-    /// A signature of a kind that is not supported.
+    /// The type of the signature is not supported.
     #[error("it is signed with {0}, which is not supported; next: sign it with OpenPGP or ssh")]
     Unsupported(&'static str),
-    /// No key of the Secret.
+    /// No key in the Secret matches.
     #[error(
         "it is signed by {0}, which is not among the keys of the Secret; next: add the key there if you trust it"
     )]
     UnknownKey(String),
-    /// The signature is not of this content.
+    /// The signature does not match the content.
     #[error(
         "its signature by {0} is bad: it was changed after it was signed; next: find out by whom, and sign what is right"
     )]
@@ -464,57 +464,57 @@ pub enum Unverified {
         "its signature uses {0}, which can be forged; next: sign it with SHA-256 or better and a strong key"
     )]
     Weak(String),
-    /// The signature has an end, which has passed.
+    /// The signature has expired.
     #[error("its signature expired {0}; next: sign it again")]
     ExpiredSignature(Timestamp),
-    /// The key has an end, which has passed.
+    /// The key has expired.
     #[error(
         "{key}, which signed it, expired {at}; next: extend the key and put it into the Secret, or sign with another one"
     )]
     ExpiredKey {
-        /// The key.
+        /// The key that signed.
         key: String,
-        /// When it ended.
+        /// Time of expiry.
         at: Timestamp,
     },
-    /// The key must not be used yet.
+    /// The key is not valid yet.
     #[error(
         "{key}, which signed it, is not valid before {at}; next: correct valid-after in the Secret, or sign with another key"
     )]
     EarlyKey {
-        /// The key.
+        /// The key that signed.
         key: String,
-        /// When it begins.
+        /// Start of validity.
         at: Timestamp,
     },
-    /// The key was revoked by its owner.
+    /// The owner has revoked the key.
     #[error("{0}, which signed it, is revoked; next: sign it with another key")]
     Revoked(String),
-    /// The key says that it is not for signing, or does not say that it is.
+    /// The key is not marked for signing, or is marked for other uses.
     #[error("{key}, which signed it, {why}; next: sign it with a key for signing")]
     NotForSigning {
-        /// The key.
+        /// The key that signed.
         key: String,
         /// What is missing.
         why: &'static str,
     },
-    /// It was signed later than now, or before the key existed.
+    /// The time of the signature is in the future, or before the key was created.
     #[error(
         "it says that it was signed {at}, which is {why}; next: check the clock of its signer, and sign it again"
     )]
     WrongTime {
-        /// The time of the signature.
+        /// Time of the signature.
         at: Timestamp,
-        /// What is wrong with it.
+        /// What is wrong with the time.
         why: &'static str,
     },
-    /// An ssh signature for another purpose.
+    /// An ssh signature in another namespace than `git`.
     #[error("its signature is for {0:?}, not for git; next: sign it with git")]
     Namespace(String),
 }
 
 impl SourceError {
-    /// What a caller does about it.
+    /// How a caller should handle the failure.
     pub fn class(&self) -> SourceErrorClass {
         match self {
             Self::Unreachable { .. }
@@ -551,7 +551,7 @@ impl SourceError {
         }
     }
 
-    /// Whether a signature that is asked for is missing, bad, or cannot be judged with these keys.
+    /// Whether a required signature is missing, invalid, or cannot be verified with these keys.
     pub const fn is_verification(&self) -> bool {
         matches!(
             self,

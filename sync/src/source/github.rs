@@ -1,8 +1,8 @@
-//! GitHub Apps: from the key of an App to a token that reads one repository for an hour.
+//! GitHub Apps: exchanges the key of an App for a token that can read one repository for an hour.
 //!
-//! The key signs a short assertion of the App's identity (a JWT, RS256), which the API changes for a token of the App's installation,
-//! limited to the one repository and to reading its contents. Tokens are kept until a minute before their end, and never shown. Keys of the
-//! Secret are Flux's.
+//! The key signs a short-lived JWT (RS256) for the App, which the API exchanges for a token of the App's installation,
+//! limited to one repository and to reading its contents. Tokens are cached until a minute before they expire, and
+//! never shown. The keys in the Secret are Flux's.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,14 +24,14 @@ use super::github_app::{GitHubApp, Installation};
 use super::url::GitUrl;
 use super::{Credentials, SourceError};
 
-/// How long before its end a token is no longer used.
+/// How long before its expiry a token is no longer used.
 const SPARE: SignedDuration = SignedDuration::from_mins(1);
-/// From here on a difference of clocks is worth a word.
+/// The clock difference from which messages mention it.
 const SKEW: Duration = Duration::from_mins(1);
-/// The longest answer that is read, in bytes.
+/// The longest response that is read, in bytes.
 const MAX_ANSWER: u64 = 256 << 10;
 
-/// Tokens that were given, by App and repository.
+/// Cached tokens, by App and repository.
 #[derive(Default)]
 pub(super) struct Tokens(Mutex<BTreeMap<String, Token>>);
 
@@ -41,7 +41,7 @@ struct Token {
     until: Timestamp,
 }
 
-/// What one exchange needs.
+/// The input of one exchange.
 pub(super) struct Exchange<'a> {
     pub client: &'a Client,
     pub url: &'a GitUrl,
@@ -62,7 +62,7 @@ struct Installed {
 }
 
 impl Tokens {
-    /// A token for the repository: one that was given before, or a new one.
+    /// A token for the repository, cached or new.
     pub(super) fn token(
         &self,
         credentials: &Credentials,
@@ -86,7 +86,7 @@ impl Tokens {
         Ok(given.token)
     }
 
-    /// A token that git refuses is not used again.
+    /// Drops a token that git refused.
     pub(super) fn forget(&self, credentials: &Credentials, url: &GitUrl) {
         self.0.lock().remove(&key(credentials, url));
     }
@@ -102,7 +102,7 @@ fn key(credentials: &Credentials, url: &GitUrl) -> String {
     format!("{} {}", credentials.fingerprint(), url.text)
 }
 
-/// `OWNER/REPOSITORY` of an address.
+/// `OWNER/REPOSITORY` of a URL.
 fn repository(url: &Url) -> Option<(String, String)> {
     let path = url.path().trim_matches('/');
     let (owner, name) = path.split_once('/')?;
@@ -148,7 +148,7 @@ impl Exchange<'_> {
         let body = json!({"repositories": [name], "permissions": {"contents": "read"}});
         let at = format!("{root}/app/installations/{id}/access_tokens");
         let given: Given = call.ask(Method::POST, &at, |request| request.body(body.to_string()))?;
-        // It becomes a header.
+        // The token becomes a header value.
         let is_token = !given.token.is_empty() && given.token.bytes().all(|byte| byte.is_ascii_graphic());
         is_token
             .then_some(given)
@@ -156,7 +156,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Requests of one exchange.
+/// The HTTP requests of one exchange.
 struct Call<'a> {
     exchange: &'a Exchange<'a>,
     app: &'a GitHubApp,
@@ -244,7 +244,7 @@ impl Call<'_> {
         }
     }
 
-    /// How far the clock here is ahead of the server's, if that is worth a word.
+    /// How far the local clock is ahead of the server's, if the difference is large enough to mention.
     fn skew(&self, date: Option<&header::HeaderValue>) -> Option<SignedDuration> {
         let there = rfc2822::parse(date?.to_str().ok()?).ok()?.timestamp();
         let ahead = self.exchange.clock.now().duration_since(there);

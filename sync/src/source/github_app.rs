@@ -1,4 +1,4 @@
-//! The key of a GitHub App: read from a Secret, and what it signs.
+//! The key of a GitHub App, read from a Secret, and the JWT that it signs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,16 +14,17 @@ use serde_json::json;
 
 use super::SourceError;
 
-/// GitHub takes assertions of ten minutes at most, and not from the future: clocks may differ by a minute.
+/// GitHub accepts JWTs that expire within ten minutes and were not issued in the future: this allows for a minute of
+/// clock skew.
 const BEFORE: SignedDuration = SignedDuration::from_mins(1);
 const AFTER: SignedDuration = SignedDuration::from_mins(8);
 
-/// A GitHub App and where it is installed.
+/// A GitHub App and its installation.
 #[derive(Clone, PartialEq, Eq)]
 pub struct GitHubApp {
     pub(super) id: String,
     pub(super) installation: Installation,
-    /// PEM.
+    /// The private key in PEM format.
     key: Vec<u8>,
     /// `githubAppBaseURL`.
     base: Option<String>,
@@ -32,15 +33,15 @@ pub struct GitHubApp {
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Installation {
     Id(u64),
-    /// The one that the repository has; its owner is named to be compared.
+    /// The installation of the repository; the owner is given so that it can be checked.
     Owner(String),
 }
 
 impl GitHubApp {
-    /// From a Secret; `None`: it has no key of an App.
+    /// Reads a Secret; `None` if it has no App keys.
     ///
     /// # Errors
-    /// A key is missing, or of the wrong form.
+    /// If a key is missing or malformed.
     pub fn from_secret(data: &BTreeMap<String, Vec<u8>>) -> Result<Option<Self>, SourceError> {
         if !data.keys().any(|key| key.starts_with("githubApp")) {
             return Ok(None);
@@ -58,7 +59,7 @@ impl GitHubApp {
             )
         };
         let id = text("githubAppID")?.ok_or_else(|| refuse("githubAppID", "is missing"))?;
-        // An App may be named by its client id too.
+        // An App may also be identified by its client id.
         if !id
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'.')
@@ -91,7 +92,7 @@ impl GitHubApp {
         }))
     }
 
-    /// Tells Apps apart in the memory of this process.
+    /// Identifies the App and its key in the caches of this process.
     pub(super) fn parts(&self) -> [Vec<u8>; 3] {
         let installation = match &self.installation {
             Installation::Id(id) => id.to_string(),
@@ -104,7 +105,7 @@ impl GitHubApp {
         ]
     }
 
-    /// The root of the API: of the repository's own host, or GitHub's.
+    /// The base URL of the API: on the repository's host, or GitHub's.
     pub(super) fn api(&self, git: &Url) -> Result<Url, SourceError> {
         let refuse = |why: String| SourceError::Credentials { why };
         let host = git.host_str().unwrap_or_default();
@@ -129,7 +130,7 @@ impl GitHubApp {
         Ok(api)
     }
 
-    /// Signed by the key.
+    /// A JWT signed with the key.
     pub(super) fn assertion(&self, now: Timestamp) -> Result<String, SourceError> {
         let encode = |part: serde_json::Value| URL_SAFE_NO_PAD.encode(part.to_string());
         let (from, until) = (now.saturating_add(-BEFORE), now.saturating_add(AFTER));
@@ -156,7 +157,7 @@ impl GitHubApp {
 }
 
 impl fmt::Debug for GitHubApp {
-    /// Without the key.
+    /// Omits the private key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GitHubApp")
             .field("id", &self.id)
@@ -164,7 +165,7 @@ impl fmt::Debug for GitHubApp {
     }
 }
 
-/// The key of an App: RSA, as GitHub makes them (PKCS #1) or converted (PKCS #8).
+/// The private key of an App: RSA, as GitHub creates it (PKCS #1) or converted (PKCS #8).
 fn pair(pem: &[u8]) -> Result<RsaKeyPair, SourceError> {
     let refuse = |why: &str| SourceError::Credentials {
         why: format!("key \"githubAppPrivateKey\" is no RSA private key in PEM: {why}"),

@@ -1,16 +1,16 @@
-//! `.sourceignore`: which paths are left out, as Flux does it.
+//! `.sourceignore`: which paths are ignored, as in Flux.
 //!
-//! Patterns are read in this order: the default ones, those of each `.sourceignore` from the root down, `spec.ignore`. The last
-//! one that matches a path, or a folder above it, decides.
+//! Patterns are read in this order: the default ones, those of each `.sourceignore` from the root down, `spec.ignore`.
+//! The last pattern that matches a path, or a directory above it, decides.
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::{Remote, SourceError};
 
-/// Name of the files that hold patterns.
+/// Name of the pattern files.
 pub(super) const FILE_NAME: &str = ".sourceignore";
 
-/// What Flux leaves out by default, as far as it can hold YAML.
+/// Flux's default exclusions, as far as they can match YAML files.
 const DEFAULTS: &str = "
 .github/
 .circleci/
@@ -26,17 +26,17 @@ codeship-steps.yml
 **/.flux.yaml
 ";
 
-/// The patterns that hold in one folder.
+/// The patterns that apply in one directory.
 #[derive(Debug, Clone)]
 pub(super) struct Ignored {
-    /// From the weakest on, each with the folder that its paths are relative to.
+    /// In ascending priority, each with the directory that its patterns are relative to.
     layers: Vec<(String, Gitignore)>,
-    /// From `spec.ignore`: the strongest.
+    /// From `spec.ignore`: the highest priority.
     spec: Option<Gitignore>,
 }
 
 impl Ignored {
-    /// Default patterns and those of the object.
+    /// The default patterns and those of the object.
     pub(super) fn new(remote: &Remote) -> Result<Self, SourceError> {
         let layers = vec![(String::new(), parse("default patterns", DEFAULTS)?)];
         let spec = remote
@@ -47,7 +47,7 @@ impl Ignored {
         Ok(Self { layers, spec })
     }
 
-    /// With the patterns of the file in `folder`.
+    /// Adds the patterns of the file in `folder`.
     pub(super) fn with_file(&self, folder: &str, text: &[u8]) -> Result<Self, SourceError> {
         let path = join(folder, FILE_NAME);
         let text = std::str::from_utf8(text).map_err(|_| SourceError::IgnorePattern {
@@ -60,7 +60,7 @@ impl Ignored {
         Ok(with)
     }
 
-    /// Whether a path, given from the root, is left out.
+    /// Whether a path, relative to the root, is ignored.
     pub(super) fn is_ignored(&self, path: &str, is_folder: bool) -> bool {
         let layers = self
             .layers
@@ -80,7 +80,7 @@ impl Ignored {
     }
 }
 
-/// The path as seen from a folder above it.
+/// The path relative to a parent directory.
 fn below<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
     if folder.is_empty() {
         Some(path)
@@ -93,11 +93,11 @@ fn parse(path: &str, text: &str) -> Result<Gitignore, SourceError> {
     let refuse = |pattern: &str, error: &ignore::Error| SourceError::IgnorePattern {
         path: path.to_owned(),
         pattern: pattern.to_owned(),
-        // It repeats the pattern as it is: what would move a terminal's cursor must not get there.
+        // The message repeats the pattern: control characters must not reach a terminal.
         why: error.to_string().replace(char::is_control, "\u{fffd}"),
     };
     let mut builder = GitignoreBuilder::new(".");
-    // As git reads its own: a byte order mark is no part of the first pattern.
+    // As in git: a byte order mark is not part of the first pattern.
     for line in text.strip_prefix('\u{feff}').unwrap_or(text).lines() {
         builder
             .add_line(None, line)
@@ -106,7 +106,7 @@ fn parse(path: &str, text: &str) -> Result<Gitignore, SourceError> {
     builder.build().map_err(|error| refuse("", &error))
 }
 
-/// A path below a folder; the root is the empty folder.
+/// Joins a directory and a path; the root is the empty string.
 pub(super) fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() {
         name.to_owned()

@@ -1,21 +1,22 @@
-//! What a repository may cost.
+//! Limits on the size of a repository.
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// Limits of one fetch and one read. Each has an option of the process, which its error names.
+/// Limits of one fetch and one read. Each has a command-line flag, which the error names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes received by one fetch (`--git-max-bytes`).
     pub bytes: u64,
-    /// Bytes of the list of branches and tags that a server offers (`--git-max-reference-bytes`). libgit2 makes about four times
-    /// as much memory of it.
+    /// Bytes of the list of branches and tags that a server sends (`--git-max-reference-bytes`). libgit2 needs about
+    /// four times as much memory for it.
     pub reference_bytes: u64,
-    /// Bytes of one object that has to be held as a whole: a folder, a commit, what a delta makes (`--git-max-object-bytes`).
-    /// libgit2 holds a delta, its base and what they make at once. Other files are streamed, within [`Self::bytes`].
+    /// Bytes of one object that must be held in memory: a tree, a commit, the result of a delta
+    /// (`--git-max-object-bytes`). libgit2 holds a delta, its base and its result at the same time. Other files are
+    /// streamed, within [`Self::bytes`].
     pub object_bytes: u64,
-    /// Bytes of packs that a mirror may hold before what no source names is taken out of it (`--git-spare-bytes`).
+    /// Bytes of packs that a mirror may hold before unused commits are pruned (`--git-spare-bytes`).
     pub spare_bytes: u64,
     /// Objects in one fetch, and entries walked in one commit (`--git-max-objects`).
     pub objects: usize,
@@ -23,11 +24,12 @@ pub struct Limits {
     pub files: usize,
     /// Bytes of one manifest (`--git-max-file-bytes`).
     pub file_bytes: u64,
-    /// Bytes of all manifests of one read together (`--git-max-total-bytes`): many small paths may name one large blob.
+    /// Bytes of all manifests of one read together (`--git-max-total-bytes`): many small paths may refer to one large
+    /// blob.
     pub total_bytes: u64,
-    /// Folders within folders (`--git-max-depth`).
+    /// Depth of nested directories (`--git-max-depth`).
     pub depth: usize,
-    /// Total time of one resolve or fetch, waiting for its turn included (`--git-timeout`).
+    /// Total time of one resolve or fetch, including the wait for other fetches (`--git-timeout`).
     pub timeout: Duration,
     /// Fetches from one host at a time (`--git-fetches-per-host`).
     pub per_host: usize,
@@ -51,5 +53,5 @@ impl Default for Limits {
     }
 }
 
-/// How long a commit stays after its last use though nobody names it: what was fetched is named a moment later.
+/// How long a commit is kept after its last use even if no source refers to it yet, as it will shortly after a fetch.
 pub(super) const RECENT: SignedDuration = SignedDuration::from_hours(1);

@@ -1,4 +1,4 @@
-//! Repositories made of maps: for tests and for the virtual bed.
+//! In-memory repositories: for tests and simulations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use super::{
     verify_commit, verify_tag,
 };
 
-/// A [`Source`] without git. Cloning it gives another handle on the same repositories.
+/// A [`Source`] without git. Clones share the same repositories.
 ///
-/// Like a real one it must be fetched before it can be read, and what was fetched stays readable while the remote is away.
+/// As with a real source, a commit must be fetched before it can be read, and stays readable while the remote is down.
 #[derive(Clone)]
 pub struct MemorySource {
     state: Arc<Mutex<State>>,
@@ -30,16 +30,16 @@ pub struct MemorySource {
     clock: Clock,
 }
 
-/// What a repository does instead of answering.
+/// A simulated failure of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// Each call fails so.
+    /// Each call fails with this error.
     Fail(SourceError),
     /// No call returns until [`MemorySource::mend`].
     Hang,
 }
 
-/// How often a repository was asked.
+/// Number of calls for a repository.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Calls of `resolve` that went to the remote.
@@ -60,18 +60,18 @@ struct Repository {
     commits: BTreeMap<CommitId, BTreeMap<String, Bytes>>,
     branches: BTreeMap<String, CommitId>,
     tags: BTreeMap<String, CommitId>,
-    /// The bytes of the objects of annotated tags, by the tag.
+    /// The raw annotated tag objects, by tag name.
     tag_objects: BTreeMap<String, Bytes>,
-    /// The bytes of commits, where signatures are asked for.
+    /// The raw commit objects, if signatures are checked.
     commit_objects: BTreeMap<CommitId, Bytes>,
-    /// With the time of their last use.
+    /// Fetched commits, with the time of their last use.
     fetched: BTreeMap<CommitId, Timestamp>,
     fault: Option<Fault>,
     counts: Counts,
 }
 
 impl MemorySource {
-    /// No repositories yet.
+    /// Creates a source without repositories.
     pub fn new(clock: Clock) -> Self {
         Self {
             state: Arc::default(),
@@ -80,7 +80,8 @@ impl MemorySource {
         }
     }
 
-    /// Puts a commit with exactly these files at the head of `branch`. Its id is a pure function of branch, parent and content.
+    /// Adds a commit with exactly these files to the head of `branch`. Its id is a pure function of branch, parent and
+    /// content.
     pub fn commit<P: Into<String>, B: Into<Bytes>>(
         &self,
         url: &str,
@@ -104,7 +105,7 @@ impl MemorySource {
         id
     }
 
-    /// Sets a lightweight tag, or moves one.
+    /// Creates or moves a lightweight tag.
     pub fn tag(&self, url: &str, tag: &str, commit: &CommitId) {
         let mut state = self.state.lock();
         let repository = state.repositories.entry(url.to_owned()).or_default();
@@ -112,8 +113,8 @@ impl MemorySource {
         repository.tag_objects.remove(tag);
     }
 
-    /// Sets an annotated tag, or moves one: `object` is what git keeps of it, signature included. Nothing in it is checked
-    /// before it is verified.
+    /// Creates or moves an annotated tag: `object` is the raw git object, including the signature. It is not checked
+    /// until it is verified.
     pub fn annotated_tag(&self, url: &str, tag: &str, commit: &CommitId, object: impl Into<Bytes>) {
         self.tag(url, tag, commit);
         let mut state = self.state.lock();
@@ -121,14 +122,14 @@ impl MemorySource {
         repository.tag_objects.insert(tag.to_owned(), object.into());
     }
 
-    /// Says what git keeps of a commit, signature included. A commit without it is not signed.
+    /// Sets the raw git object of a commit, including the signature. Without it a commit counts as unsigned.
     pub fn commit_object(&self, url: &str, commit: &CommitId, object: impl Into<Bytes>) {
         let mut state = self.state.lock();
         let repository = state.repositories.entry(url.to_owned()).or_default();
         repository.commit_objects.insert(commit.clone(), object.into());
     }
 
-    /// Removes a tag; the commit stays.
+    /// Removes a tag; the commit remains.
     pub fn untag(&self, url: &str, tag: &str) {
         if let Some(repository) = self.state.lock().repositories.get_mut(url) {
             repository.tags.remove(tag);
@@ -136,7 +137,7 @@ impl MemorySource {
         }
     }
 
-    /// From now on calls to the remote end so, until [`Self::mend`].
+    /// Makes all calls to the remote fail or hang like this, until [`Self::mend`].
     pub fn break_with(&self, url: &str, fault: Fault) {
         self.state
             .lock()
@@ -146,7 +147,7 @@ impl MemorySource {
             .fault = Some(fault);
     }
 
-    /// The remote answers again; calls that hang go on.
+    /// Clears the failure; calls that hang continue.
     pub fn mend(&self, url: &str) {
         if let Some(repository) = self.state.lock().repositories.get_mut(url) {
             repository.fault = None;
@@ -154,7 +155,7 @@ impl MemorySource {
         self.mended.notify_waiters();
     }
 
-    /// How often a repository was asked.
+    /// Number of calls for a repository.
     pub fn counts(&self, url: &str) -> Counts {
         self.state
             .lock()
@@ -164,7 +165,7 @@ impl MemorySource {
             .unwrap_or_default()
     }
 
-    /// Counts a call and waits or fails as the fault says.
+    /// Counts a call, then waits or fails according to the fault.
     async fn call(&self, remote: &Remote, count: impl Fn(&mut Counts)) -> Result<(), SourceError> {
         if let Some(repository) = self.state.lock().repositories.get_mut(&remote.url) {
             count(&mut repository.counts);
@@ -245,7 +246,7 @@ impl Source for MemorySource {
         read(&repository.commits[commit], remote, commit, path)
     }
 
-    /// Forgets what is not named, as a real one does.
+    /// Drops commits that are not in use, as a real source does.
     async fn retain(&self, named: &BTreeSet<(String, CommitId)>) -> Result<(), SourceError> {
         let now = self.clock.now();
         for (url, repository) in &mut self.state.lock().repositories {
@@ -264,7 +265,7 @@ impl State {
             .is_some_and(|r| r.fetched.contains_key(commit))
     }
 
-    /// Verifies what must be signed, as a real one does; returns by whose keys it is.
+    /// Verifies what must be signed, as a real source does; returns the keys that signed it.
     fn verified(
         &self,
         remote: &Remote,
@@ -322,7 +323,7 @@ impl State {
     }
 }
 
-/// The commit that is wanted, by the remote's references.
+/// The requested commit, according to the remote's references.
 fn find(state: &State, remote: &Remote, want: &Want) -> Result<CommitId, SourceError> {
     let url = remote.url.clone();
     let Some(repository) = state.repositories.get(&remote.url) else {

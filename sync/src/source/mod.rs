@@ -1,8 +1,8 @@
 //! Git sources: resolving, fetching into mirrors, reading from the object database.
 //!
-//! [`Source`] is the seam: [`GitSource`] talks to real repositories, [`MemorySource`] is a repository made of maps for tests
-//! and for the virtual bed. Whoever needs configuration asks in three steps: *resolve* (which commit is this tag), *fetch* (have
-//! the commit here), *read* (the manifests below a path of it).
+//! [`Source`] is the interface: [`GitSource`] uses real repositories, [`MemorySource`] keeps repositories in memory for
+//! tests and simulations. A caller gets configuration in three steps: *resolve* (a tag to a commit), *fetch* (the
+//! commit into local storage), *read* (the manifests below a path of it).
 
 mod commit;
 mod deadline;
@@ -38,27 +38,27 @@ pub use self::verify::{KeyRing, Signer, Verify, VerifyMode, verify_commit, verif
 pub use self::worktree::{FolderError, FolderErrors, read_folder};
 pub use muster_kit::Clock;
 
-/// Where configuration comes from.
+/// A source of configuration.
 ///
-/// Implementations never delete or forget on failure: what was fetched before can still be read.
+/// Implementations never delete anything because of a failure: what was fetched before can still be read.
 #[async_trait]
 pub trait Source: Send + Sync {
-    /// Finds the commit that `want` names now, by asking the remote for its references; transfers no content.
-    /// A [`Want::Commit`] resolves to itself without a call.
+    /// Resolves `want` to its current commit by listing the references of the remote; transfers no content. A
+    /// [`Want::Commit`] resolves to itself without a call.
     ///
-    /// Where [`Remote::verify`] is set, what is signed is transferred as well, kept by nobody, and verified: an unsigned one is
-    /// [`SourceError::VerificationFailed`].
+    /// If [`Remote::verify`] is set, the signed object is also transferred and verified, without storing it; an
+    /// unsigned one is a [`SourceError::VerificationFailed`].
     async fn resolve(&self, remote: &Remote, want: &Want) -> Result<Resolved, SourceError>;
 
-    /// Makes the commit that `want` names available to [`Source::read`]. A commit that is here already costs no call.
-    /// Where [`Remote::verify`] is set, it is verified each time.
+    /// Makes the commit that `want` refers to available to [`Source::read`]. A commit that is stored already costs no
+    /// call. If [`Remote::verify`] is set, it is verified each time.
     async fn fetch(&self, remote: &Remote, want: &Want) -> Result<Fetched, SourceError>;
 
     /// The manifests (`*.yaml`, `*.yml`) below `path` of a commit that was fetched before, sorted by the bytes of their paths.
     /// `path` is relative to the root of the repository; `.`, `./` and the empty path are the root.
     async fn read(&self, remote: &Remote, commit: &CommitId, path: &str) -> Result<Files, SourceError>;
 
-    /// Gives back the room of what is not named: `named` is every commit of every URL that anybody may still read, and must be
-    /// complete. What was fetched or read within the last hour stays as well.
+    /// Frees the space of unused commits: `named` is every commit of every URL that may still be read, and must be
+    /// complete. Commits that were fetched or read within the last hour are kept as well.
     async fn retain(&self, named: &BTreeSet<(String, CommitId)>) -> Result<(), SourceError>;
 }

@@ -1,10 +1,11 @@
-//! Looks through a pack while it comes, before libgit2 gets it: what it declares, and what that would cost.
+//! Scans a pack while it is received, before libgit2 gets it: the declared sizes, and the memory that they would need.
 //!
-//! libgit2 believes a pack: it makes room for the number of objects that is declared, and holds what a delta makes in memory, however
-//! large. [`Scanner`] reads the answer of `git-upload-pack` (packet lines, side band or not), walks the objects of the pack within and
-//! ends at the first one beyond a limit.
+//! libgit2 trusts a pack: it allocates memory for the declared number of objects, and holds the result of a delta in
+//! memory, however large. [`Scanner`] reads the response of `git-upload-pack` (packet lines, with or without side
+//! band), walks the objects of the pack in it and stops at the first one beyond a limit.
 //!
-//! Invariant: no byte of an object beyond a limit reaches libgit2. The one memory here is a depth for each delta, and 32 KiB.
+//! Invariant: no byte of an object beyond a limit reaches libgit2. The scanner itself only stores an entry for each
+//! object, and 32 KiB.
 //!
 //! Formats: gitformat-pack(5), gitprotocol-pack(5).
 
@@ -14,49 +15,49 @@ use flate2::{Decompress, FlushDecompress, Status};
 
 use super::{Limits, SourceError};
 
-/// Bytes of a name of an object, and of the sum at the end of a pack.
+/// Length of an object id, and of the checksum at the end of a pack, in bytes.
 const ID: u8 = 20;
 
-/// Most bytes of a number in a pack: seven bits each, 64 in all.
+/// Maximum length of a number in a pack: seven bits per byte, 64 bits in total.
 const MAX_VARINT: u8 = 10;
 
-/// Looks through one answer.
+/// Scans one response.
 pub(super) struct Scanner {
     url: String,
     line: Line,
     pack: Pack,
 }
 
-/// Where in the packet lines.
+/// Position in the packet lines.
 enum Line {
-    /// Within the four digits of a length.
+    /// In the four digits of a length.
     Length { digits: [u8; 4], have: usize },
-    /// Within a packet; the first byte tells what it carries.
+    /// At the start of a packet; the first byte is its side band.
     Start { left: usize },
-    /// Within the rest of a packet.
+    /// In the rest of a packet.
     Rest { left: usize, pack: bool },
-    /// There are no packets: all that follows is the pack.
+    /// There are no packets: everything that follows is the pack.
     Raw,
 }
 
-/// Where in the pack.
+/// Position in the pack.
 struct Pack {
     limits: Limits,
     at: Part,
-    /// Bytes so far.
+    /// Number of bytes so far.
     offset: u64,
-    /// Objects still to come.
+    /// Number of objects still to come.
     left: u32,
     object: Object,
     inflate: Decompress,
     room: Vec<u8>,
-    /// What the object at an offset costs to put together: the sizes of all that its chain of deltas makes.
+    /// The cost of resolving the object at an offset: the sum of the sizes of all results in its delta chain.
     chains: BTreeMap<u64, Chain>,
-    /// What all objects cost whose chain begins outside of what we know.
+    /// The cost of all objects whose chain starts with an unknown base.
     loose: u64,
 }
 
-/// The parts of a pack, in their order.
+/// The parts of a pack, in order.
 enum Part {
     Header { bytes: [u8; 12], have: usize },
     Size { bits: u8 },
@@ -67,7 +68,7 @@ enum Part {
     Done,
 }
 
-/// The object that is being read.
+/// The object being read.
 #[derive(Default)]
 struct Object {
     offset: u64,
@@ -78,15 +79,15 @@ struct Object {
     sizes: DeltaSizes,
 }
 
-/// A chain of deltas.
+/// A delta chain.
 #[derive(Default, Clone, Copy)]
 struct Chain {
     cost: u64,
-    /// Whether it begins with an object that is named by its hash, about which we know nothing.
+    /// Whether the chain starts with an object that is referenced by id, whose cost is unknown.
     loose: bool,
 }
 
-/// The two numbers that a delta begins with: the size of its base, and of what it makes.
+/// The two numbers at the start of a delta: the size of its base and of its result.
 #[derive(Default)]
 struct DeltaSizes {
     values: [u64; 2],
@@ -94,7 +95,7 @@ struct DeltaSizes {
     bytes: u8,
 }
 
-/// Why a pack is not taken.
+/// Why a pack is refused.
 enum Problem {
     Damaged(&'static str),
     TooMany(u64),
@@ -109,7 +110,7 @@ mod kind {
 }
 
 impl Scanner {
-    /// For one answer of the server at `url`.
+    /// A scanner for one response of the server at `url`.
     pub(super) fn new(url: &str, limits: &Limits) -> Self {
         Self {
             url: url.to_owned(),
@@ -118,7 +119,7 @@ impl Scanner {
         }
     }
 
-    /// Looks at the next bytes.
+    /// Scans the next bytes.
     pub(super) fn feed(&mut self, mut bytes: &[u8]) -> Result<(), SourceError> {
         while !bytes.is_empty() {
             let used = self.step(bytes).map_err(|problem| self.error(&problem))?;
@@ -157,7 +158,7 @@ impl Scanner {
         }
     }
 
-    /// The four digits are there: a packet, or the begin of a pack without packets.
+    /// The four digits are complete: a packet, or the start of a pack without packets.
     fn begin(&mut self, digits: [u8; 4]) -> Result<(), Problem> {
         if &digits == b"PACK" {
             self.line = Line::Raw;
@@ -167,7 +168,7 @@ impl Scanner {
             .ok()
             .and_then(|digits| usize::from_str_radix(digits, 16).ok());
         self.line = match length {
-            // Marks without content: flush, delimiter, end of the answer.
+            // Packets without content: flush, delimiter, response end.
             Some(0..=3) => Line::length(),
             Some(length) => Line::start(length - digits.len()),
             None => return Err(Problem::Damaged("a packet has no length")),
@@ -257,7 +258,7 @@ impl Pack {
         Ok(())
     }
 
-    /// Takes at least one byte, but for content whose end needs none.
+    /// Consumes at least one byte, except for content whose end needs none.
     fn step(&mut self, bytes: &[u8]) -> Result<usize, Problem> {
         let byte = bytes[0];
         match &mut self.at {
@@ -300,7 +301,7 @@ impl Pack {
         Ok(())
     }
 
-    /// Goes on to the next object, or to the sum at the end.
+    /// Proceeds to the next object, or to the checksum at the end.
     fn advance(&mut self) {
         self.at = if self.left == 0 {
             Part::End { left: ID }
@@ -310,7 +311,7 @@ impl Pack {
         };
     }
 
-    /// Kind and size of an object: three bits and four in the first byte, seven in each further one.
+    /// Type and size of an object: three bits and four bits in the first byte, seven bits in each further one.
     fn size(&mut self, byte: u8, bits: u8) -> Result<(), Problem> {
         if bits == 0 {
             self.object = Object {
@@ -352,7 +353,7 @@ impl Pack {
         }
     }
 
-    /// How far before this object its base begins: seven bits a byte, each but the last plus one.
+    /// The offset of the base before this object: seven bits per byte, plus one for each byte but the last.
     fn base_offset(&mut self, byte: u8, value: u64, bytes: u8) -> Result<(), Problem> {
         if bytes >= MAX_VARINT || value > u64::MAX >> 8 {
             return Err(Problem::Damaged("a number does not end"));
@@ -369,7 +370,7 @@ impl Pack {
         self.based_on(Some(base.ok_or(Problem::Damaged("a delta is based on nothing"))?))
     }
 
-    /// The base is known: an object of this pack, or one that is named by its hash.
+    /// The base is known: an object of this pack, or one referenced by id.
     fn based_on(&mut self, offset: Option<u64>) -> Result<(), Problem> {
         self.object.chain = match offset {
             None => Chain { cost: 0, loose: true },
@@ -413,7 +414,7 @@ impl Pack {
         Ok(used)
     }
 
-    /// The object is complete: what would it cost to put it together?
+    /// The object is complete: checks the cost of resolving it.
     fn close(&mut self) -> Result<(), Problem> {
         let object = &self.object;
         if object.made != object.size {
@@ -464,7 +465,7 @@ impl DeltaSizes {
         Ok(())
     }
 
-    /// What the delta makes, once it is known.
+    /// The size of the delta's result, once it is known.
     fn result(&self) -> Option<u64> {
         (self.which == self.values.len()).then(|| self.values[1])
     }
@@ -477,7 +478,7 @@ impl DeltaSizes {
     }
 }
 
-/// Seven bits of a number, at their place.
+/// Shifts seven bits of a number to their position.
 fn shifted(byte: u8, bits: u8) -> Result<u64, Problem> {
     let value = u64::from(byte & 127);
     if u32::from(bits) > value.leading_zeros() {

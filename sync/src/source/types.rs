@@ -1,4 +1,4 @@
-//! What is asked of a source and what it answers.
+//! Requests to a source and their results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,21 +13,21 @@ use super::github_app::GitHubApp;
 use super::{SourceError, Verify};
 use crate::proxy::Proxy;
 
-/// What is wanted of a repository.
+/// What is requested from a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Want {
     /// Exactly this commit.
     Commit(CommitId),
-    /// The commit that this tag leads to, annotated or not.
+    /// The commit that this tag, annotated or not, refers to.
     Tag(String),
     /// The newest commit of this branch.
     Branch(String),
-    /// The highest version in a range: refused by name, a Flux cluster can have it.
+    /// The highest version in a range: not supported, but Flux on a cluster supports it.
     Semver(String),
 }
 
 impl Want {
-    /// The name of a reference as Flux writes it before the `@` of a revision.
+    /// The reference name as Flux writes it before the `@` of a revision.
     pub fn reference(&self) -> Option<&str> {
         match self {
             Self::Commit(_) => None,
@@ -47,7 +47,7 @@ impl fmt::Display for Want {
     }
 }
 
-/// The error for what no source of ours supports.
+/// The error for what our sources do not support.
 pub(super) fn unsupported(want: &Want) -> SourceError {
     SourceError::Unsupported {
         what: want.to_string(),
@@ -55,25 +55,26 @@ pub(super) fn unsupported(want: &Want) -> SourceError {
     }
 }
 
-/// A repository and how to enter it.
+/// A repository and how to access it.
 #[derive(Clone, Default)]
 pub struct Remote {
-    /// The URL as the user wrote it; `https`, `ssh`, or `http` and `file` where insecure sources are allowed.
+    /// The URL as the user wrote it; `https`, `ssh`, or, if insecure sources are allowed, `http` and `file`.
     pub url: String,
     /// From the Secret that `secretRef` names.
     pub credentials: Option<Credentials>,
-    /// From the Secret that `proxySecretRef` names: it is used instead of the proxies of the process.
+    /// From the Secret that `proxySecretRef` names: it overrides the proxies of the process.
     pub proxy: Option<Proxy>,
-    /// `spec.ignore` of the GitRepository: patterns of paths to leave out, stronger than those of `.sourceignore` and the default ones.
+    /// `spec.ignore` of the GitRepository: patterns of paths to ignore, with priority over those of `.sourceignore` and
+    /// the default ones.
     pub ignore: Option<String>,
-    /// The time that one call may take, if it is less than what the process allows.
+    /// The time limit of one call, if it is shorter than that of the process.
     pub timeout: Option<Duration>,
-    /// What must be signed, and by whom; nothing if it is none.
+    /// What must be signed, and by which keys; `None` if nothing.
     pub verify: Option<Verify>,
 }
 
 impl fmt::Debug for Remote {
-    /// Without what a URL may hold before an `@`.
+    /// Omits anything before an `@` in the URL.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = super::url::redacted(&self.url);
         f.debug_struct("Remote")
@@ -85,7 +86,7 @@ impl fmt::Debug for Remote {
 }
 
 impl Remote {
-    /// A repository that needs no credentials.
+    /// A repository without credentials.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -93,7 +94,7 @@ impl Remote {
         }
     }
 
-    /// The same repository, entered with `credentials`.
+    /// The same repository with `credentials`.
     #[must_use]
     pub fn with_credentials(mut self, credentials: Credentials) -> Self {
         self.credentials = Some(credentials);
@@ -101,32 +102,32 @@ impl Remote {
     }
 }
 
-/// Credentials for one git host; never sent to another one. Keys as in Flux's Secrets: an `ssh` URL uses `identity`, `known_hosts` and
-/// `password`, the others what is left.
+/// Credentials for one git host; never sent to another one. Keys as in Flux's Secrets: an `ssh` URL uses `identity`,
+/// `known_hosts` and `password`, other URLs use the rest.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// `username`, for basic authentication.
     pub username: Option<String>,
-    /// `password`, for basic authentication; with ssh the passphrase of the key.
+    /// `password`, for basic authentication; with ssh, the passphrase of the key.
     pub password: Option<String>,
     /// `bearerToken`, sent as it is.
     pub bearer_token: Option<String>,
-    /// `ca.crt`: PEM certificates to trust besides those of the system.
+    /// `ca.crt`: PEM certificates to trust in addition to those of the system.
     pub ca_crt: Option<Vec<u8>>,
-    /// `tls.crt`: PEM certificate of the client.
+    /// `tls.crt`: PEM client certificate.
     pub tls_crt: Option<Vec<u8>>,
-    /// `tls.key`: PEM key of the client.
+    /// `tls.key`: PEM client key.
     pub tls_key: Option<Vec<u8>>,
-    /// `githubAppID` and what goes with it.
+    /// `githubAppID` and the other keys of a GitHub App.
     pub github_app: Option<GitHubApp>,
     /// `identity`: the private key for ssh; [`Self::password`] is its passphrase.
     pub identity: Option<Vec<u8>>,
-    /// `known_hosts`: the hosts that ssh may talk to, by their keys.
+    /// `known_hosts`: the hosts that ssh may connect to, with their keys.
     pub known_hosts: Option<Vec<u8>>,
 }
 
 impl Credentials {
-    /// Reads the data of a Secret. Half a pair is an error; other keys are not ours.
+    /// Reads the data of a Secret. An incomplete pair is an error; other keys are ignored.
     pub fn from_secret(data: &BTreeMap<String, Vec<u8>>) -> Result<Self, SourceError> {
         let refuse = |why: &str| Err(SourceError::Credentials { why: why.to_owned() });
         let text = |key: &str| {
@@ -136,7 +137,8 @@ impl Credentials {
             let value = std::str::from_utf8(value).map_err(|_| SourceError::Credentials {
                 why: format!("key {key:?} is not UTF-8"),
             })?;
-            // A file leaves a line feed behind; white space around a token is never a part of it, but a password may begin with some.
+            // Files end with a newline; white space around a token is never part of it, but a password may start with
+            // some.
             let value = match key {
                 "bearerToken" => value.trim(),
                 _ => value.trim_end_matches(['\r', '\n']),
@@ -165,7 +167,7 @@ impl Credentials {
                 "identity needs known_hosts beside it: the lines that `ssh-keyscan <host>` prints",
             );
         }
-        // With ssh a password alone is a passphrase.
+        // With ssh, a password alone is a passphrase.
         let pair = read.username.is_some() == read.password.is_some();
         if !pair && (read.username.is_some() || read.identity.is_none()) {
             return refuse("username and password go together");
@@ -184,7 +186,7 @@ impl Credentials {
 }
 
 impl Credentials {
-    /// Tells credentials apart in the memory of this process.
+    /// Identifies the credentials in the caches of this process.
     pub(super) fn fingerprint(&self) -> String {
         let app = self.github_app.as_ref().map(GitHubApp::parts);
         let [id, installation, key] = app.map_or([None, None, None], |parts| parts.map(Some));
@@ -209,7 +211,7 @@ impl Credentials {
         hex(&hash.finalize())
     }
 
-    /// Whether they are for ssh and for nothing else.
+    /// Whether the credentials can only be used for ssh.
     pub(super) fn are_for_ssh(&self) -> bool {
         let others = self.username.is_some()
             || self.bearer_token.is_some()
@@ -218,7 +220,7 @@ impl Credentials {
         self.identity.is_some() && !others
     }
 
-    /// Whether they say who we are, and not only whom to trust.
+    /// Whether the credentials authenticate us, and not only the server.
     pub(super) fn identify(&self) -> bool {
         self.username.is_some()
             || self.bearer_token.is_some()
@@ -229,7 +231,7 @@ impl Credentials {
 }
 
 impl fmt::Debug for Credentials {
-    /// Says which keys are there, never what they hold.
+    /// Shows which keys are set, never their values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys = [
             ("username", self.username.is_some()),
@@ -248,33 +250,33 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Answer of [`super::Source::resolve`].
+/// Result of [`super::Source::resolve`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
     /// The commit; an annotated tag is peeled.
     pub commit: CommitId,
-    /// The name that led to it; none for a commit.
+    /// The reference that was resolved; `None` for a commit.
     pub reference: Option<String>,
-    /// When the remote said so.
+    /// When the remote was queried.
     pub at: Timestamp,
-    /// By whose keys it is signed, where that was asked for.
+    /// The keys that signed it, if verification was requested.
     pub verified: Option<String>,
 }
 
-/// Answer of [`super::Source::fetch`].
+/// Result of [`super::Source::fetch`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
-    /// The commit that is here now.
+    /// The commit that is available now.
     pub commit: CommitId,
-    /// The name that led to it; none for a commit.
+    /// The reference that was resolved; `None` for a commit.
     pub reference: Option<String>,
     /// Digest of the whole content, `<algorithm>:<hex>`: equal for two commits with equal trees.
     pub digest: String,
-    /// Bytes of all its files.
+    /// Total size of its files in bytes.
     pub size: u64,
-    /// When it was asked for.
+    /// When the commit was requested.
     pub at: Timestamp,
-    /// By whose keys it is signed, where that was asked for.
+    /// The keys that signed it, if verification was requested.
     pub verified: Option<String>,
 }
 
@@ -296,9 +298,9 @@ impl Fetched {
 /// One manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Path from the root of the repository.
+    /// Path relative to the root of the repository.
     pub path: String,
-    /// Content.
+    /// Content of the file.
     pub bytes: Bytes,
 }
 
@@ -307,7 +309,7 @@ pub struct File {
 pub struct Files(Vec<File>);
 
 impl Files {
-    /// Sorts; of two files of one path the later stays.
+    /// Sorts the files; if two have the same path, the later one is kept.
     pub fn new(files: impl IntoIterator<Item = File>) -> Self {
         let sorted: BTreeMap<String, Bytes> = files.into_iter().map(|f| (f.path, f.bytes)).collect();
         Self(
@@ -318,7 +320,7 @@ impl Files {
         )
     }
 
-    /// In order of their paths.
+    /// The files in the order of their paths.
     pub fn iter(&self) -> std::slice::Iter<'_, File> {
         self.0.iter()
     }

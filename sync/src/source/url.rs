@@ -1,4 +1,4 @@
-//! Which addresses are opened at all.
+//! Parses repository URLs, and checks whether they are allowed.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use sha2::{Digest, Sha256};
 use super::SourceError;
 use super::commit::hex;
 
-/// Longest URL taken.
+/// Maximum length of a URL.
 const MAX_URL: usize = 2048;
 
-/// The user of an `ssh` URL that names none, as with Flux.
+/// The user for an `ssh` URL without one, as in Flux.
 const DEFAULT_USER: &str = "git";
 
 const DEFAULT_SSH_PORT: u16 = 22;
@@ -20,40 +20,41 @@ const DEFAULT_SSH_PORT: u16 = 22;
 /// How a repository is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Scheme {
-    /// By our own transport over http and https.
+    /// Over http or https, by our own transport.
     Web,
-    /// By our own transport over ssh.
+    /// Over ssh, by our own transport.
     Ssh(SshAddress),
-    /// By libgit2, from this machine.
+    /// From the local file system, by libgit2.
     File,
 }
 
-/// What an `ssh` URL names. Each part is free of what a shell or an option could be made of, but for the path: it is quoted.
+/// The parts of an `ssh` URL. None contains characters that a shell or an option parser interprets, except the path,
+/// which is quoted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SshAddress {
-    /// `git` where the URL names none.
+    /// `git` if the URL has no user.
     pub user: String,
     /// In lower case; an IPv6 address without brackets.
     pub host: String,
-    /// 22 where the URL names none.
+    /// 22 if the URL has no port.
     pub port: u16,
-    /// Decoded; begins with a slash.
+    /// Percent-decoded; starts with a slash.
     pub path: String,
 }
 
-/// A URL that was checked.
+/// A checked URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GitUrl {
-    /// As it is opened and shown: without credentials, because one with them is refused.
+    /// The URL that is opened and shown: it has no credentials, because a URL with credentials is refused.
     pub text: String,
     /// How it is reached.
     pub scheme: Scheme,
-    /// What fetches are counted by: host and port, or `file`.
+    /// The key of the per-host limit of fetches: host and port, or `file`.
     pub host: String,
 }
 
 impl GitUrl {
-    /// Checks scheme, characters, and that the URL names a host and nothing secret.
+    /// Checks the scheme and characters, and that the URL has a host and contains no secret.
     pub(crate) fn parse(url: &str, allow_insecure: bool) -> Result<Self, SourceError> {
         let shown = redacted(url);
         let invalid = |why: &str| SourceError::InvalidUrl {
@@ -107,12 +108,12 @@ impl GitUrl {
         self.scheme == Scheme::Web
     }
 
-    /// Whether it is on this machine.
+    /// Whether it is on the local file system.
     pub(crate) fn is_file(&self) -> bool {
         self.scheme == Scheme::File
     }
 
-    /// What an `ssh` URL names.
+    /// The parts of an `ssh` URL.
     pub(crate) fn ssh_address(&self) -> Option<&SshAddress> {
         match &self.scheme {
             Scheme::Ssh(address) => Some(address),
@@ -120,7 +121,7 @@ impl GitUrl {
         }
     }
 
-    /// Whether what is sent there could be read on its way: by `http`, to another machine.
+    /// Whether requests could be read in transit: by `http`, to another host.
     pub(crate) fn is_readable_by_others(&self) -> bool {
         let Ok(parsed) = reqwest::Url::parse(&self.text) else {
             return true;
@@ -135,7 +136,7 @@ impl GitUrl {
         parsed.scheme() == "http" && !loopback
     }
 
-    /// Name of the folder of its mirror.
+    /// Name of the directory of its mirror.
     pub(crate) fn folder(&self) -> String {
         hex(&Sha256::digest(&self.text))
     }
@@ -222,7 +223,7 @@ impl GitUrl {
     }
 }
 
-/// The URL without what may be a secret, for messages: what stands before an `@`, and behind a `?` or `#`.
+/// The URL for messages, without parts that may be secret: those before an `@`, and after a `?` or `#`.
 pub(super) fn redacted(url: &str) -> String {
     let (scheme, rest) = url
         .split_once("://")

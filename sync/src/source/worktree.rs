@@ -1,7 +1,7 @@
-//! The manifests of a folder on disk, as they would be read from a commit of it: the same names, patterns, refusals and limits.
+//! Reads the manifests of a directory on disk as from a commit: with the same names, patterns, refusals and limits.
 //!
-//! Nothing is followed: a symbolic link, in the path or below it, is refused as it would be in a commit. What git would not
-//! commit is not looked at: `.git`, what `.gitignore` leaves out and is not tracked, sockets, devices.
+//! Symbolic links, in the path or below it, are refused as in a commit. What git would not commit is ignored: `.git`,
+//! untracked files that `.gitignore` excludes, sockets, devices.
 
 use std::fmt;
 use std::fs;
@@ -15,42 +15,42 @@ use super::entries::{self, Collector};
 use super::ignored::{FILE_NAME, Ignored};
 use super::{Files, Limits, Refusal, Remote, SourceError};
 
-/// The folder that makes its parent a work tree, or a submodule.
+/// The entry that marks a work tree or a submodule.
 const GIT: &str = ".git";
 
-/// Why a folder on disk, or something in it, was not read.
+/// Why a directory on disk, or an entry in it, was not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FolderError {
-    /// What would be refused in a commit too.
+    /// An error that a commit would have too.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// There is nothing of that name.
+    /// The path does not exist.
     #[error("{path:?} is not there")]
     Absent {
-        /// The folder, as it was named.
+        /// The directory, as given by the user.
         path: String,
     },
-    /// The operating system does not let us.
+    /// The operating system denies access.
     #[error("{path:?} cannot be read: {why}")]
     Unreadable {
-        /// What was to be read.
+        /// The path that was read.
         path: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         why: String,
     },
 }
 
-/// A folder that is not read as a whole.
+/// A directory that could not be read completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderErrors {
-    /// Everything that is refused, in the order of the paths; never empty.
+    /// Everything that is refused, sorted by path; never empty.
     pub errors: Vec<FolderError>,
-    /// What could be read besides: for more errors, never to be applied.
+    /// The files that could be read: used to find more errors, never applied.
     pub readable: Files,
 }
 
 impl fmt::Display for FolderErrors {
-    /// The first one, and how many there are besides.
+    /// The first error, and the number of others.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(first) = self.errors.first() {
             write!(f, "{first}")?;
@@ -64,8 +64,9 @@ impl fmt::Display for FolderErrors {
 
 impl std::error::Error for FolderErrors {}
 
-/// The manifests of a folder of a work tree. Patterns of `.sourceignore` count from the root of the work tree on, as in a
-/// commit; a folder outside of any work tree is its own root. Paths are shown as the folder was named, `./` left out.
+/// The manifests of a directory in a work tree. Patterns of `.sourceignore` apply from the root of the work tree on, as
+/// in a commit; a directory outside of any work tree is its own root. Paths are shown relative to the given directory,
+/// without a leading `./`.
 pub fn read_folder(folder: &Path, limits: &Limits) -> Result<Files, FolderErrors> {
     let alone = |error| FolderErrors {
         errors: vec![error],
@@ -90,12 +91,12 @@ pub fn read_folder(folder: &Path, limits: &Limits) -> Result<Files, FolderErrors
     }
 }
 
-/// One folder by its three names.
+/// A directory, with its three paths.
 struct Place {
     disk: PathBuf,
-    /// From the root of the work tree: what patterns are about.
+    /// Relative to the root of the work tree: what patterns match.
     from_root: String,
-    /// For people.
+    /// For display.
     shown: String,
 }
 
@@ -109,7 +110,7 @@ impl Place {
     }
 }
 
-/// What git tracks or would track, where there is git.
+/// What git tracks or would track, if there is a repository.
 struct Tracked {
     repository: Repository,
     index: git2::Index,
@@ -117,20 +118,20 @@ struct Tracked {
 
 impl Tracked {
     fn of(root: &Path) -> Option<Self> {
-        // A folder that git cannot open is read like one without git: everything in it counts.
+        // If git cannot open the directory, it is read like one without git: everything in it counts.
         let repository = Repository::open(root).ok()?;
         let index = repository.index().ok()?;
         Some(Self { repository, index })
     }
 
-    /// Whether a commit of everything would leave the path out.
+    /// Whether `git add --all` would exclude the path.
     fn leaves_out(&self, path: &str, is_folder: bool) -> bool {
         let asked = if is_folder {
             format!("{path}/")
         } else {
             path.to_owned()
         };
-        // A path that git cannot judge is looked at.
+        // If git fails for a path, it is included.
         self.repository
             .is_path_ignored(Path::new(&asked))
             .unwrap_or(false)
@@ -138,7 +139,8 @@ impl Tracked {
     }
 }
 
-/// The folder to begin with, the patterns that hold in it, and what git knows. No component below the root is a link.
+/// The start directory, the patterns that apply in it, and the git state. No path component below the root is a
+/// symbolic link.
 fn enter(folder: &Path, limits: &Limits) -> Result<(Place, Ignored, Option<Tracked>), FolderError> {
     let shown = shown(folder)?;
     let disk = resolved(folder).map_err(|error| unreadable(&folder.display().to_string(), &error))?;
@@ -167,7 +169,7 @@ fn enter(folder: &Path, limits: &Limits) -> Result<(Place, Ignored, Option<Track
     Ok((place, ignored, Tracked::of(&root)))
 }
 
-/// How paths below the folder begin.
+/// The displayed prefix of paths below the directory.
 fn shown(folder: &Path) -> Result<String, FolderError> {
     let text = folder.to_str().ok_or_else(|| SourceError::InvalidPath {
         path: folder.display().to_string(),
@@ -180,7 +182,7 @@ fn shown(folder: &Path) -> Result<String, FolderError> {
     })
 }
 
-/// The folder as an absolute path. Links stay as they are, unless the way to it goes up again.
+/// The directory as an absolute path. Symbolic links are only resolved if the path contains `..`.
 fn resolved(folder: &Path) -> io::Result<PathBuf> {
     let goes_up = folder
         .components()
@@ -192,7 +194,7 @@ fn resolved(folder: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Refuses what is no folder.
+/// Refuses anything but a directory.
 fn check_folder(place: &Place) -> Result<(), FolderError> {
     let path = || named(&place.shown);
     match fs::symlink_metadata(&place.disk) {
@@ -227,13 +229,13 @@ struct Walk<'a> {
     limits: &'a Limits,
     collector: Collector<'a>,
     tracked: Option<Tracked>,
-    /// Looked at so far.
+    /// Number of entries visited so far.
     entries: usize,
     errors: Vec<FolderError>,
 }
 
 impl Walk<'_> {
-    /// Takes what is in a folder. What is refused is remembered, and the rest looked at; a limit ends it.
+    /// Reads a directory. Refusals are collected and reading continues; a limit ends it.
     fn folder(&mut self, place: &Place, ignored: &Ignored, depth: usize) -> Result<(), FolderError> {
         entries::check_depth(&place.shown, depth, self.limits)?;
         for entry in listed(place)? {
@@ -311,7 +313,7 @@ impl Walk<'_> {
     }
 }
 
-/// The entries of a folder by the bytes of their names.
+/// The entries of a directory, sorted by the bytes of their names.
 fn listed(place: &Place) -> Result<Vec<fs::DirEntry>, FolderError> {
     let entries: io::Result<Vec<_>> = fs::read_dir(&place.disk).and_then(Iterator::collect);
     let mut entries = entries.map_err(|error| unreadable(&named(&place.shown), &error))?;
@@ -319,7 +321,7 @@ fn listed(place: &Place) -> Result<Vec<fs::DirEntry>, FolderError> {
     Ok(entries)
 }
 
-/// The patterns that hold in a folder, those of its own file included.
+/// The patterns that apply in a directory, including those of its own file.
 fn with_patterns(ignored: &Ignored, place: &Place, limits: &Limits) -> Result<Ignored, FolderError> {
     let file = place.below(FILE_NAME);
     match fs::symlink_metadata(&file.disk) {
@@ -333,7 +335,7 @@ fn with_patterns(ignored: &Ignored, place: &Place, limits: &Limits) -> Result<Ig
     }
 }
 
-/// The content of a file whose size is admitted; no more than that is read, if it grows meanwhile.
+/// The content of a file of an admitted size; if the file grows meanwhile, no more than that is read.
 fn read(place: &Place, admit: impl FnOnce(u64) -> Result<(), SourceError>) -> Result<Vec<u8>, FolderError> {
     let failed = |error| unreadable(&place.shown, &error);
     let file = fs::File::open(&place.disk).map_err(failed)?;

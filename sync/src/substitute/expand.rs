@@ -3,10 +3,10 @@
 use super::operation::{self, Operator};
 use super::{MAX_EXPANDED, SubstituteProblem, Variables, is_name};
 
-/// Substitutions within substitutions.
+/// Maximum depth of nested substitutions.
 const MAX_DEPTH: usize = 10;
 
-/// A text with its substitutions carried out.
+/// A text with its substitutions expanded.
 ///
 /// | | | | |
 /// |---|---|---|---|
@@ -36,12 +36,12 @@ pub fn expand(text: &str, variables: &Variables) -> Result<String, SubstitutePro
     Ok(expanded)
 }
 
-/// Where an argument ends, and what is escaped in it.
+/// Where an argument ends, and which escapes it has.
 #[derive(Clone, Copy)]
 struct Until {
-    /// Besides `}`.
+    /// The end of the argument, in addition to `}`.
     end: Option<char>,
-    /// `\/`, `\\` and `$$` stand for the second character.
+    /// Whether `\/`, `\\` and `$$` represent the second character.
     escapes: bool,
 }
 
@@ -52,7 +52,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// `${…}`, with the rest of the text behind it.
+    /// `${…}`, followed by the rest of the text.
     fn substitution(&mut self) -> Result<String, SubstituteProblem> {
         let start = self.rest;
         self.depth += 1;
@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Text up to the end of the argument, with the substitutions in it carried out.
+    /// Expands the text up to the end of the argument.
     fn argument(&mut self, until: Until, start: &str) -> Result<String, SubstituteProblem> {
         let mut argument = String::new();
         loop {
@@ -198,7 +198,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Appends what a substitution made, as long as it may be so long.
+/// Appends the result of a substitution, within the limit.
 fn append(text: &mut String, made: &str) -> Result<(), SubstituteProblem> {
     if text.len().saturating_add(made.len()) > MAX_EXPANDED {
         return Err(SubstituteProblem::TooLong);
@@ -214,7 +214,7 @@ fn malformed(start: &str, why: &'static str) -> SubstituteProblem {
     }
 }
 
-/// The expression for a message: to its first brace, and no more than 60 characters.
+/// The expression for a message: up to its first closing brace, and at most 60 characters.
 fn shown(start: &str) -> &str {
     let end = start.find('}').map_or(start.len(), |brace| brace + 1);
     let cut = start

@@ -1,10 +1,10 @@
-//! Patterns of `#` and `%`, as Flux's envsubst has them: `*` is any text, slashes included, `?` one character, `[a-z]` one of these,
-//! `[^a-z]` one of the others, and `\` takes away the meaning of what follows.
+//! Patterns of `#` and `%`, as in Flux's envsubst: `*` matches any text including slashes, `?` one character, `[a-z]`
+//! one of these, `[^a-z]` any other, and `\` escapes the next character.
 
-/// Characters of a pattern: matching takes its length times that of the value.
+/// Maximum number of characters of a pattern: matching takes its length times that of the value.
 pub(super) const MAX_PATTERN: usize = 1000;
 
-/// A pattern.
+/// A compiled pattern.
 pub(super) struct Glob(Vec<Part>);
 
 enum Part {
@@ -15,7 +15,7 @@ enum Part {
 }
 
 impl Part {
-    /// Whether this character fits; a star is none.
+    /// Whether this part matches a character; a star does not.
     fn fits(&self, c: char) -> bool {
         match self {
             Self::Star => false,
@@ -29,7 +29,7 @@ impl Part {
 }
 
 impl Glob {
-    /// `None`: a class or an escape does not end, or a class is empty.
+    /// `None` if a class or an escape is incomplete, or a class is empty.
     pub(super) fn new(pattern: impl IntoIterator<Item = char>) -> Option<Self> {
         let mut chars = pattern.into_iter().peekable();
         let mut parts = Vec::new();
@@ -48,15 +48,15 @@ impl Glob {
         Some(Self(parts))
     }
 
-    /// Whether it has parts that stand for one character, whichever.
+    /// Whether the pattern contains `?` or a class, which match one character of several.
     pub(super) fn counts_characters(&self) -> bool {
         let counts = |part: &Part| matches!(part, Part::Any | Part::Class { .. });
         self.0.iter().any(counts)
     }
 
-    /// Characters of the shortest and of the longest beginning of a text that fits and is not empty.
+    /// Length in characters of the shortest and of the longest non-empty prefix of a text that matches.
     pub(super) fn beginnings(&self, text: impl Iterator<Item = char>) -> Option<(usize, usize)> {
-        // The places in the pattern that what was read so far can have come to.
+        // The positions in the pattern that are reachable after the text so far.
         let mut places = vec![false; self.0.len() + 1];
         places[0] = true;
         self.pass_stars(&mut places);
@@ -82,7 +82,7 @@ impl Glob {
         found
     }
 
-    /// A star may be nothing.
+    /// A star may match nothing.
     fn pass_stars(&self, places: &mut [bool]) {
         for (place, part) in self.0.iter().enumerate() {
             if matches!(part, Part::Star) && places[place] {
@@ -91,8 +91,8 @@ impl Glob {
         }
     }
 
-    /// Bytes of the shortest and of the longest beginning that fits and is not empty, where single bytes of a character are tried too:
-    /// as Flux's does it. Takes the square of the text's length.
+    /// Length in bytes of the shortest and of the longest prefix that matches, where single bytes of a character are
+    /// tried too, as Flux does. Takes quadratic time.
     pub(super) fn beginnings_in_bytes(&self, text: &str) -> Option<(usize, usize)> {
         let fits = |length: &usize| fits(&self.0, &text.as_bytes()[..*length]);
         let mut lengths = (1..=text.len()).filter(fits);
@@ -115,7 +115,7 @@ fn ranges(chars: &mut std::iter::Peekable<impl Iterator<Item = char>>) -> Option
     Some(ranges)
 }
 
-/// A member of a class: `-` and `]` need an escape.
+/// A member of a class: `-` and `]` must be escaped.
 fn member(chars: &mut impl Iterator<Item = char>) -> Option<char> {
     match chars.next()? {
         '\\' => chars.next(),
@@ -124,7 +124,7 @@ fn member(chars: &mut impl Iterator<Item = char>) -> Option<char> {
     }
 }
 
-/// Whether the parts fit all of the text. What stands between two stars is taken where it fits first.
+/// Whether the parts match the whole text. The parts between two stars are matched at the first possible position.
 fn fits(mut parts: &[Part], mut text: &[u8]) -> bool {
     let is_star = |part: &Part| matches!(part, Part::Star);
     while !parts.is_empty() {
@@ -152,7 +152,7 @@ fn fits(mut parts: &[Part], mut text: &[u8]) -> bool {
     text.is_empty()
 }
 
-/// The text behind its beginning that fits.
+/// The rest of a text after a matching prefix.
 fn without<'a>(chunk: &[Part], mut text: &'a [u8]) -> Option<&'a [u8]> {
     for part in chunk {
         text = if let Part::Char(c) = part {
@@ -165,9 +165,9 @@ fn without<'a>(chunk: &[Part], mut text: &'a [u8]) -> Option<&'a [u8]> {
     Some(text)
 }
 
-/// The first character and its bytes; a byte that begins none stands for itself.
+/// The first character and its bytes; an invalid byte counts as a character.
 fn first(text: &[u8]) -> Option<(char, usize)> {
-    // No more than one character: this is asked for each place of the text.
+    // Decode at most one character: this is called for each position of the text.
     let valid = text[..text.len().min(4)].utf8_chunks().next()?.valid();
     Some(match valid.chars().next() {
         Some(c) => (c, c.len_utf8()),

@@ -1,9 +1,10 @@
-//! Variable substitution on parsed scalars.
+//! Variable substitution in parsed scalars.
 //!
-//! Flux's `postBuild.substitute`: same syntax, same results ([`expand`]), on scalars and keys instead of text, so that a value can
-//! never inject structure. A plain scalar is resolved again afterwards (`${N}` may become a number); a quoted one stays text.
+//! Flux's `postBuild.substitute`: same syntax, same results ([`expand`]), but on scalars and keys instead of the text
+//! of the file, so that a value can never inject structure. The type of a plain scalar is resolved again afterwards
+//! (`${N}` may become a number); a quoted one stays a string.
 //!
-//! Invariant: no error carries the value of a variable, which may come from a Secret, or anything that stands in a Secret.
+//! Invariant: no error contains the value of a variable, which may come from a Secret, or any content of a Secret.
 
 mod expand;
 mod glob;
@@ -16,22 +17,22 @@ use crate::yaml::{Document, Kind, Node, Position};
 
 pub use self::expand::expand;
 
-/// Label or annotation that keeps an object as it is written, with the value [`DISABLED`].
+/// Label or annotation that disables substitution for an object, with the value [`DISABLED`].
 pub const CONTROL: &str = "kustomize.toolkit.fluxcd.io/substitute";
 
-/// Bytes of the texts of one document that have a substitution, after it: more is more than an API server takes in one object. A few
-/// substitutions within each other would make terabytes of a short value.
+/// Maximum total size of the expanded texts of one document, in bytes: no API server accepts a larger object. A few
+/// nested substitutions could expand a short value to terabytes.
 pub const MAX_EXPANDED: usize = 3 << 20;
 
 /// The value of [`CONTROL`].
 pub const DISABLED: &str = "disabled";
 
-/// Variables that were checked: names are names, values have no line feeds (Flux removes them).
+/// Checked variables: names are valid, values have no newlines (Flux removes them).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    /// Checks the names and removes line feeds from the values.
+    /// Checks the names and removes newlines from the values.
     pub fn new(variables: &BTreeMap<String, String>) -> Result<Self, SubstituteProblem> {
         let mut checked = BTreeMap::new();
         for (name, value) in variables {
@@ -43,12 +44,12 @@ impl Variables {
         Ok(Self(checked))
     }
 
-    /// What each stands for.
+    /// The values by name.
     pub const fn values(&self) -> &BTreeMap<String, String> {
         &self.0
     }
 
-    /// Without any, nothing is substituted, not even `$$`.
+    /// If there are no variables, nothing is substituted, not even `$$`.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -69,7 +70,7 @@ impl Variables {
 }
 
 impl std::fmt::Debug for Variables {
-    /// Names only.
+    /// Shows only the names.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
@@ -79,72 +80,72 @@ impl std::fmt::Debug for Variables {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{at}: {problem}")]
 pub struct SubstituteError {
-    /// The file.
+    /// Name of the file.
     pub file: Arc<str>,
     /// Where the scalar starts.
     pub at: Position,
-    /// What is wrong.
+    /// What is wrong with the substitution.
     pub problem: SubstituteProblem,
 }
 
 /// What is wrong with a substitution.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubstituteProblem {
-    /// A variable of the Kustomization has a name that cannot be written in `${}`.
+    /// The name of a variable in the Kustomization cannot be used in `${}`.
     #[error("variable name {name:?} is invalid: letters, digits and _ are needed, no digit first")]
     InvalidName {
-        /// The name.
+        /// The invalid name.
         name: String,
     },
-    /// No value and no default.
+    /// The variable has no value, and the expression no default.
     #[error("variable {name} is not set and has no default (known: {known}); write $${{ for a literal ${{")]
     Unknown {
-        /// The name.
+        /// Name of the variable.
         name: String,
         /// The names that are set.
         known: String,
     },
-    /// A form that bash has and Flux's substitution lacks, or gets wrong.
+    /// A bash expression that Flux's substitution does not support, or evaluates wrongly.
     #[error("{form} is not supported in {expression:?}; {next}")]
     Unsupported {
-        /// The form.
+        /// Description of the unsupported form.
         form: &'static str,
-        /// The text.
+        /// The expression as written.
         expression: String,
-        /// What to do.
+        /// What the user should do.
         next: &'static str,
     },
-    /// No substitution at all.
+    /// Not a valid substitution.
     #[error("{expression:?} is no substitution: {why}; write $${{ for a literal ${{")]
     Malformed {
-        /// The text.
+        /// The expression as written.
         expression: String,
-        /// What is wrong.
+        /// What is wrong with it.
         why: &'static str,
     },
-    /// Offsets count bytes.
+    /// A substring would split a character: offsets count bytes.
     #[error(
         "{expression:?} cuts the value of {name} inside a character; offsets, lengths and patterns count bytes"
     )]
     CutsCharacter {
-        /// The variable.
+        /// Name of the variable.
         name: String,
-        /// The text.
+        /// The expression as written.
         expression: String,
     },
-    /// Substitutions in substitutions.
+    /// Substitutions are nested too deeply.
     #[error("substitutions are nested deeper than {0}")]
     TooDeep(usize),
-    /// Short texts that make long ones.
+    /// The expanded text is too long.
     #[error("substitution makes more than {MAX_EXPANDED} bytes of the texts of one document")]
     TooLong,
-    /// A key without quotes that would become a merge key.
+    /// A key without quotes that would become a merge key (`<<`).
     #[error("a key becomes <<, which merges mappings: no value may change the structure; quote the key")]
     Merge,
 }
 
 impl SubstituteProblem {
-    /// The same without what stands in the text, for a Secret: the place has to do.
+    /// The same problem without any text of the document, for a Secret: the location must suffice.
     fn without_text(self) -> Self {
         let hidden = || "${…}".to_owned();
         match self {
@@ -205,7 +206,7 @@ pub fn document(document: &Document, variables: &Variables) -> Result<Document, 
     }
 }
 
-/// The first key that merges and did not before.
+/// The first key that became a merge key through substitution.
 fn new_merge(before: &Node, after: &Node) -> Option<Position> {
     match (&before.kind, &after.kind) {
         (Kind::Mapping(before), Kind::Mapping(after)) => {

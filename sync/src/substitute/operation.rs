@@ -1,12 +1,12 @@
-//! What the operators do to a value.
+//! The operators of substitutions.
 
 use super::glob::{self, Glob};
 use super::{MAX_EXPANDED, SubstituteProblem};
 
-/// The longest value that is gone through byte by byte: that takes the square of its length.
+/// The longest value that is processed byte by byte, which takes quadratic time.
 const MAX_WIDE: usize = 512;
 
-/// What stands between a name and the closing brace.
+/// An operator, between the name and the closing brace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
     Value,
@@ -42,7 +42,7 @@ pub(super) enum Replace {
     Suffix,
 }
 
-/// How they are written; longer ones first.
+/// The operators as written; longer ones first.
 pub(super) const OPERATORS: &[(&str, Operator)] = &[
     (":-", Operator::Default),
     (":=", Operator::Default),
@@ -62,7 +62,7 @@ pub(super) const OPERATORS: &[(&str, Operator)] = &[
     ("/", Operator::Replace(Replace::First)),
 ];
 
-/// The result; `expression` is for messages.
+/// Applies the operator; `expression` is for messages.
 pub(super) fn apply(
     operator: Operator,
     name: &str,
@@ -82,7 +82,7 @@ pub(super) fn apply(
     })
 }
 
-/// Bytes from an offset, at most so many; a negative length counts from the end.
+/// Bytes from an offset, up to a length; a negative length counts from the end.
 fn cut<'a>(
     name: &str,
     value: &'a str,
@@ -129,13 +129,13 @@ fn change_case(case: Case, value: &str) -> String {
     }
 }
 
-/// One character for one, as Go has it: `ß` stays.
+/// Maps characters one to one, as Go does: `ß` stays.
 fn upper(c: char) -> char {
     let mut changed = c.to_uppercase();
     changed.next().filter(|_| changed.next().is_none()).unwrap_or(c)
 }
 
-/// The first of two for `İ`, which is all that Go has.
+/// Only the first of the two characters of `İ`, as in Go.
 fn lower(c: char) -> char {
     c.to_lowercase().next().unwrap_or(c)
 }
@@ -165,7 +165,7 @@ fn removed<'a>(
         return unsupported("a pattern of more than 1000 characters", "use * and ?");
     }
     let is_suffix = matches!(remove, Remove::ShortestSuffix | Remove::LongestSuffix);
-    // Flux's turns value and pattern around: a class of a suffix is one only if it reads so from its end.
+    // Flux reverses value and pattern: a class in a suffix pattern counts only if it is one when read from the end.
     let glob = if is_suffix {
         Glob::new(pattern.chars().rev())
     } else {
@@ -191,7 +191,7 @@ fn removed<'a>(
         }
         return without_bytes(remove, value, &glob).ok_or_else(cuts);
     }
-    // Flux's takes a single byte of a character there, and leaves half of it.
+    // Flux removes a single byte of a character there, and leaves an incomplete one.
     let taken = match remove {
         Remove::ShortestPrefix => value.chars().next(),
         Remove::ShortestSuffix => value.chars().next_back(),
@@ -207,7 +207,7 @@ fn is_short(remove: Remove) -> bool {
     matches!(remove, Remove::ShortestPrefix | Remove::ShortestSuffix)
 }
 
-/// The same, byte by byte. `None`: half of a character would be left.
+/// The same, byte by byte. `None` if a character would be split.
 fn without_bytes<'a>(remove: Remove, value: &'a str, glob: &Glob) -> Option<&'a str> {
     let is_prefix = matches!(remove, Remove::ShortestPrefix | Remove::LongestPrefix);
     let turned: String = value.chars().rev().collect();
@@ -224,7 +224,7 @@ fn without_bytes<'a>(remove: Remove, value: &'a str, glob: &Glob) -> Option<&'a 
     }
 }
 
-/// As Flux: an empty prefix or suffix is never taken.
+/// As in Flux: an empty prefix or suffix is never removed.
 fn without<'a>(remove: Remove, value: &'a str, glob: &Glob) -> &'a str {
     let is_prefix = matches!(remove, Remove::ShortestPrefix | Remove::LongestPrefix);
     let found = if is_prefix {
@@ -245,7 +245,7 @@ fn without<'a>(remove: Remove, value: &'a str, glob: &Glob) -> &'a str {
     }
 }
 
-/// Plain text for plain text.
+/// Replaces plain text by plain text.
 fn replaced(
     replace: Replace,
     value: &str,
@@ -268,7 +268,7 @@ fn replaced(
             why,
         });
     }
-    // Before it is made: each byte of the value may become the whole replacement.
+    // Check before expanding: each byte of the value may become the whole replacement.
     let grown = value.matches(pattern).count().saturating_mul(with.len());
     if replace == Replace::All && grown > MAX_EXPANDED {
         return Err(SubstituteProblem::TooLong);

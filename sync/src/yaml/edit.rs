@@ -1,6 +1,7 @@
-//! Other texts in some scalars of a file, and every other byte as it was.
+//! Replaces the text of scalars in a file, and keeps every other byte.
 //!
-//! What comes out is read again and compared: the scalars that were meant have their new texts, as texts, and nothing else differs.
+//! The result is parsed again and compared: the chosen scalars have their new values, as strings, and nothing else
+//! differs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,34 +10,34 @@ use thiserror::Error;
 
 use super::{BOM, Document, Kind, Node, Position, YamlError, documents, value};
 
-/// A scalar that is to have another text.
+/// A scalar and its new value.
 #[derive(Debug, Clone, Copy)]
 pub struct Edit<'a> {
-    /// The scalar, as it was read.
+    /// The scalar, as parsed.
     pub node: &'a Node,
-    /// The text that it is to have.
+    /// The new value.
     pub text: &'a str,
 }
 
-/// Why a file cannot be changed.
+/// Why a file cannot be edited.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EditError {
-    /// It cannot be read.
+    /// The file cannot be parsed.
     #[error(transparent)]
     Read(#[from] YamlError),
-    /// The scalar is written in a way of which no one place is its text: an alias, an anchor, a block, with escapes.
+    /// The value is not written literally in one place: an alias, an anchor, a block scalar, or with escapes.
     #[error(
         "{file}:{at}: what stands there is no plain or quoted text that can be changed by itself: change it by hand"
     )]
     Intricate {
-        /// The file, as it was named.
+        /// Name of the file.
         file: String,
-        /// The place.
+        /// Position of the scalar.
         at: Position,
     },
 }
 
-/// The file with other texts in these scalars. `file` is for messages.
+/// The file with new values for these scalars. `file` is for messages.
 pub fn replace(file: &str, text: &str, edits: &[Edit<'_>]) -> Result<String, EditError> {
     let before = documents(file, text.as_bytes())?;
     let wanted: BTreeMap<Position, &str> = edits.iter().map(|edit| (edit.node.at, edit.text)).collect();
@@ -56,7 +57,7 @@ pub fn replace(file: &str, text: &str, edits: &[Edit<'_>]) -> Result<String, Edi
                 .iter()
                 .zip(&after)
                 .all(|(before, after)| is_same(before, after, &wanted, &mut changed));
-        // An alias repeats a place: it would be changed more than once.
+        // An alias repeats a position: it would be edited more than once.
         if same && changed == wanted.len() {
             return Ok(edited);
         }
@@ -64,7 +65,7 @@ pub fn replace(file: &str, text: &str, edits: &[Edit<'_>]) -> Result<String, Edi
     Err(intricate())
 }
 
-/// The text with each scalar's token replaced; none if one is not written as a token of one line.
+/// The text with each scalar's token replaced; `None` if one is not a token on a single line.
 fn spliced(text: &str, edits: &[Edit<'_>], always_quoted: bool) -> Option<String> {
     let mut places = Vec::new();
     for edit in edits {
@@ -97,12 +98,13 @@ fn spliced(text: &str, edits: &[Edit<'_>], always_quoted: bool) -> Option<String
     Some(edited)
 }
 
-/// The byte of a place. Lines end with a line feed here; where the parser sees others, what comes out is not what was meant.
+/// The byte offset of a position. Lines end with a newline here; where the parser recognizes other line breaks, the
+/// comparison fails.
 fn offset(text: &str, at: Position) -> Option<usize> {
     let lines = text.split_inclusive('\n');
     let start: usize = lines.clone().take(at.line.checked_sub(1)?).map(str::len).sum();
     let line = lines.clone().nth(at.line.checked_sub(1)?)?;
-    // A byte order mark is no column.
+    // A byte order mark does not count as a column.
     let mark = if line.starts_with(BOM) { BOM.len() } else { 0 };
     let (column, _) = line[mark..].char_indices().nth(at.column.checked_sub(1)?)?;
     Some(start + mark + column)

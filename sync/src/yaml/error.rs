@@ -1,16 +1,16 @@
-//! What is wrong with a text, and where.
+//! Parse errors and their positions.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::{ALIAS_BUDGET, MAX_DEPTH};
 
-/// A place in a text; both numbers start at 1, columns count characters.
+/// A position in a text; both numbers start at 1, columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// The line.
+    /// Line number, from 1.
     pub line: usize,
-    /// The column.
+    /// Column number, from 1, in characters.
     pub column: usize,
 }
 
@@ -20,13 +20,13 @@ impl fmt::Display for Position {
     }
 }
 
-/// A text that cannot be taken: `file:line:column: what`.
+/// A parse error: `file:line:column: what`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{at}: {problem}")]
 pub struct YamlError {
-    /// The file, as it was named.
+    /// Name of the file.
     pub file: Arc<str>,
-    /// The place.
+    /// Position of the problem.
     pub at: Position,
     /// What is wrong there.
     pub problem: YamlProblem,
@@ -42,75 +42,76 @@ impl YamlError {
     }
 }
 
-/// What is wrong. No message shows a scalar of the text, which may be a Secret's, except keys as they are written.
+/// What is wrong in a text. No message contains a scalar of the text, which may be from a Secret, except keys as they
+/// are written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum YamlProblem {
-    /// The bytes are no text.
+    /// The bytes are not valid UTF-8.
     #[error("not UTF-8")]
     NotUtf8,
-    /// The bytes start with the mark of UTF-16.
+    /// The bytes start with a UTF-16 byte order mark.
     #[error("UTF-16; save the file as UTF-8")]
     Utf16,
-    /// A character that YAML forbids, or that kubectl takes for a line feed.
+    /// A character that YAML forbids, or that kubectl treats as a line break.
     #[error("character {0} is not allowed; write it as an escape in double quotes")]
     Control(String),
-    /// A line that starts with `%`.
+    /// A directive: a line that starts with `%`.
     #[error("directives (%YAML, %TAG) are not supported; remove the line")]
     Directive,
     /// Text between `...` and the next `---`.
     #[error("text after the end of the document; start it with ---")]
     TextAfterEnd,
-    /// A line that starts with `---` and is more than that.
+    /// A line that starts with `---` and continues with other characters.
     #[error("text after ---; write it on the next line")]
     Separator,
-    /// What the parser says.
+    /// An error of the parser.
     #[error("{0}")]
     Syntax(String),
-    /// What the parser says of a tab.
+    /// An error of the parser caused by a tab.
     #[error("{0}; put spaces where the tab is (kubectl may take it, this parser does not)")]
     Tab(String),
-    /// What the parser says where it takes less than kubectl's.
+    /// An error of the parser for something that kubectl accepts.
     #[error("{0} (kubectl may take it, this parser does not)")]
     Stricter(String),
-    /// A text without quotes that kubectl takes for something else.
+    /// An unquoted text that kubectl interprets differently.
     #[error("a text without quotes cannot start with {0:?} here; quote it")]
     PlainStart(char),
-    /// A tab where kubectl's parser refuses it, too.
+    /// A tab that kubectl's parser refuses, too.
     #[error("a tab in the indentation; put spaces there")]
     TabIndentation,
-    /// Collections within collections.
+    /// Collections are nested too deeply.
     #[error("nested deeper than {MAX_DEPTH}")]
     Depth,
-    /// A document made of aliases.
+    /// Aliases expand to too many nodes.
     #[error("aliases produce more than {ALIAS_BUDGET} nodes")]
     AliasBudget,
-    /// An alias within what it names.
+    /// An alias inside the node that it refers to.
     #[error("an alias to what contains it")]
     AliasLoop,
-    /// A tag that is not of YAML's core.
+    /// A tag that is not in YAML's core schema.
     #[error("unknown tag {0}; quote the value, or remove the tag")]
     UnknownTag(String),
-    /// A tag that does not fit.
+    /// A tag that does not match the value.
     #[error("the text behind {0} cannot be read as that")]
     TagMismatch(&'static str),
-    /// The same key twice in one mapping.
+    /// A duplicate key in a mapping.
     #[error("duplicate key {key}, first at {first}")]
     DuplicateKey {
-        /// The key as JSON has it, in quotes; `${…}` for one that a substitution made.
+        /// The key in JSON notation, quoted; `${…}` for one that a substitution created.
         key: String,
-        /// Where it stands first.
+        /// Position of the first occurrence.
         first: Position,
     },
-    /// A key that JSON cannot have.
+    /// A key that JSON cannot represent.
     #[error("a key must be text, a number or a boolean, not {0}")]
     Key(&'static str),
-    /// A number that JSON cannot have.
+    /// A number that JSON cannot represent.
     #[error("a number that JSON does not have (infinite, none, or too large); quote it if text is meant")]
     NotFinite,
-    /// `<<` with something else.
+    /// `<<` with a value that is not a mapping.
     #[error("<< needs a mapping, or a list of mappings")]
     Merge,
-    /// More than one document where one is wanted.
+    /// More than one document where one is expected.
     #[error("a second document where only one is wanted")]
     SeveralDocuments,
 }

@@ -1,4 +1,4 @@
-//! From the parser's events to trees: aliases, tags, depth.
+//! Builds trees from the parser's events: aliases, tags, depth.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::source::Source;
 use super::text::{self, Chunk};
 use super::{ALIAS_BUDGET, Document, Kind, MAX_DEPTH, Node, Position, Scalar, Tag, YamlError, YamlProblem};
 
-/// All documents of a text, empty ones included.
+/// All documents of a text, including empty ones.
 pub(super) fn documents(file: &Arc<str>, text: Chunk<'_>) -> Result<Vec<Document>, YamlError> {
     let mut documents = Vec::new();
     let mut again = lenient::budget(text.text);
@@ -25,7 +25,7 @@ pub(super) fn documents(file: &Arc<str>, text: Chunk<'_>) -> Result<Vec<Document
     Ok(documents)
 }
 
-/// The one document of a chunk. `again`: the bytes of its file that may be read again.
+/// The only document of a chunk. `again`: the remaining bytes of the file that may be parsed again.
 fn document(file: &Arc<str>, chunk: Chunk<'_>, again: &mut usize) -> Result<Option<Arc<Node>>, YamlError> {
     let mut text = Lenient::new(chunk);
     loop {
@@ -38,11 +38,11 @@ fn document(file: &Arc<str>, chunk: Chunk<'_>, again: &mut usize) -> Result<Opti
     }
 }
 
-/// Why a document is not read.
+/// Why a document could not be parsed.
 enum Stop {
-    /// The parser does not go on.
+    /// The parser failed.
     Parser(ScanError),
-    /// What it reads is refused.
+    /// The parser succeeded, but the content is refused.
     Text(YamlError),
 }
 
@@ -63,21 +63,21 @@ fn read(file: &Arc<str>, text: &Lenient<'_>) -> Result<Option<Arc<Node>>, Stop> 
 struct Builder<'a> {
     file: &'a Arc<str>,
     source: Source<'a>,
-    /// Collections that are open, outermost first.
+    /// Open collections, outermost first.
     open: Vec<Open>,
-    /// Nodes that are complete, by the parser's number of their anchor.
+    /// Complete nodes, by the parser's number of their anchor.
     anchors: BTreeMap<usize, Arc<Node>>,
-    /// Nodes that aliases have produced.
+    /// The number of nodes that aliases have produced.
     aliased: usize,
     root: Option<Arc<Node>>,
 }
 
-/// A collection that is not complete.
+/// A collection that is still open.
 struct Open {
     at: Position,
     marker: Marker,
     anchor: usize,
-    /// Keys and values alternate in a mapping.
+    /// Keys and values alternate for a mapping.
     nodes: Vec<Arc<Node>>,
     is_mapping: bool,
 }
@@ -127,11 +127,11 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The text of a scalar where the parser reads it as kubectl's does, mended where it does not.
+    /// The text of a scalar as kubectl reads it, corrected where the parser reads it differently.
     fn checked(&self, text: String, style: TScalarStyle, marker: &Marker) -> Result<String, YamlError> {
         let is_block = matches!(style, TScalarStyle::Literal | TScalarStyle::Folded);
         match text.trim_start_matches('\n').chars().next() {
-            // The parser makes a line feed of a block without lines at the end of a text.
+            // The parser turns an empty block scalar at the end of a text into a newline.
             None if is_block && !text.is_empty() && !self.source.block_header(marker).contains('+') => {
                 Ok(String::new())
             }
@@ -184,7 +184,7 @@ impl<'a> Builder<'a> {
 
     fn close(&mut self) {
         let Some(open) = self.open.pop() else { return };
-        // The parser places a block mapping at the colon of its first key.
+        // The parser reports a block mapping at the colon of its first key.
         let at = open.nodes.first().map_or(open.at, |first| open.at.min(first.at));
         let kind = if open.is_mapping {
             let mut nodes = open.nodes.into_iter();
@@ -230,7 +230,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Collections within a node, the node included.
+/// Depth of the collections in a node, including the node itself.
 fn depth(node: &Node) -> usize {
     match &node.kind {
         Kind::Scalar(_) => 0,
@@ -245,7 +245,7 @@ fn depth(node: &Node) -> usize {
     }
 }
 
-/// The name of a tag of YAML's core: the part after `!!`.
+/// The name of a tag of YAML's core schema: the part after `!!`.
 fn core_name(tag: &RawTag) -> Option<&str> {
     const CORE: &str = "tag:yaml.org,2002:";
     if tag.handle == CORE {
@@ -277,11 +277,11 @@ fn unknown(tag: &RawTag) -> YamlProblem {
         Some(name) => format!("!!{name}"),
         None => format!("{}{}", tag.handle, tag.suffix),
     };
-    // `%1B` in a tag is a control character, which must not get into a terminal.
+    // `%1B` in a tag is a control character, which must not reach a terminal.
     YamlProblem::UnknownTag(name.escape_debug().to_string())
 }
 
-/// What the parser says where kubectl's takes more: parts of its messages.
+/// Parts of the parser's errors for text that kubectl's parser accepts.
 const STRICTER: &[&str] = &[
     "invalid indentation",
     "comments must be separated",

@@ -1,7 +1,7 @@
-//! A file that starts with `{`: JSON documents, one after the other.
+//! Reads a file that starts with `{`: JSON documents, one after the other.
 //!
-//! As kubectl: where no more than one document was JSON, what follows is read as YAML, so that `{a: b}` and JSON documents between
-//! `---` are read too.
+//! As in kubectl: if at most one document was JSON, the rest is read as YAML, so that `{a: b}` and JSON documents
+//! separated by `---` are accepted too.
 
 use std::sync::Arc;
 
@@ -31,20 +31,20 @@ pub(super) fn documents(file: &Arc<str>, text: &str) -> Result<Vec<Document>, Ya
             }
             Err(error) => match events::documents(file, rest) {
                 Ok(more) => return Ok(documents.into_iter().chain(more).collect()),
-                // The reader that came further has understood more of the text.
+                // The reader that got further understood more of the text, so its error is used.
                 Err(other) => return Err(if other.at > error.at { other } else { error }),
             },
         }
     }
 }
 
-/// A JSON reader that knows where it is.
+/// A JSON reader that tracks its position.
 struct Reader<'a> {
     file: &'a Arc<str>,
     text: &'a str,
-    /// Bytes that were read.
+    /// Number of bytes consumed.
     index: usize,
-    /// A place that was looked up, and the byte there.
+    /// The last position that was computed, and its byte offset.
     known: (usize, Position),
 }
 
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         self.index += rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
     }
 
-    /// Where it is: counted on from the last place, so that a long line costs no more than its length.
+    /// The current position: computed from the last one, so that the total cost is linear even for a long line.
     fn position(&mut self) -> Position {
         let (from, mut at) = self.known;
         let passed = &self.text[from..self.index];
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
             return Err(self.error(YamlProblem::Syntax("the closing quote is missing".to_owned())));
         };
         let quoted = &rest[..end + 2];
-        // What serde_json says has a place that is none in the file.
+        // The position in serde_json's error is not one in the file.
         let Ok(text) = serde_json::from_str(quoted) else {
             return Err(self.error(YamlProblem::Syntax(
                 "an escape or a character is invalid in JSON".to_owned(),

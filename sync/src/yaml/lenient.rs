@@ -1,6 +1,6 @@
-//! White space without meaning where the parser takes less of it than kubectl's: it is put right there, and the text is read again.
+//! Corrects insignificant white space that kubectl's parser accepts and ours does not, and parses the text again.
 //!
-//! A line of a quoted text may begin anywhere, also left of what the text belongs to, and a tab may stand behind a colon.
+//! A line of a quoted scalar may start in any column, even left of its parent, and a tab may follow a colon.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,13 +10,13 @@ use yaml_rust2::scanner::{Marker, ScanError};
 use super::Position;
 use super::text::Chunk;
 
-/// How often a file is read again at most, in all its documents: so many times its length, and a little for small ones. One with such white
-/// space in more places is not worth more.
+/// The limit for parsing a file again, over all its documents: this many times its length, plus [`AT_LEAST`]. A
+/// file with such white space in more places is refused.
 const READ_AGAIN: usize = 32;
-/// The little for small ones, in bytes; and how much longer than its document a text may become.
+/// The constant for small files, in bytes; also how much longer than its document a text may become.
 const AT_LEAST: usize = 64 * 1024;
 
-/// The bytes of a file's documents that may be read again.
+/// The remaining bytes of a file's documents that may be parsed again.
 pub(super) fn budget(file: &str) -> usize {
     file.len().saturating_mul(READ_AGAIN).saturating_add(AT_LEAST)
 }
@@ -24,13 +24,13 @@ pub(super) fn budget(file: &str) -> usize {
 const BLANKS: [char; 2] = [' ', '\t'];
 const BREAKS: [char; 2] = ['\n', '\r'];
 
-/// A chunk with its white space put right as far as the parser has come. No line moves to another place.
+/// A chunk with its white space corrected as far as the parser has got. Line numbers stay the same.
 pub(super) struct Lenient<'a> {
     chunk: Chunk<'a>,
     text: Cow<'a, str>,
-    /// Spaces that were put before a line, by its number.
+    /// Number of spaces that were inserted before a line, by line number.
     inserted: BTreeMap<usize, usize>,
-    /// Spaces that may still be put before lines.
+    /// Number of spaces that may still be inserted before lines.
     room: usize,
 }
 
@@ -49,14 +49,15 @@ impl<'a> Lenient<'a> {
         &self.text
     }
 
-    /// The place in the file; the parser counts columns from 0.
+    /// The position in the file; the parser counts columns from 0.
     pub(super) fn place(&self, marker: &Marker) -> Position {
         let inserted = self.inserted.get(&marker.line()).copied().unwrap_or_default();
         let column = marker.col().saturating_sub(inserted) + 1;
         self.chunk.place(marker.line(), column)
     }
 
-    /// Puts right what the parser stopped at. False: it stopped at something else, or `budget` does not last to read the text again.
+    /// Corrects what the parser stopped at. False if it stopped at something else, or if `budget` does not suffice to
+    /// parse the text again.
     pub(super) fn put_right(&mut self, error: &ScanError, budget: &mut usize) -> bool {
         let marker = error.marker();
         let Some((left, at)) = budget.checked_sub(self.text.len()).zip(self.offset(marker)) else {
@@ -67,7 +68,7 @@ impl<'a> Lenient<'a> {
             "invalid indentation in quoted scalar" => self.indent(at, marker),
             "':' must be followed by a valid YAML whitespace" => {
                 let blanks = self.text[..at].trim_end_matches(BLANKS).len();
-                // Behind the colon of a key that begins with `?` kubectl takes no tab.
+                // kubectl accepts no tab after the colon of a key that starts with `?`.
                 let before = self.text[..blanks].trim_end_matches(':').trim_end_matches(BLANKS);
                 !before.is_empty() && !before.ends_with(BREAKS) && self.replace_tabs(blanks, at)
             }
@@ -80,7 +81,7 @@ impl<'a> Lenient<'a> {
         }
     }
 
-    /// Indents the lines of the quoted text that begins at `at` as its first quote.
+    /// Indents the lines of the quoted scalar whose opening quote is at `at`.
     fn indent(&mut self, at: usize, marker: &Marker) -> bool {
         let quoted = &self.text[at..at + quoted(&self.text[at..])];
         let (mut indented, mut line, mut rest) =
@@ -121,7 +122,7 @@ impl<'a> Lenient<'a> {
         has_tabs
     }
 
-    /// Where a place is in the text, in bytes.
+    /// The byte offset of a position in the text.
     fn offset(&self, marker: &Marker) -> Option<usize> {
         let mut start = 0;
         for _ in 1..marker.line() {
@@ -132,20 +133,20 @@ impl<'a> Lenient<'a> {
     }
 }
 
-/// Whether the line ends a document, also in a quoted text.
+/// Whether the line ends a document, even inside a quoted scalar.
 fn is_indicator(line: &str) -> bool {
     let behind = line.strip_prefix("---").or_else(|| line.strip_prefix("..."));
     behind.is_some_and(|behind| behind.is_empty() || behind.starts_with(BLANKS) || behind.starts_with(BREAKS))
 }
 
-/// Where the next line starts. Lines end as for the parser: at a line feed, a carriage return, or both.
+/// Where the next line starts. Lines end as in the parser: at LF, CR, or CRLF.
 fn after_break(text: &str) -> Option<usize> {
     let end = text.find(BREAKS)?;
     let both = text[end..].starts_with("\r\n");
     Some(end + if both { 2 } else { 1 })
 }
 
-/// How long the quoted text is that the text begins with.
+/// The length of the quoted scalar at the start of the text.
 fn quoted(text: &str) -> usize {
     let is_single = text.starts_with('\'');
     let mut chars = text.char_indices().skip(1).peekable();

@@ -1,4 +1,4 @@
-//! YAML as kubectl reads it, from yaml-rust2's events, with file, line and column in every error.
+//! Parses YAML as kubectl does, from yaml-rust2's events, with file, line and column in every error.
 //!
 //! ```text
 //! bytes ──text──► characters ──events──► tree of scalars, as written ──(substitution)──► tree ──value──► JSON
@@ -6,8 +6,9 @@
 //!         directives, `...`)     depth, budgets)                                   merge keys, no duplicates)
 //! ```
 //!
-//! Invariant: the value is what `kubectl apply` makes of the same bytes, or there is an error: duplicate keys, unknown tags and
-//! text that kubectl drops in silence are errors here, and a mapping's own keys win over merged ones.
+//! Invariant: the value is what `kubectl apply` makes of the same bytes, or there is an error: duplicate keys, unknown
+//! tags and text that kubectl silently drops are errors here, and a mapping's own keys take precedence over merged
+//! ones.
 
 pub mod edit;
 mod error;
@@ -28,13 +29,14 @@ pub use self::error::{Position, YamlError, YamlProblem};
 pub use self::node::{Document, Kind, Node, Scalar, Tag};
 use self::text::Chunk;
 
-/// What editors of Windows put at the start of a file.
+/// The byte order mark that Windows editors write at the start of a file.
 const BOM: &str = "\u{feff}";
 
-/// Collections within collections.
+/// Maximum depth of nested collections.
 pub const MAX_DEPTH: usize = 100;
 
-/// Nodes that aliases may produce in one document: a page of aliases is enough for people, a bomb needs millions.
+/// Maximum number of nodes that aliases may produce in one document: far more than anyone writes by hand, far fewer
+/// than an alias bomb needs.
 pub const ALIAS_BUDGET: usize = 10_000;
 
 /// The documents of a file, in order; empty ones are skipped. `file` is for messages.
@@ -52,7 +54,7 @@ pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, YamlError> {
         .collect())
 }
 
-/// The one document of a text, as JSON; `null` for an empty text.
+/// The only document of a text, as JSON; `null` for an empty text.
 pub fn to_json(text: impl AsRef<[u8]>) -> Result<Value, YamlError> {
     let documents = documents("<text>", text.as_ref())?;
     match documents.as_slice() {

@@ -1,4 +1,4 @@
-//! A document as it is written: scalars are text until [`Document::value`].
+//! A parsed document: scalars are text until [`Document::value`].
 
 use std::sync::Arc;
 
@@ -7,48 +7,48 @@ use super::Position;
 /// One document of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    /// The file, as it was named.
+    /// Name of the file.
     pub file: Arc<str>,
-    /// What is in it.
+    /// The root node.
     pub root: Arc<Node>,
 }
 
-/// A node and its place.
+/// A node and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Where it starts.
+    /// Position of the first character.
     pub at: Position,
-    /// What it is.
+    /// The content of the node.
     pub kind: Kind,
-    /// Nodes that it stands for, itself and what aliases put into it included.
+    /// The number of nodes in it, including itself and those from aliases.
     pub(super) size: usize,
 }
 
-/// What a node is.
+/// The content of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
-    /// Text.
+    /// A scalar.
     Scalar(Scalar),
-    /// A list.
+    /// A sequence.
     Sequence(Vec<Arc<Node>>),
-    /// Keys and values in the order of the text; duplicates are found when the value is made.
+    /// Key-value pairs in the order of the text; duplicates are detected when the value is computed.
     Mapping(Vec<(Arc<Node>, Arc<Node>)>),
 }
 
-/// A scalar as it is written, escapes and folding resolved.
+/// A scalar as text, with escapes and folding resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scalar {
-    /// The text.
+    /// The text of the scalar.
     pub text: String,
-    /// Whether it stands without quotes and is no block, so that its text decides on its type.
+    /// Whether the scalar is plain (not quoted, not a block), so that its text determines its type.
     pub plain: bool,
-    /// An explicit type.
+    /// An explicit type tag.
     pub tag: Option<Tag>,
-    /// Whether the text comes from a substitution: then it is in no message.
+    /// Whether the text comes from a substitution: then no message contains it.
     pub expanded: bool,
 }
 
-/// The explicit types that a scalar can have.
+/// The explicit type tags of scalars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tag {
     /// `!!str`, or `!`.
@@ -61,16 +61,16 @@ pub enum Tag {
     Bool,
     /// `!!null`.
     Null,
-    /// `!!timestamp`: stays text.
+    /// `!!timestamp`: stays a string.
     Timestamp,
-    /// `!!binary`: base64 of text.
+    /// `!!binary`: base64 of a string.
     Binary,
     /// `!!merge`.
     Merge,
 }
 
 impl Scalar {
-    /// Text without quotes.
+    /// A plain scalar.
     pub(super) fn plain(text: String) -> Self {
         Self {
             text,
@@ -80,7 +80,7 @@ impl Scalar {
         }
     }
 
-    /// Text in quotes.
+    /// A quoted scalar.
     pub(super) fn quoted(text: String) -> Self {
         Self {
             plain: false,
@@ -90,7 +90,7 @@ impl Scalar {
 }
 
 impl Document {
-    /// The same document with other texts in its scalars, keys included; `None` leaves one as it is.
+    /// The same document with new texts for its scalars, including keys; `None` leaves a scalar as it is.
     pub fn map_scalars<E>(
         &self,
         map: &mut impl FnMut(&Scalar, Position) -> Result<Option<String>, E>,
@@ -115,7 +115,7 @@ impl Node {
         Self { at, kind, size }
     }
 
-    /// The value of a key of a mapping, by the text of the key.
+    /// The value of a key of a mapping; the key is compared as text.
     pub fn get(&self, key: &str) -> Option<&Arc<Self>> {
         let Kind::Mapping(pairs) = &self.kind else {
             return None;

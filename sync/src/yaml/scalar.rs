@@ -1,4 +1,4 @@
-//! What a scalar means: the rules of go-yaml 2, which kubectl reads with.
+//! Resolves the type of scalars, by the rules of go-yaml 2, which kubectl uses.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,21 +6,21 @@ use jiff::civil::Date;
 
 use super::{Scalar, Tag, YamlProblem};
 
-/// The meaning of a scalar.
+/// The resolved value of a scalar.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Resolved {
     Null,
     Bool(bool),
     Int(i64),
-    /// More than fits an `i64`.
+    /// An integer that does not fit an `i64`.
     UInt(u64),
     Float(f64),
     Text(String),
-    /// `<<`, for a key; as a value it is that text.
+    /// `<<`: a merge key; as a value it is a string.
     Merge,
 }
 
-/// What a scalar means by its text, its quotes and its tag.
+/// Resolves a scalar by its text, its style and its tag.
 pub(super) fn resolve(scalar: &Scalar) -> Result<Resolved, YamlProblem> {
     let text = || Resolved::Text(scalar.text.clone());
     let mismatch = |tag| Err(YamlProblem::TagMismatch(tag));
@@ -48,7 +48,7 @@ pub(super) fn resolve(scalar: &Scalar) -> Result<Resolved, YamlProblem> {
     }
 }
 
-/// What a text without quotes means.
+/// Resolves a plain scalar.
 pub(super) fn plain(text: &str) -> Resolved {
     let Some(first) = text.chars().next() else {
         return Resolved::Null;
@@ -64,7 +64,7 @@ pub(super) fn plain(text: &str) -> Resolved {
     number.unwrap_or_else(|| Resolved::Text(text.to_owned()))
 }
 
-/// Words that have a meaning.
+/// Plain words with a special meaning, such as `true` and `null`.
 fn word(text: &str) -> Option<Resolved> {
     Some(match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
@@ -82,7 +82,8 @@ fn word(text: &str) -> Option<Resolved> {
     })
 }
 
-/// Integers with a prefix or without, underscores anywhere; then decimal floats. (A timestamp stays text and is no number.)
+/// Integers with or without a prefix, underscores anywhere; then decimal floats. (A timestamp stays a string, not a
+/// number.)
 fn number(text: &str) -> Option<Resolved> {
     let plain = text.replace('_', "");
     integer(&plain).or_else(|| if is_decimal(&plain) { finite(&plain) } else { None })
@@ -105,7 +106,7 @@ fn fraction(text: &str) -> Option<Resolved> {
 
 /// Go's `ParseInt` and `ParseUint` with base 0, underscores removed.
 fn integer(text: &str) -> Option<Resolved> {
-    // go-yaml reads what stands behind `0b` by itself, and takes a sign there.
+    // go-yaml parses what follows `0b` separately, and accepts a sign there.
     if let Some(signed) = text
         .strip_prefix("0b")
         .filter(|rest| rest.starts_with(['+', '-']))
@@ -165,7 +166,7 @@ fn is_decimal(text: &str) -> bool {
     mantissa_fits && exponent.is_none_or(digits)
 }
 
-/// The nearest float; what is too large stays text.
+/// The nearest float; a value that is too large stays a string.
 fn finite(text: &str) -> Option<Resolved> {
     text.parse::<f64>()
         .ok()
@@ -173,7 +174,7 @@ fn finite(text: &str) -> Option<Resolved> {
         .map(Resolved::Float)
 }
 
-/// Year, month, day, perhaps a time; loosely, as only `!!timestamp` asks.
+/// Year, month, day, optionally a time; loosely, as only `!!timestamp` needs it.
 fn is_timestamp(text: &str) -> bool {
     let date = text.split(['T', 't', ' ']).next().unwrap_or_default();
     let parts: Vec<&str> = date.split('-').collect();
@@ -192,7 +193,7 @@ fn is_timestamp(text: &str) -> bool {
 
 fn binary(text: &str) -> Option<String> {
     let packed: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
-    // Bytes that are no text cannot be in JSON: the caller reports both alike.
+    // Bytes that are not UTF-8 cannot be in JSON: the caller reports both alike.
     STANDARD
         .decode(packed)
         .ok()

@@ -1,4 +1,4 @@
-//! What stands at a place of the text: for the few questions that the parser's events do not answer.
+//! Looks up the source text at a position: for what the parser's events do not include.
 
 use std::cell::OnceCell;
 
@@ -7,7 +7,7 @@ use yaml_rust2::scanner::Marker;
 use super::Position;
 use super::lenient::Lenient;
 
-/// A text, by lines when a question needs them.
+/// A text, split into lines on demand.
 pub(super) struct Source<'a> {
     text: &'a Lenient<'a>,
     has_tabs: bool,
@@ -23,12 +23,12 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The place in the file; the parser counts columns from 0.
+    /// The position in the file; the parser counts columns from 0.
     pub(super) fn place(&self, marker: &Marker) -> Position {
         self.text.place(marker)
     }
 
-    /// Whether a tab stands between the start of the line and this place, and no text.
+    /// Whether there is a tab, and only white space, between the start of the line and this position.
     pub(super) fn is_indented_by_tab(&self, marker: &Marker) -> bool {
         if !self.has_tabs {
             return false;
@@ -37,7 +37,7 @@ impl<'a> Source<'a> {
         before().any(|c| c == '\t') && before().all(|c| matches!(c, ' ' | '\t' | '-' | '?'))
     }
 
-    /// Whether a `[` or `{` stands there.
+    /// Whether there is a `[` or `{` at this position.
     pub(super) fn opens_flow(&self, marker: &Marker) -> bool {
         self.line(marker)
             .chars()
@@ -45,8 +45,8 @@ impl<'a> Source<'a> {
             .is_some_and(|c| matches!(c, '[' | '{'))
     }
 
-    /// What stands behind the `|` or `>` of a block scalar: its indentation and chomping. The parser places such a scalar at its
-    /// first line of content, or behind it; the header is above.
+    /// What follows the `|` or `>` of a block scalar: its indentation and chomping. The parser reports the position of
+    /// its first line of content, or a later one; the header is above.
     pub(super) fn block_header(&self, marker: &Marker) -> &'a str {
         let above = self.lines().iter().take(marker.line());
         above.rev().find_map(|line| header(line)).unwrap_or_default()
@@ -57,7 +57,7 @@ impl<'a> Source<'a> {
         self.lines().get(index).copied().unwrap_or_default()
     }
 
-    /// Lines end as for the parser: at a line feed, a carriage return, or both.
+    /// Lines end as in the parser: at LF, CR, or CRLF.
     fn lines(&self) -> &[&'a str] {
         self.lines.get_or_init(|| {
             let ends = |line: &'a str| line.strip_suffix('\r').unwrap_or(line).split('\r');

@@ -1,16 +1,16 @@
-//! The text before the parser sees it: characters, and where documents start.
+//! Prepares the text for the parser: checks characters, and splits documents.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{BOM, Position, YamlError, YamlProblem};
 
-/// Text of one document, without the `---` before it.
+/// The text of one document, without the `---` before it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chunk<'a> {
     /// Where it starts in the file.
     pub start: Position,
-    /// The text.
+    /// The text of the document.
     pub text: &'a str,
 }
 
@@ -20,7 +20,7 @@ impl<'a> Chunk<'a> {
         Self { start, text }
     }
 
-    /// A place in the chunk as a place in the file.
+    /// Converts a position in the chunk to a position in the file.
     pub(super) fn place(&self, line: usize, column: usize) -> Position {
         if line <= 1 {
             let column = self.start.column + column - 1;
@@ -36,7 +36,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// The text without byte order mark, ending with a line feed.
+/// The text without byte order mark, ending with a newline.
 pub(super) fn check<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<Cow<'a, str>, YamlError> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -61,7 +61,7 @@ pub(super) fn check<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<Cow<'a, str>
             YamlProblem::Control(name),
         ));
     }
-    // A block scalar at the end of a file ends with a line feed, whether the file does or not.
+    // A block scalar at the end of a file ends with a newline, whether the file does or not.
     Ok(if text.is_empty() || text.ends_with('\n') {
         Cow::Borrowed(text)
     } else {
@@ -69,7 +69,7 @@ pub(super) fn check<'a>(file: &Arc<str>, bytes: &'a [u8]) -> Result<Cow<'a, str>
     })
 }
 
-/// The documents of a chunk: between lines that start with `---`, wherever these stand, as kubectl cuts a file.
+/// The documents of a chunk: split at lines that start with `---`, wherever they are, as kubectl splits a file.
 pub(super) fn split<'a>(file: &Arc<str>, whole: Chunk<'a>) -> Result<Vec<Chunk<'a>>, YamlError> {
     let mut chunks = Vec::new();
     let (mut rest, mut line) = (whole.text, 1);
@@ -95,7 +95,7 @@ pub(super) fn split<'a>(file: &Arc<str>, whole: Chunk<'a>) -> Result<Vec<Chunk<'
     }
 }
 
-/// Where the next line starts that begins with `---`, with or without a byte order mark before it.
+/// Where the next line starts that begins with `---`, optionally after a byte order mark.
 fn separator(text: &str) -> Option<usize> {
     text.match_indices("---").find_map(|(index, _)| {
         let before = &text[..index];
@@ -104,8 +104,8 @@ fn separator(text: &str) -> Option<usize> {
     })
 }
 
-/// The chunk behind the byte order mark of its document, if it has one: files that were joined have one in the middle, and YAML
-/// allows it before each document. What stands before it is comments.
+/// The chunk after the byte order mark of its document, if it has one: concatenated files have one in the middle, and
+/// YAML allows it before each document. Only comments may precede it.
 fn without_mark(chunk: Chunk<'_>) -> Chunk<'_> {
     let (mut found, mut offset) = (chunk, 0);
     for (line, content) in (1..).zip(chunk.text.split_inclusive('\n')) {
@@ -125,7 +125,7 @@ fn without_mark(chunk: Chunk<'_>) -> Chunk<'_> {
     found
 }
 
-/// Refuses directives, and what stands behind `...`.
+/// Refuses directives, and text after `...`.
 fn check_outside(file: &Arc<str>, chunk: &Chunk<'_>) -> Result<(), YamlError> {
     let has_end = chunk.text.starts_with("...") || chunk.text.contains("\n...");
     let (mut before, mut ended) = (true, false);
@@ -150,7 +150,7 @@ fn check_outside(file: &Arc<str>, chunk: &Chunk<'_>) -> Result<(), YamlError> {
     Ok(())
 }
 
-/// The place of a byte of a text.
+/// The position of a byte offset.
 fn position(text: &str, index: usize) -> Position {
     let before = &text[..index];
     let line_start = before.rfind('\n').map_or(0, |feed| feed + 1);
@@ -170,7 +170,7 @@ fn unprintable(text: &str) -> Option<(usize, char)> {
         .map(|(index, c)| (first + index, c))
 }
 
-/// YAML's printable characters without the line separators that YAML 1.1 knows and 1.2 does not.
+/// YAML's printable characters, except the line separators of YAML 1.1 that YAML 1.2 does not have.
 fn is_printable(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{a0}'..='\u{2027}' | '\u{202a}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}'
         | '\u{10000}'..='\u{10ffff}')

@@ -1,4 +1,4 @@
-//! From a tree to JSON: keys, merge keys, numbers.
+//! Converts a tree to JSON: keys, merge keys, numbers.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use super::scalar::{self, Resolved};
 use super::{Document, Kind, Node, YamlError, YamlProblem};
 
 impl Document {
-    /// As JSON: scalars resolved as kubectl does, merge keys merged. Duplicate keys are an error.
+    /// The document as JSON: scalars resolved as in kubectl, merge keys applied. Duplicate keys are an error.
     pub fn value(&self) -> Result<Value, YamlError> {
         of(&self.file, &self.root)
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the document is empty.
     pub(super) fn is_empty(&self) -> bool {
         matches!(&self.root.kind, Kind::Scalar(scalar) if scalar.plain && scalar.tag.is_none() && is_null(&scalar.text))
     }
@@ -35,7 +35,7 @@ pub(super) fn of(file: &Arc<str>, node: &Node) -> Result<Value, YamlError> {
     }
 }
 
-/// Whether a plain text means nothing.
+/// Whether a plain scalar is null.
 pub(super) fn is_null(text: &str) -> bool {
     scalar::plain(text) == Resolved::Null
 }
@@ -54,14 +54,14 @@ fn mapping(file: &Arc<str>, pairs: &[(Arc<Node>, Arc<Node>)]) -> Result<Map<Stri
     }
     if let Some(merge) = merge {
         for (name, merged) in merged(file, merge)? {
-            // What stands in the mapping itself wins.
+            // Keys of the mapping itself take precedence.
             own.entry(name).or_insert(merged);
         }
     }
     Ok(own)
 }
 
-/// The error for a key that stands before in the same mapping.
+/// The error for a key that occurred before in the same mapping.
 fn duplicate(file: &Arc<str>, pairs: &[(Arc<Node>, Arc<Node>)], second: &Node) -> YamlError {
     let named = |node: &Node| key_of(file, node).ok();
     let name = named(second);
@@ -75,7 +75,7 @@ fn duplicate(file: &Arc<str>, pairs: &[(Arc<Node>, Arc<Node>)], second: &Node) -
     YamlError::new(file, second.at, YamlProblem::DuplicateKey { key, first })
 }
 
-/// What a `<<` brings, the strongest first.
+/// The mappings that a `<<` merges, highest precedence first.
 fn merged(file: &Arc<str>, node: &Node) -> Result<Map<String, Value>, YamlError> {
     let error = |at| Err(YamlError::new(file, at, YamlProblem::Merge));
     match &node.kind {
@@ -102,7 +102,7 @@ enum Key {
     Merge,
 }
 
-/// The text that a key has in JSON.
+/// The JSON form of a key.
 fn key_of(file: &Arc<str>, node: &Node) -> Result<Key, YamlError> {
     let refuse = |problem| YamlError::new(file, node.at, problem);
     let Kind::Scalar(scalar) = &node.kind else {
@@ -132,7 +132,8 @@ fn value(resolved: Resolved) -> Result<Value, YamlProblem> {
     })
 }
 
-/// An integer where the shortest decimal form of the float is one of 64 bits: kubectl writes it so and reads it again.
+/// An integer if the shortest decimal form of the float is one of 64 bits: kubectl writes it that way and reads it
+/// again.
 fn number(float: f64) -> Option<Number> {
     match format!("{float}").parse::<i64>() {
         Ok(int) => Some(int.into()),
@@ -140,7 +141,7 @@ fn number(float: f64) -> Option<Number> {
     }
 }
 
-/// A float as a key: Go's shortest form of 32 bits.
+/// A float as a key: Go's shortest form for 32 bits.
 fn float_key(float: f64) -> String {
     if float.is_nan() {
         return ".nan".to_owned();

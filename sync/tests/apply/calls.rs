@@ -1,4 +1,5 @@
-//! Every call ends: in time, within a length, and repeated only where the server says that it did not act.
+//! Every call ends: before its deadline, within a size limit, and it is repeated only if the server says that it did
+//! not act.
 
 use std::{
     sync::{
@@ -51,7 +52,7 @@ fn busy(seconds: u32) -> Fault {
     Fault::Status(Failure::TooManyRequests(seconds))
 }
 
-/// How often a verb came.
+/// How often a verb was called.
 fn count(bed: &Bed, verb: Verb) -> usize {
     let requests = bed.api.recorder().requests();
     requests
@@ -75,7 +76,7 @@ async fn a_silent_server_costs_its_deadline() {
     }
 }
 
-/// A client to which every answer about a ConfigMap is `chunk`, `chunks` times, with a wait after each.
+/// A client for which every response about a ConfigMap is `chunk`, `chunks` times, with a pause after each.
 fn answering(bed: &Bed, chunk: &'static [u8], chunks: usize, wait: Duration) -> kube::Client {
     hooked(bed.api.client(), move |request, client| async move {
         if !request.uri().path().contains("configmaps") {
@@ -102,12 +103,12 @@ async fn a_drip_does_not_extend_the_deadline() {
     );
 }
 
-/// In front of every client, that of the own cluster as well.
+/// Wraps every client, including that of the local cluster.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_too_long_is_not_read_to_its_end() {
     static MEBIBYTE: [u8; 1024 * 1024] = [b' '; 1024 * 1024];
     let limit = RESPONSE_LIMIT / MEBIBYTE.len();
-    // What is within the limit is read, and is no JSON.
+    // A response within the limit is read, but is not JSON.
     for (chunks, expect) in [
         (limit, "Garbled"),
         (limit + 1, "TooLong"),
@@ -135,7 +136,7 @@ async fn a_busy_server_is_asked_again_when_it_says() {
     }
 }
 
-/// It is asked again by a later round, not by this call.
+/// It is requested again in a later run, not by this call.
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_which_there_is_no_time_is_not_begun() {
     let bed = Bed::new();
@@ -162,7 +163,7 @@ async fn a_wait_of_an_hour_is_thirty_seconds() {
     assert_eq!(started.elapsed().as_secs(), 30);
 }
 
-/// A server that is always busy is asked no more than once a second, and not beyond the deadline.
+/// A server that is always busy is called at most once a second, and not after the deadline.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_always_busy_is_not_hammered() {
     let bed = Bed::new();
@@ -173,7 +174,7 @@ async fn a_server_that_is_always_busy_is_not_hammered() {
     assert_eq!(count(&bed, Verb::Get), 10);
 }
 
-/// Whether the server acted is not known then; the next round looks first.
+/// It is unknown then whether the server acted; the next run reads first.
 #[tokio::test(start_paused = true)]
 async fn what_failed_otherwise_is_not_sent_again() {
     for fault in [
@@ -193,7 +194,7 @@ async fn what_failed_otherwise_is_not_sent_again() {
     }
 }
 
-/// Seen by the server: never more than eight requests without an answer, and as many where there is as much to do.
+/// Measured at the server: never more than eight open requests, and exactly eight while there is enough to do.
 #[tokio::test(start_paused = true)]
 async fn eight_at_a_time() {
     let bed = Bed::new();
@@ -207,7 +208,7 @@ async fn eight_at_a_time() {
         Fault::Delay(Duration::from_secs(1)),
     ));
     let open = AtomicUsize::new(0);
-    // Two Kustomizations of one cluster share the bound.
+    // Two Kustomizations of one cluster share the limit.
     let (one, other) = (bed.cluster.clone(), bed.cluster.clone());
     let runs = async {
         tokio::try_join!(
@@ -237,7 +238,7 @@ async fn eight_at_a_time() {
     );
 }
 
-/// A cluster whose credentials were renewed keeps its bound.
+/// A cluster whose credentials were renewed keeps its limit.
 #[tokio::test(start_paused = true)]
 async fn a_renewed_client_shares_the_bound() {
     let bed = Bed::new();
@@ -251,7 +252,7 @@ async fn a_renewed_client_shares_the_bound() {
     assert_eq!(discovery, 1, "what is known of the cluster stays known");
 }
 
-/// As a controller runs it: on any thread.
+/// As in a controller: on any thread.
 #[tokio::test(start_paused = true)]
 async fn applying_and_pruning_can_be_spawned() {
     let Bed {

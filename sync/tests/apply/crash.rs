@@ -1,8 +1,9 @@
-//! A crash at any write: nothing is lost, nothing is left that the inventory does not know, and the end is the same.
+//! A crash at any write: nothing is lost, nothing exists that the inventory does not contain, and the result is the
+//! same.
 //!
-//! One plan that does everything is carried out once without a crash, and its requests that are no reads are numbered. Then
-//! for each number, in each of four ways, it is carried out until that request, and again until it is done. The inventory is
-//! an object of the same server, so that its writes are numbered as well, and the order of all events is known.
+//! A plan that exercises everything is applied once without a crash, and its requests other than reads are numbered.
+//! Then, for each number and in each of four ways, it is applied up to that request, and again until it is done. The
+//! inventory is an object on the same server, so its writes are numbered as well, and the order of all events is known.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,23 +34,23 @@ use crate::support::{
 
 const LEDGER: &str = "/api/v1/namespaces/default/configmaps/ledger";
 
-/// How often a plan is carried out until it is done; objects take a few rounds to be gone.
+/// How often a plan is applied until it is done; deletions take a few runs.
 const ROUNDS: usize = 10;
 
-/// What happens to a request that is no read.
+/// What happens to a write request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
-    /// We die before it is sent.
+    /// The process dies before the request is sent.
     Before,
-    /// We die when it had its effect.
+    /// The process dies after the request took effect.
     After,
-    /// It has no effect, the connection breaks, and we live on.
+    /// The request has no effect, the connection breaks, and the process continues.
     Refused,
-    /// It had its effect, the connection breaks, and we live on.
+    /// The request took effect, the connection breaks, and the process continues.
     Lost,
 }
 
-/// A process that is to die at a write.
+/// A process that dies at a given write.
 #[derive(Default)]
 struct Process {
     writes: AtomicUsize,
@@ -58,7 +59,7 @@ struct Process {
 }
 
 impl Process {
-    /// The client of a process that dies at write `at`, counted from 0.
+    /// The client of a process that dies at write number `at`, counted from 0.
     fn client(self: &Arc<Self>, client: Client, at: usize, mode: Mode) -> Client {
         let process = Arc::clone(self);
         hooked(client, move |request, client| {
@@ -90,7 +91,7 @@ impl Process {
     }
 }
 
-/// The inventory as an object of the cluster: one key for each id.
+/// The inventory as an object in the cluster: one key for each id.
 struct Record(Client);
 
 impl Record {
@@ -141,7 +142,7 @@ fn recorded(ledger: &Value) -> BTreeSet<ObjectId> {
     data.map(|(id, _)| id.parse().unwrap()).collect()
 }
 
-/// One round, as a controller does it: plan, record, apply, prune, and what is settled leaves the record.
+/// One run, as in a controller: plan, record, apply, prune, and remove pruned objects from the inventory.
 async fn round(client: Client, bed: &Bed, manifests: &[Value]) -> Result<(), String> {
     let cluster = Cluster::new(client.clone(), DEADLINE);
     let record = Record(client);
@@ -167,7 +168,7 @@ async fn round(client: Client, bed: &Bed, manifests: &[Value]) -> Result<(), Str
     }
 }
 
-/// Rounds until one has nothing left to do.
+/// Runs until nothing is left to do.
 async fn settle(client: &Client, bed: &Bed, manifests: &[Value]) {
     let mut last = String::new();
     for _ in 0..ROUNDS {
@@ -224,8 +225,8 @@ fn before() -> Vec<Value> {
     ]
 }
 
-/// In each stage something new, something changed, something gone; a field that cannot be changed; an object that people
-/// have edited.
+/// Each stage has a new, a changed and a removed object; plus a change of an immutable field, and an object edited with
+/// kubectl.
 fn after() -> Vec<Value> {
     let mut forced = deployment("forced", "nginx");
     forced["spec"]["selector"]["matchLabels"] = json!({"app": "other"});
@@ -250,7 +251,7 @@ fn after() -> Vec<Value> {
     ]
 }
 
-/// A cluster in which `before` is applied, and edited by hand.
+/// A cluster in which `before` is applied, and then edited manually.
 async fn prepared() -> Bed {
     let mut bed = Bed::new();
     bed.options.force = true;
@@ -263,8 +264,8 @@ async fn prepared() -> Bed {
     bed
 }
 
-/// Reads the history: no object is ever there that is not on record, and none goes that is wanted. Returns what is there
-/// in the end, without what differs from run to run.
+/// Checks the history: no object ever exists that is not in the inventory, and no desired object is deleted. Returns
+/// the final state, without what differs between runs.
 fn audit(api: &ApiServer, owner: &Owner, what: &str) -> BTreeMap<String, Value> {
     assert_eq!(api.recorder().dropped(), (0, 0));
     let forced = "Deployment/default/forced";
@@ -326,7 +327,7 @@ fn lasting(mut object: Value) -> Value {
     object
 }
 
-/// The way without a crash: how many requests there were that are no reads, and the end.
+/// The run without a crash: the number of write requests, and the final state.
 async fn undisturbed() -> (usize, BTreeMap<String, Value>) {
     let bed = prepared().await;
     let earlier = bed.api.recorder().requests().len();
@@ -367,7 +368,7 @@ async fn disturbed(at: usize, mode: Mode) -> BTreeMap<String, Value> {
         () = process.died.notified() => {}
         () = settle(&client, &bed, &wanted) => {}
     }
-    // A new process, which knows nothing.
+    // A new process, without any state.
     settle(&bed.api.client_as("muster"), &bed, &wanted).await;
     audit(&bed.api, &bed.options.owner, &format!("{mode:?} {at}"))
 }

@@ -1,4 +1,4 @@
-//! What is as it should be is not written; what is not is put back.
+//! Objects that are up to date are not written; drifted ones are restored.
 
 use muster_sync::apply::Outcome;
 use serde_json::json;
@@ -85,7 +85,7 @@ async fn a_field_that_leaves_the_manifest_leaves_the_object() {
     assert_eq!(bed.read(CONFIG).await.unwrap()["data"], json!({"k": "v"}));
 }
 
-/// Equal content is not enough: a field that we do not own would stay when it leaves the manifest.
+/// Equal content is not enough: a field that we do not own would stay when it is removed from the manifest.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_was_there_already_is_taken_into_ownership() {
     let bed = Bed::new();

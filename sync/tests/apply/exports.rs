@@ -1,4 +1,4 @@
-//! What a manifest holds that is not meant for the server does no harm, and comes to what kubectl and Flux make of it.
+//! Fields that are not meant for the server do no harm, and have the same result as with kubectl and Flux.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ async fn left_overs_of_an_export_do_no_harm() {
     );
 }
 
-/// As Flux, and unlike a field of the spec: a status is what a controller says.
+/// As in Flux, and unlike a field of the spec: a status is written by a controller.
 #[tokio::test(start_paused = true)]
 async fn a_status_is_never_applied() {
     let bed = Bed::new();
@@ -46,7 +46,8 @@ async fn a_status_is_never_applied() {
     assert_eq!(live.get("status"), None);
 }
 
-/// A key that leaves `stringData` leaves the Secret: kubectl does so by its annotation, server-side apply would not.
+/// A key that is removed from `stringData` is removed from the Secret: kubectl does that with its annotation,
+/// server-side apply would not.
 #[tokio::test(start_paused = true)]
 async fn string_data_is_data() {
     let bed = Bed::new();
@@ -62,7 +63,7 @@ async fn string_data_is_data() {
     assert_eq!(data().await, json!({"a": "dGV4dA=="}));
 }
 
-/// A real server keeps the owners of `stringData` and of `data` apart, so the first is never sent.
+/// A real server tracks the owners of `stringData` and of `data` separately, so `stringData` is never sent.
 #[tokio::test(start_paused = true)]
 async fn string_data_is_not_sent() {
     let bed = Bed::new();
@@ -140,7 +141,7 @@ async fn a_placeholder_for_a_ca_bundle_is_not_sent() {
     }
 }
 
-/// The same placeholders stand in the webhooks of admission.
+/// Admission webhooks have the same placeholders.
 #[tokio::test(start_paused = true)]
 async fn a_placeholder_in_a_webhook_is_not_sent() {
     const PATH: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/policy";
@@ -174,7 +175,7 @@ async fn a_placeholder_in_a_webhook_is_not_sent() {
     assert_eq!(live["webhooks"][0]["clientConfig"]["caBundle"], real);
 }
 
-/// The rules of an aggregated role are the aggregation controller's, whatever a manifest has there.
+/// The rules of an aggregated role are written by the aggregation controller, whatever a manifest contains.
 #[tokio::test(start_paused = true)]
 async fn the_rules_of_an_aggregated_role_stay_as_they_are_filled_in() {
     const PATH: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/monitoring";
@@ -212,7 +213,7 @@ async fn the_rules_of_an_aggregated_role_stay_as_they_are_filled_in() {
     }
 }
 
-/// A role that aggregates nothing has the rules of its manifest.
+/// A role without aggregation has the rules of its manifest.
 #[tokio::test(start_paused = true)]
 async fn the_rules_of_a_plain_role_are_put_back() {
     const PATH: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/reader";

@@ -1,4 +1,4 @@
-//! One bad object never stops the others of its stage, and says what is wrong with it.
+//! A failed object never stops the others of its stage, and its error is reported.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ async fn a_cluster_that_is_away_is_no_fault_of_the_objects() {
     assert!(error.is_of_cluster(), "{error}");
 }
 
-/// Words of a server are passed on up to a length, so that the counts after them are still read.
+/// A server's message is truncated, so that the counts after it remain visible.
 #[tokio::test(start_paused = true)]
 async fn a_long_refusal_is_cut() {
     let bed = Bed::new();

@@ -1,4 +1,5 @@
-//! Between Flux and the built-in sync a cluster can move without an object being deleted, and without a removed field surviving.
+//! A cluster can move between Flux and the built-in sync without an object being deleted, and without a removed field
+//! surviving.
 
 use std::sync::{
     Arc,
@@ -26,7 +27,7 @@ const FLUX: &str = "kustomize-controller";
 const CONFIG: &str = "/api/v1/namespaces/default/configmaps/a";
 const ID: &str = "ConfigMap/default/a";
 
-/// A ConfigMap `a` as Flux applies it for the Kustomization of the bed.
+/// A ConfigMap `a` as Flux applies it for the test Kustomization.
 fn by_flux(data: &Value) -> Value {
     labelled(config_map("a", data), "app")
 }
@@ -67,7 +68,7 @@ async fn what_flux_applied_goes_with_the_revision_that_drops_it() {
     assert_eq!(bed.writes(), Vec::<String>::new());
 }
 
-/// What is as it should be but for whose it is costs one write, and then none.
+/// An object that is up to date except for its manager costs one write, and then none.
 #[tokio::test(start_paused = true)]
 async fn equal_content_is_handed_over_by_one_write() {
     let bed = Bed::new();
@@ -88,7 +89,7 @@ async fn equal_content_is_handed_over_by_one_write() {
     assert_eq!(bed.managers(CONFIG).await, ["muster-sync Apply"]);
 }
 
-/// A field that is in the way of what is to be applied, and that only Flux holds, is gone by the time of the dry run.
+/// A field that conflicts with the manifest and is owned only by Flux is removed before the dry run.
 #[tokio::test(start_paused = true)]
 async fn a_field_that_excludes_another_one_is_no_obstacle() {
     const WIDGET: &str = "/apis/example.org/v1/namespaces/default/widgets/w";
@@ -105,7 +106,7 @@ async fn a_field_that_excludes_another_one_is_no_obstacle() {
     assert_eq!(bed.read(WIDGET).await.unwrap()["spec"], json!({"x": 1}));
 }
 
-/// Whose labels an object does not bear, of him nothing is taken over before it does.
+/// Nothing is taken over before an object has the labels of its owner.
 #[tokio::test(start_paused = true)]
 async fn what_flux_applied_for_another_kustomization_is_not_taken_over() {
     let bed = Bed::new();
@@ -121,7 +122,8 @@ async fn what_flux_applied_for_another_kustomization_is_not_taken_over() {
     );
 }
 
-/// What leaves the set in the very revision of the move is pruned, by its labels, whoever applied it.
+/// An object that is removed from git in the same revision as the move is pruned, by its labels, whichever manager
+/// applied it.
 #[tokio::test(start_paused = true)]
 async fn what_flux_applied_is_pruned() {
     let bed = Bed::new();
@@ -154,7 +156,7 @@ async fn a_preview_foretells_what_a_handover_removes() {
     }
 }
 
-/// The objects of the bed's Kustomization by their names.
+/// The objects of the test Kustomization, by name.
 fn named(names: &[&str]) -> Vec<(ObjectId, String)> {
     let id = |name: &&str| format!("default_{name}__ConfigMap").parse().unwrap();
     names.iter().map(|name| (id(name), "v1".to_owned())).collect()
@@ -195,7 +197,7 @@ async fn what_we_applied_becomes_fluxs_by_one_write() {
     assert_eq!(live["data"], json!({"x": "1", "theirs": "1"}));
 }
 
-/// Flux may be faster: then its entry has the fields of both, and its next application removes what it does not have.
+/// Flux may write first: then its entry has the fields of both, and its next apply removes those that it does not have.
 #[tokio::test(start_paused = true)]
 async fn it_is_not_too_late_after_flux_has_applied() {
     let bed = Bed::new();
@@ -243,7 +245,7 @@ async fn one_that_is_foreign_absent_or_forbidden_holds_up_no_other() {
     insta::assert_snapshot!(failure, @"ConfigMap/default/forbidden handing it over failed (Forbidden): forbidden by a fault rule");
 }
 
-/// A client by which somebody writes to the object before the first `times` handovers.
+/// A client for which the object changes before each of the first `times` handovers.
 fn contested(bed: &Bed, times: usize) -> (kube::Client, Arc<AtomicUsize>) {
     let tries = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&tries);

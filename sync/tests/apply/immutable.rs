@@ -1,4 +1,4 @@
-//! A field that cannot be changed is named; with force the object is created anew.
+//! An immutable field is named; with force the object is deleted and created again.
 
 use kube::core::Status;
 use muster_sync::apply::{ApplyError, Outcome, immutable};
@@ -100,7 +100,7 @@ async fn an_object_that_is_invalid_besides_is_not_deleted() {
     assert_eq!(bed.read(PATH).await, before);
 }
 
-/// The kinds in which people meet it first.
+/// The most common kinds with immutable fields.
 #[tokio::test(start_paused = true)]
 async fn with_force_any_kind_is_another_one() {
     let mut bed = Bed::new();
@@ -141,7 +141,7 @@ fn refusal(code: u16, message: &str, causes: &[(&str, &str)]) -> Status {
     serde_json::from_value(status).unwrap()
 }
 
-/// The texts are those of kube-apiserver 1.36, one for each rule that says it in its own way.
+/// Messages of kube-apiserver 1.36, one for each rule that has its own wording.
 #[test]
 fn the_words_of_every_rule_are_known() {
     #[track_caller]
@@ -192,7 +192,7 @@ fn the_words_of_every_rule_are_known() {
         &refusal(422, "is invalid", &[("", "a is immutable")]),
         &["the object"],
     );
-    // Policies and webhooks say it in the message alone, with any code.
+    // Policies and webhooks only have the message, with any status code.
     check(
         &refusal(422, "denied: the class is immutable", &[]),
         &["the object"],

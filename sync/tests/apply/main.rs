@@ -1,4 +1,4 @@
-//! Applying and pruning, on an API server in process; one file for each promise.
+//! Applying and pruning against an in-process API server; one file for each promise.
 
 #![allow(
     clippy::duration_suboptimal_units,

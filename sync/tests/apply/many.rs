@@ -1,4 +1,4 @@
-//! Thousands of objects in one path: applied in stages, looked at again without a write.
+//! Thousands of objects in one path: applied in stages, then checked without a write.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::support::{Bed, config_map, namespace, widget, widget_definition};
 
 const OBJECTS: usize = 5_000;
 
-/// Names as long as people's, in 20 namespaces; one in ten is a custom resource.
+/// Names of realistic length, in 20 namespaces; one in ten is a custom resource.
 fn manifests() -> Vec<Value> {
     let namespaces = (0..20).map(|n| namespace(&format!("team-{n:02}")));
     let rest = (0..OBJECTS - 21).map(|n| {
@@ -27,7 +27,7 @@ fn manifests() -> Vec<Value> {
         .collect()
 }
 
-/// How many requests of a kind there were.
+/// The number of requests of one type.
 fn counts(bed: &Bed) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     for request in bed.api.recorder().requests() {
@@ -63,14 +63,14 @@ async fn five_thousand_are_applied_and_then_left_alone() {
         counts(&bed),
         BTreeMap::from([("dry run", OBJECTS), ("read", OBJECTS + 1)])
     );
-    // Nothing is waited for: all that it takes is the server's time.
+    // No waiting: all the time is spent in the server.
     assert!(
         started.elapsed() < Duration::from_secs(1),
         "{:?}",
         started.elapsed()
     );
 
-    // The inventory of all of them fits into an object: etcd takes 1.5 MiB.
+    // The inventory of all of them fits into one object: etcd's limit is 1.5 MiB.
     let recorded: Inventory = bed.ledger.recorded.lock().clone();
     let status = serde_json::to_vec(&recorded.to_status()).unwrap();
     println!("{OBJECTS} objects: an inventory of {} KiB", status.len() / 1024);

@@ -1,4 +1,4 @@
-//! A name is a name: whatever characters it has, it never means another object.
+//! Whatever characters a name contains, it never refers to another object.
 
 use muster_sync::{apply, inventory::ObjectId};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn id(namespace: &str, name: &str, group: &str, kind: &str) -> (ObjectId, String
     (id, "v1".into())
 }
 
-/// Inventories of earlier releases have them: they were recorded before the API server refused them.
+/// Inventories of earlier releases contain them: they were recorded before the API server refused them.
 #[tokio::test(start_paused = true)]
 async fn what_an_inventory_names_is_no_other_object() {
     let bed = Bed::new();
@@ -67,7 +67,7 @@ async fn a_name_with_a_blank_is_applied_changed_and_pruned() {
     assert_eq!(bed.read(&format!("{ROLES}/my%20role")).await, None);
 }
 
-/// A build refuses them with file and line; here nothing of them is recorded.
+/// A build refuses them with file and line; here they are not recorded.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_cannot_be_is_not_recorded() {
     let bed = Bed::new();

@@ -1,4 +1,4 @@
-//! What is no longer wanted goes, last stage first, and only if it is ours.
+//! Objects that are no longer in the manifests are deleted, last stage first, and only if they are ours.
 
 use muster_apiserver::{
     Verb,
@@ -45,7 +45,7 @@ async fn the_last_stage_goes_first() {
     bed.api.recorder().clear();
     let pruned = bed.prune(&[config_map("stays", &json!({}))]).await;
     let definition = "CustomResourceDefinition/widgets.example.org";
-    // A definition goes after the server has looked for objects of its kind.
+    // A definition is deleted after the server has checked for objects of its kind.
     check(
         &pruned,
         json!({"gone": ["Widget/default/w"], "waiting": [definition]}),
@@ -129,7 +129,7 @@ async fn what_asks_to_stay_stays() {
     assert!(bed.read(CONFIG).await.is_some());
 }
 
-/// What somebody has asked to be left alone since, in the cluster.
+/// An object that was annotated in the cluster later, so that it is left alone.
 #[tokio::test(start_paused = true)]
 async fn what_is_marked_in_the_cluster_stays() {
     for (key, value) in [
@@ -149,7 +149,7 @@ async fn what_is_marked_in_the_cluster_stays() {
     }
 }
 
-/// Somebody deletes the object and makes another one of its name, between our look and our delete.
+/// Another client deletes the object and creates one with the same name, between our read and our delete.
 #[tokio::test(start_paused = true)]
 async fn a_namesake_is_not_deleted() {
     let bed = Bed::new();
@@ -174,7 +174,7 @@ async fn a_namesake_is_not_deleted() {
     assert_eq!(refused, 1, "by the uid");
 }
 
-/// As when a Kustomization is deleted: everything that is on record goes, and what it took is told until it is gone.
+/// When a Kustomization is deleted: everything in the inventory is deleted, and progress is reported until it is gone.
 #[tokio::test(start_paused = true)]
 async fn everything_goes_from_the_last_stage_to_the_first() {
     let bed = Bed::new();
@@ -210,7 +210,7 @@ async fn everything_goes_from_the_last_stage_to_the_first() {
     assert!(bed.read("/api/v1/namespaces/made").await.is_none());
 }
 
-/// The version of the record is not served any more; the object is.
+/// The recorded version is no longer served, but the object still exists.
 #[tokio::test(start_paused = true)]
 async fn an_object_is_found_in_another_version() {
     let bed = Bed::new();

@@ -1,4 +1,4 @@
-//! Of a Secret no value is ever said: not when the server refuses it, not when it drifted, not in a conflict.
+//! No value of a Secret is ever shown: not if the server refuses it, not if it drifted, not in a conflict.
 
 use http::header::CONTENT_TYPE;
 use muster_apiserver::{
@@ -13,7 +13,7 @@ use crate::support::{Bed, altered, hooked, pass, secret};
 const CANARY: &str = "canary-f3a9";
 const PATH: &str = "/api/v1/namespaces/default/secrets/s";
 
-/// The canary as it stands in a manifest, and as it stands in an object.
+/// The canary as it is in a manifest, and as it is in an object.
 fn is_silent(said: &str) {
     use base64::{Engine as _, engine::general_purpose::STANDARD};
     let encoded = STANDARD.encode(CANARY);
@@ -22,7 +22,7 @@ fn is_silent(said: &str) {
     }
 }
 
-/// All that can be printed of a failed application.
+/// Everything that can be printed of a failed apply.
 async fn said(bed: &Bed, manifest: &Value) -> String {
     let plan = bed.plan(std::slice::from_ref(manifest)).await;
     let error = apply::run(&bed.cluster, &plan, &bed.ledger, &apply::Alone)
@@ -70,7 +70,7 @@ async fn a_secret_that_drifted() {
     is_silent(&format!("{plan:?}{applied:?}{:?}", bed.ledger.recorded.lock()));
 }
 
-/// A conflict that quotes the object, as one of a webhook may; and one of a takeover.
+/// A conflict that quotes the object, as that of a webhook may; and one during a takeover.
 #[tokio::test(start_paused = true)]
 async fn a_secret_in_a_conflict() {
     for (editor, expect) in [

@@ -1,4 +1,4 @@
-//! Objects that two Kustomizations declare: one holds an object, the other compares, and none takes it along.
+//! Objects that two Kustomizations declare: one holds the object, the other compares, and deleting either one keeps it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::support::{Bed, config_map, namespace, secret};
 
 const A: &str = "/api/v1/namespaces/default/configmaps/a";
 
-/// Another Kustomization of the cluster, by what its inventory has.
+/// Another Kustomization of the cluster, given its inventory.
 #[derive(Default)]
 struct Others(Mutex<BTreeMap<String, Vec<String>>>);
 
@@ -59,7 +59,7 @@ impl Declarers for Others {
     }
 }
 
-/// Declarers that are unknown.
+/// Declarers that cannot be determined.
 struct Unknown;
 
 #[async_trait]
@@ -80,7 +80,7 @@ fn owner(name: &str) -> Owner {
     }
 }
 
-/// A bed in which `base` applied these objects.
+/// A cluster in which `base` applied these objects.
 async fn bed_of_base(manifests: &[Value]) -> Bed {
     let mut bed = Bed::new();
     bed.options.owner = owner("base");
@@ -211,7 +211,7 @@ async fn what_another_one_declares_is_handed_over_and_not_deleted() {
         (owner_of(&object), &object["metadata"]["uid"]),
         (&json!("base"), &uid)
     );
-    // The heir applies it as its own: what only the other one declared goes.
+    // The heir applies it as its own: fields that only the other one declared are removed.
     let mut heir = Bed::new();
     heir.options.owner = owner("base");
     let heir = Bed {
@@ -258,7 +258,7 @@ async fn the_mark_of_where_it_was_applied_from_is_the_syncs_alone() {
     assert_eq!(bed.read(A).await.unwrap()["metadata"]["labels"][label], "there");
 }
 
-/// The object is changed each time between the read and the deletion: it is read again, and stays if that does not end.
+/// The object changes each time between the read and the deletion: it is read again, and kept if that does not end.
 #[tokio::test]
 async fn what_is_changed_meanwhile_is_read_again_before_it_is_deleted() {
     for (changes, stays) in [(2, false), (100, true)] {

@@ -1,4 +1,4 @@
-//! What others need comes first, and ids are on record before objects are created.
+//! Dependencies are applied first, and ids are recorded before objects are created.
 
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ async fn every_object_carries_the_labels_of_its_owner() {
     );
 }
 
-/// A definition that is refused its names is never established: nothing that needs it is tried.
+/// A definition whose names are refused is never established: objects that need it are not tried.
 #[tokio::test(start_paused = true)]
 async fn a_definition_that_is_not_established_ends_the_run_in_time() {
     let mut bed = Bed::new();
@@ -134,7 +134,7 @@ async fn a_definition_that_is_not_established_ends_the_run_in_time() {
     );
 }
 
-/// On a real server a definition is established some time after it was created, and its kind is in the lists a moment
+/// On a real server a definition is established some time after it was created, and its kind is in discovery a moment
 /// after that.
 #[tokio::test(start_paused = true)]
 async fn custom_resources_wait_for_their_kind() {
@@ -165,7 +165,7 @@ async fn custom_resources_wait_for_their_kind() {
     assert!(widget.unwrap().at >= Duration::from_secs(5));
 }
 
-/// The definition is there already; the version of it that the custom resource needs comes with the same path.
+/// The definition exists already; the version that the custom resource needs is added in the same path.
 #[tokio::test(start_paused = true)]
 async fn custom_resources_wait_for_their_version() {
     let bed = Bed::new();
@@ -189,7 +189,7 @@ async fn custom_resources_wait_for_their_version() {
     assert_eq!(bed.ledger.recorded.lock().len(), 2, "it is the same object");
 }
 
-/// Unchanged definitions cost one read each, and their kinds stay known.
+/// Unchanged definitions cost one read each, and their kinds stay cached.
 #[tokio::test(start_paused = true)]
 async fn a_second_time_nothing_is_discovered() {
     let bed = Bed::new();
@@ -215,7 +215,7 @@ async fn a_second_time_nothing_is_discovered() {
     );
 }
 
-/// A definition that comes back in another scope is asked for anew, whatever is known.
+/// A definition that is re-created with another scope is looked up again, despite the cache.
 #[tokio::test(start_paused = true)]
 async fn another_scope_is_noticed() {
     let bed = Bed::new();
@@ -227,7 +227,7 @@ async fn another_scope_is_noticed() {
     assert!(bed.read("/apis/example.org/v1/widgets/w").await.is_some());
 }
 
-/// A thousand objects of a kind that is not there cost one question.
+/// A thousand objects of a kind that does not exist cost one request.
 #[tokio::test(start_paused = true)]
 async fn each_kind_is_asked_for_once() {
     let bed = Bed::new();

@@ -1,4 +1,4 @@
-//! A cluster, and plans carried out in it.
+//! A cluster, and helpers to apply plans in it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,7 +19,7 @@ use tower::BoxError;
 /// The deadline of each call.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 
-/// An API server, and what was recorded before objects were created in it.
+/// An API server, and the ids recorded before objects were created in it.
 pub(crate) struct Bed {
     pub api: ApiServer,
     pub cluster: Cluster,
@@ -27,7 +27,7 @@ pub(crate) struct Bed {
     pub ledger: Memory,
 }
 
-/// A ledger that remembers, or refuses.
+/// A ledger that records, or fails.
 #[derive(Default)]
 pub(crate) struct Memory {
     pub recorded: Mutex<Inventory>,
@@ -65,7 +65,7 @@ impl Bed {
         }
     }
 
-    /// The same bed, applied to through another client.
+    /// The same server, with another client.
     pub(crate) fn through(mut self, client: Client) -> Self {
         self.cluster = Cluster::new(client, DEADLINE);
         self
@@ -82,7 +82,7 @@ impl Bed {
         apply::run(&self.cluster, &plan, &self.ledger, &apply::Alone).await
     }
 
-    /// Applies what must be accepted; returns the outcomes by object.
+    /// Applies manifests that must succeed; returns the outcomes by object.
     pub(crate) async fn applied(&self, manifests: &[Value]) -> BTreeMap<String, Outcome> {
         let applied = self
             .apply(manifests)
@@ -95,14 +95,14 @@ impl Bed {
             .collect()
     }
 
-    /// Prunes what is on record and not among the manifests.
+    /// Prunes the recorded objects that are not in the manifests.
     pub(crate) async fn prune(&self, manifests: &[Value]) -> Pruned {
         let wanted = self.plan(manifests).await.inventory();
         let unwanted = self.ledger.recorded.lock().pruned_by(&wanted);
         apply::prune(&self.cluster, &self.options.owner, &unwanted, &apply::Alone).await
     }
 
-    /// Reads what a path serves; `None` if it is not there.
+    /// Reads a path; `None` if it does not exist.
     pub(crate) async fn read(&self, path: &str) -> Option<Value> {
         match self.send("GET", path, None).await {
             Ok(object) => Some(object),
@@ -111,7 +111,7 @@ impl Bed {
         }
     }
 
-    /// Waits until nothing is served at a path: the server works on it behind our back.
+    /// Waits until a path is gone: the server works on it in the background.
     pub(crate) async fn until_gone(&self, path: &str) {
         for _ in 0..1_000 {
             if self.read(path).await.is_none() {
@@ -122,12 +122,12 @@ impl Bed {
         panic!("{path} is still there");
     }
 
-    /// Merges a patch as somebody with kubectl.
+    /// Sends a merge patch as kubectl does.
     pub(crate) async fn edit(&self, path: &str, patch: Value) {
         self.edit_as("kubectl-edit", path, patch).await;
     }
 
-    /// Merges a patch as `manager`.
+    /// Sends a merge patch as `manager`.
     pub(crate) async fn edit_as(&self, manager: &str, path: &str, patch: Value) {
         self.send("PATCH", &format!("{path}?fieldManager={manager}"), Some(patch))
             .await
@@ -145,7 +145,7 @@ impl Bed {
         .unwrap();
     }
 
-    /// Applies an object as `manager`, by force; returns it as it is then.
+    /// Applies an object as `manager`, with force; returns the result.
     pub(crate) async fn apply_as(&self, manager: &str, path: &str, object: &Value) -> Value {
         let request = http::Request::patch(format!("{path}?fieldManager={manager}&force=true"))
             .header(http::header::CONTENT_TYPE, "application/apply-patch+yaml")
@@ -154,7 +154,7 @@ impl Bed {
         client.request(request.unwrap()).await.unwrap()
     }
 
-    /// The managers of an object with their operations, as `kubectl-edit Update`.
+    /// The managers of an object with their operations, such as `kubectl-edit Update`.
     pub(crate) async fn managers(&self, path: &str) -> Vec<String> {
         let object = self.read(path).await.unwrap();
         let entries = object["metadata"]["managedFields"].as_array().cloned();
@@ -170,16 +170,16 @@ impl Bed {
         send(&self.api.client_as("somebody"), method, path, body).await
     }
 
-    /// The requests of applying that were writes, as `<method> <path>`.
+    /// The write requests of applying, as `<method> <path>`.
     pub(crate) fn writes(&self) -> Vec<String> {
         self.api.recorder().writes_of(|client| client != "somebody")
     }
 }
 
-/// An answer that a hook gives.
+/// The response of a hook.
 pub(crate) type Answer = Result<http::Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
 
-/// A client that hands each request to `hook`, which may send it, wait, write by itself, or never come back.
+/// A client that passes each request to `hook`, which may send it, wait, write on its own, or never return.
 pub(crate) fn hooked<F>(client: Client, hook: impl Fn(Request<Body>, Client) -> F + Send + 'static) -> Client
 where
     F: Future<Output = Answer> + Send + 'static,
@@ -188,13 +188,13 @@ where
     Client::new(service, "default")
 }
 
-/// Sends a request as it is.
+/// Sends a request unchanged.
 pub(crate) async fn pass(request: Request<Body>, client: Client) -> Answer {
     let answer = client.send(request).await?;
     Ok(answer.map(|body| body.map_err(BoxError::from).boxed_unsync()))
 }
 
-/// An answer with its JSON altered on the way.
+/// A response whose JSON is changed in transit.
 pub(crate) async fn altered(
     answer: http::Response<UnsyncBoxBody<Bytes, BoxError>>,
     alter: impl FnOnce(&mut Value),

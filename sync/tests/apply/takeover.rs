@@ -1,4 +1,5 @@
-//! What people added with kubectl goes, unless git declares it or they ask for it to stay; what controllers own stays.
+//! Fields added with kubectl are removed, unless git declares them or the object asks to keep them; fields owned by
+//! controllers are kept.
 
 use std::sync::{
     Arc,
@@ -47,7 +48,7 @@ async fn what_kubectl_edit_added_goes_and_then_nothing_is_written() {
     assert_eq!(bed.writes(), Vec::<String>::new());
 }
 
-/// Each way in which kubectl comes to own fields.
+/// Each way in which kubectl becomes the owner of fields.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_kubectl_made_becomes_ours() {
     for manager in [
@@ -96,7 +97,7 @@ async fn what_a_controller_owns_stays_its_own() {
     );
 }
 
-/// A status is not ours to write, whoever writes it.
+/// A status is not ours to write, whichever client writes it.
 #[tokio::test(start_paused = true)]
 async fn a_status_is_left_to_who_wrote_it() {
     const PATH: &str = "/apis/apps/v1/namespaces/default/deployments/d";
@@ -137,7 +138,7 @@ async fn who_asks_for_merge_keeps_what_they_added() {
     }
 }
 
-/// A client by which somebody writes to the object before each of the first `times` takeovers.
+/// A client for which the object changes before each of the first `times` takeovers.
 fn contested(bed: &Bed, times: usize) -> (kube::Client, Arc<AtomicUsize>) {
     let takeovers = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&takeovers);
@@ -189,7 +190,8 @@ async fn who_is_always_faster_is_reported() {
     assert_eq!(failures[0].reason, "Conflict");
 }
 
-/// A refused object keeps its content. Who owns it is settled before: a later manifest removes what was added by hand.
+/// A refused object keeps its content. Field ownership is settled before: a later manifest removes what was added
+/// manually.
 #[tokio::test(start_paused = true)]
 async fn a_refused_object_keeps_its_content() {
     let bed = Bed::new();
@@ -209,7 +211,7 @@ async fn a_refused_object_keeps_its_content() {
     assert_eq!(labels.get("theirs"), None);
 }
 
-/// What a preview foretells of an object, and what comes true.
+/// The predicted and the actual state of an object.
 async fn foretold(bed: &Bed, path: &str, wanted: &Value) -> (Value, Value) {
     let plan = bed.plan(std::slice::from_ref(wanted)).await;
     bed.api.recorder().clear();
@@ -225,7 +227,7 @@ async fn foretold(bed: &Bed, path: &str, wanted: &Value) -> (Value, Value) {
     (after.unwrap_or_default(), came)
 }
 
-/// A preview knows of takeovers, defaults that the server gives anew and items of lists included.
+/// A preview includes takeovers, defaults that the server sets again, and items of lists.
 #[tokio::test(start_paused = true)]
 async fn a_preview_foretells_what_a_takeover_removes() {
     let wanted = deployment("d", "nginx");
@@ -250,7 +252,7 @@ async fn a_preview_foretells_what_a_takeover_removes() {
             assert_eq!(containers[0].get("env"), None);
         }
     }
-    // Made by kubectl: its defaults are its own.
+    // Created by kubectl: kubectl owns its defaults.
     let bed = Bed::new();
     let mut made = deployment("d", "nginx:old");
     made["metadata"]["labels"] = json!({"dropped": "x"});
@@ -261,7 +263,7 @@ async fn a_preview_foretells_what_a_takeover_removes() {
     assert_eq!(foretold, came);
 }
 
-/// A Deployment whose only container has these fields, too.
+/// A Deployment whose only container also has these fields.
 fn with_container(more: &Value) -> Value {
     let mut object = deployment("d", "nginx");
     let container = &mut object["spec"]["template"]["spec"]["containers"][0];
@@ -300,7 +302,8 @@ fn service(port: i64) -> Value {
         "spec": {"selector": {"app": "d"}, "ports": [{"name": "http", "port": port}]}})
 }
 
-/// Objects as kubectl made them, and as git declares them: what of them stands at a pointer then. Both together are invalid.
+/// Objects as kubectl created them, and as git declares them: the expected value at a pointer afterwards. Both together
+/// are invalid.
 fn contradictions() -> Vec<(&'static str, Value, Value, &'static str, Value)> {
     let port = |number: i64| with_container(&json!({"ports": [{"name": "http", "containerPort": number}]}));
     let variable = |with: Value| {
@@ -351,7 +354,8 @@ fn contradictions() -> Vec<(&'static str, Value, Value, &'static str, Value)> {
     ]
 }
 
-/// What kubectl made changes in one go, also where the old and the new cannot be together; and a preview knows.
+/// An object created by kubectl changes in one run, even if the old and the new fields conflict; and a preview predicts
+/// it.
 #[tokio::test(start_paused = true)]
 async fn what_kubectl_made_is_changed_as_kubectl_changes_it() {
     for (list, made, wanted, pointer, expect) in contradictions() {
@@ -383,7 +387,7 @@ async fn what_kubectl_made_is_changed_as_kubectl_changes_it() {
     }
 }
 
-/// Objects from before the server kept account of fields, or whose account was dropped.
+/// Objects from before the server tracked field ownership, or whose `managedFields` were dropped.
 #[tokio::test(start_paused = true)]
 async fn what_has_no_account_of_fields_is_changed_as_kubectl_changes_it() {
     for (list, made, wanted, pointer, expect) in contradictions() {
@@ -403,7 +407,7 @@ async fn what_has_no_account_of_fields_is_changed_as_kubectl_changes_it() {
     }
 }
 
-/// Which the server filled in, and which no manager owns: server-side apply would leave it.
+/// Defaults that the server filled in and no manager owns: server-side apply would keep them.
 #[tokio::test(start_paused = true)]
 async fn a_default_goes_that_the_strategy_rules_out() {
     for (kind, field, strategy) in [
@@ -432,7 +436,7 @@ async fn a_default_goes_that_the_strategy_rules_out() {
     }
 }
 
-/// What another manager set stays its own, and the refusal says what helps; that helps.
+/// Fields set by another manager are kept, and the refusal says what helps; the test checks that it does.
 #[tokio::test(start_paused = true)]
 async fn a_strategy_that_another_manager_holds_is_refused_with_what_helps() {
     let bed = Bed::new();

@@ -1,4 +1,4 @@
-//! What authors ask for by annotations is honoured.
+//! Options set by annotations are honored.
 
 use muster_sync::apply::Outcome;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ async fn if_not_present_is_created_and_never_changed() {
     assert_eq!(bed.read(PATH).await.unwrap()["data"]["k"], "v");
 }
 
-/// In labels as well as in annotations, as Flux reads them.
+/// In labels as well as in annotations, as in Flux.
 #[tokio::test(start_paused = true)]
 async fn a_label_says_as_much_as_an_annotation() {
     let bed = Bed::new();

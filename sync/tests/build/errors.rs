@@ -1,4 +1,4 @@
-//! What is said when files cannot be built, and when a folder cannot be read: one snapshot for each enum.
+//! Messages if files cannot be built, or a directory cannot be read: one snapshot for each enum.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ fn build_errors() {
             second: origin(20),
         })),
     ];
-    // A variant that is added is added above too.
+    // Add new variants above, too.
     for error in &all {
         match error {
             BuildError::Yaml(_)

@@ -1,4 +1,5 @@
-//! Promise: a folder on disk is read as a commit of it would be: the same files, the same refusals, nothing followed.
+//! Promise: a directory on disk is read as a commit of it would be: the same files, the same refusals, no links
+//! followed.
 
 use std::{
     fs,
@@ -36,7 +37,7 @@ impl Tree {
         read_folder(&self.path(path), limits)
     }
 
-    /// The files, or the errors, without the folder of the test.
+    /// The files, or the errors, without the path of the test directory.
     #[track_caller]
     fn check(&self, path: &str, expect: Result<&[&str], &[&str]>) {
         self.check_limited(path, &Limits::default(), expect);
@@ -101,7 +102,7 @@ fn manifests_in_the_order_of_their_paths() {
 #[test]
 fn paths_are_shown_as_the_folder_was_named() {
     let tree = Tree::new(&[("sync/x.yaml", "")]);
-    // The tests of a crate run in its folder, which every checkout has.
+    // Tests of a crate run in its directory, which every checkout has.
     for (named, shown) in [("tests/build", "tests/build"), ("./tests/build/", "tests/build")] {
         let files = read_folder(Path::new(named), &Limits::default()).unwrap();
         assert!(files.iter().all(|file| file.path.starts_with(shown)), "{named}");

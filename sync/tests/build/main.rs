@@ -1,4 +1,4 @@
-//! From files to manifests, from a folder on disk to files, and from manifests to text.
+//! From files to manifests, from a directory on disk to files, and from manifests to text.
 
 #![allow(
     clippy::unwrap_used,

@@ -16,7 +16,7 @@ fn config_map(name: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n")
 }
 
-/// What is built, as `place identity`, or the message.
+/// The result of a build, as `location identity`, or the message.
 fn built(input: &[(&str, &str)]) -> Result<Vec<String>, String> {
     let manifests = build(&files(input), &BuildOptions::default()).map_err(|errors| errors.to_string())?;
     Ok(manifests
@@ -42,7 +42,7 @@ fn objects_come_in_order_of_path_then_place() {
     assert_eq!(got.unwrap(), expect);
 }
 
-/// As files are that were joined by `cat`, or by an editor that puts the mark at the start of each document.
+/// Files that were concatenated with `cat`, or by an editor that adds a byte order mark to each document.
 #[test]
 fn a_byte_order_mark_before_a_later_document_is_no_part_of_it() {
     let two = format!("\u{feff}{}---\n\u{feff}{}", config_map("a"), config_map("b"));
@@ -68,7 +68,7 @@ fn lists_are_unrolled() {
         built(&[("l.yaml", "kind: List\nitems: {a: 1}\n")]).unwrap_err(),
         "l.yaml:2:8: items must be a list"
     );
-    // A kind that ends in List without items is an object.
+    // A kind that ends in List but has no items is an ordinary object.
     let allow_list = "apiVersion: x/v1\nkind: AllowList\nmetadata: {name: a}\nspec: {}\n";
     assert_eq!(
         built(&[("l.yaml", allow_list)]).unwrap(),

@@ -1,10 +1,10 @@
-//! Promise: what is printed as YAML is read back as the same value, by kubectl's rules.
+//! Promise: YAML output reads back as the same value, by kubectl's rules.
 
 use muster_sync::{build::print, yaml};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Prints, and reads back.
+/// Prints a value, and reads it back.
 #[track_caller]
 fn round(value: &Value) -> String {
     let text = print::yaml(value);

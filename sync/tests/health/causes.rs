@@ -1,4 +1,4 @@
-//! Promise: a health check names the first object that is not well, why in the words of its pods, and counts the rest.
+//! Promise: a health check names the first unhealthy object and the cause from its pods, and counts the rest.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ fn waiting_is_of_no_use_only_where_something_failed_for_good() {
     assert!(is_terminal(Health::stalled("JobFailed", "b")));
 }
 
-/// What is said of a pod with this status.
+/// The reported cause for a pod with this status.
 async fn of_pod(status: Value) -> String {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "web"},

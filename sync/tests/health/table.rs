@@ -1,4 +1,5 @@
-//! Promise: the table of health judges real statuses as their operators mean them, and has only kinds that the rules of kstatus misread.
+//! Promise: the health expressions judge real statuses as their operators mean them, and only cover kinds that the
+//! rules of kstatus misread.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +45,7 @@ fn judged(entry: &Entry, object: &Value) -> State {
     match expressions.evaluate(object, &Stop::default()) {
         Ok(Verdict::Current) => State::Current,
         Ok(Verdict::Failed) => State::Failed,
-        // Without a value yet it is waited for.
+        // Not healthy until it has a value.
         Ok(Verdict::InProgress | Verdict::NotCurrent | Verdict::NotObserved) | Err(_) => State::InProgress,
     }
 }

@@ -1,4 +1,5 @@
-//! Promise: steps run in order, by evidence; a failure for good stops the run; time limits, attempts and controls are kept.
+//! Promise: steps run in order, with evidence; a permanent failure stops the run; timeouts, attempts and controls are
+//! honored.
 
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ fn waits() -> Outcome {
     }
 }
 
-/// A whole pass: each task is answered by `outcome`; the steps that were applied, in order.
+/// A complete pass: `outcome` answers each task; returns the applied steps, in order.
 fn pass(
     plan: &Plan,
     progress: RunProgress,
@@ -270,7 +271,7 @@ fn a_step_that_may_fail_stops_nothing_and_still_says_that_it_failed() {
     );
 }
 
-/// R27: progress is re-shaped against the plan of now.
+/// R27: progress is reshaped to fit the current plan.
 #[test]
 fn progress_gets_the_shape_of_the_plan_and_completed_steps_stay() {
     let (run, _) = pass(
@@ -354,8 +355,8 @@ fn an_aborted_run_has_failed_where_it_was() {
 }
 
 proptest! {
-    /// Whatever the steps say: a run is complete only if each step is, no step that is complete is applied again, and in a
-    /// serial plan none is applied before all that come before it are complete.
+    /// Whatever the outcomes: a run is complete only if each step is, a complete step is not applied again, and in a
+    /// serial plan a step is applied only after all previous ones are complete.
     #[test]
     fn no_step_overtakes_and_none_is_done_twice(said in prop::collection::vec(0_u8..5, 1..40), serial in any::<bool>()) {
         let mut plan = schema();

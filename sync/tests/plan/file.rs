@@ -1,4 +1,4 @@
-//! Promise: a plan file is taken whole or refused, with the file, the line and what to change.
+//! Promise: a plan file is accepted as a whole or refused, with the file, the line and what to change.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -40,7 +40,7 @@ fn file(path: &str, text: &str) -> File {
     }
 }
 
-/// What is made of a text of `db/plan.yaml`, with these variables; or the errors, a line each.
+/// The result of parsing `db/plan.yaml` with these variables; or the errors, one per line.
 fn read(text: &str, variables: &[(&str, &str)]) -> Result<PlanFile, Vec<String>> {
     let files = Files::new(FOLDER.iter().map(|(path, text)| file(path, text)));
     let manifests = build(&files, &BuildOptions::default()).map_err(|errors| vec![errors.to_string()])?;
@@ -238,7 +238,7 @@ fn a_step_has_another_digest_when_what_it_applies_has_changed() -> Result<(), Ve
     Ok(())
 }
 
-/// The page's own file, with the files that it names.
+/// The file in the documentation, with the files that it names.
 #[test]
 fn the_file_of_the_documentation_is_taken() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/plans.md")).unwrap();
@@ -299,7 +299,7 @@ fn the_file_of_the_documentation_is_taken() {
     assert_eq!(back.phases[0].steps[0].apply, ["app/settings.yaml"]);
 }
 
-/// A folder is found however its path is written: from here, from the root of the machine, or with a dot.
+/// A directory is found however its path is written: relative, absolute, or with a dot.
 #[test]
 fn a_folder_is_the_same_however_its_path_is_written() {
     let text = "apiVersion: fleet.muster.dev/v1alpha1\nkind: Plan\nspec: {plans: {deploy: {phases: [{name: a, steps: [{name: b, apply: [a.yaml, '*']}]}]}}}\n";
@@ -333,7 +333,7 @@ fn a_folder_is_the_same_however_its_path_is_written() {
     }
 }
 
-/// Which plan takes a cluster to a content, by what completed there and by the run that is there.
+/// Which plan is used for a content, depending on what completed in the cluster and on the current run.
 #[test]
 fn the_plan_that_is_next() {
     let planned = |text: &str, value: &str| {

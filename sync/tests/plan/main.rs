@@ -1,4 +1,4 @@
-//! Plans of an assemblage: their file, and how their steps are carried out.
+//! Plans of an assemblage: the plan file, and how steps are executed.
 
 #![allow(
     clippy::unwrap_used,

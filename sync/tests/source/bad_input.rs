@@ -1,4 +1,4 @@
-//! Repositories, paths and addresses that nobody should write: what is said about each, word for word.
+//! Invalid repositories, paths and URLs: the exact message for each.
 
 use std::fmt::Write as _;
 
@@ -34,7 +34,7 @@ impl Bed {
         }
     }
 
-    /// Fetches a commit and reads a path of it; notes what came, or what was said.
+    /// Fetches a commit and reads a path of it; records the result or the error.
     async fn read(&mut self, what: &str, commit: &str, path: &str) {
         let remote = Remote::new(self.repo.url());
         let id: CommitId = commit.parse().unwrap();
@@ -58,7 +58,7 @@ impl Bed {
         writeln!(self.said, "{what}: {said}").unwrap();
     }
 
-    /// Asks for a branch of an address; notes what was said.
+    /// Requests a branch of a URL; records the error.
     async fn ask(&mut self, url: &str) {
         let remote = Remote::new(url);
         let error = self
@@ -170,7 +170,7 @@ async fn b21_what_git_would_follow() {
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
     let lfs = bed.repo.commit(&[("deploy/b.yaml", pointer)]);
     bed.read("a pointer to Git LFS", &lfs, "deploy").await;
-    // What is replaced here, and what is grafted, is what the commit's own hash says.
+    // Replacements and grafts have no effect: the content is that of the commit's own id.
     bed.repo.git(&["replace", &commit, &lfs]);
     bed.read("a commit that is replaced", &commit, "deploy").await;
     insta::assert_snapshot!(bed.said);
@@ -260,7 +260,7 @@ async fn b24_addresses() {
         bed.ask(url).await;
     }
     insta::assert_snapshot!(bed.said);
-    // A name in other letters is shown as what is asked for.
+    // A name in other letter case is shown as requested.
     let remote = Remote {
         timeout: Some(std::time::Duration::from_millis(1)),
         ..Remote::new("https://g\u{456}thub.invalid/x")

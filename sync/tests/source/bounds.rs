@@ -1,5 +1,5 @@
-//! Packs that declare or unfold to more than they should: each ends with its name, soon, and within 200 MiB of memory. The memory is
-//! that of a process of its own, as the kernel counts it.
+//! Packs that declare or expand to more than allowed: each ends with a specific error, soon, and within 200 MiB of
+//! memory. The memory is measured in a separate process, by the kernel.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,10 @@ use futures::StreamExt as _;
 const MOST_MIB: u64 = 200;
 const MIB: u64 = 1 << 20;
 
-/// Far less than the deadline of a fetch, and long enough for a busy machine.
+/// Much less than the deadline of a fetch, and enough for a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Fetches in a process of its own.
+/// Fetches in a separate process.
 async fn fetch(url: &str, want: &str, path: Option<&str>) -> Said {
     let data = tempfile::tempdir().unwrap();
     let work = Work {
@@ -118,7 +118,8 @@ async fn what_unfolds_is_stopped_where_it_begins() {
 
 #[tokio::test]
 async fn what_libgit2_holds_at_most_is_within_the_bound() {
-    // As much as may be: a base, and deltas that make as much again, each of them just within the limit.
+    // The largest allowed pack: a base, and deltas with results of the same total size, each of them just within the
+    // limit.
     let whole = 32 * MIB;
     let mut pack = Pack::of(8);
     pack.object(kind::BLOB, whole, &vec![0; usize::try_from(whole).unwrap()]);

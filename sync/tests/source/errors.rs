@@ -1,4 +1,4 @@
-//! Each error of a source as people read it, with what a caller does about it.
+//! Every error of a source as displayed, with how a caller handles it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -230,7 +230,8 @@ fn unverified() -> [Unverified; 20] {
     ]
 }
 
-/// The place of a variant among all: a new one does not compile until it stands here, and fails until it stands in `all`.
+/// The index of a variant in the list: a new variant does not compile until it is added here, and the test fails until
+/// it is in `all`.
 fn place(error: &SourceError) -> usize {
     match error {
         SourceError::InvalidUrl { .. } => 0,
@@ -372,7 +373,7 @@ fn secrets_become_credentials_or_an_error_without_a_value() {
         &[("bearerToken", b"hunter2\nhunter2")],
         Err("key \"bearerToken\" holds a line feed"),
     );
-    // What a file leaves behind.
+    // The trailing newline of a file.
     check(
         &[("bearerToken", b"hunter2\n")],
         Ok("Credentials{\"bearerToken\"}"),

@@ -1,4 +1,4 @@
-//! Git over `file`: finding, fetching, keeping.
+//! Git over `file`: resolving, fetching, storing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn tag(name: &str) -> Want {
     Want::Tag(name.to_owned())
 }
 
-/// Paths and texts below a path.
+/// Paths and contents below a path.
 async fn read(
     source: &GitSource,
     remote: &Remote,
@@ -221,7 +221,7 @@ async fn a_kill_leaves_nothing_that_is_read() {
         .await
         .unwrap();
     let mirror = left_in(data.path())[0].clone();
-    // A process that was killed within a fetch, and one that was killed while a pack was written.
+    // A process that was killed during a fetch, and one that was killed while a pack was written.
     let half = data.path().join(format!("fetch-{mirror}-abc"));
     std::fs::create_dir_all(half.join("objects/pack")).unwrap();
     std::fs::write(half.join("HEAD"), "ref: refs/he").unwrap();
@@ -256,7 +256,7 @@ async fn a_damaged_mirror_is_made_anew() {
         std::fs::remove_dir_all(mirror.join("objects")).unwrap();
     };
     let bytes_changed = || {
-        // Over `file` everything comes with its history.
+        // Over `file` everything is fetched with its history.
         let packs = std::fs::read_dir(mirror.join("history/objects/pack"))
             .unwrap()
             .map(|entry| entry.unwrap().path());

@@ -1,5 +1,5 @@
-//! A GitHub App reads one repository: the assertion that its key signs, the token that is asked for and how long it is used, and each
-//! refusal of GitHub's API, against a server with the shapes of that API beside a real `git http-backend`.
+//! A GitHub App reads one repository: the JWT that its key signs, the token and how long it is used, and each refusal
+//! of GitHub's API, against a mock of that API next to a real `git http-backend`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const PKCS8: &str = include_str!("../fixtures/github/app.pkcs8.pem");
 const PKCS1: &str = include_str!("../fixtures/github/app.pkcs1.pem");
 const START: &str = "2026-11-30T12:00:00Z";
 
-/// What GitHub does with the next requests.
+/// How the mock API answers the next requests.
 #[derive(Clone, Default)]
 struct Api(Arc<Mutex<Answers>>);
 
@@ -34,14 +34,14 @@ struct Api(Arc<Mutex<Answers>>);
 struct Answers {
     /// Requests as `METHOD path`, and their bodies.
     asked: Vec<(String, Value)>,
-    /// Claims of the assertions.
+    /// Claims of the received JWTs.
     claims: Vec<Value>,
-    /// Tokens given so far.
+    /// Number of tokens issued so far.
     given: Vec<String>,
-    /// Instead of a token.
+    /// Returned instead of a token.
     refusal: Option<(u16, &'static str)>,
     suspended: bool,
-    /// The server's time.
+    /// The time of the server.
     now: Timestamp,
 }
 
@@ -53,7 +53,7 @@ impl Api {
             .with_state(self.clone())
     }
 
-    /// Checks the signature; the claims are kept.
+    /// Verifies the signature, and stores the claims.
     fn check(&self, headers: &HeaderMap) {
         let assertion = headers["authorization"]
             .to_str()
@@ -91,7 +91,7 @@ async fn token(State(api): State<Api>, Path(id): Path<u64>, headers: HeaderMap, 
         return refusal;
     }
     let mut answers = api.0.lock();
-    // Longer than tokens were for years.
+    // Longer than GitHub's tokens have been for years.
     let value = format!("ghs_canary{}{}", answers.given.len(), "x".repeat(600));
     answers.given.push(value.clone());
     let until = answers.now.checked_add(SignedDuration::from_hours(1)).unwrap();
@@ -184,7 +184,7 @@ impl Bed {
         Remote::new(self.server.url("org/fleet.git")).with_credentials(credentials)
     }
 
-    /// Lets in the token that is given so many times from now.
+    /// Accepts only the token with this number.
     fn lets_in(&self, number: usize) {
         let token = format!("ghs_canary{number}{}", "x".repeat(600));
         self.server.lets_in(&format!(
@@ -237,7 +237,7 @@ async fn a_token_reads_the_one_repository_until_a_minute_before_its_end() {
     bed.lets_in(1);
     bed.resolve(&remote).await.unwrap();
     assert_eq!(bed.given(), 2, "a minute before its end");
-    // Another key of the same App is another login.
+    // Another key of the same App counts as different credentials.
     bed.lets_in(2);
     bed.resolve(&bed.remote(&[("githubAppPrivateKey", Some(PKCS8))]))
         .await
@@ -293,7 +293,7 @@ async fn the_installation_of_an_owner_is_that_of_the_repository() {
     );
 }
 
-/// What the API says, what is said of it, and when the next try is worth it. No secret is in it.
+/// The response of the API, the resulting message, and when to try again. The message contains no secret.
 #[tokio::test]
 async fn each_refusal_has_its_words() {
     let check = async |refusal: (u16, &'static str), ahead: i64, class: SourceErrorClass, expect: &str| {

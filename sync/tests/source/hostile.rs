@@ -1,4 +1,5 @@
-//! Servers that are silent, drip, lead elsewhere, or send something else: each ends within its limits, with its name.
+//! Servers that are silent, slow, redirect elsewhere, or send something else: each ends within its limits, with a
+//! specific error.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ const ADVERTISEMENT: &str = "application/x-git-upload-pack-advertisement";
 /// Long enough for a busy machine to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Asks a server for a tag, within some time and a few kilobytes.
+/// Resolves a tag, within some time and a few kilobytes.
 async fn ask(remote: &Remote, timeout: Duration) -> SourceError {
     let data = tempfile::tempdir().unwrap();
     let limits = Limits {
@@ -88,7 +89,7 @@ async fn a_dripping_server_does_not_extend_the_deadline() {
             tokio::time::sleep(Duration::from_millis(20)).await;
             Some((Ok::<_, Infallible>(Bytes::from_static(b"0")), ()))
         });
-        // A packet of 4096 bytes, one byte each 20 ms.
+        // A packet of 4096 bytes, one byte every 20 ms.
         let start = futures::stream::iter([Ok(Bytes::from_static(b"1000# service=git-upload-pack\n"))]);
         advertisement(Body::from_stream(start.chain(drops)))
     };

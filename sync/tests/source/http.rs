@@ -23,7 +23,8 @@ fn commit(id: &str) -> CommitId {
     id.parse().unwrap()
 }
 
-/// A repository of three commits behind a server: the first is tagged, the second is on no tip, the third is the head of `main`.
+/// A repository of three commits behind a server: the first is tagged, the second is not a tip, the third is the head
+/// of `main`.
 struct Bed {
     repo: Repo,
     server: GitServer,
@@ -58,7 +59,7 @@ impl Bed {
         }
     }
 
-    /// Fetches and reads the one manifest.
+    /// Fetches the commit and reads its only manifest.
     async fn has_the_last_good_one(&self) {
         let third = Want::Commit(commit(&self.commits[2]));
         assert_eq!(self.text(&third).await.unwrap(), "a: 3\n");
@@ -73,7 +74,7 @@ impl Bed {
             .collect())
     }
 
-    /// What was asked for, with history or without; libgit2 asks twice where it leaves history out.
+    /// The requests, with or without history; for a shallow fetch libgit2 sends two.
     fn packs(&self) -> Vec<&'static str> {
         let packs = self
             .server
@@ -106,12 +107,12 @@ async fn each_kind_of_name_is_fetched_from_an_unconfigured_server() {
         assert_eq!(bed.packs(), ["shallow"], "a tip needs no history");
         assert_eq!(bed.text(&Want::Tag("v1".to_owned())).await.unwrap(), "a: 1\n");
         assert_eq!(bed.packs(), ["shallow"]);
-        // Here already: no request at all.
+        // Stored already: no request at all.
         let before = bed.server.seen().len();
         assert_eq!(bed.text(&Want::Commit(commit(first))).await.unwrap(), "a: 1\n");
         assert_eq!(bed.text(&Want::Commit(commit(third))).await.unwrap(), "a: 3\n");
         assert_eq!(bed.server.seen().len(), before);
-        // On no tip, and the server gives nothing by hash: everything is fetched.
+        // Not a tip, and the server does not allow fetching by id: everything is fetched.
         assert_eq!(bed.text(&Want::Commit(commit(second))).await.unwrap(), "a: 2\n");
         assert_eq!(bed.packs(), ["shallow", "full"]);
     }
@@ -133,7 +134,7 @@ async fn a_tip_is_fetched_without_history_by_its_hash_too() {
 
 #[tokio::test]
 async fn a_server_that_gives_hashes_is_asked_for_the_commit_alone() {
-    // Over http git gives with `allowTip` what its tips reach, too.
+    // Over http, with `allowTip` git also serves what its tips reach.
     for setting in [
         "uploadpack.allowAnySHA1InWant",
         "uploadpack.allowReachableSHA1InWant",
@@ -396,7 +397,7 @@ async fn a_repository_without_a_commit_is_said_to_be_empty() {
         let error = source.fetch(&Remote::new(repo.url()), &want).await.unwrap_err();
         assert_eq!(error, SourceError::Empty { url: repo.url() }, "{want}");
     }
-    // HEAD names a branch that is not born; others are.
+    // HEAD refers to a branch that does not exist; others do.
     let first = repo.commit(&[("a.yaml", "a: 1\n")]);
     repo.git(&["symbolic-ref", "HEAD", "refs/heads/unborn"]);
     let fetched = source
@@ -478,7 +479,7 @@ async fn what_is_shown_of_a_source_holds_no_secret() {
         .unwrap();
     let shown = format!("{source:?} {remote:?} {fetched:?}");
     assert!(!shown.contains("hunter2"), "{shown}");
-    // Nor anything that is made of it, here or on the disk.
+    // Nor anything derived from it, in messages or on disk.
     assert!(!shown.contains("proven"), "{shown}");
     let mut folders = vec![data.path().to_owned()];
     while let Some(folder) = folders.pop() {

@@ -1,4 +1,4 @@
-//! What is fetched again and what is not, by the requests and bytes that a real server counts; and what is given back.
+//! What is fetched again and what is not, measured by the requests and bytes at a real server; and what is freed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -39,7 +39,7 @@ impl Bed {
         Remote::new(self.server.url(".git"))
     }
 
-    /// Commits a file of this many bytes that do not compress well.
+    /// Commits a file of this many incompressible bytes.
     fn commit(&self, path: &str, size: usize) -> CommitId {
         let mut state = self.state.lock();
         let noise: String = (0..size)
@@ -104,7 +104,7 @@ fn main_branch() -> Want {
     Want::Branch("main".to_owned())
 }
 
-/// Bytes of all packs.
+/// Total size of all packs in bytes.
 fn size(data: &Path) -> u64 {
     let (mut size, mut folders) = (0, vec![data.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -140,11 +140,11 @@ async fn a_new_commit_brings_only_what_changed() {
     println!("the second commit cost {bytes} bytes");
     assert_eq!((gets, posts), (1, 2));
     assert!(bytes < 2_000, "{bytes}");
-    // Nothing new: one look.
+    // Nothing new: one request.
     let (gets, posts, bytes) = bed.fetch(main_branch()).await;
     assert_eq!((gets, posts), (1, 0));
     assert!(bytes < 1_000, "{bytes}");
-    // A pinned commit that is here: none.
+    // A pinned commit that is stored: none.
     assert_eq!(bed.fetch(Want::Commit(first.clone())).await, (0, 0, 0));
     assert!(bed.has(&first).await && bed.has(&second).await);
 }
@@ -154,13 +154,13 @@ async fn history_is_fetched_once_and_then_added_to() {
     let bed = Bed::new(None).await;
     let mut commits = vec![bed.commit("large.yaml", 200_000)];
     commits.extend((0..4).map(|_| bed.commit("small.yaml", 100)));
-    // By a branch first: what came alone is no history.
+    // By branch first: a commit that was fetched alone does not count as history.
     bed.fetch(main_branch()).await;
-    // On no tip, and the server gives nothing by its hash: everything.
+    // Not a tip, and the server does not allow fetching by id: everything.
     let (gets, posts, bytes) = bed.fetch(Want::Commit(commits[2].clone())).await;
     assert_eq!((gets, posts), (1, 1));
     assert!(bytes > 100_000, "{bytes}");
-    // What came along is here: the references are asked for nothing but the proof.
+    // A commit that was fetched along is stored: the references are only requested to prove access.
     let (_, posts, bytes) = bed.fetch(Want::Commit(commits[1].clone())).await;
     assert_eq!(posts, 0, "{bytes}");
     commits.extend((0..3).map(|_| bed.commit("small.yaml", 100)));
@@ -191,7 +191,7 @@ async fn what_a_server_takes_for_known_and_is_lost_here_is_fetched_after_all() {
     let bed = Bed::new(None).await;
     let first = bed.commit("large.yaml", 50_000);
     bed.fetch(main_branch()).await;
-    // The mark stays, its objects are lost.
+    // The mark remains, but its objects are lost.
     let mirror = std::fs::read_dir(bed.data.path())
         .unwrap()
         .next()
@@ -225,7 +225,7 @@ async fn what_nobody_names_is_given_back_after_an_hour() {
     assert!(after < before / 3, "{after} of {before}");
     assert!(bed.has(&commits[1]).await, "it is named");
     assert!(!bed.has(&commits[5]).await);
-    // It goes on from there.
+    // The next fetch continues from there.
     bed.fetch(main_branch()).await;
     bed.fetch(Want::Commit(commits[3].clone())).await;
     for commit in [1, 3, 5] {
@@ -269,7 +269,7 @@ async fn what_came_by_credentials_is_for_who_has_them() {
     let seen = bed.server.seen().len();
     bed.source.fetch(&with("hunter2"), &want).await.unwrap();
     assert_eq!(bed.server.seen().len(), seen, "known: nothing is asked");
-    // A process that comes later asks once.
+    // A later process requests it once.
     let later = source(bed.data.path(), &bed.now);
     assert!(later.fetch(&bed.remote(), &want).await.is_err());
     later.fetch(&with("hunter2"), &want).await.unwrap();

@@ -1,5 +1,6 @@
-//! A process that is killed while a pack comes, after each so many bytes: the one after it reads nothing by half, and ends as if the
-//! first had not been. (The steps after the download: `sync/src/source/git/crash.rs`.)
+//! A process that is killed while it receives a pack, after various numbers of bytes: the next one reads nothing
+//! incomplete, and ends as if the first one had never run. (The steps after the download:
+//! `sync/src/source/git/crash.rs`.)
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use crate::support::git_server::{Door, GitServer, Tamper};
 use crate::support::repo::Repo;
 use muster_sync::source::{Clock, CommitId, GitOptions, GitSource, Limits, Remote, Source, SourceError};
 
-/// What a process finds that comes later: the number of manifests of a commit that is here.
+/// What a later process finds: the number of manifests of a stored commit.
 async fn held(data: &Path, url: &str, commit: &str) -> Option<usize> {
     let options = GitOptions {
         data_dir: data.to_owned(),
@@ -24,7 +25,7 @@ async fn held(data: &Path, url: &str, commit: &str) -> Option<usize> {
     }
 }
 
-/// Names in the data directory and its mirrors, but those of packs.
+/// Names in the data directory and its mirrors, except those of packs.
 fn names(data: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for mirror in std::fs::read_dir(data).unwrap() {
@@ -48,7 +49,7 @@ async fn killed_after_so_many_bytes_it_ends_as_if_it_had_not_been() {
     let mut state = 1_u64;
     let texts: Vec<(String, String)> = (0..12)
         .map(|number| {
-            // Text that does not compress well, so that the pack has some size.
+            // Incompressible text, so that the pack has some size.
             let noise: String = (0..1500)
                 .map(|_| {
                     state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -67,7 +68,7 @@ async fn killed_after_so_many_bytes_it_ends_as_if_it_had_not_been() {
     let url = server.url(".git");
     let data = tempfile::tempdir().unwrap();
     Work::new(data.path(), &url, "main").run().await.result.unwrap();
-    // The same without a kill, beside it.
+    // The same without a kill, for comparison.
     let beside = tempfile::tempdir().unwrap();
     Work::new(beside.path(), &url, "main").run().await.result.unwrap();
     let second = repo.commit(&texts);

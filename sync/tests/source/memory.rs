@@ -1,4 +1,4 @@
-//! The in-memory source behaves as a real one: fetched before it is read, kept while the remote is away.
+//! The in-memory source behaves like a real one: fetched before it is read, kept while the remote is down.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

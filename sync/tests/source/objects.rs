@@ -1,13 +1,13 @@
-//! Git objects of anybody's making: read, or refused by name; never a panic, never a path that leads outside.
+//! Arbitrary git objects: read, or refused with a specific error; never a panic, never a path outside the repository.
 
 use muster_sync::source::{Limits, Objects, SourceError};
 
-/// One entry of a tree, as git keeps it.
+/// One entry of a tree, in git's format.
 fn entry(mode: &str, name: &[u8], id: [u8; 20]) -> Vec<u8> {
     [mode.as_bytes(), b" ", name, b"\0", &id].concat()
 }
 
-/// Reads a tree of these bytes; shows paths, or the error.
+/// Reads a tree of these bytes; returns the paths, or the error.
 fn check(objects: &Objects, raw: &[u8], path: &str, expect: &str) {
     let root = objects.tree(raw).unwrap();
     let got = match objects.read(root, path, None, &Limits::default()) {
@@ -35,7 +35,7 @@ fn raw_trees_are_read_or_refused() {
     check(&objects, &both, "deploy", "deploy/b.yaml");
     check(&objects, &both, "nowhere", "path not found");
     check(&objects, b"", "", "");
-    // Bytes that are no tree.
+    // Bytes that are not a tree.
     check(&objects, b"100644", "", "does not speak git as expected");
     check(
         &objects,

@@ -1,5 +1,5 @@
-//! Git through an HTTP proxy, against a real `git http-backend` that has no name but the proxy's: which way is taken, and what a proxy
-//! may do without anything moving or leaking.
+//! Git through an HTTP proxy, against a real `git http-backend` that is only reachable by name through the proxy: which
+//! route is used, and what a proxy may do without content or credentials leaking.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use muster_sync::source::{
     Clock, Credentials, GitOptions, GitSource, Limits, Remote, Source, SourceError, SourceErrorClass, Want,
 };
 
-/// `user:hunter2-canary`, as proxies are sent it.
+/// `user:hunter2-canary`, as sent to proxies.
 const BASIC: &str = "Basic dXNlcjpodW50ZXIyLWNhbmFyeQ==";
 const PASSWORD: &str = "hunter2-canary";
 
@@ -25,7 +25,7 @@ struct Bed {
 }
 
 impl Bed {
-    /// The server is called `git.test`, which only the proxy finds.
+    /// The server is called `git.test`, which only the proxy resolves.
     async fn new(door: Door) -> Self {
         let repo = Repo::new();
         repo.commit(&[("a.yaml", "a: 1\n")]);
@@ -53,7 +53,7 @@ impl Bed {
         })
     }
 
-    /// With variables of the process; `PROXY` stands for the proxy's host and port.
+    /// With environment variables; `PROXY` is replaced by the proxy's host and port.
     fn source(&self, variables: &[(&str, &str)]) -> GitSource {
         let options = GitOptions {
             data_dir: self.data.path().to_owned(),
@@ -122,7 +122,7 @@ async fn https_goes_through_a_tunnel_and_http_in_the_clear() {
 async fn the_ways_that_need_no_proxy() {
     let bed = Bed::new(Door::Tls).await;
     let both = [("HTTPS_PROXY", "http://PROXY"), ("HTTP_PROXY", "http://PROXY")];
-    // This machine is reached without one, by variables and by a Secret.
+    // The local host is reached without a proxy, for variables and for a Secret.
     let here = bed.remote(&bed.server.url(".git"));
     bed.source(&both).fetch(&here, &main()).await.unwrap();
     let named = Remote {
@@ -131,7 +131,7 @@ async fn the_ways_that_need_no_proxy() {
     };
     bed.source(&[]).resolve(&named, &main()).await.unwrap();
     assert_eq!(bed.proxy.asked(), Vec::<String>::new());
-    // What NO_PROXY names is asked for itself: no other server is called so.
+    // Hosts in NO_PROXY are reached directly: no other server has this name.
     let excepted = bed.source(&[("HTTPS_PROXY", "http://PROXY"), ("NO_PROXY", ".test")]);
     let error = excepted
         .resolve(&bed.remote("https://git.test/.git"), &main())
@@ -169,7 +169,7 @@ async fn a_password_in_the_variable_is_sent() {
     }
 }
 
-/// What a proxy does, what is said of it, and when the next try is worth it.
+/// What a proxy does, the resulting message, and when to try again.
 #[tokio::test]
 async fn a_proxy_that_does_not_let_through() {
     let check = async |conduct: Conduct, user: Option<&str>, class: SourceErrorClass, expect: &str| {

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 
 const PASSPHRASE: &str = "hunter2-passphrase";
 
-/// What libgit2 gets beyond a deadline, and a busy machine.
+/// The extra time of libgit2 after a deadline, plus that of a busy machine.
 const GRACE: Duration = Duration::from_secs(4);
 
 fn source(data: &Path, limits: Limits) -> GitSource {
@@ -42,7 +42,7 @@ fn secret(pairs: &[(&str, &str)]) -> Result<Credentials, SourceError> {
     Credentials::from_secret(&data.collect::<BTreeMap<_, _>>())
 }
 
-/// A server, a key that it lets in, and a place for mirrors.
+/// A server, a key that it accepts, and a directory for mirrors.
 struct Bed {
     server: SshServer,
     key: PrivateKey,
@@ -84,7 +84,7 @@ impl Bed {
         fetched.map(|fetched| fetched.commit.to_string())
     }
 
-    /// Fails as expected, soon, without a trace of the key, and with nothing kept.
+    /// Fails as expected, soon, without showing the key, and without storing anything.
     async fn refused(&self, is_it: impl Fn(&SourceError) -> bool, words: &str) {
         let began = Instant::now();
         let error = self.fetch("/srv/app.git").await.unwrap_err();
@@ -142,13 +142,13 @@ async fn a_repository_is_resolved_fetched_and_fetched_again() {
     );
     assert_eq!(text(&Want::Tag("v1".to_owned())).await, "a: 1\n");
     assert_eq!(bed.server.connections(), 3);
-    // Here already: no connection at all.
+    // Stored already: no connection at all.
     let commit = |id: &str| Want::Commit(id.parse::<CommitId>().unwrap());
     assert_eq!(text(&commit(&third)).await, "a: 3\n");
     assert_eq!(bed.server.connections(), 3);
-    // On no tip: all of the history comes.
+    // Not a tip: the whole history is fetched.
     assert_eq!(text(&commit(&second)).await, "a: 2\n");
-    // What is new comes on top of what is here.
+    // Only new objects are fetched.
     repo.commit(&[("deploy/a.yaml", "a: 4\n")]);
     let before = bed.server.connections();
     assert_eq!(text(&Want::Branch("main".to_owned())).await, "a: 4\n");
@@ -227,7 +227,7 @@ async fn each_kind_of_key_opens_the_door() {
         bed.key = ssh_server::key(algorithm.clone());
         assert_eq!(bed.fetch(&path).await.unwrap(), commit, "{algorithm}");
     }
-    // With a passphrase, which a file may end with a line feed.
+    // With a passphrase, which may end with a newline.
     let encrypted = bed
         .key
         .encrypt(&mut russh::keys::key::safe_rng(), PASSPHRASE)
@@ -319,14 +319,14 @@ async fn a_host_shows_its_key_before_anything_is_shown_to_it() {
             ..
         }
     ));
-    // An authority's key is no host's key.
+    // The key of an authority is not a host key.
     check(line("@cert-authority ", port, &known), "not what known_hosts has").await;
     assert!(
         bed.server.users().is_empty(),
         "no key was shown: {:?}",
         bed.server.users()
     );
-    // What cannot be read is refused before a connection.
+    // Malformed input is refused before a connection is made.
     let before = bed.server.connections();
     check(
         String::new(),
@@ -454,7 +454,7 @@ async fn what_is_signed_by_sha1_is_not_accepted() {
     let is_protocol = |error: &SourceError| matches!(error, SourceError::Protocol { .. });
     bed.refused(is_protocol, "no key algorithm in common: it offers ssh-rsa")
         .await;
-    // The same key, signing as it should.
+    // The same key, with a proper signature.
     let repo = Repo::new();
     let commit = repo.commit(&[("a.yaml", "a: 1\n")]);
     bed.server = SshServer::with(Manner::Git, key.clone(), Preferred::default()).await;
@@ -475,7 +475,7 @@ async fn one_deadline_for_the_whole_operation() {
         ..Limits::default()
     };
     let is_timeout = |error: &SourceError| matches!(error, SourceError::Timeout { .. });
-    // A port that takes connections, and says nothing.
+    // A port that accepts connections, and sends nothing.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let bed = Bed {
@@ -529,7 +529,7 @@ async fn what_comes_is_bounded() {
         ..Bed::new(Manner::FloodBeside(vec![b'x'; 1000])).await
     };
     bed.refused(limit("--git-max-bytes"), "the size of what").await;
-    // A pack that declares more than it may have: seen before libgit2 gets it.
+    // A pack that declares more than allowed: detected before libgit2 gets it.
     for (pack, option, words) in [
         (Pack::of(1_000_000_000).bytes(), "--git-max-objects", "1000000000"),
         (
@@ -551,7 +551,7 @@ async fn what_comes_is_bounded() {
         ..Bed::new(Manner::Git).await
     };
     let repo = Repo::new();
-    // What does not get smaller by compression.
+    // Incompressible content.
     let mut state = 1_u64;
     let noise: String = (0..2 << 20)
         .map(|_| {

@@ -1,4 +1,5 @@
-//! Git over ssh, against OpenSSH's own sshd, with keys and known hosts made by `ssh-keygen`. Where there is no sshd it says so.
+//! Git over ssh, against OpenSSH's own sshd, with keys and known hosts made by `ssh-keygen`. Without sshd the tests say
+//! so and are skipped.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,13 +13,13 @@ use muster_sync::source::{
 
 const PASSPHRASE: &str = "hunter2-passphrase";
 
-/// Everybody may read it: sshd may run as another user.
+/// Readable by everyone: sshd may run as another user.
 fn open(folder: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A server with one key that it lets in, and a repository of two commits.
+/// A server with one accepted key, and a repository of two commits.
 struct Bed {
     sshd: Sshd,
     repo: Repo,
@@ -168,7 +169,7 @@ async fn each_kind_and_format_of_key_opens_the_door() {
     let known = bed.sshd.known_hosts(&["ed25519"]);
     for file in files {
         bed.identity = file;
-        // A password that a key does not need is not in its way.
+        // A password that the key does not need does no harm.
         let fetched = bed.fetch(&bed.remote(&known, Some(PASSPHRASE))).await;
         assert_eq!(fetched.unwrap(), bed.commits[0], "{}", bed.identity.display());
     }
@@ -208,7 +209,7 @@ async fn known_hosts_are_read_as_openssh_reads_them() {
     let Some(bed) = Bed::new(&Setup::default()) else {
         return;
     };
-    // Each kind alone: it is asked for by the kind that is known.
+    // Each type alone: the known type is requested.
     for (kind, _) in HOST_KEYS {
         bed.opens(&bed.sshd.known_hosts(&[kind])).await;
     }
@@ -247,7 +248,7 @@ async fn known_hosts_are_read_as_openssh_reads_them() {
         .refused(&format!("[localhost]:{port} {}\n", public(&other)))
         .await;
     assert!(matches!(why, HostKeyRefusal::Changed { .. }), "{why}");
-    // Marked as revoked, also where another line has it; the others are as good as before.
+    // Marked as revoked, even if another line has the key; the other keys stay valid.
     let revoked = format!("{all}@revoked * {line}\n");
     let why = bed.refused(&revoked).await;
     assert!(matches!(why, HostKeyRefusal::Revoked { line: 4, .. }), "{why}");
@@ -276,7 +277,7 @@ async fn a_host_is_known_by_its_certificate() {
     bed.opens(&format!("{known}{}", line(&bed, "*"))).await;
     let why = bed.refused(&line(&bed, "other.test")).await;
     assert!(matches!(why, HostKeyRefusal::Unknown { .. }), "{why}");
-    // The authority is another one: what is known of the key itself decides.
+    // Another authority: the lines for the key itself decide.
     let other = key(keys.path(), "other", &["-t", "ed25519", "-N", ""]);
     let another = format!("@cert-authority * {}\n", public(&other));
     let why = bed.refused(&another).await;
@@ -288,7 +289,7 @@ async fn a_host_is_known_by_its_certificate() {
         let why = bed.refused(&format!("{known}@revoked * {revoked}\n")).await;
         assert!(matches!(why, HostKeyRefusal::Revoked { line: 2, .. }), "{why}");
     }
-    // Its time is judged by the clock of the process.
+    // Its validity is checked with the clock of the process.
     let expired = |why: HostKeyRefusal, expect: &str| match why {
         HostKeyRefusal::Certificate { why, .. } => assert_eq!(why, expect),
         why => panic!("{why}"),

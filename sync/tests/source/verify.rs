@@ -1,4 +1,4 @@
-//! Signatures of tags and commits as the programs make them: `gpg`, `ssh-keygen`, and `git` with both.
+//! Signatures of tags and commits as the real programs make them: `gpg`, `ssh-keygen`, and `git` with both.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn secs(seconds: i64) -> SignedDuration {
     SignedDuration::from_secs(seconds)
 }
 
-/// A time as `--faked-system-time` takes it.
+/// A time in the format of `--faked-system-time`.
 fn faked(at: Timestamp) -> String {
     format!("--faked-system-time={}!", at.as_second())
 }
@@ -88,7 +88,7 @@ fn a_signed_tag_is_the_one_that_it_names() {
         Err(Unverified::Bad(format!("OpenPGP key {ann}")))
     );
     assert_eq!(v1(&good, "", &keys), Err(Unverified::Unsigned));
-    // Signed twice: what comes first is text of a message that was signed.
+    // Signed twice: the first signature is part of the signed message.
     let twice = format!("{good}{}", sign(&good));
     assert!(v1(&twice, &sign(&twice), &keys).is_ok());
     let after = format!("{}more\n", sign(&good));
@@ -142,7 +142,7 @@ fn subkeys_sign_for_their_primary_key_until_they_are_revoked() {
     gpg.edit(&ann, &["key 1", "revkey", "y", "0", "", "y"]);
     let revoked = Err(Unverified::Revoked(format!("OpenPGP key {subkey}")));
     assert_eq!(v1(&good, &signed, &ring(&[("ann", &gpg.public(&ann))])), revoked);
-    // An older copy beside it takes nothing back.
+    // An older copy next to it does not undo the revocation.
     let both = ring(&[("a", &before), ("b", &gpg.public(&ann))]);
     assert_eq!(v1(&good, &signed, &both), revoked);
 }
@@ -167,7 +167,7 @@ fn keys_and_signatures_end() {
     let Some(gpg) = Gpg::new() else { return };
     let now = Timestamp::now();
     let good = payload("v1");
-    // A key of an hour, made and used two hours ago; then extended.
+    // A key valid for an hour, created and used two hours ago; then extended.
     let then = faked(now - secs(7_200));
     let ann = gpg.key_of("Ann", &["ed25519", "cert,sign", "seconds=3600"], &[&then]);
     let signed = gpg.sign(&ann, &[&then], good.as_bytes());
@@ -178,7 +178,7 @@ fn keys_and_signatures_end() {
     );
     gpg.run(&["--quick-set-expire", &ann, "1y"], b"");
     assert!(v1(&good, &signed, &ring(&[("ann", &gpg.public(&ann))])).is_ok());
-    // A subkey of an hour, under a key without end.
+    // A subkey valid for an hour, under a key that does not expire.
     let bob = gpg.key_of("Bob", &["ed25519", "cert", "0"], &[&then]);
     gpg.run(
         &[&then, "--quick-add-key", &bob, "ed25519", "sign", "seconds=3600"],
@@ -187,7 +187,7 @@ fn keys_and_signatures_end() {
     let signed = gpg.sign(&bob, &[&then], good.as_bytes());
     let ended = v1(&good, &signed, &ring(&[("bob", &gpg.public(&bob))])).unwrap_err();
     assert!(matches!(ended, Unverified::ExpiredKey { .. }), "{ended}");
-    // A signature with an end, one of tomorrow, and one that is older than its key.
+    // A signature that expires, one from tomorrow, and one that is older than its key.
     let cid = gpg.key("Cid");
     let keys = ring(&[("cid", &gpg.public(&cid))]);
     let options = ["--default-sig-expire", "seconds=60", &faked(now + secs(60))];
@@ -221,7 +221,7 @@ fn what_can_be_forged_or_is_not_for_signing_is_refused() {
         ("RIPEMD160", "RIPEMD160"),
     ] {
         let options = ["--digest-algo", hash, "--allow-weak-digest-algos"];
-        // An elliptic curve of 256 bits takes no shorter hash: RSA does.
+        // A 256-bit elliptic curve does not allow a shorter hash: RSA does.
         let bob = match gpg_fingerprint(&gpg, "Bob") {
             Some(bob) => bob,
             None => gpg.key_of("Bob", &["rsa2048", "cert,sign", "0"], &[]),
@@ -255,10 +255,10 @@ fn what_can_be_forged_or_is_not_for_signing_is_refused() {
         )
         .is_ok()
     );
-    // It signed, and is for certifying alone from then on.
+    // It signed, and may only certify from then on.
     let signed = gpg.sign(&ann, &[], good.as_bytes());
     assert!(v1(&good, &signed, &keys).is_ok());
-    // A second later: of two signatures of one second it is not known which is newer.
+    // A second later: of two signatures of the same second it is unknown which is newer.
     let later = faked(Timestamp::now() + secs(2));
     let input = "change-usage\nS\nQ\nsave\n";
     gpg.run(
@@ -284,7 +284,7 @@ fn gpg_fingerprint(gpg: &Gpg, person: &str) -> Option<String> {
         .then(|| gpg.fingerprints(person)[0].clone())
 }
 
-/// Keys of ssh in a folder.
+/// ssh keys in a directory.
 struct Ssh(tempfile::TempDir);
 
 impl Ssh {
@@ -300,7 +300,7 @@ impl Ssh {
         self.0.path().join(name).display().to_string()
     }
 
-    /// Makes a key; returns the line of its public half.
+    /// Generates a key; returns the line of its public half.
     fn key(&self, name: &str, kind: &[&str]) -> String {
         let path = self.path(name);
         let mut arguments = vec!["-q", "-N", "", "-C", name, "-f", &path];
@@ -383,7 +383,7 @@ fn allowed_signers_say_for_what_and_when() {
         by(&format!("* namespaces=\"file\" {ann}")),
         Err(Unverified::NotForSigning { .. })
     ));
-    // The tag says that it was made in November 2023.
+    // The tag claims to be from November 2023.
     assert!(matches!(
         by(&format!("* valid-after=\"20240101\" {ann}")),
         Err(Unverified::EarlyKey { .. })
@@ -392,7 +392,7 @@ fn allowed_signers_say_for_what_and_when() {
         by(&format!("* valid-before=\"20230101\" {ann}")),
         Err(Unverified::ExpiredKey { .. })
     ));
-    // It was valid then, and is not now: what a signer says of the time proves nothing.
+    // It was valid then, and is not now: the time that a signer claims proves nothing.
     assert!(matches!(
         by(&format!("* valid-before=\"20240101\" {ann}")),
         Err(Unverified::ExpiredKey { .. })
@@ -404,7 +404,7 @@ fn allowed_signers_say_for_what_and_when() {
     );
 }
 
-/// Makes `git` sign in a repository.
+/// Configures `git` to sign in a repository.
 fn with_gpg(repo: &Repo, gpg: &Gpg, key: &str) {
     let program = repo.path().join(".git/gpg.sh");
     let script = format!(
@@ -447,8 +447,8 @@ fn why(result: Result<impl std::fmt::Debug, SourceError>) -> Unverified {
     }
 }
 
-/// v1 is good, v2 lightweight, v3 not signed, v4 by a stranger, v5 a renamed v1, v6 a tag of the tag v1. The commit of v1 is signed,
-/// that of the others is not; both are returned.
+/// v1 is good, v2 lightweight, v3 unsigned, v4 signed by a stranger, v5 a renamed v1, v6 a tag of the tag v1. The
+/// commit of v1 is signed, that of the others is not; both are returned.
 fn releases(repo: &Repo, make: impl Fn(&Repo, &str)) -> [CommitId; 2] {
     make(repo, "ann");
     repo.commit(&[("a.yaml", "a: 1\n")]);
@@ -507,13 +507,13 @@ async fn signed_by_git(make: impl Fn(&Repo, &str), keys: KeyRing) {
     let source = source(data.path());
     for url in [server.url(".git"), repo.url()] {
         let tags = signed_remote(&url, VerifyMode::Tag, &keys);
-        // Twice: from the server, and from what is remembered of it.
+        // Twice: from the server, and from the cache.
         for _ in 0..2 {
             tags_are_verified(&source, &tags, &ids[0]).await;
         }
         let commits = signed_remote(&url, VerifyMode::Commit, &keys);
         commits_are_verified(&source, &commits, [first.clone(), second.clone()]).await;
-        // Nothing is kept of a resolve.
+        // A resolve stores nothing.
         let unkept = source.read(&tags, &ids[0], ".").await;
         assert!(
             matches!(unkept, Err(SourceError::NotFetched { .. })),
@@ -529,7 +529,7 @@ async fn signed_by_git(make: impl Fn(&Repo, &str), keys: KeyRing) {
         let fetched = source.fetch(&both, &tag("v1")).await.unwrap();
         assert_eq!((&fetched.commit, fetched.verified.is_some()), (&ids[0], true));
         assert_eq!(source.read(&both, &ids[0], ".").await.unwrap().len(), 1);
-        // Here already, and verified all the same.
+        // Stored already, and still verified.
         let here = source.fetch(&commits, &first).await.unwrap();
         assert!(here.verified.is_some());
         assert!(source.fetch(&Remote::new(&*url), &second).await.is_ok());
@@ -672,7 +672,7 @@ fn secrets_without_usable_keys_are_refused_by_the_name_of_the_key() {
     assert!(refused(&[("identity", &ssh)]).contains("holds a private key"));
     let debug = format!("{:?}", ring(&[("a.pub", ED25519)]));
     assert_eq!(debug, "KeyRing { openpgp: 0, ssh: 1 }");
-    // Also a private key whose label lies: by its packets.
+    // Also a private key with a wrong label: detected by its packets.
     if let Some(gpg) = Gpg::new() {
         let ann = gpg.key("Ann");
         let exported = String::from_utf8(gpg.run(&["--armor", "--export-secret-keys", &ann], b"")).unwrap();
@@ -730,7 +730,7 @@ fn a_tag_of_a_fixture_is_good() {
     assert_eq!(fixture(TAG.as_bytes(), &ring(&[("key.asc", KEY)])), Ok(()));
 }
 
-/// Some bytes of a text, changed, doubled or left out.
+/// Changes, duplicates or removes some bytes of a text.
 fn mutated(text: &'static str) -> impl Strategy<Value = Vec<u8>> {
     let change = (0..text.len(), 0..4_u8, any::<u8>(), 1..40_usize);
     proptest::collection::vec(change, 1..4).prop_map(move |changes| {
@@ -762,7 +762,7 @@ proptest! {
             let start = bytes.windows(11).position(|window| window == b"-----BEGIN ").unwrap_or(bytes.len());
             bytes[..start].to_vec()
         };
-        // White space of the armor may change; what is signed may not.
+        // White space of the armor may change; signed content may not.
         if fixture(&bytes, &keys).is_ok() {
             prop_assert_eq!(signed(&bytes), signed(TAG.as_bytes()));
         }

@@ -1,6 +1,6 @@
-//! Substitutions: what Flux's envsubst made of them (`cargo xtask fixtures`) against what ours makes of them.
+//! Substitutions: the results of Flux's envsubst (`cargo xtask fixtures`) compared to ours.
 //!
-//! Equal, or an error for both, or marked as a deviation: there ours is an error that names what it does not take.
+//! Equal, or an error for both, or marked as a deviation: then ours is an error that names what is not supported.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ struct Fixture {
 struct Case {
     text: String,
     value: Option<String>,
-    /// Why ours is an error where envsubst has a value, or the other way round.
+    /// Why ours is an error where envsubst has a value, or vice versa.
     deviation: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The syntax of substitution: what Flux's envsubst makes of the same text, and what is refused by name.
+//! The syntax of substitution: the same results as Flux's envsubst, and specific errors for what is refused.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -77,7 +77,7 @@ fn texts_expand_as_in_flux() {
     );
     check("${path#*/} ${path##*/} ${path%/*}", "path/to/file file /path/to");
     check("${file#b?sh.} ${file#nothing}", "string.txt bash.string.txt");
-    // As in Flux, an empty match is never taken: here the shortest is one character, the longest is all.
+    // As in Flux, an empty match is never removed: here the shortest is one character, the longest is all.
     check("${_x1#*}|${_x1##*}|${_x1%%*}", "ne||");
 }
 
@@ -143,7 +143,7 @@ fn what_is_no_substitution_is_refused_by_name() {
     check(&"${a:-".repeat(50), "nested deeper");
 }
 
-/// Every variant of the error enum, as people read it.
+/// Every variant of the error enum, as displayed.
 #[test]
 fn every_kind_of_error_as_people_read_it() {
     let bad_name = Variables::new(&BTreeMap::from([("1st".to_owned(), String::new())])).unwrap_err();
@@ -167,7 +167,7 @@ fn every_kind_of_error_as_people_read_it() {
     insta::assert_snapshot!("substitute_problems", messages);
 }
 
-/// A new variant is missed here by the compiler, and then in the list above by whoever adds it.
+/// A new variant fails to compile here, as a reminder to add it to the list above.
 fn name(problem: &SubstituteProblem) -> &'static str {
     match problem {
         SubstituteProblem::InvalidName { .. } => "InvalidName",
@@ -216,7 +216,7 @@ fn names_are_checked_and_values_never_shown() {
     assert_eq!(format!("{:?}", variables(&[("TOKEN", "secret")])), "{\"TOKEN\"}");
 }
 
-/// What becomes of a document.
+/// The result for a document.
 fn document(text: &str, pairs: &[(&str, &str)]) -> Result<Value, String> {
     let documents = yaml::documents("a.yaml", text.as_bytes()).unwrap();
     let expanded =

@@ -1,4 +1,4 @@
-//! Promise: a scalar of a file gets another text and no other byte changes; what cannot be changed so is refused.
+//! Promise: a scalar in a file is replaced and no other byte changes; if that is impossible, the edit is refused.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use muster_sync::yaml::{
 };
 use proptest::prelude::*;
 
-/// The pairs of the mapping `version` of the last document that has one.
+/// The pairs of the mapping `version` in the last document that has one.
 fn version(text: &str) -> Vec<(Arc<Node>, Arc<Node>)> {
     let documents = yaml::documents("f.yaml", text.as_bytes()).unwrap();
     let found = documents
@@ -94,7 +94,7 @@ fn no_other_byte_changes() {
     );
     let block = |tag: &str| format!("version:\n  tag: |-\n    {tag}\n");
     check(&block("v2"), "tag", "v1", &block("v1"));
-    // Another kind of version.
+    // A different meaning of version.
     check(
         "version:\n  commit: 0123abcd\n",
         "tag",

@@ -1,4 +1,4 @@
-//! Errors: the place and the whole message, and nothing of the text in it that could be a secret.
+//! Errors: the position and the full message, which contains no part of the text that could be secret.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ fn read(bytes: &[u8]) -> Result<Vec<Value>, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Every variant of the error enum, as people read it.
+/// Every variant of the error enum, as displayed.
 #[test]
 fn every_kind_of_error_as_people_read_it() {
     let nested = |open: &str, shut: &str| format!("a: {}{}\n", open.repeat(101), shut.repeat(101));
@@ -58,7 +58,7 @@ fn every_kind_of_error_as_people_read_it() {
     insta::assert_snapshot!("yaml_problems", messages);
 }
 
-/// A new variant is missed here by the compiler, and then in the list above by whoever adds it.
+/// A new variant fails to compile here, as a reminder to add it to the list above.
 fn name(problem: &YamlProblem) -> &'static str {
     match problem {
         YamlProblem::NotUtf8 => "NotUtf8",
@@ -85,7 +85,7 @@ fn name(problem: &YamlProblem) -> &'static str {
     }
 }
 
-/// Each level has the one before `width` times.
+/// Each level contains the previous one `width` times.
 fn bomb(levels: usize, width: usize) -> String {
     let level = |level: usize| {
         format!(
@@ -112,10 +112,10 @@ fn taken(bytes: &[u8], expect: &[Value]) {
     assert_eq!(read(bytes).as_deref(), Ok(expect), "{}", bytes.escape_ascii());
 }
 
-/// Files that grow, or nest, beyond all measure.
+/// Files that expand or nest excessively.
 #[test]
 fn bombs_are_refused() {
-    // An alias bomb: in lists, in mappings, and one long list of aliases.
+    // An alias bomb: in lists, in mappings, and as one long list of aliases.
     refused(
         bomb(9, 9).as_bytes(),
         "6:10: aliases produce more than 10000 nodes",
@@ -128,7 +128,7 @@ fn bombs_are_refused() {
         bomb(1, 10_001).as_bytes(),
         "2:50010: aliases produce more than 10000 nodes",
     );
-    // Nesting a hundred thousand deep.
+    // A hundred thousand nested collections.
     refused("[".repeat(100_000).as_bytes(), "1:256: nested deeper than 100");
     refused(
         "{a: ".repeat(100_000).as_bytes(),
@@ -141,7 +141,7 @@ fn bombs_are_refused() {
     );
 }
 
-/// Files that mean different things to different readers.
+/// Files that different parsers read differently.
 #[test]
 fn doubtful_structure_is_refused() {
     // Duplicate keys.
@@ -207,7 +207,7 @@ fn other_encodings_and_tabs_are_refused() {
     taken(b"a: b\tc\t# d\n", &[json!({"a": "b\tc"})]);
 }
 
-/// Numbers and words that look like something else, empty documents, line ends.
+/// Numbers and words that look like something else, empty documents, line endings.
 #[test]
 fn doubtful_scalars_mean_what_kubectl_takes_them_for() {
     // Numbers.
@@ -236,7 +236,7 @@ fn doubtful_scalars_mean_what_kubectl_takes_them_for() {
     taken(b"---\n---\n# a\n---\n~\n---\na: 1\n---\n", &[json!({"a": 1})]);
     taken(b"", &[]);
     taken(b"\xef\xbb\xbf", &[]);
-    // Line ends.
+    // Line endings.
     taken(
         b"\xef\xbb\xbfa: |\r\n  b\r\n  c\r\n---\r\nd: 1\r\n",
         &[json!({"a": "b\nc\n"}), json!({"d": 1})],
@@ -248,7 +248,7 @@ fn doubtful_scalars_mean_what_kubectl_takes_them_for() {
     );
 }
 
-/// Whatever is wrong with a Secret, its values are in no message.
+/// Whatever is wrong with a Secret, no message contains its values.
 #[test]
 fn no_value_of_a_secret_is_in_a_message() {
     let variables = BTreeMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]);

@@ -1,6 +1,6 @@
-//! Hard documents: what kubectl itself made of them (`cargo xtask fixtures`) against what ours makes of them.
+//! Difficult documents: the results of kubectl itself (`cargo xtask fixtures`) compared to ours.
 //!
-//! A case is equal, or marked as a deviation with its reason and what ours is instead.
+//! A case is equal, or marked as a deviation with its reason and our result.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use serde_json::Value;
 struct Case {
     #[serde(default)]
     text: String,
-    /// Base64, where the document is not UTF-8.
+    /// Base64, if the document is not UTF-8.
     bytes: Option<String>,
     #[serde(default)]
     objects: Vec<Value>,
     #[serde(default)]
     error: String,
-    /// Why ours differs; then `ours` is what it makes, or it is an error.
+    /// Why ours differs; then `ours` is the expected value, or an error is expected.
     deviation: Option<String>,
     ours: Option<Vec<Value>>,
 }
@@ -43,7 +43,7 @@ impl Case {
         }
     }
 
-    /// What is wrong, if something is.
+    /// The difference, if there is one.
     fn problem(&self, ours: &Result<Vec<Value>, String>) -> Option<String> {
         let kubectl = self.kubectl();
         let wanted = match (&self.deviation, &self.ours) {
@@ -85,7 +85,7 @@ fn cases(topic: &str) -> Vec<Case> {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Through the build: unrolled lists, with identities.
+/// Uses the build: unrolled lists, with identities.
 fn built(bytes: &[u8]) -> Result<Vec<Value>, String> {
     let file = File {
         path: "x.yaml".to_owned(),
@@ -97,7 +97,7 @@ fn built(bytes: &[u8]) -> Result<Vec<Value>, String> {
         .map_err(|errors| errors.to_string())
 }
 
-/// Every case of a topic; the errors of ours are one snapshot.
+/// Every case of a topic; our errors are one snapshot.
 fn check(topic: &str, read: impl Fn(&[u8]) -> Result<Vec<Value>, String>) {
     let mut problems = Vec::new();
     let mut errors = String::new();

@@ -1,10 +1,10 @@
-//! What holds for every text.
+//! Properties of every text.
 
 use muster_sync::yaml;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-/// Any JSON that a manifest could hold; no floats, whose text is not unique.
+/// Any JSON that a manifest could contain; no floats, whose text is not unique.
 fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -38,7 +38,7 @@ fn json() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the bytes, there is an answer, and an error has a place within the text.
+    /// Whatever the bytes, there is a result, and an error has a position in the text.
     #[test]
     fn no_text_stops_the_reader(text in "([-?:,\\[\\]{}#&*!|>'\"%@` \\n\\t.a0~<]|\\PC|--- |\\.\\.\\.\\n|&a |\\*a|<<: |!!str |\\r\\n){0,40}") {
         let outcome = yaml::documents("f", text.as_bytes())
@@ -49,7 +49,7 @@ proptest! {
         }
     }
 
-    /// JSON is read as what it is, in a file of its own and as a value within YAML.
+    /// JSON is read as JSON, in a separate file and as a value in YAML.
     #[test]
     fn json_is_read_as_it_is(value in json()) {
         let object = serde_json::json!({"x": value});

@@ -1,9 +1,10 @@
-//! What ours makes of a file, in the form in which kubectl's results are kept: the objects in order, or the error.
+//! Our result for a file, in the format of kubectl's recorded results: the objects in order, or the error.
 
 use muster_sync::yaml;
 use serde_json::Value;
 
-/// The objects of a file. A document that is no object of a kind is an error for kubectl's reader; ours leaves that to the build.
+/// The objects of a file. A document that is not a Kubernetes object is an error for kubectl's reader; ours leaves that
+/// check to the build.
 pub(crate) fn objects(file: &str, bytes: &[u8]) -> Result<Vec<Value>, String> {
     let documents = yaml::documents(file, bytes).map_err(|error| error.to_string())?;
     let mut objects = Vec::new();
@@ -18,7 +19,7 @@ pub(crate) fn objects(file: &str, bytes: &[u8]) -> Result<Vec<Value>, String> {
     Ok(objects)
 }
 
-/// Equal as numbers where both are numbers: kubectl prints a float beyond 64 bits as an integer.
+/// Equal as numbers if both are numbers: kubectl prints a float beyond 64 bits as an integer.
 pub(crate) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {

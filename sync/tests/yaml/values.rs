@@ -1,5 +1,5 @@
-//! The table of YAML, cell by cell. The right-hand sides are what `kubectl annotate --local -f F k=v -o json` (1.32) printed for
-//! the same bytes, except where a comment says why ours differs.
+//! The table of YAML values, cell by cell. The right-hand sides are the output of `kubectl annotate --local -f F k=v -o
+//! json` (1.32) for the same bytes, except where a comment says why ours differs.
 
 use muster_sync::yaml::{self, YamlProblem};
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ fn what_is_no_value_is_an_error_with_its_place() {
         "-.inf",
         "1:4: a number that JSON does not have (infinite, none, or too large); quote it if text is meant",
     );
-    // kubectl drops an unknown tag in silence.
+    // kubectl silently drops an unknown tag.
     check(
         "!foo x",
         "1:9: unknown tag !foo; quote the value, or remove the tag",
@@ -191,7 +191,7 @@ fn merge_keys_bring_what_the_mapping_does_not_have() {
         "a: &a {p: 1, q: 2}\nx:\n  <<: *a\n  q: 3\n",
         json!({"p": 1, "q": 3}),
     );
-    // kubectl lets a later `<<` win over the mapping's own key; we do not.
+    // In kubectl a later `<<` overrides the mapping's own key; not in ours.
     check(
         "a: &a {p: 1, q: 2}\nx:\n  q: 3\n  <<: *a\n",
         json!({"p": 1, "q": 3}),
@@ -248,7 +248,7 @@ fn aliases_have_a_budget() {
     );
     let itself = yaml::to_json("a: &a [1, *a]\n").unwrap_err();
     assert_eq!(itself.to_string(), "<text>:1:11: an alias to what contains it");
-    // An anchor counts for its own document only.
+    // An anchor is only valid in its own document.
     assert!(yaml::documents("f", b"a: &a 1\n---\nb: *a\n").is_err());
 }
 
@@ -304,7 +304,7 @@ fn files_of_several_documents() {
         "\u{feff}a: 1\r\nb: |\r\n  x\r\n  y\r\n",
         &[json!({"a": 1, "b": "x\ny\n"})],
     );
-    // Files that were joined, each with its byte order mark.
+    // Concatenated files, each with its byte order mark.
     let two = [json!({"a": 1}), json!({"b": 2})];
     for joined in [
         "a: 1\n---\n\u{feff}b: 2\n",
@@ -317,7 +317,7 @@ fn files_of_several_documents() {
         check(joined, &two);
     }
     check("a: 1\n---\n\u{feff}", &[json!({"a": 1})]);
-    // In a value it is a character as any other.
+    // In a value it is an ordinary character.
     check("a: |\n  x\n  \u{feff}---\n", &[json!({"a": "x\n\u{feff}---\n"})]);
     check("a: |\n  x", &[json!({"a": "x\n"})]);
     check("a: |-\n  x", &[json!({"a": "x"})]);

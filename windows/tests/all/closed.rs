@@ -1,4 +1,4 @@
-//! Promise: a closed cluster says which window closes it, until when, and what may begin all the same.
+//! Promise: a closed cluster reports which window closes it, until when, and what may start anyway.
 
 use muster_api::{
     reasons::Reason,

@@ -92,7 +92,7 @@ fn both_dates_are_inside() {
             ("2027-01-03T23:00:00Z", "open until -"),
         ],
     );
-    // What starts on the last date ends on the next day.
+    // An occurrence on the last date ends on the next day.
     check(
         &json!({ "allow": [{ "dates": "2026-05-01/2026-05-01", "from": "22:00", "to": "04:00", "timeZone": "UTC" }] }),
         &[

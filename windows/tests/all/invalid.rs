@@ -1,4 +1,4 @@
-//! Promise: a window that cannot be read says why, and closes what it selects; never is it open.
+//! Promise: an invalid window reports why, and closes what it selects; it is never open.
 
 use muster_api::reasons::Reason;
 use muster_windows::{Problem, Window, WindowError};
@@ -12,7 +12,7 @@ fn entry(entry: &Value) -> Value {
     json!({ "allow": [entry] })
 }
 
-/// Each spec has an error with these words, and closes.
+/// Each spec has an error with this text, and is closed.
 fn check(cases: &[(Value, &str)]) {
     for (spec, expect) in cases {
         let window = window("w", spec);

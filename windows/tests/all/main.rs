@@ -1,6 +1,6 @@
 //! What windows promise: one file per promise.
 
-// Fixtures and the naive reference are test code too, although no `#[test]` functions.
+// Fixtures and the naive reference are test code too, although they are not `#[test]` functions.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 mod bypasses;

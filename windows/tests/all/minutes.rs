@@ -1,4 +1,4 @@
-//! Promise: what is found in jumps is what a walk over every minute finds, for random windows of any mixture.
+//! Promise: jumping between boundaries finds the same as stepping through every minute, for random sets of windows.
 
 use jiff::{Timestamp, ToSpan, civil, tz::TimeZoneDatabase};
 use muster_windows::{State, Window};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::support::{ask_of, at, valid};
 
-/// How far the walk goes: 16 days, so that each day of the week comes twice.
+/// How far the steps go: 16 days, so that each day of the week occurs twice.
 const MINUTES: i64 = 16 * 24 * 60;
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-/// Clocks change by an hour, by half an hour, at midnight, twice for a month of fasting, and never.
+/// Clocks that change by an hour, by half an hour, at midnight, twice around Ramadan, and never.
 const ZONES: [&str; 7] = [
     "Europe/Berlin",
     "America/New_York",
@@ -32,12 +32,12 @@ const STARTS: [&str; 8] = [
     "2025-12-28T00:00:00Z",
 ];
 
-/// An entry in numbers, read by the page again.
+/// An entry as numbers, evaluated independently from the documentation.
 #[derive(Clone, Debug)]
 struct Plain {
     days: Option<Vec<usize>>,
     span: Option<(u16, u16)>,
-    /// Days after the start of the walk.
+    /// Days after the start of the test period.
     dates: Option<(i64, i64)>,
     zone: usize,
 }
@@ -46,13 +46,13 @@ struct Plain {
 struct PlainWindow {
     allow: bool,
     entries: Vec<Plain>,
-    /// Minutes after the instant that is asked about.
+    /// Minutes after the instant that is evaluated.
     bypass: Option<i64>,
 }
 
 fn entry() -> impl Strategy<Value = Plain> {
     let days = prop::option::of(prop::sample::subsequence((0..7).collect::<Vec<_>>(), 1..=7));
-    // The small hours come more often: that is when clocks change.
+    // The small hours are more likely: that is when clocks change.
     let minute = prop_oneof![0..=240u16, 0..1440u16, (0..48u16).prop_map(|half| half * 30)];
     let span = prop::option::weighted(
         0.8,
@@ -119,7 +119,7 @@ fn build(plain: &[PlainWindow], start: civil::Date, now: Timestamp) -> Vec<Windo
     plain.iter().enumerate().map(build).collect()
 }
 
-/// The page's rule, word by word.
+/// The rule from the documentation, implemented literally.
 fn inside(entry: &Plain, start: civil::Date, local: civil::DateTime) -> bool {
     let starts = |date: civil::Date| {
         let day = usize::try_from(date.weekday().to_monday_zero_offset()).unwrap();
@@ -136,7 +136,7 @@ fn inside(entry: &Plain, start: civil::Date, local: civil::DateTime) -> bool {
     minute >= from && starts(local.date()) || minute < to && starts(local.date().yesterday().unwrap())
 }
 
-/// For each minute from `now` on whether changes may begin.
+/// For each minute from `now` on, whether changes may start.
 fn walk(plain: &[PlainWindow], start: civil::Date, now: Timestamp) -> Vec<bool> {
     let database = TimeZoneDatabase::bundled();
     let zones: Vec<_> = ZONES.iter().map(|zone| database.get(zone).unwrap()).collect();

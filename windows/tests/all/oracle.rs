@@ -53,7 +53,7 @@ fn every_change_is_where_zoneinfo_has_it() {
     assert!(changes > 10_000, "{changes}");
 }
 
-/// The same by the annotation of a cluster, at each change and at the minute before it.
+/// The same with the annotation of a cluster, at each change and at the minute before it.
 #[test]
 fn a_cluster_is_open_when_zoneinfo_says_so() {
     let fixture: Value = serde_json::from_str(include_str!("../fixtures/intervals.json")).unwrap();

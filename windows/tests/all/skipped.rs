@@ -1,4 +1,4 @@
-//! Promise: times that a clock change jumps over do not open the window, and are reported ahead.
+//! Promise: times that a clock change skips do not open the window, and are reported in advance.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Windows from JSON, and one cluster and module to ask about.
+//! Windows from JSON, and a cluster and a module to evaluate them for.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(crate) fn window(name: &str, spec: &Value) -> Window {
     Window::read(&json!({ "metadata": { "name": name }, "spec": spec }))
 }
 
-/// The same, which must be without errors.
+/// The same window; it must have no errors.
 pub(crate) fn valid(name: &str, spec: &Value) -> Window {
     let window = window(name, spec);
     assert_eq!(window.errors(), [], "{spec}");
@@ -51,7 +51,7 @@ pub(crate) fn ask_of(
     evaluate(windows, &cluster, &module, at(now))
 }
 
-/// The answer for module `web` in a cluster in production.
+/// The answer for module `web` in a production cluster.
 pub(crate) fn ask(windows: &[Window], now: &str) -> Answer {
     ask_of(windows, &[("env", "prod")], &[], now)
 }

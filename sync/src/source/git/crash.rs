@@ -1,4 +1,4 @@
-//! Places where a test kills the process; nothing in what ships.
+//! Crash points where a test kills the process; compiled out of releases.
 
 #[cfg(not(test))]
 pub(super) fn point(_: &'static str) {}
@@ -6,8 +6,8 @@ pub(super) fn point(_: &'static str) {}
 #[cfg(test)]
 pub(super) use self::tests::point;
 
-/// A process that fetches and tidies up is killed at each of its steps on the disk. A process that comes after it, over the same
-/// data directory, reads either the whole of a commit or nothing, and comes to the end that it would have come to without the kill.
+/// A process that fetches and prunes is killed at each of its disk operations. A later process with the same data
+/// directory reads either a complete commit or nothing, and ends in the same state as without the kill.
 #[cfg(test)]
 mod tests {
     #![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -23,9 +23,9 @@ mod tests {
     use super::git_server::{Door, GitServer};
     use super::repo::Repo;
 
-    /// The step at which the process dies.
+    /// The step at which the process is killed.
     const STEP: &str = "MUSTER_TEST_DIES_AT";
-    /// What the process works on: data directory, URL, the three commits.
+    /// The environment of the process: data directory, URL, the three commits.
     const WORK: &str = "MUSTER_TEST_WORK";
 
     static STEPS: AtomicUsize = AtomicUsize::new(0);
@@ -50,7 +50,7 @@ mod tests {
         GitSource::new(options, Clock::system()).unwrap()
     }
 
-    /// What is here: commits by number, with the text of their manifest.
+    /// The stored commits, by number, with the content of their manifest.
     async fn seen(data: &Path, url: &str, commits: &[CommitId]) -> Vec<String> {
         let source = source(data);
         let mut seen = Vec::new();
@@ -70,7 +70,8 @@ mod tests {
         seen
     }
 
-    /// The process that is killed: a branch, a commit on no tip, and then only the branch is named.
+    /// The process that is killed: it fetches a branch and a commit that no branch points to, then only the branch is
+    /// retained.
     #[tokio::test]
     async fn works_as_a_child() {
         let Ok(work) = std::env::var(WORK) else {
@@ -90,7 +91,7 @@ mod tests {
             .await
             .unwrap();
         drop(first);
-        // As a later process does: nothing was used a short while ago.
+        // As in a later process: nothing was used recently.
         let named = BTreeSet::from([(url.to_owned(), commits[2].clone())]);
         source(data).retain(&named).await.unwrap();
         println!("steps: {}", STEPS.load(Ordering::SeqCst));
@@ -143,7 +144,7 @@ mod tests {
             let first = tokio::task::spawn_blocking(move || (run(&work, step), work));
             let ((ended, said), work) = first.await.unwrap();
             assert_eq!(ended, step.is_none(), "{said}");
-            // Whatever is here after the kill is whole.
+            // Everything stored after the kill is complete.
             let between = seen(data.path(), &url, &ids).await;
             if step.is_some() {
                 let (ended, said) = tokio::task::spawn_blocking(move || run(&work, None))

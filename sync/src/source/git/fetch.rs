@@ -1,4 +1,5 @@
-//! One fetch: in a place of its own, as little as the server allows, verified before it is kept.
+//! A fetch: downloads into a temporary repository, as little as the server allows, and verifies the content before it
+//! is kept.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,32 +14,32 @@ use super::job::{Found, Head, Job, Session};
 use super::mirror::{self, Part, Whole};
 use super::tree::Problem;
 
-/// A way to a commit; a server that refuses one may allow the next.
+/// A way to fetch a commit; if a server refuses one, it may allow the next.
 pub(super) struct Plan {
     pub refspecs: Vec<String>,
-    /// What comes: the commit alone, or all that was before it too.
+    /// What is fetched: only the commit, or its history too.
     part: Part,
 }
 
-/// Why a plan did not lead to the commit.
+/// Why a plan did not fetch the commit.
 enum Miss {
-    /// Another plan may.
+    /// Another plan may work.
     Refused(SourceError),
-    /// Something is missing that the server takes for known: the same plan may do, if we say that we have nothing.
+    /// Objects are missing that the server believes we have: the same plan may work if we announce no commits.
     Incomplete(SourceError),
 }
 
 impl Job {
-    /// The commit that is wanted, by the references of the server, and by whose keys it is signed.
+    /// Resolves the requested commit from the server's references; also returns the keys that signed it.
     pub(super) fn resolve(&self) -> Result<(CommitId, Option<String>), SourceError> {
-        // A process that only resolves has no other occasion.
+        // A process that only resolves has no other opportunity to do this.
         self.mirror.sweep();
         let session = self.session()?;
         let commit = session.found.commit;
         Ok((to_commit_id(commit)?, self.verified(commit, Some(&session))?))
     }
 
-    /// Has the commit in the mirror; returns by whose keys it is signed as well.
+    /// Fetches the commit into the mirror, if needed; also returns the keys that signed it.
     pub(super) fn fetch(&self) -> Result<(CommitId, Whole, Option<String>), SourceError> {
         self.mirror.sweep();
         if let Some(commit) = self.pinned()?.filter(|_| self.proven)
@@ -59,7 +60,7 @@ impl Job {
         ))
     }
 
-    /// The commit that is wanted by its own name.
+    /// The requested commit, if it is requested by id.
     fn pinned(&self) -> Result<Option<Oid>, SourceError> {
         match check_want(&self.want)? {
             Want::Commit(commit) => mirror::oid(commit).map(Some),
@@ -67,7 +68,7 @@ impl Job {
         }
     }
 
-    /// Asks the server what it offers.
+    /// Lists the references of the server.
     fn session(&self) -> Result<Session, SourceError> {
         let context = self.context()?;
         let heads = self.heads(&context)?;
@@ -86,7 +87,7 @@ impl Job {
         })
     }
 
-    /// Brings the commit into the mirror.
+    /// Transfers the commit into the mirror.
     fn transfer(&self, session: &Session) -> Result<Whole, SourceError> {
         let Session {
             context,
@@ -104,13 +105,13 @@ impl Job {
         Err(refusal)
     }
 
-    /// A commit that is here, or came with another one.
+    /// A commit that is in the mirror already, perhaps as part of another fetch.
     fn here(&self, commit: Oid) -> Result<Option<Whole>, SourceError> {
         self.mirror
             .find_whole(commit, &self.options.limits, self.deadline)
     }
 
-    /// The ways to a commit, the cheapest first: `name` is the reference that was asked for, if one was.
+    /// The ways to fetch a commit, the cheapest first: `name` is the requested reference, if any.
     pub(super) fn plans(
         &self,
         name: Option<String>,
@@ -119,7 +120,7 @@ impl Job {
         gives_hashes: bool,
     ) -> Vec<Plan> {
         let mut plans = Vec::new();
-        // libgit2 cannot leave out history on this machine.
+        // libgit2 cannot do a shallow fetch from the local file system.
         if !self.url.is_file() {
             let tip = heads.iter().find(|head| head.id == commit);
             if name.is_none() && gives_hashes {
@@ -144,7 +145,7 @@ impl Job {
         )
     }
 
-    /// What the server offers.
+    /// The references of the server.
     fn heads(&self, context: &Arc<Context>) -> Result<Vec<Head>, SourceError> {
         let listed = context.enter(|| {
             let mut remote = git2::Remote::create_detached(self.url.text.as_str())?;
@@ -166,7 +167,7 @@ impl Job {
         Ok(heads)
     }
 
-    /// The reference that is wanted, and its commit: an annotated tag is peeled by the server.
+    /// The requested reference, and its commit: the server peels annotated tags.
     fn find(&self, heads: &[Head]) -> Result<Found, SourceError> {
         let url = self.url.text.clone();
         let (name, missing) = match &self.want {
@@ -196,7 +197,8 @@ impl Job {
         })
     }
 
-    /// Carries out one plan, telling the server what is here; once more without that, if too little came.
+    /// Runs a plan, announcing the commits that we have; if objects are missing then, runs it again without announcing
+    /// any.
     fn attempt(
         &self,
         context: &Arc<Context>,
@@ -229,7 +231,7 @@ impl Job {
         let shallow = plan.part == Part::Commits;
         let repository = match workshop(scratch.path(), &built_on, haves, shallow) {
             Ok(repository) => repository,
-            // What we have is damaged: whoever reads it next finds that.
+            // The mirror is damaged: the next read detects that.
             Err(error) => return Ok(Err(Miss::Incomplete(self.failed(&error)))),
         };
         let downloaded = context.enter(|| {
@@ -254,7 +256,7 @@ impl Job {
         })
     }
 
-    /// Whether the commit came, with all that it consists of; the size of its files.
+    /// Checks that the commit arrived with all its objects; returns the size of its files.
     fn verify(&self, repository: &Repository, commit: Oid) -> Result<Result<u64, Miss>, SourceError> {
         let kind = match repository.find_object(commit, None) {
             Ok(object) => object.kind(),
@@ -283,7 +285,7 @@ impl Job {
         }
     }
 
-    /// What libgit2 says where we know no better.
+    /// Converts libgit2's error if there is no better one.
     pub(super) fn failed(&self, error: &git2::Error) -> SourceError {
         let url = self.url.text.clone();
         if self.url.is_file() && error.code() == ErrorCode::NotFound {
@@ -302,7 +304,7 @@ impl Job {
 }
 
 impl Plan {
-    /// One hash or reference, without what was before it.
+    /// One commit id or reference, without history.
     fn alone(name: &str) -> Self {
         Self {
             refspecs: vec![format!("+{name}:refs/wanted")],
@@ -319,7 +321,7 @@ impl Plan {
         }
     }
 
-    /// Commits before the wanted one, itself included; 0 is all of them.
+    /// The depth of the fetch, including the commit itself; 0 fetches the whole history.
     pub(super) fn depth(&self) -> i32 {
         match self.part {
             Part::Commits => 1,
@@ -328,8 +330,8 @@ impl Plan {
     }
 }
 
-/// A repository to download into: it builds on objects that are here, and tells the server of commits that are. `shallow`: they
-/// are here without what was before them, which the server must know.
+/// A temporary repository to download into: it uses the objects of the mirror as alternates, and announces its commits
+/// to the server. `shallow`: their history is missing, which the server must know.
 pub(super) fn workshop(
     path: &Path,
     built_on: &[PathBuf],
@@ -352,10 +354,10 @@ pub(super) fn workshop(
     if shallow {
         std::fs::write(path.join("shallow"), mirror::lines(haves)).map_err(storage)?;
     }
-    // Anew, because alternates and shallow commits are read when a repository is opened.
+    // Open it again, because alternates and shallow commits are read when a repository is opened.
     repository = Repository::open_bare(path)?;
     for have in haves {
-        // A tip that is a tag of something else, or lost, is no commit to speak of.
+        // Skip a tip that is not a commit, or is missing.
         if repository.find_commit(*have).is_ok() {
             repository.reference(&format!("refs/haves/{have}"), *have, true, "")?;
         }
@@ -380,7 +382,7 @@ pub(super) fn options(context: &Arc<Context>, depth: i32) -> FetchOptions<'stati
 }
 
 pub(super) fn to_commit_id(id: Oid) -> Result<CommitId, SourceError> {
-    // libgit2 writes 40 hex digits: what fails here is a repository of a kind that we do not know.
+    // libgit2 writes 40 hex digits: an error means an unknown type of repository.
     id.to_string().parse().map_err(|_| SourceError::Unsupported {
         what: "this kind of repository".to_owned(),
         next: "run Flux in this cluster for it",

@@ -1,4 +1,4 @@
-//! Whose turn it is: one fetch of a URL at a time, a few of a host.
+//! Limits concurrent fetches: one at a time per URL, a few per host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use super::super::SourceError;
 use super::super::deadline::Deadline;
 use super::super::url::GitUrl;
 
-/// Queues by URL and by host; those that nobody waits in are dropped.
+/// Queues by URL and by host; empty ones are dropped.
 pub(super) struct Gate {
     per_host: usize,
     queues: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
-/// The right to go on, until it is dropped.
+/// A permit to continue, valid until it is dropped.
 pub(super) struct Turn {
     _permits: Vec<OwnedSemaphorePermit>,
 }
@@ -29,7 +29,7 @@ impl Gate {
         }
     }
 
-    /// For a call that changes nothing here.
+    /// For a call that does not change the mirror.
     pub(super) async fn host_turn(&self, url: &GitUrl, deadline: Deadline) -> Result<Turn, SourceError> {
         Ok(Turn {
             _permits: vec![
@@ -39,7 +39,7 @@ impl Gate {
         })
     }
 
-    /// For a fetch. The queue of the URL comes first, so that waiting there takes no place of the host.
+    /// For a fetch. Waits for the URL first, so that this does not occupy a slot of the host.
     pub(super) async fn turn(&self, url: &GitUrl, deadline: Deadline) -> Result<Turn, SourceError> {
         let own = self.permit(url, deadline, mirror_queue(&url.folder()), 1).await?;
         let host = self
@@ -50,9 +50,9 @@ impl Gate {
         })
     }
 
-    /// For tidying up the mirror in a folder; none while a fetch works there, or waits to.
+    /// For pruning the mirror in a directory; `None` while a fetch is using it, or waits to.
     pub(super) fn idle_turn(&self, folder: &str) -> Option<Turn> {
-        // Taken means that somebody works there: the next time will do.
+        // In use: the next run prunes it.
         let permit = self.queue(mirror_queue(folder), 1).try_acquire_owned().ok()?;
         Some(Turn {
             _permits: vec![permit],
@@ -77,7 +77,7 @@ impl Gate {
     ) -> Result<OwnedSemaphorePermit, SourceError> {
         let queue = self.queue(queue, places);
         let waited = tokio::time::timeout(deadline.remaining(), queue.acquire_owned()).await;
-        // The semaphores are never closed: both kinds of failure are a turn that did not come.
+        // The semaphores are never closed: either error means that the deadline has passed.
         waited
             .ok()
             .and_then(Result::ok)
@@ -89,7 +89,7 @@ impl Gate {
     }
 }
 
-/// The queue of whoever writes to a mirror.
+/// The queue for writing to a mirror.
 fn mirror_queue(folder: &str) -> String {
     format!("mirror {folder}")
 }
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// A fetch takes a second of virtual time. Returns how many ran at once at most, and how long all took.
+    /// A fetch takes a second of virtual time. Returns the highest number of concurrent fetches, and the total time.
     async fn run(urls: Vec<String>, per_host: usize) -> (usize, Duration) {
         let gate = Arc::new(Gate::new(per_host));
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -140,11 +140,11 @@ mod tests {
         check(of(20, "https://a.test/same"), 1, 20).await;
         check(of(20, "https://a.test/N"), 4, 5).await;
         check(of(20, "https://hN.test/x"), 20, 1).await;
-        // Many that wait for one repository take no place from the others of its host.
+        // Fetches that wait for one repository do not occupy slots of its host.
         let mut mixed = of(20, "https://a.test/same");
         mixed.extend(of(3, "https://a.test/N"));
         check(mixed, 4, 20).await;
-        // Ports are hosts of their own.
+        // Each port counts as a separate host.
         check(of(8, "https://a.test:800N/x"), 8, 1).await;
     }
 

@@ -1,4 +1,4 @@
-//! What a fetch needs, and what the server offers it.
+//! The input of a fetch, and what the server offers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::GitOptions;
 use super::mirror::Mirror;
 use crate::proxy::Proxies;
 
-/// Everything that a fetch needs; it runs where it may block.
+/// Everything that a fetch needs; it runs on a blocking thread.
 pub(super) struct Job {
     pub url: GitUrl,
     pub credentials: Option<Credentials>,
@@ -29,34 +29,35 @@ pub(super) struct Job {
     pub mirror: Mirror,
     pub options: Arc<GitOptions>,
     pub deadline: Deadline,
-    /// Whether these credentials have opened the repository before: only then may what is here be had without asking.
+    /// Whether these credentials have opened the repository before: only then may a stored commit be used without
+    /// contacting the server.
     pub proven: bool,
-    /// What must be signed.
+    /// What must be signed, and by which keys.
     pub verify: Option<Verify>,
-    /// The time, for keys and signatures that expire.
+    /// The current time, to check the expiry of keys and signatures.
     pub now: Timestamp,
     pub remembered: Arc<Remembered>,
 }
 
-/// What a server offers under a name.
+/// A reference of the server.
 pub(super) struct Head {
     pub(super) name: String,
     pub(super) id: Oid,
 }
 
-/// What the wanted name leads to.
+/// What the requested name refers to.
 pub(super) struct Found {
-    /// The reference; none for a commit.
+    /// The reference; `None` if a commit was requested.
     pub name: Option<String>,
-    /// The object of an annotated tag.
+    /// Id of the annotated tag object.
     pub tag: Option<Oid>,
     pub commit: Oid,
 }
 
-/// Tags and commits by mirror and name, so that one whose signature is bad is not transferred at each try.
+/// Tags and commits by mirror and id, so that an object with a bad signature is not transferred at each try.
 pub(super) type Remembered = Mutex<BTreeMap<(String, Oid), Arc<[u8]>>>;
 
-/// What an operation has asked the server for.
+/// What an operation has received from the server.
 pub(super) struct Session {
     pub context: Arc<Context>,
     pub heads: Vec<Head>,

@@ -14,57 +14,58 @@ use super::super::{CommitId, Files, Limits, Remote, SourceError};
 use super::crash::point;
 use super::tree;
 
-/// Folder of a mirror with one file for each commit that is there as a whole; in it stands the size of the commit's files.
+/// Directory of a mirror with one file per complete commit, named by its id; it contains the total size of the commit's
+/// files.
 const KEPT: &str = "kept";
 
-/// Folder of a mirror with what was fetched with its history. Kept apart, because a server that is told of a commit of it takes
-/// all commits before it for known, which is wrong for those that came alone.
+/// Directory of a mirror with what was fetched including history. It is separate because a server that knows we have a
+/// commit from it assumes that we have all its ancestors, which is wrong for commits that were fetched alone.
 const HISTORY: &str = "history";
 
-/// The commits that the server's references named when the history was fetched last.
+/// The commits that the server's references pointed to when the history was last fetched.
 const TIPS: &str = "tips";
 
-/// Says that the repository was entered without credentials, so that anybody may have what is here.
+/// Marks a repository that can be read without credentials, so that its content is available to everyone.
 const PUBLIC: &str = "public";
 
-/// Where packs are, in a repository.
+/// Directory of the packs in a repository.
 pub(super) const PACKS: &str = "objects/pack";
 
-/// Most commits that a server is told of. libgit2 itself tells of 256 at most.
+/// The maximum number of commits announced to a server. libgit2 itself announces at most 256.
 const MAX_HAVES: usize = 64;
 
-/// Where the commits of one URL are kept.
+/// The directory with the commits of one URL.
 #[derive(Debug, Clone)]
 pub(super) struct Mirror {
-    /// Of the repository, for messages.
+    /// URL of the repository, for messages.
     pub url: String,
     data_dir: PathBuf,
     pub(super) path: PathBuf,
 }
 
-/// A commit that is here with all that it consists of.
+/// A commit that is stored with all its objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Whole {
-    /// That of its tree.
+    /// Digest of its tree.
     pub digest: String,
-    /// Bytes of all its files.
+    /// Total size of its files in bytes.
     pub size: u64,
 }
 
-/// All that a commit consists of.
+/// All objects of a commit.
 pub(super) struct Contents {
-    /// The commit, its trees, its blobs; each once.
+    /// The commit, its trees and its blobs, each once.
     pub objects: Vec<Oid>,
-    /// Bytes of the blobs.
+    /// Total size of the blobs in bytes.
     pub size: u64,
 }
 
 /// Which part of a mirror a fetch adds to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Commits alone.
+    /// Commits without their history.
     Commits,
-    /// Commits with all that was before them.
+    /// Commits with their history.
     History,
 }
 
@@ -82,11 +83,11 @@ impl Mirror {
         }
     }
 
-    /// A commit, if it is here as a whole.
+    /// A commit, if it is complete.
     pub(super) fn whole(&self, commit: Oid) -> Option<Whole> {
         let size = self.marked(commit)?;
         let tree = self.sound(|repository| Ok(repository.find_commit(commit)?.tree_id()));
-        // None of it is refused by us: what fails is damage.
+        // Nothing here is refused by a rule, so an error means damage.
         let tree = tree.ok().flatten()?;
         Some(Whole {
             digest: format!("sha1:{tree}"),
@@ -94,13 +95,14 @@ impl Mirror {
         })
     }
 
-    /// The size that stands in the mark of a commit. A mark that a kill has left without its end is none.
+    /// The size in the mark of a commit. A truncated mark, left by a killed process, does not count.
     fn marked(&self, commit: Oid) -> Option<u64> {
         let text = fs::read_to_string(self.mark(commit)).ok()?;
         text.strip_suffix('\n')?.parse().ok()
     }
 
-    /// Reads what is here as a whole: if that fails it is damaged, unless it was being tidied up. A damaged mirror is removed.
+    /// Reads from the mirror: if that fails twice it is damaged, as a single failure may come from concurrent pruning.
+    /// A damaged mirror is removed.
     fn sound<T>(
         &self,
         read: impl Fn(&Repository) -> Result<T, tree::Problem>,
@@ -122,7 +124,8 @@ impl Mirror {
         Ok(None)
     }
 
-    /// Keeps a commit that came with others before: with the history of a later one, or before a kill.
+    /// Marks a commit as complete that was fetched as part of another one, or whose mark is missing because the process
+    /// was killed.
     pub(super) fn find_whole(
         &self,
         commit: Oid,
@@ -143,7 +146,7 @@ impl Mirror {
                 Ok(self.whole(commit))
             }
             Err(tree::Problem::Source(error)) => Err(error),
-            // Not here, or not as a whole: it is to be fetched.
+            // Missing or incomplete: it must be fetched.
             Err(tree::Problem::Git(_)) => Ok(None),
         }
     }
@@ -171,11 +174,11 @@ impl Mirror {
         read?.ok_or_else(not_fetched)
     }
 
-    /// What a server may be told that we have, when a fetch adds to this part.
+    /// The commits to announce to the server in a fetch for this part.
     pub(super) fn haves(&self, part: Part) -> Vec<Oid> {
         let mut haves = match part {
             Part::Commits => self.kept(),
-            // Without the list the next fetch is a whole one.
+            // Without the list, the next fetch is a full one.
             Part::History => fs::read_to_string(self.path.join(HISTORY).join(TIPS))
                 .unwrap_or_default()
                 .lines()
@@ -186,7 +189,7 @@ impl Mirror {
         haves
     }
 
-    /// The object databases that a fetch for this part may build upon.
+    /// The object databases that a fetch for this part may use as alternates.
     pub(super) fn objects(&self, part: Part) -> Vec<PathBuf> {
         let parts: &[Part] = match part {
             Part::Commits => &[Part::Commits, Part::History],
@@ -196,7 +199,8 @@ impl Mirror {
         folders.filter(|folder| folder.exists()).collect()
     }
 
-    /// Takes over what a fetch brought: its packs, then the word that the commit is here. Each step is on the disk before the next.
+    /// Moves the result of a fetch into the mirror: its packs, then the mark of the commit. Each step is synced to disk
+    /// before the next.
     pub(super) fn adopt(
         &self,
         from: &Path,
@@ -216,7 +220,7 @@ impl Mirror {
         self.keep(commit, size)
     }
 
-    /// Says that a commit is here as a whole.
+    /// Marks a commit as complete.
     fn keep(&self, commit: Oid, size: u64) -> Result<(), SourceError> {
         if self.marked(commit).is_some() {
             return Ok(());
@@ -232,9 +236,9 @@ impl Mirror {
             .map_err(writing)
     }
 
-    /// The commits that are here as a whole.
+    /// The complete commits.
     pub(super) fn kept(&self) -> Vec<Oid> {
-        // A mirror that cannot be read has nothing.
+        // An unreadable mirror counts as empty.
         let entries = fs::read_dir(self.path.join(KEPT)).into_iter().flatten();
         let mut kept: Vec<Oid> = entries
             .flatten()
@@ -244,7 +248,7 @@ impl Mirror {
         kept
     }
 
-    /// Takes the word back; its objects stay until the mirror is pruned.
+    /// Removes the mark; the objects stay until the mirror is pruned.
     pub(super) fn forget(&self, commit: Oid) -> Result<(), SourceError> {
         fs::remove_file(self.mark(commit)).map_err(writing)
     }
@@ -253,10 +257,10 @@ impl Mirror {
         self.path.join(PUBLIC).exists()
     }
 
-    /// Remembers that no credentials are needed. A mirror that is not there yet is not made for that.
+    /// Records that no credentials are needed. Does not create the mirror if it does not exist yet.
     pub(super) fn set_public(&self) {
         if self.path.exists() {
-            // What cannot be written is asked for again after a restart.
+            // If the write fails, the check is repeated after a restart.
             let _ = File::create(self.path.join(PUBLIC));
         }
     }
@@ -272,7 +276,7 @@ impl Mirror {
         }
     }
 
-    /// Makes the mirror, if it is not there: aside, then named.
+    /// Creates the mirror if it does not exist: in a temporary directory that is then renamed.
     fn make(&self) -> Result<(), SourceError> {
         if self.path.exists() {
             return Ok(());
@@ -280,7 +284,7 @@ impl Mirror {
         self.place(&self.path, &[KEPT])
     }
 
-    /// Makes a bare repository with these folders aside and gives it its name.
+    /// Creates a bare repository with these directories in a temporary place, then renames it.
     fn place(&self, at: &Path, folders: &[&str]) -> Result<(), SourceError> {
         let fresh = self.scratch()?;
         let made = fresh.path().join("made");
@@ -294,7 +298,7 @@ impl Mirror {
         at.parent().map_or(Ok(()), sync_folder).map_err(writing)
     }
 
-    /// Writes a file of the mirror aside and gives it its name.
+    /// Writes a temporary file, then renames it.
     fn put(&self, at: &Path, bytes: &[u8]) -> Result<(), SourceError> {
         let fresh = self.scratch()?;
         let aside = fresh.path().join("file");
@@ -308,7 +312,7 @@ impl Mirror {
             .map_err(writing)
     }
 
-    /// A folder to work in, removed when it is dropped.
+    /// A temporary working directory, removed when it is dropped.
     pub(super) fn scratch(&self) -> Result<TempDir, SourceError> {
         let prefix = self.scratch_prefix();
         tempfile::Builder::new()
@@ -320,9 +324,10 @@ impl Mirror {
             })
     }
 
-    /// Removes what a killed process left for this URL. The caller has the URL's turn, so that nobody works there.
+    /// Removes what a killed process left for this URL. The caller holds the turn of the URL, so nothing else is using
+    /// the directory.
     pub(super) fn sweep(&self) {
-        // What cannot be read or removed now is tried again at the next fetch, and is never read as a mirror.
+        // Errors are ignored: the next fetch tries again, and leftovers are never read as a mirror.
         let entries = fs::read_dir(&self.data_dir).into_iter().flatten().flatten();
         for entry in entries {
             if entry
@@ -345,7 +350,8 @@ impl Mirror {
         format!("fetch-{name}-")
     }
 
-    /// None if there is none, or none that can be used: that one is removed, so that the next fetch makes a new one.
+    /// Opens the mirror; `None` if it does not exist or is unusable. An unusable one is removed, so that the next fetch
+    /// creates a new one.
     pub(super) fn open(&self) -> Option<Repository> {
         if !self.path.exists() {
             return None;
@@ -362,16 +368,16 @@ impl Mirror {
         opened.inspect_err(|error| self.discard(error.message())).ok()
     }
 
-    /// Moves the mirror out of the way, so that the next fetch makes a new one.
+    /// Moves the mirror away, so that the next fetch creates a new one.
     pub(super) fn discard(&self, why: &str) {
         tracing::warn!(url = self.url, why, "the mirror is damaged and is fetched anew");
         self.remove();
     }
 
-    /// Takes the mirror away at one instant; nothing of it is read from then on.
+    /// Removes the mirror atomically; nothing in it is read after that.
     pub(super) fn remove(&self) {
         if let Ok(aside) = self.scratch() {
-            // If it cannot be moved it stays, and the next use comes here again.
+            // If the rename fails, the mirror stays, and the next use tries again.
             let _ = fs::rename(&self.path, aside.path().join("old"));
         }
     }
@@ -385,22 +391,22 @@ fn init(path: &Path) -> Result<Repository, SourceError> {
     })
 }
 
-/// How repositories are made here.
+/// Options for creating a repository.
 pub(super) fn plain() -> RepositoryInitOptions {
     let mut options = RepositoryInitOptions::new();
     options.bare(true).mkpath(true).external_template(false);
     options
 }
 
-/// One id a line.
+/// One id per line.
 pub(super) fn lines(ids: &[Oid]) -> String {
     let lines: Vec<String> = ids.iter().map(|id| format!("{id}\n")).collect();
     lines.concat()
 }
 
-/// libgit2's form of a commit id. SHA-256 repositories are beyond it.
+/// A commit id as libgit2's type. SHA-256 repositories are not supported.
 pub(super) fn oid(commit: &CommitId) -> Result<Oid, SourceError> {
-    // What fails has another length: a CommitId is hex digits.
+    // An error means a different length: a CommitId consists of hex digits.
     Oid::from_str(commit.as_str())
         .ok()
         .filter(|_| commit.as_str().len() == 40)
@@ -410,8 +416,8 @@ pub(super) fn oid(commit: &CommitId) -> Result<Oid, SourceError> {
         })
 }
 
-/// Everything that a commit consists of: itself, its trees, its blobs; an error if something is missing or too much. `check` is
-/// asked again and again whether there is time.
+/// All objects of a commit: itself, its trees, its blobs; an error if one is missing or a limit is exceeded. `check` is
+/// called repeatedly to test the deadline.
 pub(super) fn contents(
     repository: &Repository,
     commit: Oid,
@@ -451,7 +457,7 @@ pub(super) fn contents(
     Ok(Contents { objects, size })
 }
 
-/// Moves packs: a pack first, then its index, by which it is found.
+/// Moves packs: the pack first, then its index, which makes it visible.
 pub(super) fn move_packs(from: &Path, to: &Path) -> io::Result<()> {
     let mut packs: Vec<PathBuf> = fs::read_dir(from)?
         .map(|entry| Ok(entry?.path()))
@@ -469,9 +475,9 @@ pub(super) fn move_packs(from: &Path, to: &Path) -> io::Result<()> {
     sync_folder(to)
 }
 
-/// Files beside packs that no index names: what a kill left.
+/// Files in the pack directory that no index refers to: left by a killed process.
 fn strays(packs: &Path) -> Vec<PathBuf> {
-    // A folder that is not there has none.
+    // A missing directory has none.
     let entries = fs::read_dir(packs).into_iter().flatten().flatten();
     let is = |path: &Path, extension: &str| path.extension() == Some(OsStr::new(extension));
     entries
@@ -481,7 +487,7 @@ fn strays(packs: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Has the names in a folder on the disk.
+/// Syncs a directory to disk.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }

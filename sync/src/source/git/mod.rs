@@ -1,4 +1,4 @@
-//! Real repositories, by libgit2.
+//! Real repositories, using libgit2.
 //!
 //! ```text
 //! data dir/<hash of url>/            a bare repository, read from its object database and never checked out
@@ -8,10 +8,11 @@
 //! data dir/fetch-<hash>-<random>/    where one fetch works; gone when it ends, left behind by a kill, swept by the next fetch
 //! ```
 //!
-//! Invariant: a commit that is marked in `kept` is there with its whole tree. A fetch works in a place of its own, its content is
-//! verified, its packs are moved, and the mark is made last; each step is on the disk before the next.
-//! Invariant: what was fetched with credentials is given to nobody who did not show credentials that open the repository.
-//! Invariant: the data directory belongs to one process.
+//! Invariant: a commit that is marked in `kept` is stored with its whole tree. A fetch downloads into a temporary
+//! repository, its content is verified, its packs are moved, and the mark is written last; each step is synced to disk
+//! before the next.
+//! Invariant: what was fetched with credentials is only given to callers whose credentials open the repository.
+//! Invariant: the data directory is used by one process only.
 
 mod crash;
 mod fetch;
@@ -50,20 +51,20 @@ use super::{
     Clock, CommitId, Credentials, Fetched, Files, Limits, Remote, Resolved, Source, SourceError, Want,
 };
 
-/// What libgit2 gets beyond the deadline to notice it and to end by itself.
+/// Extra time for libgit2 to notice the deadline and return on its own.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Most openings remembered; beyond it all are forgotten, which costs one request for each.
+/// The maximum number of remembered proofs of access; beyond it all are dropped, which costs one request for each.
 const MAX_PROVEN: usize = 10_000;
 
-/// How repositories are reached and kept.
+/// How repositories are reached and stored.
 #[derive(Debug, Clone)]
 pub struct GitOptions {
-    /// Where mirrors are kept; made if it is not there.
+    /// Directory for the mirrors; created if it does not exist.
     pub data_dir: PathBuf,
-    /// Whether `http` and `file` may be used: for demos and tests.
+    /// Whether `http` and `file` URLs are allowed: for demos and tests.
     pub allow_insecure: bool,
-    /// What a repository may cost.
+    /// Limits of a read or fetch.
     pub limits: Limits,
 }
 
@@ -73,16 +74,16 @@ pub struct GitSource {
     gate: Gate,
     clock: Clock,
     proxies: Proxies,
-    /// Of GitHub Apps.
+    /// Tokens of GitHub Apps.
     tokens: Arc<Tokens>,
-    /// Mirrors and fingerprints of the credentials that have opened their repositories.
+    /// Mirrors, with fingerprints of credentials that have opened their repositories.
     proven: Mutex<BTreeSet<(String, String)>>,
     recent: Recent,
     remembered: Arc<Remembered>,
 }
 
 impl fmt::Debug for GitSource {
-    /// Without what is derived from credentials.
+    /// Omits everything derived from credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GitSource")
             .field("options", &self.options)
@@ -91,7 +92,7 @@ impl fmt::Debug for GitSource {
 }
 
 impl GitSource {
-    /// Makes the data directory and prepares libgit2.
+    /// Creates the data directory and initializes libgit2.
     pub fn new(options: GitOptions, clock: Clock) -> Result<Self, SourceError> {
         transport::ready()?;
         std::fs::create_dir_all(&options.data_dir).map_err(|error| SourceError::Storage {
@@ -111,7 +112,7 @@ impl GitSource {
         })
     }
 
-    /// Reaches repositories through these proxies, unless their Secret names one.
+    /// Sets the proxies to use, unless a repository's Secret names one.
     #[must_use]
     pub fn with_proxies(self, proxies: Proxies) -> Self {
         Self { proxies, ..self }
@@ -158,7 +159,7 @@ impl GitSource {
         }
     }
 
-    /// A pinned commit that is here already and may be had by whoever asks, with what is known of it.
+    /// A pinned commit that is stored already and may be given to this caller.
     async fn held(
         &self,
         remote: &Remote,
@@ -180,12 +181,12 @@ impl GitSource {
         .await
     }
 
-    /// Whether who asks is known to be let in: without credentials, or with these.
+    /// Whether the caller is known to have access: without credentials, or with these.
     fn is_proven(&self, remote: &Remote, url: &GitUrl) -> bool {
         self.mirror(url).is_public() || self.proven.lock().contains(&opening(remote, url))
     }
 
-    /// The repository was opened.
+    /// Records that the repository was opened.
     fn prove(&self, remote: &Remote, url: &GitUrl) {
         if identifying(remote).is_none() {
             self.mirror(url).set_public();
@@ -227,7 +228,8 @@ impl Source for GitSource {
         let (commit, verified) = match check_want(want)? {
             Want::Commit(commit) if remote.verify.is_none() => (commit.clone(), None),
             _ => {
-                // What is signed is transferred to a folder of the mirror's, which is swept by the next fetch of the URL.
+                // Signed objects are transferred into a temporary directory of the mirror, which the next fetch of the
+                // URL removes.
                 let turn = if remote.verify.is_some() {
                     self.gate.turn(&url, deadline).await?
                 } else {
@@ -285,7 +287,7 @@ impl Source for GitSource {
     }
 }
 
-/// What a proof is about: a repository, and who asks for it.
+/// The key of a proof of access: a repository, and the caller's credentials.
 fn opening(remote: &Remote, url: &GitUrl) -> (String, String) {
     let who = identifying(remote).map_or_else(String::new, Credentials::fingerprint);
     (url.folder(), who)
@@ -298,7 +300,7 @@ fn identifying(remote: &Remote) -> Option<&Credentials> {
         .filter(|credentials| credentials.identify())
 }
 
-/// Refuses what no server is asked for.
+/// Refuses requests that no server can answer.
 fn check_want(want: &Want) -> Result<&Want, SourceError> {
     match want {
         Want::Semver(_) => Err(unsupported(want)),
@@ -307,7 +309,7 @@ fn check_want(want: &Want) -> Result<&Want, SourceError> {
     }
 }
 
-/// Runs work of libgit2 where it may block. It ends by itself at the deadline; if it does not, it is left to itself.
+/// Runs libgit2 on a blocking thread. It returns on its own at the deadline; if it does not, the thread is abandoned.
 async fn blocking<T: Send + 'static>(
     url: &GitUrl,
     deadline: Deadline,

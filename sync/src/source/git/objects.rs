@@ -1,4 +1,4 @@
-//! Reading of git objects that stand in memory: the same code as for mirrors, without a disk, for fuzzing.
+//! Reads git objects in memory: the same code as for mirrors, without a disk, for fuzzing.
 
 use git2::{ObjectType, Oid, Repository};
 
@@ -6,12 +6,12 @@ use super::super::transport;
 use super::super::{CommitId, Files, Limits, Remote, SourceError};
 use super::tree::{self, Problem};
 
-/// An object database in memory, filled with bytes of anybody's making. Nothing in it is checked before it is read.
+/// An object database in memory, filled with arbitrary bytes. Nothing is checked before it is read.
 #[doc(hidden)]
 pub struct Objects(Repository);
 
 impl Objects {
-    /// Without an object.
+    /// Creates an empty database.
     pub fn new() -> Result<Self, SourceError> {
         transport::ready()?;
         let made = git2::Odb::new().and_then(|odb| {
@@ -21,17 +21,17 @@ impl Objects {
         made.map(Self).map_err(|error| broken(&error))
     }
 
-    /// Adds the content of a file; returns its name, as it stands in a tree.
+    /// Adds the content of a file; returns its raw id, as written in a tree.
     pub fn blob(&self, content: &[u8]) -> Result<[u8; 20], SourceError> {
         self.write(ObjectType::Blob, content)
     }
 
-    /// Adds the bytes of a tree as git keeps it, `<mode> <name>NUL<20 bytes>` for each entry; returns its name.
+    /// Adds a tree in git's format, `<mode> <name>NUL<20 bytes>` for each entry; returns its raw id.
     pub fn tree(&self, raw: &[u8]) -> Result<[u8; 20], SourceError> {
         self.write(ObjectType::Tree, raw)
     }
 
-    /// The manifests below `path` of the tree `root`, or why they are not taken.
+    /// The manifests below `path` of the tree `root`, or why they are refused.
     pub fn read(
         &self,
         root: [u8; 20],
@@ -43,7 +43,7 @@ impl Objects {
             ignore: ignore.map(str::to_owned),
             ..Remote::default()
         };
-        // Stands for a commit in messages only.
+        // A placeholder commit id, used only in messages.
         let commit = CommitId::from_digest(&super::super::commit::hex(&root));
         let read = || {
             let root = self.0.find_tree(Oid::from_bytes(&root)?)?;

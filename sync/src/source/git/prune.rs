@@ -1,7 +1,8 @@
-//! Taking out of mirrors what no source names.
+//! Prunes mirrors: removes commits that no source refers to.
 //!
-//! A fetch only adds. Now and then the caller says which commits are named, and what else a mirror holds is taken out once it is
-//! worth it. A mirror is written anew aside and its old packs are removed last, so that a kill leaves too much, never too little.
+//! A fetch only adds. From time to time the caller lists the commits in use, and the rest of a mirror is removed once
+//! that is worthwhile. The mirror is repacked into a new pack and the old packs are removed last, so that a kill leaves
+//! too much, never too little.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,14 +15,14 @@ use super::super::{Limits, SourceError};
 use super::crash::point;
 use super::mirror::{self, Mirror, PACKS, Part, move_packs, sync_folder, writing};
 
-/// Permissions of packs: the owner's only.
+/// File mode of packs: read-only for the owner.
 const PACK_MODE: u32 = 0o400;
 
-/// A mirror is written anew when it holds so many times the objects that are named.
+/// A mirror is repacked when it holds this many times the objects in use.
 const WORTH: usize = 2;
 
 impl Mirror {
-    /// Forgets commits that are not in `named`, and gives back their room if it is more than the limit.
+    /// Drops commits that are not in `named`, and frees their space if it exceeds the limit.
     pub(super) fn prune(
         &self,
         named: &BTreeSet<Oid>,
@@ -63,11 +64,11 @@ impl Mirror {
         Ok(())
     }
 
-    /// Bytes on the disk.
+    /// Size on disk in bytes.
     fn size(&self) -> u64 {
         let packs = self.packs();
         let sizes = packs.iter().map(|pack| fs::metadata(pack).map(|data| data.len()));
-        // What cannot be looked at is counted when it can.
+        // Unreadable files are counted the next time.
         sizes.flatten().sum()
     }
 
@@ -78,7 +79,8 @@ impl Mirror {
             .collect()
     }
 
-    /// Not if most is named, nor if a file is so large that it should not be held as a whole, which writing needs.
+    /// Whether repacking is worthwhile: not if most objects are in use, or if a file is so large that it should not be
+    /// held in memory, which writing needs.
     fn is_worth_it(
         &self,
         repository: &Repository,
@@ -102,7 +104,7 @@ impl Mirror {
         Ok(all >= live.len().saturating_mul(WORTH))
     }
 
-    /// Writes what is live into one pack, then removes all others and the history.
+    /// Writes the live objects into one pack, then removes all other packs and the history.
     fn write_anew(&self, repository: &Repository, live: &BTreeSet<Oid>) -> Result<(), SourceError> {
         let storage = |error: git2::Error| self.storage(&error);
         let old = self.packs();
@@ -145,9 +147,10 @@ impl Mirror {
     }
 }
 
-/// The files of a folder, indexes before their packs: a pack without an index is not seen, an index without a pack is damage.
+/// The files of a directory, each index before its pack: a pack without an index is ignored, an index without a pack is
+/// damage.
 fn files(folder: &Path) -> Vec<PathBuf> {
-    // A folder that is not there has none.
+    // A missing directory has none.
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     files.sort();

@@ -1,4 +1,4 @@
-//! What stays in the data directory: what is named, and what was used a short while ago.
+//! What is kept in the data directory: commits in use, and those that were used recently.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use super::super::{CommitId, SourceError};
 use super::GitSource;
 use super::mirror::{self, Mirror};
 
-/// Digits of the name of a mirror's folder.
+/// Number of hex digits in the name of a mirror's directory.
 const FOLDER_DIGITS: usize = 64;
 
-/// When commits were used last, by mirror.
+/// When each commit was last used, by mirror.
 #[derive(Default)]
 pub(super) struct Recent(Mutex<BTreeMap<(String, CommitId), Timestamp>>);
 
@@ -25,7 +25,7 @@ impl Recent {
         self.0.lock().insert((folder.to_owned(), commit.clone()), at);
     }
 
-    /// The commits used within the last hour; the others are forgotten.
+    /// The commits used within the last hour; older records are dropped.
     fn since(&self, now: Timestamp) -> BTreeSet<(String, CommitId)> {
         let mut recent = self.0.lock();
         recent.retain(|_, at| now.duration_since(*at) < RECENT);
@@ -38,12 +38,12 @@ impl GitSource {
     pub(super) async fn retain_named(&self, named: &BTreeSet<(String, CommitId)>) -> Result<(), SourceError> {
         let mut stays: BTreeMap<String, BTreeSet<Oid>> = BTreeMap::new();
         let named = named.iter().filter_map(|(url, commit)| {
-            // A URL that is not opened has no mirror.
+            // An invalid URL has no mirror.
             let url = GitUrl::parse(url, self.options.allow_insecure).ok()?;
             Some((url.folder(), commit.clone()))
         });
         for (folder, commit) in named.chain(self.recent.since(self.clock.now())) {
-            // A commit of a SHA-256 repository is never here.
+            // Commits of SHA-256 repositories are never stored.
             if let Ok(commit) = mirror::oid(&commit) {
                 stays.entry(folder).or_default().insert(commit);
             }
@@ -67,7 +67,7 @@ impl GitSource {
         Ok(())
     }
 
-    /// The folders of mirrors; what is something else is not ours to remove.
+    /// The directories of mirrors; anything else in the data directory is left alone.
     fn folders(&self) -> Result<Vec<String>, SourceError> {
         let entries = std::fs::read_dir(&self.options.data_dir).map_err(|error| SourceError::Storage {
             what: "listing it",

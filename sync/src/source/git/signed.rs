@@ -1,4 +1,4 @@
-//! What is signed: tags and commits, as bytes, for their verification.
+//! Reads signed tags and commits as bytes, for verification.
 
 use std::sync::Arc;
 
@@ -8,14 +8,15 @@ use super::super::{SourceError, Unverified, Want, verify_commit, verify_tag};
 use super::fetch::{options, to_commit_id, workshop};
 use super::job::{Job, Session};
 
-/// Most objects remembered; beyond it all are forgotten, which costs one download for each.
+/// The maximum number of cached objects; beyond it all are dropped, which costs one download for each.
 const MAX_OBJECTS: usize = 1_000;
 
-/// The largest object that is remembered.
+/// The largest object that is cached, in bytes.
 const MAX_BYTES: usize = 64 << 10;
 
 impl Job {
-    /// Verifies what must be signed; returns by whose keys it is. `session` is none where the commit is here already.
+    /// Verifies what must be signed; returns the keys that signed it. `session` is `None` if the commit is stored
+    /// already.
     pub(super) fn verified(
         &self,
         commit: Oid,
@@ -55,7 +56,7 @@ impl Job {
         }
     }
 
-    /// The bytes of an object: remembered, of the mirror, or of the server.
+    /// The bytes of an object: from the cache, the mirror, or the server.
     fn object(
         &self,
         id: Oid,
@@ -123,12 +124,12 @@ impl Job {
     }
 }
 
-/// An object of a repository, if it is there and of this kind.
+/// An object of a repository, if it exists and has this type.
 fn read(repository: &Repository, id: Oid, kind: ObjectType) -> Option<Arc<[u8]>> {
     let object = repository.odb().and_then(|odb| {
         let object = odb.read(id)?;
         Ok((object.kind() == kind).then(|| object.data().into()))
     });
-    // What cannot be read is asked of the server.
+    // An unreadable object is requested from the server.
     object.ok().flatten()
 }

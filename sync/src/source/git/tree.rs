@@ -1,4 +1,4 @@
-//! Reading manifests straight from the object database.
+//! Reads manifests directly from the object database.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::super::entries::{self, Collector};
 use super::super::ignored::{FILE_NAME, Ignored};
 use super::super::{CommitId, Files, Limits, Refusal, Remote, SourceError};
 
-/// Modes that git writes.
+/// File modes that git writes.
 mod mode {
     pub(crate) const TREE: i32 = 0o040_000;
     pub(crate) const FILES: [i32; 3] = [0o100_644, 0o100_755, 0o100_664];
@@ -17,7 +17,7 @@ mod mode {
     pub(crate) const SUBMODULE: i32 = 0o160_000;
 }
 
-/// Either what we refuse, or what libgit2 cannot read.
+/// An entry that we refuse, or an error of libgit2.
 pub(super) enum Problem {
     Source(SourceError),
     Git(git2::Error),
@@ -35,7 +35,7 @@ impl From<git2::Error> for Problem {
     }
 }
 
-/// The manifests below a path of a commit. `check` is asked again and again whether there is time.
+/// The manifests below a path of a commit. `check` is called repeatedly to test the deadline.
 pub(super) fn read(
     repository: &Repository,
     root: &Tree<'_>,
@@ -85,7 +85,7 @@ struct Reader<'a> {
     limits: &'a Limits,
     check: &'a dyn Fn() -> Result<(), SourceError>,
     collector: Collector<'a>,
-    /// Looked at so far; one tree may be named many times.
+    /// Number of entries visited so far; the same tree may be visited many times.
     entries: usize,
 }
 
@@ -163,7 +163,7 @@ impl Reader<'_> {
             .push(path, Bytes::copy_from_slice(blob.content()))?)
     }
 
-    /// The patterns that hold in a folder, those of its own file included.
+    /// The patterns that apply in a directory, including those of its own file.
     fn with_patterns(&self, ignored: &Ignored, folder: &str, tree: &Tree<'_>) -> Result<Ignored, Problem> {
         let entry = tree
             .get_name(FILE_NAME)

@@ -1,4 +1,4 @@
-//! The web client of one operation: whom it trusts, who it says it is, where it lets itself be led.
+//! The HTTP client of one operation: trust, identity, and redirects.
 
 use reqwest::blocking::Client;
 use reqwest::{Certificate, Identity, redirect};
@@ -6,17 +6,17 @@ use reqwest::{Certificate, Identity, redirect};
 use super::super::{Credentials, SourceError};
 use crate::proxy::Proxies;
 
-/// Redirects followed on the same host.
+/// The maximum number of redirects on the same host.
 const MAX_REDIRECTS: usize = 5;
 
-/// A redirect to another scheme, host or port; holds that origin.
+/// A redirect to another scheme, host or port; contains the target's origin.
 #[derive(Debug, thiserror::Error)]
 #[error("redirect to {0}")]
 pub(super) struct LeftHost(pub String);
 
-/// A client that trusts and shows what the credentials hold, by the proxies alone.
+/// Creates a client that uses the certificates in the credentials, and only these proxies.
 pub(super) fn client(credentials: Option<&Credentials>, proxies: &Proxies) -> Result<Client, SourceError> {
-    // An error means that the process has installed a provider already, which is as good.
+    // An error means that the process has installed a provider already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let refuse = |why: String| SourceError::Credentials { why };
     let mut builder = Client::builder()
@@ -26,7 +26,7 @@ pub(super) fn client(credentials: Option<&Credentials>, proxies: &Proxies) -> Re
         .timeout(None)
         .proxy(proxies.rule());
     if let Some(pem) = credentials.and_then(|c| c.ca_crt.as_deref()) {
-        // What is no certificate is as good as none: both are refused below.
+        // An invalid certificate counts as none: both are refused below.
         let certificates = Certificate::from_pem_bundle(pem).unwrap_or_default();
         if certificates.is_empty() {
             return Err(refuse("key \"ca.crt\" holds no PEM certificate".to_owned()));
@@ -46,7 +46,7 @@ pub(super) fn client(credentials: Option<&Credentials>, proxies: &Proxies) -> Re
     })
 }
 
-/// Follows redirects that stay on scheme, host and port, and bring no credentials of their own.
+/// Follows redirects that keep scheme, host and port, and contain no credentials.
 fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let origin = |url: &reqwest::Url| url.origin().ascii_serialization();
     let to = origin(attempt.url());

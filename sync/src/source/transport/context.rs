@@ -1,4 +1,4 @@
-//! One operation on one repository: its deadline, its limits, its credentials, its first failure.
+//! The context of one operation on one repository: its deadline, limits, credentials, and first failure.
 
 use std::error::Error as _;
 use std::io::{self, Read as _};
@@ -22,27 +22,27 @@ use super::ssh::{Login, Session};
 use super::{CURRENT, Exchange, REFERENCES};
 use crate::proxy::{self, Proxies, Proxy};
 
-/// Capabilities of a server that gives a commit by its hash.
+/// Capabilities of a server that allows fetching a commit by id.
 const GIVES_HASHES: [&[u8]; 2] = [b"allow-tip-sha1-in-want", b"allow-reachable-sha1-in-want"];
 
-/// What one operation may do, and what became of it.
+/// The limits and the state of one operation.
 pub(in super::super) struct Context {
     url: GitUrl,
-    /// Where the repository is after redirects on its host.
+    /// The URL of the repository after redirects on its host.
     base: Mutex<String>,
     client: Option<Client>,
     credentials: Option<Credentials>,
     proxies: Proxies,
     tokens: Arc<Tokens>,
     clock: Clock,
-    /// For a repository that is reached over ssh.
+    /// Set if the repository is reached over ssh.
     login: Option<Arc<Login>>,
-    /// A connection over ssh on which nothing was asked for yet.
+    /// An ssh connection on which no request was sent yet.
     parked: Mutex<Option<Session>>,
     limits: Limits,
     deadline: Deadline,
     received: AtomicU64,
-    /// What the server offers: asked for once in an operation.
+    /// The references of the server: requested once per operation.
     references: Mutex<Option<Bytes>>,
     failure: Mutex<Option<SourceError>>,
 }
@@ -106,7 +106,7 @@ impl Context {
         &self.limits
     }
 
-    /// Runs git calls of this thread in this context; a failure that we know better than libgit2 replaces its error.
+    /// Runs git calls on this thread in this context; if there is a more specific failure, it replaces libgit2's error.
     pub(in super::super) fn enter<T>(
         self: &Arc<Self>,
         work: impl FnOnce() -> Result<T, git2::Error>,
@@ -120,7 +120,7 @@ impl Context {
         }
     }
 
-    /// Whether the server, once asked for its references, says that it gives commits by their hashes.
+    /// Whether the server, once its references are known, allows fetching commits by id.
     pub(in super::super) fn gives_hashes(&self) -> bool {
         let references = self.references.lock();
         references
@@ -128,7 +128,7 @@ impl Context {
             .is_some_and(|text| capabilities(text).any(|capability| GIVES_HASHES.contains(&capability)))
     }
 
-    /// To be asked by callbacks: false ends the operation.
+    /// Called by callbacks: false aborts the operation.
     pub(in super::super) fn goes_on(&self, objects: usize, bytes: u64) -> bool {
         let check = self
             .check_deadline("receiving")
@@ -184,7 +184,7 @@ impl Context {
         self.deadline
     }
 
-    /// What is left of the time of the whole operation.
+    /// The remaining time of the whole operation.
     pub(super) fn remaining(&self) -> Duration {
         self.deadline.remaining()
     }
@@ -196,7 +196,7 @@ impl Context {
         }
     }
 
-    /// Remembers the first failure; what follows is its consequence.
+    /// Records the first failure; later ones are its consequences.
     pub(super) fn fail(&self, error: SourceError) -> io::Error {
         let message = error.to_string();
         self.failure.lock().get_or_insert(error);
@@ -210,7 +210,7 @@ impl Context {
         }
     }
 
-    /// What the server offers, asked for once.
+    /// The references of the server, requested once.
     pub(super) fn references(&self) -> Result<Bytes, SourceError> {
         if let Some(known) = self.references.lock().clone() {
             return Ok(known);
@@ -229,7 +229,7 @@ impl Context {
         self.keep_references(text.into())
     }
 
-    /// Keeps what the server offers.
+    /// Stores the references of the server.
     fn keep_references(&self, text: Bytes) -> Result<Bytes, SourceError> {
         if capabilities(&text).any(|capability| capability == b"object-format=sha256") {
             return Err(SourceError::Unsupported {
@@ -241,7 +241,7 @@ impl Context {
         Ok(text)
     }
 
-    /// A connection over ssh on which nothing was asked for yet, and what the server offers on it.
+    /// An ssh connection on which no request was sent yet, and the references received on it.
     pub(super) fn connection(&self) -> Result<(Session, Bytes), SourceError> {
         let known = self.references.lock().clone();
         if let (Some(session), Some(references)) = (self.parked.lock().take(), known) {
@@ -255,17 +255,17 @@ impl Context {
         Ok((session, self.keep_references(references)?))
     }
 
-    /// Keeps a connection on which nothing was asked for yet.
+    /// Stores a connection on which no request was sent yet, for reuse.
     pub(super) fn park(&self, session: Session) {
         *self.parked.lock() = Some(session);
     }
 
-    /// Counts what came.
+    /// Counts received bytes.
     pub(super) fn count(&self, read: usize) -> Result<(), SourceError> {
         self.check_bytes(self.received.fetch_add(read as u64, Ordering::Relaxed) + read as u64)
     }
 
-    /// Reads on in an answer, within the deadline and the limit of bytes.
+    /// Reads more of a response, within the deadline and the byte limit.
     pub(super) fn receive(&self, answer: &mut Response, buffer: &mut [u8]) -> Result<usize, SourceError> {
         self.check_deadline("receiving")?;
         let read = answer.read(buffer).map_err(|error| {
@@ -279,7 +279,7 @@ impl Context {
         Ok(read)
     }
 
-    /// Sends a request and checks what the answer says about itself.
+    /// Sends a request and checks the status and headers of the response.
     pub(super) fn send(&self, exchange: &Exchange) -> Result<Response, SourceError> {
         self.check_deadline("connecting")?;
         let Some(client) = &self.client else {
@@ -371,7 +371,7 @@ impl Context {
         self.check_bytes(self.received.load(Ordering::Relaxed).saturating_add(announced))
     }
 
-    /// The proxy that leads to the repository, if one does.
+    /// The proxy for the repository, if there is one.
     fn proxy(&self) -> Option<&Proxy> {
         let base = reqwest::Url::parse(&self.base.lock()).ok()?;
         self.proxies.route(&base)
@@ -385,7 +385,7 @@ impl Context {
         }
     }
 
-    /// Why a request did not get an answer.
+    /// Why a request got no response.
     fn sending(&self, error: reqwest::Error) -> SourceError {
         let url = self.url.text.clone();
         let mut cause = error.source();
@@ -426,7 +426,7 @@ impl Context {
     }
 }
 
-/// What a server says that it can do: behind the name of its first reference.
+/// The capabilities of a server, listed after the name of its first reference.
 fn capabilities(references: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut lines = references.split(|byte| *byte == b'\n');
     let first = lines.find_map(|line| {

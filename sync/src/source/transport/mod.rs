@@ -1,12 +1,14 @@
-//! How libgit2 reaches `http`, `https` and `ssh`: through one TLS stack, one deadline, one count of bytes.
+//! How libgit2 uses `http`, `https` and `ssh`: with one TLS stack, one deadline, one byte count.
 //!
-//! libgit2 is built without TLS and without ssh. It hands each exchange of the smart protocol to [`Web`], which carries it out with
-//! reqwest: the deadline is that of the whole operation (a server that drips does not extend it), received bytes are counted,
-//! redirects stay on the host, credentials go nowhere else, packs are looked through before libgit2 gets them. libgit2 makes
-//! transports by a function that is registered once for the process; the context of the fetch reaches it by a thread-local around
-//! the blocking call ([`Context::enter`]). `ssh` is in [`ssh`], with the same context.
+//! libgit2 is built without TLS and without ssh. It passes each exchange of the smart protocol to [`Web`], which sends
+//! it with reqwest: the deadline is that of the whole operation (a slow server does not extend it), received bytes are
+//! counted, redirects stay on the host, credentials are sent nowhere else, and packs are scanned before libgit2 gets
+//! them. libgit2 creates transports with a function that is registered once per process; it finds the context of the
+//! fetch through a thread-local that is set during the blocking call ([`Context::enter`]). `ssh` is in [`ssh`], with
+//! the same context.
 //!
-//! This is the one file of the house with `unsafe`: libgit2 keeps its list of transports and its settings without a lock.
+//! This is the only file of the workspace with `unsafe`: libgit2 keeps its list of transports and its settings without
+//! a lock.
 
 mod client;
 mod context;
@@ -25,20 +27,20 @@ pub(super) use self::context::Context;
 use super::SourceError;
 use super::pack::Scanner;
 
-/// Negotiation that we would send at most: wants and haves of a depth-1 fetch are far below.
+/// The maximum size of a negotiation that we send: wants and haves of a depth-1 fetch are far below.
 const MAX_REQUEST: usize = 16 << 20;
 
-/// How much of a pack libgit2 maps at once, and all packs together: mapped pages count as memory of the process.
+/// How much of a pack libgit2 maps at once, and of all packs together: mapped pages count as memory of the process.
 const WINDOW: usize = 4 << 20;
 const MAPPED: usize = 32 << 20;
 
-/// What libgit2 keeps of objects that it has read (its default is 256 MiB).
+/// The size of libgit2's object cache (its default is 256 MiB).
 const CACHE: isize = 16 << 20;
 
-/// What follows the address of a repository to ask for its references.
+/// The path appended to the URL of a repository to list its references.
 const REFERENCES: &str = "/info/refs?service=git-upload-pack";
 
-/// Registers the transports, bounds libgit2's memory and cuts it off from configuration files; once for the process.
+/// Registers the transports, limits libgit2's memory and disables its configuration files; runs once per process.
 pub(super) fn ready() -> Result<(), SourceError> {
     static READY: OnceLock<Result<(), String>> = OnceLock::new();
     let ready = READY.get_or_init(|| register().map_err(|error| error.message().to_owned()));
@@ -84,7 +86,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Context>>> = const { RefCell::new(None) };
 }
 
-/// The context of the fetch that this thread is in.
+/// The context of the fetch running on this thread.
 fn current() -> Result<Arc<Context>, git2::Error> {
     CURRENT
         .with_borrow(Clone::clone)
@@ -106,7 +108,7 @@ impl Exchange {
     }
 }
 
-/// libgit2's subtransport: makes one stream for each exchange.
+/// libgit2's subtransport: creates one stream for each exchange.
 struct Web(Arc<Context>);
 
 impl Web {
@@ -140,14 +142,14 @@ impl SmartSubtransport for Web {
     }
 }
 
-/// Collects the request, sends it at the first read, hands on the answer.
+/// Collects the request, sends it at the first read, returns the response.
 struct Stream {
     context: Arc<Context>,
     exchange: Exchange,
     answer: Option<Answer>,
 }
 
-/// What is handed on.
+/// The response that is being read.
 enum Answer {
     References(Bytes),
     Pack(Box<(Response, Scanner)>),

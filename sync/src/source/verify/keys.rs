@@ -1,4 +1,4 @@
-//! The keys that are trusted, from a Secret.
+//! Trusted keys, from a Secret.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use super::super::SourceError;
 use super::openpgp::{self, Certificate};
 use super::ssh::{self, AllowedSigner};
 
-/// The public keys that are trusted.
+/// The trusted public keys.
 #[derive(Clone, Default)]
 pub struct KeyRing {
     pub(super) openpgp: Vec<Certificate>,
@@ -15,7 +15,7 @@ pub struct KeyRing {
 }
 
 impl fmt::Debug for KeyRing {
-    /// How many keys there are, and no more.
+    /// Shows only the number of keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyRing")
             .field("openpgp", &self.openpgp.len())
@@ -27,7 +27,7 @@ impl fmt::Debug for KeyRing {
 impl KeyRing {
     /// Reads the data of a Secret: armored OpenPGP public keys under any name; OpenSSH public keys or lines of an
     /// `allowed_signers` file under names that end in `.pub` or are `allowed_signers`. Fails with
-    /// [`SourceError::VerificationKeys`] where a value is neither, or holds a private key, or where there is no key at all.
+    /// [`SourceError::VerificationKeys`] if a value is neither, or contains a private key, or if there are no keys.
     pub fn from_secret(data: &BTreeMap<String, Vec<u8>>) -> Result<Self, SourceError> {
         let refuse = |why: String| SourceError::VerificationKeys { why };
         let mut ring = Self::default();

@@ -1,10 +1,11 @@
-//! Signatures of tags and commits: whether what a name leads to was signed by a key that is trusted.
+//! Signatures of tags and commits: whether the object that a reference points to was signed by a trusted key.
 //!
-//! Pure: a function of the bytes of an object, of keys, of the time, and of the name that was asked for.
+//! Pure: a function of the bytes of an object, the keys, the time, and the requested reference.
 //!
-//! Invariant: what is not proven is refused. Of two readings of a case the stricter one holds, so that nothing passes here that
-//! `git verify-tag` and `git verify-commit` would not call good.
-//! Invariant: no message holds anything of a Secret but the names of its keys; keys are named by their fingerprints.
+//! Invariant: what is not proven is refused. If a case is ambiguous the stricter reading applies, so that nothing
+//! passes that `git verify-tag` and `git verify-commit` would not call good.
+//! Invariant: messages contain nothing from a Secret except the names of its keys; public keys are shown by
+//! fingerprint.
 
 mod keys;
 mod object;
@@ -21,21 +22,21 @@ pub use self::keys::KeyRing;
 use self::object::{Form, Signed};
 use super::{CommitId, Unverified};
 
-/// What must be signed, and by whom.
+/// What must be signed, and by which keys.
 #[derive(Debug, Clone)]
 pub struct Verify {
     /// What must be signed.
     pub mode: VerifyMode,
-    /// The keys of which one must have signed it.
+    /// The trusted keys, one of which must have signed.
     pub keys: Arc<KeyRing>,
 }
 
-/// What must be signed.
+/// Which object must be signed: `mode` of the GitRepository's `verify`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VerifyMode {
     /// The commit.
     Commit,
-    /// The tag that leads to it.
+    /// The tag that points to the commit.
     Tag,
     /// Both, each by any of the keys.
     TagAndCommit,
@@ -53,7 +54,7 @@ impl VerifyMode {
     }
 }
 
-/// The key of a good signature: its kind and fingerprint.
+/// The key of a good signature: its type and fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signer(String);
 
@@ -63,7 +64,8 @@ impl fmt::Display for Signer {
     }
 }
 
-/// Verifies the bytes of the tag object that `name` leads to: it must name itself so, be of `commit`, and be signed.
+/// Verifies the bytes of the tag object that `name` refers to: it must have this name, point to `commit`, and be
+/// signed.
 pub fn verify_tag(
     bytes: &[u8],
     name: &str,
@@ -75,7 +77,7 @@ pub fn verify_tag(
     let Some(headers) = &object.tag else {
         return Err(Unverified::Malformed("not a tag"));
     };
-    // First whether it is signed at all by whom we trust: what it says of itself matters only then.
+    // Check the signature first: the other fields only matter if it is good.
     let signer = signature(&object, keys, now)?;
     if headers.name != name {
         return Err(Unverified::Renamed(headers.name.chars().take(256).collect()));
@@ -92,7 +94,7 @@ pub fn verify_tag(
     Ok(signer)
 }
 
-/// Verifies the bytes of a commit, which its name stands for: it must be signed.
+/// Verifies the bytes of a commit, whose id proves its content: it must be signed.
 pub fn verify_commit(bytes: &[u8], keys: &KeyRing, now: Timestamp) -> Result<Signer, Unverified> {
     signature(&object::commit(bytes)?, keys, now)
 }
@@ -106,7 +108,7 @@ fn signature(object: &Signed<'_>, keys: &KeyRing, now: Timestamp) -> Result<Sign
     signer.map(Signer)
 }
 
-/// A time of the past or the future in seconds; one beyond the calendar is its end.
+/// Seconds since 1970 as a time; saturates at the end of the calendar.
 fn instant(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap_or(if seconds < 0 {
         Timestamp::MIN

@@ -1,15 +1,16 @@
-//! What is signed, and by what: a tag or a commit as git keeps it, taken apart into its headers, its signed bytes and its signature.
+//! Parses signed objects: splits a tag or a commit in git's format into its headers, its signed bytes and its
+//! signature.
 //!
-//! Invariant: headers are read from the signed bytes only.
+//! Invariant: headers are read only from the signed bytes.
 
 use std::ops::Range;
 
 use super::super::Unverified;
 
-/// Longest armored signature. One of the largest RSA key has a tenth of it.
+/// Maximum length of an armored signature. That of the largest RSA key has a tenth of it.
 const MAX_SIGNATURE: usize = 16 << 10;
 
-/// The first lines of signatures, as git knows them. Those of X.509 are known to be refused by their name.
+/// The first lines of signatures, as git recognizes them. X.509 is recognized in order to name it in the refusal.
 const BEGINNINGS: [(&str, Form); 4] = [
     ("-----BEGIN PGP SIGNATURE-----", Form::OpenPgp),
     ("-----BEGIN PGP MESSAGE-----", Form::OpenPgp),
@@ -17,7 +18,7 @@ const BEGINNINGS: [(&str, Form); 4] = [
     ("-----BEGIN SIGNED MESSAGE-----", Form::X509),
 ];
 
-/// The kinds of signatures that git makes.
+/// The types of signatures that git creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     OpenPgp,
@@ -28,18 +29,18 @@ pub(super) enum Form {
 /// A signed object.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Signed<'a> {
-    /// The bytes that are signed.
+    /// The signed bytes.
     pub payload: Vec<u8>,
     /// The armored signature.
     pub signature: String,
     pub form: Form,
-    /// When the signer says that it was made, in seconds since 1970.
+    /// The claimed time of the signature, in seconds since 1970.
     pub at: i64,
-    /// What a tag says of itself; nothing for a commit.
+    /// The content of a tag; `None` for a commit.
     pub tag: Option<TagHeaders<'a>>,
 }
 
-/// What a tag says of itself.
+/// The fields of a tag object.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TagHeaders<'a> {
     pub object: &'a str,
@@ -47,7 +48,7 @@ pub(super) struct TagHeaders<'a> {
     pub name: &'a str,
 }
 
-/// Takes the bytes of a tag apart.
+/// Parses a tag object.
 pub(super) fn tag(bytes: &[u8]) -> Result<Signed<'_>, Unverified> {
     let start = signature_start(bytes).ok_or(Unverified::Unsigned)?;
     let (payload, signature) = bytes.split_at(start);
@@ -71,7 +72,7 @@ pub(super) fn tag(bytes: &[u8]) -> Result<Signed<'_>, Unverified> {
     })
 }
 
-/// Takes the bytes of a commit apart: its signature stands in the header `gpgsig`, which is not signed itself.
+/// Parses a commit object: its signature is in the header `gpgsig`, which is not signed itself.
 pub(super) fn commit(bytes: &[u8]) -> Result<Signed<'static>, Unverified> {
     let (range, signature) = header_signature(bytes)?.ok_or(Unverified::Unsigned)?;
     let payload = [&bytes[..range.start], &bytes[range.end..]].concat();
@@ -91,7 +92,7 @@ pub(super) fn commit(bytes: &[u8]) -> Result<Signed<'static>, Unverified> {
     })
 }
 
-/// Where the signature at the end of a tag begins: as git has it, at the last line that begins one.
+/// The start of the signature at the end of a tag: as in git, the last line that starts one.
 fn signature_start(bytes: &[u8]) -> Option<usize> {
     let mut start = None;
     let mut at = 0;
@@ -110,10 +111,10 @@ fn form(text: &[u8]) -> Option<Form> {
     known.next().map(|(_, form)| *form)
 }
 
-/// Where the header `gpgsig` is, and what it holds.
+/// The range and the value of the header `gpgsig`.
 type HeaderSignature = (Range<usize>, Vec<u8>);
 
-/// The lines of the header `gpgsig` of a commit, and what they hold.
+/// The lines of the header `gpgsig` of a commit, and their value.
 fn header_signature(bytes: &[u8]) -> Result<Option<HeaderSignature>, Unverified> {
     let mut found: Option<HeaderSignature> = None;
     let (mut at, mut within) = (0, false);
@@ -145,7 +146,7 @@ fn header_signature(bytes: &[u8]) -> Result<Option<HeaderSignature>, Unverified>
     Ok(found)
 }
 
-/// One armored signature and nothing after it.
+/// Exactly one armored signature, with nothing after it.
 fn armored(bytes: &[u8]) -> Result<(String, Form), Unverified> {
     if bytes.len() > MAX_SIGNATURE {
         return Err(Unverified::Broken("it is larger than any signature"));
@@ -158,7 +159,7 @@ fn armored(bytes: &[u8]) -> Result<(String, Form), Unverified> {
     Ok((text.to_owned(), form))
 }
 
-/// The base64 of an armored block without its first and last line, its headers and its checksum.
+/// The base64 of an armored block without its first and last line, headers and checksum.
 pub(super) fn body(text: &str) -> Result<String, Unverified> {
     let mut lines = text.trim_end().lines().map(str::trim_end);
     let label = lines
@@ -175,7 +176,7 @@ pub(super) fn body(text: &str) -> Result<String, Unverified> {
         if line == end {
             ended = true;
         } else if line.contains(':') && body.is_empty() || line.starts_with('=') {
-            // A header such as `Version: 1`, or the checksum, which protects from nothing that the signature does not.
+            // A header such as `Version: 1`, or the checksum, which adds no protection.
         } else {
             body.push_str(line.trim());
         }
@@ -187,7 +188,7 @@ pub(super) fn body(text: &str) -> Result<String, Unverified> {
     }
 }
 
-/// The headers of an object, in their order.
+/// The headers of an object, in order.
 struct Headers<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Headers<'a> {
@@ -202,7 +203,7 @@ impl<'a> Headers<'a> {
             if line.starts_with(b" ") {
                 continue;
             }
-            // A name need not be UTF-8 in old repositories; its header is not one that is read as text then.
+            // Names in old repositories are not always UTF-8; such a header is skipped.
             let Ok(line) = std::str::from_utf8(line) else {
                 headers.push(("", ""));
                 continue;
@@ -228,7 +229,7 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// The time in a `tagger` or `committer`: `name <address> seconds zone`.
+/// The time in a `tagger` or `committer` header: `name <address> seconds zone`.
 fn moment(who: &str) -> Result<i64, Unverified> {
     let seconds = who.rsplit(' ').nth(1).and_then(|seconds| seconds.parse().ok());
     seconds.ok_or(Unverified::Malformed(
@@ -286,7 +287,7 @@ mod tests {
             "{}{SIGNATURE}",
             TAG.replace("\n\n", "\nextra 1\n\n")
         )));
-        // The signature begins within the headers: what follows is not signed.
+        // The signature starts in the headers: what follows is not signed.
         assert!(malformed(format!(
             "object c1\ntype commit\n{SIGNATURE}tag v1\n\nwords"
         )));

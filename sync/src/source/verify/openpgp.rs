@@ -1,9 +1,10 @@
-//! Signatures of OpenPGP, judged as gpg does, or more strictly where gpg leaves it to its user.
+//! Verifies OpenPGP signatures as gpg does, or more strictly where gpg leaves the decision to its user.
 //!
-//! - The signature: version 4 or 6, of binary content, by SHA-2 (256 bits or more) or SHA-3, with nothing critical that is not known.
-//! - Its key, and the primary key of that one: RSA of 2048 bits or more, or an elliptic curve; not revoked, for whatever reason and
-//!   whenever; not expired now; older than the signature; with the flag for signing in a valid signature of the primary key. A subkey
-//!   must have signed in turn that it belongs to the primary key.
+//! - The signature: version 4 or 6, over binary content, with SHA-2 (256 bits or more) or SHA-3, without unknown
+//!   critical subpackets.
+//! - Its key, and the primary key: RSA of 2048 bits or more, or an elliptic curve; not revoked, for any reason, at any
+//!   time; not expired now; older than the signature; with the signing flag in a valid signature of the primary key. A
+//!   subkey must also have signed that it belongs to the primary key (back signature).
 
 use std::cmp::Reverse;
 
@@ -19,17 +20,17 @@ use pgp::types::{KeyDetails, KeyVersion, PublicParams, Tag};
 use super::packets::{self, PUBLIC_KEY, SIGNATURE, Unread};
 use super::{Unverified, instant, object};
 
-/// A public key with what it signed about itself.
+/// A public key with its self-signatures.
 #[derive(Debug, Clone)]
 pub(super) struct Certificate(SignedPublicKey);
 
-/// How far the clock of a signer may be ahead, in seconds.
+/// The tolerated clock skew of a signer, in seconds.
 const SKEW: i64 = 300;
 
-/// The least size of an RSA key, in bits.
+/// Minimum size of an RSA key, in bits.
 const MIN_RSA: u16 = 2_048;
 
-/// The keys of all armored blocks of a text. An error says what the text is.
+/// The keys of all armored blocks of a text. An error completes a sentence about the text.
 pub(super) fn certificates(text: &str) -> Result<Vec<Certificate>, &'static str> {
     const BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
     const END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
@@ -60,7 +61,7 @@ pub(super) fn certificates(text: &str) -> Result<Vec<Certificate>, &'static str>
     Ok(certificates)
 }
 
-/// Joins what was read of one key from several copies: what one of them revokes is revoked.
+/// Merges several copies of a key: a revocation in one of them applies.
 pub(super) fn merge(certificates: &mut Vec<Certificate>) {
     let mut merged: Vec<Certificate> = Vec::new();
     for Certificate(key) in certificates.drain(..) {
@@ -99,7 +100,7 @@ pub(super) fn merge(certificates: &mut Vec<Certificate>) {
     *certificates = merged;
 }
 
-/// Verifies a detached signature of `payload`; returns the name of its key.
+/// Verifies a detached signature of `payload`; returns the name of the key.
 pub(super) fn verify(
     certificates: &[Certificate],
     payload: &[u8],
@@ -110,7 +111,7 @@ pub(super) fn verify(
     let made = check(&signature, now)?;
     let mut failure = None;
     let mut keep = |found: Unverified| match &failure {
-        // That a signature is good, but its key is not, says more.
+        // An error of the key is more specific if the signature itself is good.
         None | Some(Unverified::Bad(_)) => failure = Some(found),
         Some(_) => {}
     };
@@ -146,7 +147,7 @@ fn decode(block: &str) -> Option<Vec<u8>> {
     STANDARD.decode(object::body(block).ok()?).ok()
 }
 
-/// The one signature of an armored block.
+/// The only signature in an armored block.
 fn read(armored: &str) -> Result<Signature, Unverified> {
     let body = object::body(armored)?;
     let broken = Unverified::Broken("it is not an OpenPGP signature");
@@ -162,7 +163,7 @@ fn read(armored: &str) -> Result<Signature, Unverified> {
     Ok(signature.signature)
 }
 
-/// Judges what a signature says of itself; returns when it was made, in seconds.
+/// Checks the properties of a signature; returns its creation time, in seconds.
 fn check(signature: &Signature, now: Timestamp) -> Result<i64, Unverified> {
     let modern = matches!(signature.version(), SignatureVersion::V4 | SignatureVersion::V6);
     let Some(config) = signature.config().filter(|_| modern) else {
@@ -214,7 +215,7 @@ fn check(signature: &Signature, now: Timestamp) -> Result<i64, Unverified> {
     Ok(made)
 }
 
-/// Judges the key of a signature that was made at a time: a subkey, or the primary key itself.
+/// Checks the key of a signature made at `at`: a subkey, or the primary key itself.
 fn standing(
     key: &SignedPublicKey,
     subkey: Option<&SignedPublicSubKey>,
@@ -233,7 +234,7 @@ fn standing(
             why: "has no valid signature of its own",
         });
     }
-    // The earliest end that holds: a signature that says nothing of an end does not take one away.
+    // The earliest expiry applies: a signature without one does not remove another.
     let ends = own
         .iter()
         .filter_map(|own| end(born(primary), own.key_expiration_time()));
@@ -253,7 +254,7 @@ fn standing(
     after_birth(&subkey.key, made)
 }
 
-/// Judges a subkey: whether the primary key has it for signing, and it wants to be of that key.
+/// Checks a subkey: the primary key must allow it to sign, and it must have signed that it belongs to the primary key.
 fn bound(key: &SignedPublicKey, subkey: &SignedPublicSubKey, now: Timestamp) -> Result<(), Unverified> {
     let primary = &key.primary_key;
     strong(&subkey.key)?;
@@ -265,7 +266,7 @@ fn bound(key: &SignedPublicKey, subkey: &SignedPublicSubKey, now: Timestamp) -> 
                 && signature.verify_subkey_binding(primary, &subkey.key).is_ok()
         })
     };
-    // One that does not say by which key it is counts too: it is verified by the primary key.
+    // One without an issuer counts too: it is verified with the primary key.
     let mut revocations = subkey.signatures.iter().filter(|signature| {
         signature.typ() == Some(SignatureType::SubkeyRevocation)
             && signature.verify_subkey_binding(primary, &subkey.key).is_ok()
@@ -294,7 +295,7 @@ fn bound(key: &SignedPublicKey, subkey: &SignedPublicSubKey, now: Timestamp) -> 
         .ok_or_else(|| refuse("has not signed that it belongs to its primary key"))
 }
 
-/// The newest valid signatures of a key over itself: of those over the key alone, and of those over its users.
+/// The newest valid self-signatures of a key: over the key alone, and over its user ids.
 fn own_signatures(key: &SignedPublicKey, now: Timestamp) -> Vec<&Signature> {
     let primary = &key.primary_key;
     let direct = key.details.direct_signatures.iter().filter(|signature| {
@@ -323,7 +324,7 @@ fn own_signatures(key: &SignedPublicKey, now: Timestamp) -> Vec<&Signature> {
     [newest(direct), newest(users)].into_iter().flatten().collect()
 }
 
-/// The newest of some signatures; of two of one second the one that ends its key earlier.
+/// The newest of several signatures; if two are of the same second, the one with the earlier expiry.
 fn newest<'a>(signatures: impl Iterator<Item = &'a Signature>) -> Option<&'a Signature> {
     signatures.max_by_key(|signature| {
         let ends = end(0, signature.key_expiration_time()).unwrap_or(i64::MAX);
@@ -331,7 +332,7 @@ fn newest<'a>(signatures: impl Iterator<Item = &'a Signature>) -> Option<&'a Sig
     })
 }
 
-/// Whether the key is revoked: by itself, or by whom it has named for that and whose key we need not know to be careful.
+/// Whether the key is revoked: by itself, or by a designated revoker, whose key is not needed to be cautious.
 fn is_revoked(key: &SignedPublicKey) -> bool {
     let primary = &key.primary_key;
     let users = key.details.users.iter().flat_map(|user| &user.signatures);
@@ -340,7 +341,7 @@ fn is_revoked(key: &SignedPublicKey) -> bool {
         .filter_map(Signature::revocation_key)
         .map(|revoker| revoker.fingerprint.as_slice())
         .collect();
-    // One that stands behind a user is read as one of the user's.
+    // One after a user id is parsed as a signature of that user id.
     let of_users = key.details.users.iter().flat_map(|user| &user.signatures);
     let of_users = of_users.filter(|signature| signature.typ() == Some(SignatureType::KeyRevocation));
     let mut revocations = key.details.revocation_signatures.iter().chain(of_users);
@@ -358,7 +359,8 @@ fn is_revoked(key: &SignedPublicKey) -> bool {
     })
 }
 
-/// Whether a signature of a key over a key holds now. SHA-1 does for these, as with gpg: they are made by the owner of both.
+/// Whether a self-signature over a key is valid now. SHA-1 is accepted for these, as in gpg: both are made by the same
+/// owner.
 fn is_live(signature: &Signature, now: Timestamp) -> bool {
     let now = now.as_second();
     let made = signature.created().map(|made| i64::from(made.as_secs()));
@@ -381,12 +383,12 @@ fn says_its_use(signature: &Signature) -> bool {
     })
 }
 
-/// Refuses keys that can be forged.
+/// Refuses weak keys.
 fn strong(key: &impl KeyDetails) -> Result<(), Unverified> {
     let weak = |what: String| Err(Unverified::Weak(what));
     match key.public_params() {
         PublicParams::RSA(rsa) => {
-            // A number begins with its size.
+            // A number starts with its size in bits.
             let bytes = rsa.to_bytes().unwrap_or_default();
             let bits = bytes.first_chunk().map_or(0, |bits| u16::from_be_bytes(*bits));
             if bits < MIN_RSA {
@@ -399,7 +401,7 @@ fn strong(key: &impl KeyDetails) -> Result<(), Unverified> {
     }
 }
 
-/// Refuses a key that has ended.
+/// Refuses an expired key.
 fn living(key: &impl KeyDetails, end: Option<i64>, now: Timestamp) -> Result<(), Unverified> {
     match end.filter(|end| *end <= now.as_second()) {
         None => Ok(()),
@@ -425,13 +427,13 @@ fn born(key: &impl KeyDetails) -> i64 {
     i64::from(key.created_at().as_secs())
 }
 
-/// When something ends that begins then; 0 is never.
+/// The expiry, given a start and a duration; 0 is never.
 fn end(begin: i64, lasts: Option<pgp::types::Duration>) -> Option<i64> {
     let lasts = lasts.map(|lasts| i64::from(lasts.as_secs()));
     lasts.filter(|lasts| *lasts > 0).map(|lasts| begin + lasts)
 }
 
-/// Whether a signature says that it is by this key. The proof is another matter.
+/// Whether a signature claims to be made by this key. This is not verified here.
 fn names(signature: &Signature, key: &impl KeyDetails) -> bool {
     let fingerprint = key.fingerprint();
     let id = key.legacy_key_id();
@@ -450,7 +452,7 @@ fn name(key: &impl KeyDetails) -> String {
     format!("OpenPGP key {:X}", key.fingerprint())
 }
 
-/// The key that a signature names.
+/// The issuer of a signature, for messages.
 fn issuer(signature: &Signature) -> String {
     if let Some(fingerprint) = signature.issuer_fingerprint().first() {
         return format!("OpenPGP key {fingerprint:X}");

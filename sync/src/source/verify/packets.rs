@@ -1,7 +1,8 @@
-//! The frames of OpenPGP packets, read before the packets are: what cannot be bounded is refused here, so that the parser of their
-//! contents, which follows signatures within signatures, gets none that is deeper than a key needs.
+//! Reads the framing of OpenPGP packets before the packets are parsed: unbounded ones are refused here, so that the
+//! parser of their contents, which follows embedded signatures recursively, gets none that is nested deeper than a key
+//! needs.
 
-/// Most signatures in one key: the strangers' ones that key servers add are many.
+/// Maximum number of signatures in one key: key servers add many of third parties.
 const MAX_PACKETS: usize = 20_000;
 
 pub(super) const SIGNATURE: u8 = 2;
@@ -9,18 +10,18 @@ pub(super) const PUBLIC_KEY: u8 = 6;
 const SECRET_KEY: u8 = 5;
 const SECRET_SUBKEY: u8 = 7;
 
-/// Why packets are not read.
+/// Why packets are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unread {
-    /// They break off, or are of a kind that is never written for keys and signatures.
+    /// They are truncated, or of a type that is never used for keys and signatures.
     Broken,
-    /// One holds a private key.
+    /// One is a private key.
     Private,
-    /// A signature is within a signature where none belongs.
+    /// A signature is embedded where none is allowed.
     Nested,
 }
 
-/// The kinds of the packets, in their order. `depth`: how many signatures may stand within one another.
+/// The types of the packets, in order. `depth`: how deep signatures may be nested.
 pub(super) fn kinds(bytes: &[u8], depth: usize) -> Result<Vec<u8>, Unread> {
     let mut kinds = Vec::new();
     let mut rest = bytes;
@@ -40,12 +41,12 @@ pub(super) fn kinds(bytes: &[u8], depth: usize) -> Result<Vec<u8>, Unread> {
     Ok(kinds)
 }
 
-/// How many packets are of a kind.
+/// The number of packets of a type.
 pub(super) fn count(kinds: &[u8], kind: u8) -> usize {
     kinds.iter().map(|found| usize::from(*found == kind)).sum()
 }
 
-/// The first packet: its kind and body, and what follows it.
+/// The first packet: its type and body, and the remaining bytes.
 fn next(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), Unread> {
     let (first, rest) = bytes.split_first().ok_or(Unread::Broken)?;
     let (kind, length, rest) = match first {
@@ -58,7 +59,7 @@ fn next(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), Unread> {
                 0 => 1,
                 1 => 2,
                 2 => 4,
-                // Without a length: it is never written for keys and signatures.
+                // An indeterminate length is never used for keys and signatures.
                 _ => return Err(Unread::Broken),
             };
             let (length, rest) = number(rest, width)?;
@@ -70,7 +71,7 @@ fn next(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), Unread> {
     Ok((kind, body, after))
 }
 
-/// A length of packets and subpackets. Lengths of parts are never written for keys and signatures.
+/// The length of a packet or subpacket. Partial lengths are never used for keys and signatures.
 fn length(bytes: &[u8]) -> Result<(usize, &[u8]), Unread> {
     let (first, rest) = bytes.split_first().ok_or(Unread::Broken)?;
     match first {
@@ -95,13 +96,13 @@ fn number(bytes: &[u8], width: usize) -> Result<(usize, &[u8]), Unread> {
     Ok((usize::try_from(number).map_err(|_| Unread::Broken)?, rest))
 }
 
-/// Looks for signatures within a signature.
+/// Checks a signature for embedded signatures.
 fn signature(body: &[u8], depth: usize) -> Result<(), Unread> {
     let (version, rest) = body.split_first().ok_or(Unread::Broken)?;
     let width = match version {
         4 | 5 => 2,
         6 => 4,
-        // Older ones have no subpackets; of newer ones nothing is read.
+        // Older versions have no subpackets; newer ones are not read.
         _ => return Ok(()),
     };
     let mut rest = rest.get(3..).ok_or(Unread::Broken)?;
@@ -110,7 +111,7 @@ fn signature(body: &[u8], depth: usize) -> Result<(), Unread> {
         let (mut area, after) = after.split_at_checked(length).ok_or(Unread::Broken)?;
         while !area.is_empty() {
             let (subpacket, after) = subpacket(area)?;
-            // 32 is a signature; the highest bit says that it must be understood.
+            // 32 is an embedded signature; the highest bit is the critical flag.
             if let Some((32 | 160, within)) = subpacket.split_first() {
                 signature(within, depth.checked_sub(1).ok_or(Unread::Nested)?)?;
             }
@@ -121,7 +122,8 @@ fn signature(body: &[u8], depth: usize) -> Result<(), Unread> {
     Ok(())
 }
 
-/// The first subpacket. Its lengths are those of packets, but for 224 to 254, which are of two bytes as well.
+/// The first subpacket. Its lengths are encoded as those of packets, except 224 to 254, which also start a two-byte
+/// length.
 fn subpacket(area: &[u8]) -> Result<(&[u8], &[u8]), Unread> {
     let (length, rest) = match area {
         [first @ 224..=254, second, rest @ ..] => (
@@ -138,7 +140,7 @@ fn subpacket(area: &[u8]) -> Result<(&[u8], &[u8]), Unread> {
 mod tests {
     use super::*;
 
-    /// A signature of version 4 that holds `within` as an embedded one, if it is not empty.
+    /// A version 4 signature that embeds `within`, if it is not empty.
     fn around(within: &[u8]) -> Vec<u8> {
         let mut area = Vec::new();
         if !within.is_empty() {
@@ -182,7 +184,7 @@ mod tests {
         }
         assert_eq!(kinds(&[0xC5, 0], 1), Err(Unread::Private));
         assert_eq!(kinds(&[0x9C, 0], 1), Err(Unread::Private));
-        // Of parts, and without a length.
+        // Partial and indeterminate lengths.
         assert_eq!(kinds(&[0xC2, 0xE0, 0], 1), Err(Unread::Broken));
         assert_eq!(kinds(&[0x8B, 0], 1), Err(Unread::Broken));
     }

@@ -1,4 +1,4 @@
-//! Signatures of ssh, as `git` has them made and verified by `ssh-keygen`.
+//! Verifies ssh signatures, as `git` does with `ssh-keygen`.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, Time};
@@ -7,10 +7,10 @@ use ssh_key::{Algorithm, HashAlg, PublicKey, SshSig, public::KeyData};
 
 use super::{Unverified, instant, object};
 
-/// What git signs for.
+/// The namespace of git's signatures.
 const NAMESPACE: &str = "git";
 
-/// The kinds of keys by their names in files.
+/// Key types, by their names in files.
 const KINDS: [&str; 7] = [
     "ssh-ed25519",
     "ssh-rsa",
@@ -21,24 +21,25 @@ const KINDS: [&str; 7] = [
     "sk-ecdsa-sha2-nistp256@openssh.com",
 ];
 
-/// The least size of an RSA key, in bits.
+/// Minimum size of an RSA key, in bits.
 const MIN_RSA: usize = 2_048;
 
-/// How many characters there are on a line of base64, as the parser of signatures wants it.
+/// The length of a line of base64, as the signature parser requires it.
 const WIDTH: usize = 70;
 
-/// A key that may sign.
+/// A key that is allowed to sign.
 #[derive(Debug, Clone)]
 pub(super) struct AllowedSigner {
     key: PublicKey,
-    /// Whether it may sign for git.
+    /// Whether the key is allowed to sign for git.
     git: bool,
-    /// From when to when, in seconds since 1970.
+    /// Period of validity, in seconds since 1970.
     after: Option<i64>,
     before: Option<i64>,
 }
 
-/// The keys of a text: lines of an `allowed_signers` file, or public keys alone. An error says what the text is.
+/// The keys of a text: lines of an `allowed_signers` file, or public keys only. An error completes a sentence about the
+/// text.
 pub(super) fn signers(text: &str) -> Result<Vec<AllowedSigner>, String> {
     let lines = text
         .lines()
@@ -73,7 +74,7 @@ fn signer(line: &str) -> Result<AllowedSigner, String> {
     Ok(signer)
 }
 
-/// Splits a text where characters are separators, but not within quotes.
+/// Splits a text at separators that are not in quotes.
 fn split(text: &str, separates: impl Fn(char) -> bool) -> Vec<&str> {
     let mut quoted = false;
     text.split(|character| {
@@ -108,7 +109,7 @@ impl AllowedSigner {
         Ok(())
     }
 
-    /// Whether it may sign something for git at a time.
+    /// Whether the key is allowed to sign for git at a time.
     fn allows(&self, at: i64, name: &str) -> Result<(), Unverified> {
         if !self.git {
             return Err(Unverified::NotForSigning {
@@ -132,7 +133,7 @@ impl AllowedSigner {
     }
 }
 
-/// `YYYYMMDD` or `YYYYMMDDHHMM[SS]`, with or without `Z`, in UTC: here is no other zone that could be meant.
+/// Parses `YYYYMMDD` or `YYYYMMDDHHMM[SS]`, with or without `Z`, as UTC: there is no local time zone here.
 fn time(text: &str) -> Result<i64, String> {
     let read = || {
         let digits = text.strip_suffix(['Z', 'z']).unwrap_or(text);
@@ -155,7 +156,7 @@ fn time(text: &str) -> Result<i64, String> {
     read().ok_or_else(|| "a time in it is not one such as 20261231 or 20261231235959".to_owned())
 }
 
-/// Verifies a signature of `payload`, which says that it was made `at`; returns the name of its key.
+/// Verifies a signature of `payload` that claims to be made `at`; returns the name of the key.
 pub(super) fn verify(
     signers: &[AllowedSigner],
     payload: &[u8],
@@ -179,7 +180,7 @@ pub(super) fn verify(
         if signer.key.verify(NAMESPACE, payload, &signature).is_err() {
             return Err(Unverified::Bad(name));
         }
-        // As git has it when it says that it was made; and now, because its signer may say what it likes.
+        // At the claimed time, as in git; and now, because the signer may claim any time.
         match signer
             .allows(at, &name)
             .and_then(|()| signer.allows(now.as_second(), &name))
@@ -208,7 +209,7 @@ fn read(armored: &str) -> Result<SshSig, Unverified> {
     SshSig::from_pem(text).map_err(|_| broken)
 }
 
-/// Refuses signatures that can be forged, or made without the person.
+/// Refuses signatures that can be forged, or made without user presence.
 fn strong(signature: &SshSig) -> Result<(), Unverified> {
     let weak = |what: String| Err(Unverified::Weak(what));
     match signature.signature().algorithm() {
@@ -226,7 +227,7 @@ fn strong(signature: &SshSig) -> Result<(), Unverified> {
             }
         }
         KeyData::SkEd25519(_) | KeyData::SkEcdsaSha2NistP256(_) => {
-            // A byte of flags, of which the lowest says that it was touched, and four of a counter are at its end.
+            // At the end are a byte of flags, of which the lowest is user presence, and four bytes of a counter.
             let flags = signature.signature_bytes().iter().rev().nth(4);
             if flags.is_none_or(|flags| flags & 1 == 0) {
                 return Err(Unverified::Unsupported("a security key that was not touched"));

@@ -1,6 +1,6 @@
-//! A process of its own that fetches: its memory can be measured, and it can be killed.
+//! A separate process that fetches: its memory can be measured, and it can be killed.
 //!
-//! It is the test's own program, run again for one test (`works_as_a_child`).
+//! It is the test binary itself, run for one test (`works_as_a_child`).
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -15,18 +15,18 @@ const WORK: &str = "MUSTER_TEST_WORK";
 pub(crate) struct Work {
     pub data: PathBuf,
     pub url: String,
-    /// 40 digits, or a branch.
+    /// 40 hex digits, or a branch.
     pub want: String,
     pub path: Option<String>,
     pub timeout: Duration,
 }
 
-/// What it says at its end.
+/// The output of the process.
 #[derive(Debug)]
 pub(crate) struct Said {
     /// The commit and the number of manifests, or the error.
     pub result: Result<String, String>,
-    /// Most memory that it ever had, in MiB.
+    /// Peak memory, in MiB.
     pub peak_mib: u64,
 }
 
@@ -41,7 +41,7 @@ impl Work {
         }
     }
 
-    /// Starts the process. It is killed when it is dropped.
+    /// Starts the process. It is killed when this is dropped.
     pub(crate) fn start(&self) -> Child {
         let work = [
             self.data.display().to_string(),
@@ -59,7 +59,7 @@ impl Work {
             .unwrap()
     }
 
-    /// Runs the process to its end.
+    /// Waits for the process to end.
     pub(crate) async fn run(&self) -> Said {
         let output = self.start().wait_with_output().await.unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -76,7 +76,7 @@ impl Work {
     }
 }
 
-/// The child's side; nothing in the parent.
+/// The child's side; does nothing in the parent.
 #[tokio::test]
 async fn works_as_a_child() {
     let Ok(work) = std::env::var(WORK) else {

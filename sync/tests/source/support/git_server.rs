@@ -1,4 +1,4 @@
-//! Web servers on loopback: `git http-backend` behind axum, with or without TLS, and room for servers that misbehave.
+//! Web servers on loopback: `git http-backend` behind axum, with or without TLS, and custom ones that misbehave.
 //!
 //! ```text
 //! let server = GitServer::start(&folder_of_repositories, Door::Tls, None).await;
@@ -31,20 +31,20 @@ use tokio_rustls::server::TlsStream;
 
 use super::repo::ENVIRONMENT;
 
-/// Largest request body taken.
+/// Maximum size of a request body.
 const MAX_BODY: usize = 16 << 20;
 
 /// How a server is reached.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Door {
     Plain,
-    /// With a certificate for `localhost` and `git.test` by an authority made for this server.
+    /// With a certificate for `localhost` and `git.test`, issued by an authority of this server.
     Tls,
-    /// The same, and clients must show a certificate by that authority.
+    /// The same, and clients must present a certificate of that authority.
     Mutual,
 }
 
-/// A server that ends when it is dropped.
+/// A server that stops when it is dropped.
 pub(crate) struct WebServer {
     origin: String,
     authority: Option<Authority>,
@@ -52,7 +52,7 @@ pub(crate) struct WebServer {
 }
 
 impl WebServer {
-    /// Serves a router of one's own.
+    /// Serves a custom router.
     pub(crate) async fn start(router: Router, door: Door) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -89,7 +89,7 @@ impl WebServer {
         self.authority.as_ref().unwrap().issuer.pem().into_bytes()
     }
 
-    /// A certificate for a client, and its key.
+    /// A client certificate, and its key.
     pub(crate) fn client_pem(&self) -> (Vec<u8>, Vec<u8>) {
         self.authority.as_ref().unwrap().client()
     }
@@ -101,7 +101,7 @@ impl Drop for WebServer {
     }
 }
 
-/// A request that a [`GitServer`] has seen.
+/// A request that a [`GitServer`] has received.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub method: String,
@@ -110,38 +110,38 @@ pub(crate) struct Seen {
     pub body: Bytes,
 }
 
-/// `git http-backend` for all repositories in one folder.
+/// `git http-backend` for all repositories in one directory.
 pub(crate) struct GitServer {
     web: WebServer,
     backend: Arc<Backend>,
 }
 
-/// What a server does to the packs that it sends.
+/// How a server disturbs the packs that it sends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tamper {
     None,
-    /// The answer ends after so many bytes, as if that were all.
+    /// The response ends after this many bytes, as if complete.
     Cut(usize),
-    /// After so many bytes nothing comes any more, and the connection stays open.
+    /// After this many bytes nothing is sent any more, and the connection stays open.
     Stall(usize),
-    /// After so many bytes the connection breaks.
+    /// After this many bytes the connection breaks.
     Break(usize),
-    /// One byte comes each 20 ms.
+    /// One byte every 20 ms.
     Drip,
 }
 
 struct Backend {
     root: PathBuf,
-    /// The one value of `Authorization` that is let in.
+    /// The only accepted value of `Authorization`.
     authorization: Mutex<Option<String>>,
     seen: Mutex<Vec<Seen>>,
-    /// A prefix of paths, and what stands in its place now.
+    /// A path prefix, and its replacement.
     moved: Mutex<Option<(String, String)>>,
     tamper: Mutex<Tamper>,
     stalled: Notify,
-    /// Bytes of the last pack.
+    /// Size of the last pack in bytes.
     sent: AtomicUsize,
-    /// Bytes of all answers.
+    /// Size of all responses in bytes.
     sent_in_all: AtomicUsize,
 }
 
@@ -150,7 +150,7 @@ impl GitServer {
         Self::beside(Router::new(), root, door, authorization).await
     }
 
-    /// With other paths beside the repositories.
+    /// With additional routes.
     pub(crate) async fn beside(others: Router, root: &Path, door: Door, authorization: Option<&str>) -> Self {
         let authorization = Mutex::new(authorization.map(str::to_owned));
         let backend = Arc::new(Backend {
@@ -173,12 +173,12 @@ impl GitServer {
         }
     }
 
-    /// The address of a repository.
+    /// The URL of a repository.
     pub(crate) fn url(&self, folder: &str) -> String {
         format!("{}/{folder}", self.web.origin())
     }
 
-    /// The address of a folder that redirects to another one on this host, as hosts do after a rename.
+    /// The URL of a directory that redirects to another one on this host, as after a rename.
     pub(crate) fn moved(&self, from: &str, to: &str) -> String {
         let prefix = format!("/{from}/");
         *self.backend.moved.lock().unwrap() = Some((prefix, format!("/{to}/")));
@@ -193,27 +193,27 @@ impl GitServer {
         self.web.client_pem()
     }
 
-    /// From now on this value of `Authorization` is let in, and no other.
+    /// Accepts only this value of `Authorization` from now on.
     pub(crate) fn lets_in(&self, authorization: &str) {
         *self.backend.authorization.lock().unwrap() = Some(authorization.to_owned());
     }
 
-    /// From now on packs are sent so.
+    /// Disturbs packs like this from now on.
     pub(crate) fn tamper(&self, tamper: Tamper) {
         *self.backend.tamper.lock().unwrap() = tamper;
     }
 
-    /// Waits until an answer has stalled since the last time.
+    /// Waits until a response has stalled since the last call.
     pub(crate) async fn stalled(&self) {
         self.backend.stalled.notified().await;
     }
 
-    /// Bytes of the answer that held the last pack.
+    /// Size of the response with the last pack, in bytes.
     pub(crate) fn sent(&self) -> usize {
         self.backend.sent.load(Ordering::SeqCst)
     }
 
-    /// Bytes of all answers so far.
+    /// Size of all responses so far, in bytes.
     pub(crate) fn sent_in_all(&self) -> usize {
         self.backend.sent_in_all.load(Ordering::SeqCst)
     }
@@ -280,7 +280,7 @@ async fn serve(State(backend): State<Arc<Backend>>, request: Request) -> Respons
         .spawn()
         .unwrap();
     let mut input = child.stdin.take().unwrap();
-    // A backend that refuses the request does not read it to its end.
+    // A backend that refuses the request does not read all of it.
     let _ = input.write_all(&body).await;
     drop(input);
     let has_pack = body.windows(4).any(|window| window == b"done");
@@ -288,7 +288,7 @@ async fn serve(State(backend): State<Arc<Backend>>, request: Request) -> Respons
     answer(&output, &backend, has_pack)
 }
 
-/// From CGI's form to HTTP.
+/// Converts a CGI response to HTTP.
 fn answer(output: &[u8], backend: &Arc<Backend>, has_pack: bool) -> Response<Body> {
     let end = output
         .windows(4)
@@ -356,7 +356,7 @@ impl Listener for TlsListener {
     type Io = TlsStream<TcpStream>;
     type Addr = std::net::SocketAddr;
 
-    /// A client that breaks off its handshake is forgotten.
+    /// A client that aborts its handshake is ignored.
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             let Ok((stream, address)) = self.listener.accept().await else {
@@ -373,7 +373,7 @@ impl Listener for TlsListener {
     }
 }
 
-/// Makes certificates.
+/// Issues certificates.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -387,7 +387,7 @@ impl Authority {
         }
     }
 
-    /// A certificate for `localhost` and `git.test`; asks clients for one by this authority, if it is wanted.
+    /// A certificate for `localhost` and `git.test`; optionally requires client certificates of this authority.
     fn acceptor(&self, mutual: bool) -> TlsAcceptor {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["localhost".to_owned(), "git.test".to_owned()]).unwrap();

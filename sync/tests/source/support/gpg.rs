@@ -1,4 +1,4 @@
-//! Keys and signatures made by `gpg`, in a home of their own.
+//! Keys and signatures made by `gpg`, in a temporary home directory.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,13 +7,13 @@ use tempfile::TempDir;
 
 use super::repo::output_of;
 
-/// A home of gpg with secret keys; its agent ends with it.
+/// A gpg home directory with secret keys; its agent ends with it.
 pub(crate) struct Gpg {
     home: TempDir,
 }
 
 impl Gpg {
-    /// Without keys. None where there is no gpg: the test says so.
+    /// Without keys. `None` if gpg is not installed: the test says so.
     pub(crate) fn new() -> Option<Self> {
         let there = Command::new("gpg")
             .arg("--version")
@@ -32,12 +32,12 @@ impl Gpg {
         self.home.path()
     }
 
-    /// A key of a person without end, for certifying and signing; returns its fingerprint.
+    /// A key of a person that does not expire, for certifying and signing; returns its fingerprint.
     pub(crate) fn key(&self, person: &str) -> String {
         self.key_of(person, &["ed25519", "cert,sign", "0"], &[])
     }
 
-    /// The same of an algorithm, a usage and an end, with options.
+    /// The same with an algorithm, a usage, an expiry and options.
     pub(crate) fn key_of(&self, person: &str, kind: &[&str], options: &[&str]) -> String {
         let mut arguments = options.to_vec();
         arguments.extend(["--quick-generate-key", person]);
@@ -64,7 +64,7 @@ impl Gpg {
             .collect()
     }
 
-    /// Answers to the questions of `--edit-key`.
+    /// Answers to the prompts of `--edit-key`.
     pub(crate) fn edit(&self, fingerprint: &str, answers: &[&str]) {
         let input = format!("{}\nsave\n", answers.join("\n"));
         let arguments = [
@@ -78,7 +78,7 @@ impl Gpg {
         self.run(&arguments, input.as_bytes());
     }
 
-    /// Revokes the key by the certificate that gpg wrote for that when it made it.
+    /// Revokes the key with the revocation certificate that gpg generated with it.
     pub(crate) fn revoke(&self, fingerprint: &str) {
         let path = self.home().join(format!("openpgp-revocs.d/{fingerprint}.rev"));
         let text = std::fs::read_to_string(path).unwrap();
@@ -93,7 +93,7 @@ impl Gpg {
         String::from_utf8(self.run(&["--armor", "--export", fingerprint], b"")).unwrap()
     }
 
-    /// A detached armored signature of bytes, as git asks for it; options go before.
+    /// A detached armored signature of bytes, as git requests it; `options` are passed first.
     pub(crate) fn sign(&self, key: &str, options: &[&str], payload: &[u8]) -> String {
         let mut arguments = options.to_vec();
         arguments.extend(["--armor", "--detach-sign", "--local-user", key]);
@@ -111,7 +111,7 @@ impl Gpg {
 
 impl Drop for Gpg {
     fn drop(&mut self) {
-        // Its agent ends by itself too, once its home is gone.
+        // Its agent also ends on its own, once its home directory is gone.
         let _ = Command::new("gpgconf")
             .arg("--homedir")
             .arg(self.home())

@@ -1,4 +1,4 @@
-//! A git server that lies: it offers one branch, and sends as its pack whatever it is given.
+//! A malicious git server: it offers one branch, and sends any given bytes as its pack.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -14,15 +14,15 @@ use flate2::write::ZlibEncoder;
 
 use super::git_server::{Door, WebServer};
 
-/// The commit that is offered; no pack has it.
+/// The offered commit; no pack contains it.
 pub(crate) const COMMIT: &str = "0123456789012345678901234567890123456789";
 
 const CAPABILITIES: &str = "side-band-64k ofs-delta shallow multi_ack_detailed allow-reachable-sha1-in-want";
 
-/// Most bytes of a packet of a side band, its head included.
+/// Maximum size of a side-band packet, including its header.
 const PACKET: usize = 65_000;
 
-/// A server that sends this pack to whoever asks, and counts who does.
+/// A server that always sends this pack, and counts requests.
 pub(crate) struct Liar {
     web: WebServer,
     asked: Arc<AtomicUsize>,
@@ -58,7 +58,7 @@ async fn answer(request: Request, pack: &[u8]) -> Response<Body> {
         return typed("advertisement", advertisement());
     }
     let body = axum::body::to_bytes(request.into_body(), 1 << 20).await.unwrap();
-    // First libgit2 asks where history is cut off: nowhere.
+    // libgit2 first asks where history is cut off: nowhere.
     let mut answer = b"0000".to_vec();
     if body.windows(4).any(|window| window == b"done") {
         answer.extend_from_slice(b"0008NAK\n");
@@ -88,7 +88,7 @@ pub(crate) fn advertisement() -> Vec<u8> {
     .into_bytes()
 }
 
-/// Kinds of objects in a pack.
+/// Types of objects in a pack.
 pub(crate) mod kind {
     pub(crate) const TREE: u8 = 2;
     pub(crate) const BLOB: u8 = 3;
@@ -96,16 +96,16 @@ pub(crate) mod kind {
     pub(crate) const BY_ID: u8 = 7;
 }
 
-/// A pack of anybody's making; the sum at its end is wrong.
+/// An arbitrary pack; its checksum is wrong.
 pub(crate) struct Pack(Vec<u8>);
 
 impl Pack {
-    /// Declares so many objects.
+    /// Declares this number of objects.
     pub(crate) fn of(objects: u32) -> Self {
         Self([&b"PACK\0\0\0\x02"[..], &objects.to_be_bytes()].concat())
     }
 
-    /// Where the next object begins.
+    /// The offset of the next object.
     pub(crate) fn offset(&self) -> usize {
         self.0.len()
     }
@@ -116,7 +116,8 @@ impl Pack {
         self.deflated(content)
     }
 
-    /// Adds a delta that is based on the object at an offset, and makes `result` bytes by copying `base` bytes again and again.
+    /// Adds a delta based on the object at an offset, whose result is `result` bytes, by copying `base` bytes
+    /// repeatedly.
     pub(crate) fn delta(&mut self, base: usize, base_size: u64, result: u64) -> &mut Self {
         let delta = delta(base_size, result);
         let distance = self.offset() - base;
@@ -133,7 +134,7 @@ impl Pack {
         self.deflated(&delta)
     }
 
-    /// Adds a delta that is based on an object by its hash.
+    /// Adds a delta based on an object by id.
     pub(crate) fn delta_of(&mut self, base: [u8; 20], base_size: u64, result: u64) -> &mut Self {
         let delta = delta(base_size, result);
         self.head(kind::BY_ID, delta.len() as u64);
@@ -146,7 +147,7 @@ impl Pack {
         std::mem::take(&mut self.0)
     }
 
-    /// With the right sum at its end.
+    /// Adds the correct checksum.
     pub(crate) fn sound(&mut self) -> Vec<u8> {
         let mut child = Command::new("sha1sum")
             .stdin(Stdio::piped())
@@ -182,7 +183,7 @@ impl Pack {
     }
 }
 
-/// A delta: two sizes, then copies of as much of the base as one instruction can name.
+/// A delta: two sizes, then copies of as much of the base as one instruction can copy.
 fn delta(base: u64, result: u64) -> Vec<u8> {
     let mut delta = Vec::new();
     for mut size in [base, result] {

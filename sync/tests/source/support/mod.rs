@@ -1,4 +1,4 @@
-//! What tests of sources share: repositories made by git itself, and web servers for them.
+//! Helpers for tests of sources: repositories made by git itself, and web servers for them.
 
 pub(crate) mod child;
 pub(crate) mod git_server;

@@ -1,4 +1,4 @@
-//! An HTTP proxy on loopback: whatever name it is asked for, it leads to one server.
+//! An HTTP proxy on loopback: every name leads to the same server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use tokio::task::JoinHandle;
 /// What it does with a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Conduct {
-    /// Leads on.
+    /// Forwards it.
     Leads,
-    /// Leads on whoever says `Proxy-Authorization` with these words, and answers 407 else.
+    /// Forwards requests with this `Proxy-Authorization`, and answers others with 407.
     Asks(&'static str),
     /// Answers 403.
     Refuses,
-    /// Takes the request and answers nothing.
+    /// Accepts the request and never answers.
     Stalls,
-    /// Answers with a byte each 50 ms.
+    /// Answers with one byte every 50 ms.
     Drips,
 }
 
@@ -37,7 +37,7 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// A proxy that leads to this server alone.
+    /// A proxy that forwards only to this server.
     pub(crate) async fn start(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -62,7 +62,7 @@ impl Proxy {
         *self.conduct.lock() = conduct;
     }
 
-    /// The first lines of the requests that came, in their order.
+    /// The first lines of the requests, in order.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! A repository in a temporary folder, made by the `git` command.
+//! A repository in a temporary directory, made by the `git` command.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// A bare-readable work tree on branch `main`.
+/// A work tree on branch `main`, readable like a bare repository.
 pub(crate) struct Repo {
     dir: TempDir,
 }
 
 impl Repo {
-    /// Without a commit.
+    /// Without commits.
     pub(crate) fn new() -> Self {
         let repo = Self {
             dir: tempfile::tempdir().unwrap(),
@@ -21,7 +21,7 @@ impl Repo {
         repo
     }
 
-    /// Whose objects are named by SHA-256.
+    /// With SHA-256 object ids.
     pub(crate) fn sha256() -> Self {
         let repo = Self {
             dir: tempfile::tempdir().unwrap(),
@@ -44,7 +44,7 @@ impl Repo {
         format!("file://{}", self.path().display())
     }
 
-    /// Commits the files of the work tree as they are after writing these; returns the commit.
+    /// Writes these files and commits the work tree; returns the commit.
     pub(crate) fn commit(&self, files: &[(&str, &str)]) -> String {
         for (path, text) in files {
             let path = self.path().join(path);
@@ -73,7 +73,7 @@ impl Repo {
         self.commit_tree(&tree)
     }
 
-    /// Commits a tree of so many entries of one file; on branch `odd`.
+    /// Commits a tree with this many entries of one file; on branch `odd`.
     pub(crate) fn commit_many(&self, count: usize) -> String {
         let id = self.git_with(&["hash-object", "-w", "--stdin"], b"a: 1\n");
         let entries: Vec<String> = (0..count)
@@ -82,7 +82,7 @@ impl Repo {
         self.commit_tree(&self.mktree(entries.concat().as_bytes()))
     }
 
-    /// Commits folders within folders, with a manifest in the innermost; on branch `odd`.
+    /// Commits nested directories, with a manifest in the innermost; on branch `odd`.
     pub(crate) fn commit_deep(&self, depth: usize) -> String {
         let id = self.git_with(&["hash-object", "-w", "--stdin"], b"a: 1\n");
         let mut tree = self.mktree(format!("100644 blob {id}\ta.yaml\0").as_bytes());
@@ -102,7 +102,7 @@ impl Repo {
         self.git_with(&["mktree", "-z", "--missing"], entries)
     }
 
-    /// Runs git here; returns its output.
+    /// Runs git in the repository; returns its output.
     pub(crate) fn git(&self, arguments: &[&str]) -> String {
         self.git_with(arguments, b"")
     }
@@ -133,7 +133,7 @@ pub(crate) fn output_of(mut command: Command, input: &[u8]) -> Vec<u8> {
     output.stdout
 }
 
-/// Cuts git off from the configuration of whoever runs the tests.
+/// Isolates git from the user's configuration.
 pub(crate) const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_CONFIG_GLOBAL", "/dev/null"),

@@ -1,4 +1,4 @@
-//! An ssh server in this process: git's own `upload-pack` behind it, or whatever a hostile host may do.
+//! An in-process ssh server: git's own `upload-pack`, or the behavior of a hostile host.
 
 use std::borrow::Cow;
 use std::process::Stdio;
@@ -18,32 +18,32 @@ use tokio::task::JoinHandle;
 
 use super::repo::ENVIRONMENT;
 
-/// What a server does once it was asked for a repository.
+/// What a server does when a repository is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// It runs `git upload-pack`.
+    /// Runs `git upload-pack`.
     Git,
-    /// It lets no key in.
+    /// Accepts no key.
     RefuseKeys,
-    /// It closes the connection when a key is shown.
+    /// Closes the connection when a key is presented.
     HangUp,
-    /// It runs no commands.
+    /// Runs no commands.
     NoCommands,
-    /// It says nothing.
+    /// Sends nothing.
     Silent,
-    /// It sends this, one byte each 20 ms.
+    /// Sends this, one byte every 20 ms.
     Drip(Vec<u8>),
-    /// It sends this, over and over.
+    /// Sends this repeatedly.
     Flood(Vec<u8>),
-    /// It sends this beside its answer, over and over.
+    /// Sends this to stderr repeatedly.
     FloodBeside(Vec<u8>),
-    /// It sends this answer, this beside it, and ends with this status.
+    /// Sends this response, this to stderr, and exits with this status.
     End(Vec<u8>, Vec<u8>, u32),
-    /// It offers this branch, and sends this pack to whoever asks.
+    /// Offers this branch, and always sends this pack.
     Pack(String, Vec<u8>),
 }
 
-/// A server that ends when it is dropped.
+/// A server that stops when it is dropped.
 pub(crate) struct SshServer {
     port: u16,
     key: PublicKey,
@@ -51,7 +51,7 @@ pub(crate) struct SshServer {
     task: JoinHandle<()>,
 }
 
-/// What a server has seen.
+/// What a server has received.
 #[derive(Default)]
 struct Seen {
     connections: AtomicUsize,
@@ -66,7 +66,7 @@ struct Door {
     input: Arc<Mutex<Option<tokio::sync::mpsc::UnboundedSender<Vec<u8>>>>>,
 }
 
-/// A key of this process.
+/// A key generated for this process.
 pub(crate) fn key(algorithm: Algorithm) -> PrivateKey {
     PrivateKey::random(&mut russh::keys::key::safe_rng(), algorithm).unwrap()
 }
@@ -115,27 +115,27 @@ impl SshServer {
         }
     }
 
-    /// The address of a repository, by its path.
+    /// The URL of a repository, by its path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("ssh://git@localhost:{}{path}", self.port)
     }
 
-    /// The line of `known_hosts` for it.
+    /// The `known_hosts` line of the server.
     pub(crate) fn known_hosts(&self) -> String {
         format!("[localhost]:{} {}\n", self.port, self.key.to_openssh().unwrap())
     }
 
-    /// Connections so far.
+    /// Number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.seen.connections.load(Ordering::SeqCst)
     }
 
-    /// Commands so far.
+    /// The commands so far.
     pub(crate) fn commands(&self) -> Vec<String> {
         self.seen.commands.lock().unwrap().clone()
     }
 
-    /// Who was let in, or tried to be.
+    /// The users that authenticated, or tried to.
     pub(crate) fn users(&self) -> Vec<String> {
         self.seen.users.lock().unwrap().clone()
     }
@@ -175,7 +175,7 @@ impl Door {
         }
     }
 
-    /// `git upload-pack` between the two ends of the channel, by a shell as a host has it.
+    /// `git upload-pack` between the two ends of the channel, in a shell as on a real host.
     async fn git(&self, command: &str, channel: ChannelId, handle: Handle) {
         let (sender, mut input) = tokio::sync::mpsc::unbounded_channel::<Vec<u8>>();
         *self.input.lock().unwrap() = Some(sender);
@@ -216,7 +216,7 @@ impl Door {
         let _ = handle.close(channel).await;
     }
 
-    /// One branch is offered, and one pack is sent, whatever is asked for.
+    /// One branch is offered, and one pack is sent, whatever is requested.
     async fn lie(&self, commit: &str, pack: &[u8], channel: ChannelId, handle: Handle) {
         let (sender, mut input) = tokio::sync::mpsc::unbounded_channel::<Vec<u8>>();
         *self.input.lock().unwrap() = Some(sender);
@@ -301,7 +301,7 @@ impl Door {
     }
 }
 
-/// Algorithms of a server that signs by SHA-1 only.
+/// The algorithms of a server that signs only with SHA-1.
 pub(crate) fn sha1_only() -> Preferred {
     Preferred {
         key: Cow::Owned(vec![Algorithm::Rsa { hash: None }]),

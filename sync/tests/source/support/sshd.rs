@@ -1,7 +1,7 @@
-//! OpenSSH's own server on loopback, with git's own `upload-pack` behind it.
+//! OpenSSH's own server on loopback, with git's own `upload-pack`.
 //!
-//! `.ci/sshd` fetches it from Debian into `target/sshd`; `MUSTER_SSHD` names another one. It runs as the current user. A root without a
-//! user `sshd` cannot run it so: then it runs as an unprivileged user of a passwd file of its own.
+//! `.ci/sshd` downloads it from Debian into `target/sshd`; `MUSTER_SSHD` sets another path. It runs as the current
+//! user. If that is root and there is no user `sshd`, it runs as an unprivileged user from a separate passwd file.
 
 use std::fmt::Write as _;
 use std::fs::Permissions;
@@ -15,16 +15,16 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// User and group that a root's server runs as.
+/// User and group of the server if root runs the tests.
 const NOBODY: &str = "65534";
 
-/// Far more than it takes to start.
+/// Far longer than it takes to start.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Kinds of host keys, by the names of their files.
+/// Types of host keys, by the names of their files.
 pub(crate) const HOST_KEYS: [(&str, &str); 3] = [("ed25519", "256"), ("ecdsa", "256"), ("rsa", "2048")];
 
-/// A server that ends when it is dropped.
+/// A server that stops when it is dropped.
 pub(crate) struct Sshd {
     child: Child,
     folder: TempDir,
@@ -33,18 +33,18 @@ pub(crate) struct Sshd {
     log: mpsc::Receiver<String>,
 }
 
-/// How a server is configured.
+/// Configuration of a server.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Setup<'a> {
-    /// Lines of the keys that are let in.
+    /// Lines of the accepted keys.
     pub authorized: &'a [String],
-    /// Signs a certificate for the ed25519 key of the host: with `ssh-keygen`'s options for names and time.
+    /// Signs a certificate for the ed25519 host key: with `ssh-keygen`'s options for names and validity.
     pub authority: Option<(&'a Path, &'a [&'a str])>,
-    /// More lines for its configuration.
+    /// Additional lines for its configuration.
     pub more: &'a str,
 }
 
-/// The program, and the folder that its packages were unpacked into.
+/// The program, and the directory that its packages were unpacked into.
 fn program() -> Option<(PathBuf, Option<PathBuf>)> {
     if let Some(named) = std::env::var_os("MUSTER_SSHD") {
         return Some((named.into(), None));
@@ -59,7 +59,7 @@ fn program() -> Option<(PathBuf, Option<PathBuf>)> {
     installed.is_file().then_some((installed, None))
 }
 
-/// Runs `ssh-keygen`; its output.
+/// Runs `ssh-keygen`; returns its output.
 pub(crate) fn keygen(arguments: &[&str]) -> String {
     let output = Command::new("ssh-keygen")
         .args(arguments)
@@ -71,7 +71,7 @@ pub(crate) fn keygen(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Makes a key; the file of its private half.
+/// Generates a key; returns the file of its private half.
 pub(crate) fn key(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
     let file = folder.join(name);
     let mut arguments = vec!["-q", "-C", name, "-f", file.to_str().unwrap()];
@@ -88,15 +88,15 @@ pub(crate) fn public(file: &Path) -> String {
         .to_owned()
 }
 
-/// What `id` says about the current user.
+/// What `id` prints for the current user.
 fn id(option: &str) -> String {
     let output = Command::new("id").arg(option).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Makes the keys of the host and the configuration.
+/// Generates the host keys and the configuration.
 fn configure(folder: &Path, setup: &Setup<'_>) {
-    // Another user reads it where root runs the tests; there is no secret in it but keys of this test.
+    // Another user reads it if root runs the tests; its only secrets are keys of this test.
     std::fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     let mut text = format!(
         "ListenAddress 127.0.0.1\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n\
@@ -165,7 +165,7 @@ fn command(program: &Path, unpacked: Option<&Path>, folder: &Path, root: bool) -
 }
 
 impl Sshd {
-    /// Starts it; none, and a line that says so, where it cannot be had.
+    /// Starts the server; `None`, with a message, if it is not available.
     pub(crate) fn start(setup: &Setup<'_>) -> Option<Self> {
         let keygen = Command::new("ssh-keygen").arg("-?").output().is_ok();
         let Some((program, unpacked)) = program().filter(|_| keygen) else {
@@ -192,7 +192,7 @@ impl Sshd {
         })
     }
 
-    /// The address of a repository, by its path.
+    /// The URL of a repository, by its path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("ssh://{}@localhost:{}{path}", self.user, self.port)
     }
@@ -210,7 +210,7 @@ impl Sshd {
         public(&self.folder.path().join(kind))
     }
 
-    /// `known_hosts` with these keys of the host.
+    /// `known_hosts` with these host keys.
     pub(crate) fn known_hosts(&self, kinds: &[&str]) -> String {
         kinds.iter().fold(String::new(), |mut text, kind| {
             writeln!(text, "[localhost]:{} {}", self.port, self.host_key(kind)).unwrap();
@@ -218,13 +218,13 @@ impl Sshd {
         })
     }
 
-    /// What it has logged since the last time.
+    /// What the server has logged since the last call.
     pub(crate) fn log(&self) -> Vec<String> {
         self.log.try_iter().collect()
     }
 }
 
-/// Starts it on a free port, and waits until it listens.
+/// Starts the server on a free port, and waits until it listens.
 fn listen(mut command: Command) -> Option<(Child, u16, mpsc::Receiver<String>)> {
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()

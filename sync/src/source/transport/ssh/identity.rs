@@ -1,4 +1,4 @@
-//! The private key of the Secret: `identity`, and `password` if it is encrypted.
+//! The private key in the Secret: `identity`, and `password` if it is encrypted.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use russh::keys::{Algorithm, PrivateKey, decode_secret_key};
 
 use super::super::super::SourceError;
 
-/// Longest key that is read: an RSA key of 16,384 bits has 13 KiB.
+/// Maximum length of a key in bytes: an RSA key of 16,384 bits has 13 KiB.
 const MAX_BYTES: usize = 32 << 10;
 
-/// Most rounds of the function that makes a key of a passphrase; `ssh-keygen` writes 24 (`-a` sets it).
+/// Maximum number of rounds of the key derivation function; `ssh-keygen` writes 24 (`-a` sets it).
 const MAX_ROUNDS: u32 = 256;
 
 const OPENSSH: &str = "-----BEGIN OPENSSH PRIVATE KEY-----";
 
-/// Rewrites a key into the format that is read here.
+/// The command that converts a key to the supported format.
 const CONVERT: &str = "write it anew with `ssh-keygen -p -f <file>`";
 
-/// Reads the key. No error holds a part of it.
+/// Parses the key. Errors contain no part of it.
 pub(super) fn read(identity: &[u8], passphrase: Option<&str>) -> Result<Arc<PrivateKey>, SourceError> {
     let key = decode(identity, passphrase).map_err(|why| SourceError::Credentials {
         why: format!("key \"identity\" {why}"),
@@ -78,7 +78,7 @@ fn decode(identity: &[u8], passphrase: Option<&str>) -> Result<PrivateKey, Strin
     }
 }
 
-/// OpenSSH's own format. What a passphrase costs is written in the file: it is bounded before it is paid.
+/// Parses OpenSSH's own format. The cost of the passphrase is given in the file: it is checked before it is spent.
 fn openssh(text: &str, passphrase: Option<&str>) -> Result<PrivateKey, String> {
     let damaged = || "is damaged: it cannot be read to its end".to_owned();
     let lines = text

@@ -1,7 +1,7 @@
-//! Whether a host is the one it claims to be: the `known_hosts` of the Secret, as OpenSSH reads it.
+//! Verifies the identity of a host with the `known_hosts` in the Secret, as OpenSSH does.
 //!
-//! Plain and hashed names, patterns, `[host]:port`, `@revoked` and `@cert-authority`. A host without a line is refused: nothing is
-//! learned on first use.
+//! Supports plain and hashed names, patterns, `[host]:port`, `@revoked` and `@cert-authority`. A host without a line is
+//! refused: no key is trusted on first use.
 //!
 //! Format: sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT". Certificates: OpenSSH's PROTOCOL.certkeys.
 
@@ -17,10 +17,10 @@ use sha1::Sha1;
 
 use super::super::super::error::HostKeyRefusal;
 
-/// The port that is left out of names in `known_hosts`.
+/// The port that is omitted from names in `known_hosts`.
 pub(super) const DEFAULT_PORT: u16 = 22;
 
-/// Algorithms of host keys that are used: no DSA, and no signature by SHA-1.
+/// Allowed host key algorithms: no DSA, and no SHA-1 signatures.
 const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::Ed25519,
     Algorithm::Ecdsa {
@@ -40,7 +40,7 @@ const ALGORITHMS: [Algorithm; 6] = [
     },
 ];
 
-/// A host as `known_hosts` names it.
+/// A host by its name in `known_hosts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Host {
     /// In lower case; an IPv6 address without brackets.
@@ -48,7 +48,7 @@ pub(super) struct Host {
     pub port: u16,
 }
 
-/// The lines of a file that hold a key that can be used.
+/// The lines of a file whose keys are supported.
 pub(super) struct KnownHosts(Vec<Line>);
 
 struct Line {
@@ -70,14 +70,14 @@ enum Hosts {
     Hashed { salt: Vec<u8>, hash: Vec<u8> },
 }
 
-/// What a file says about one host.
+/// The lines of a file for one host.
 pub(super) struct Known<'a> {
     host: &'a Host,
     lines: Vec<&'a Line>,
 }
 
 impl Host {
-    /// The names under which a line may have it: without the port that is the default.
+    /// The name that a line may have for this host: without the default port.
     fn names(&self) -> Vec<String> {
         let with_port = format!("[{}]:{}", self.name, self.port);
         if self.port == DEFAULT_PORT {
@@ -99,7 +99,7 @@ impl fmt::Display for Host {
 }
 
 impl KnownHosts {
-    /// Reads a file; the error names the line.
+    /// Parses a file; an error includes the line number.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
         let mut lines = Vec::new();
@@ -117,7 +117,7 @@ impl KnownHosts {
         Ok(Self(lines))
     }
 
-    /// The lines about a host.
+    /// The lines for a host.
     pub(super) fn of<'a>(&'a self, host: &'a Host) -> Known<'a> {
         let names = host.names();
         let lines = self.0.iter().filter(|line| line.hosts.match_any(&names));
@@ -129,7 +129,7 @@ impl KnownHosts {
 }
 
 impl Line {
-    /// One line; none if its key is of a kind that is not used.
+    /// Parses a line; `None` if the type of its key is not supported.
     fn parse(number: usize, text: &str) -> Result<Option<Self>, String> {
         let mut fields = text.split_ascii_whitespace().peekable();
         let marker = match fields.next_if(|field| field.starts_with('@')) {
@@ -174,7 +174,8 @@ impl Hosts {
         Ok(Self::Hashed { salt, hash })
     }
 
-    /// Whether one of the names is meant. A pattern with `!` that matches rules the line out, whatever the others say.
+    /// Whether a list of names matches. If a pattern with `!` matches, the line does not apply, whatever the others
+    /// match.
     fn match_any(&self, names: &[String]) -> bool {
         let any = |pattern: &str| names.iter().any(|name| glob(pattern, name));
         match self {
@@ -182,7 +183,7 @@ impl Hosts {
                 let mut excluded = patterns.iter().filter_map(|pattern| pattern.strip_prefix('!'));
                 !excluded.any(any) && patterns.iter().any(|pattern| any(pattern))
             }
-            // HMAC takes a key of any length.
+            // HMAC accepts a key of any length.
             Self::Hashed { salt, hash } => Hmac::<Sha1>::new_from_slice(salt).is_ok_and(|mac| {
                 let hashes = |name: &String| mac.clone().chain_update(name).verify_slice(hash).is_ok();
                 names.iter().any(hashes)
@@ -192,7 +193,7 @@ impl Hosts {
 }
 
 impl Known<'_> {
-    /// Algorithms to ask for, those of the keys that are known first: a host has keys of several kinds and shows one.
+    /// The algorithms to offer, those of known keys first: a host has keys of several types and presents one.
     pub(super) fn algorithms(&self) -> Vec<Algorithm> {
         let known = |algorithm: &Algorithm| {
             self.lines
@@ -204,7 +205,7 @@ impl Known<'_> {
         first
     }
 
-    /// Algorithms of certificates to ask for: none where no authority is known for the host.
+    /// The certificate algorithms to offer: none if no authority is known for the host.
     pub(super) fn certificates(&self) -> Vec<Algorithm> {
         if self.lines.iter().any(|line| line.marker == Marker::Authority) {
             ALGORITHMS.to_vec()
@@ -213,7 +214,7 @@ impl Known<'_> {
         }
     }
 
-    /// Whether the host is the one that is meant. `now`: seconds since 1970.
+    /// Verifies the key of the host. `now`: seconds since 1970.
     pub(super) fn judge(&self, shown: &PublicKeyOrCertificate, now: u64) -> Result<(), HostKeyRefusal> {
         let key = shown.public_key();
         if let Some(certificate) = shown.certificate() {
@@ -264,7 +265,7 @@ impl Known<'_> {
         }
     }
 
-    /// A certificate of a known authority: kind, names, time, and that it was signed by that authority.
+    /// Verifies a certificate of a known authority: its type, names, validity, and signature.
     fn check(&self, certificate: &Certificate, now: u64) -> Result<(), String> {
         if certificate.cert_type() != CertType::Host {
             return Err("it is for a user, not for a host".to_owned());
@@ -295,21 +296,21 @@ impl Known<'_> {
     }
 }
 
-/// Whether a key of the one kind signs by the other algorithm.
+/// Whether a key of this type can sign with this algorithm.
 fn same_kind(key: &Algorithm, algorithm: &Algorithm) -> bool {
     matches!((key, algorithm), (Algorithm::Rsa { .. }, Algorithm::Rsa { .. })) || key == algorithm
 }
 
-/// A key as messages name it: `ssh-ed25519 SHA256:…`.
+/// A key as shown in messages: `ssh-ed25519 SHA256:…`.
 pub(super) fn shown_as(key: &KeyData) -> String {
     format!("{} {}", key.algorithm(), key.fingerprint(HashAlg::Sha256))
 }
 
-/// OpenSSH's patterns: `*` is any text, `?` any one character, and nothing else is special.
+/// OpenSSH's patterns: `*` matches any text, `?` any one character, and nothing else is special.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut seen) = (0, 0);
-    // Where to go on if what follows the last `*` does not match here.
+    // Where to continue if what follows the last `*` does not match here.
     let mut star = None;
     while seen < text.len() {
         match pattern.get(at) {

@@ -1,10 +1,10 @@
-//! How libgit2 reaches `ssh`: one connection for each exchange of the smart protocol, within the same bounds as `https`.
+//! How libgit2 uses `ssh`: one connection for each exchange of the smart protocol, with the same limits as for `https`.
 //!
-//! The connection is russh's: no program is started, no agent asked, and no file read, neither of a home folder nor of a
-//! configuration. What is trusted and what is shown comes from the Secret alone.
+//! The connection is made by russh: no program is started, no agent is used, and no file is read from a home directory
+//! or a configuration. Known hosts and keys come only from the Secret.
 //!
-//! A negotiation goes on over one connection, so libgit2 keeps one stream. A connection on which nothing was asked yet is kept by the
-//! operation when libgit2 leaves it, and used by the next that it makes.
+//! A negotiation uses one connection, so libgit2 keeps one stream. When libgit2 drops a connection on which no request
+//! was sent yet, the operation keeps it for the next stream.
 
 mod identity;
 mod known_hosts;
@@ -27,10 +27,10 @@ use super::super::{Credentials, SourceError};
 use super::context::Context;
 use super::{MAX_REQUEST, current};
 
-/// Whom to connect to, and as whom.
+/// The address, the user and the keys of a connection.
 pub(super) struct Login {
     url: String,
-    /// Seconds since 1970, for certificates of hosts.
+    /// Seconds since 1970, to check host certificates.
     now: u64,
     host: Host,
     user: String,
@@ -40,7 +40,7 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// Reads the Secret for ssh: without a key and known hosts nothing is opened.
+    /// Reads the ssh keys of the Secret: without a private key and known hosts no connection is made.
     pub(super) fn new(
         url: &str,
         address: &SshAddress,
@@ -70,7 +70,7 @@ impl Login {
         })
     }
 
-    /// Whether the host is the one that is meant.
+    /// Verifies the key of the host.
     fn judge(&self, shown: &PublicKeyOrCertificate) -> Result<(), SourceError> {
         let judged = self.known_hosts.of(&self.host).judge(shown, self.now);
         judged.map_err(|why| SourceError::HostKey {
@@ -80,9 +80,9 @@ impl Login {
     }
 }
 
-/// What the host's shell is given: the path as one quoted word, in the form that git itself sends.
+/// The command for the host's shell: the path as one quoted word, in the same form as git sends it.
 fn command(path: &str) -> String {
-    // git takes `/~user/x` for a path in the home folder of a user.
+    // git treats `/~user/x` as a path in the home directory of a user.
     let path = path
         .strip_prefix('/')
         .filter(|rest| rest.starts_with('~'))
@@ -90,7 +90,7 @@ fn command(path: &str) -> String {
     let mut quoted = String::with_capacity(path.len() + 2);
     for c in path.chars() {
         match c {
-            // A shell reads them within quotes, or takes `!` for its history.
+            // A shell interprets these characters within quotes, or treats `!` as history expansion.
             '\'' | '!' => {
                 quoted.push_str("'\\");
                 quoted.push(c);
@@ -113,7 +113,7 @@ impl Shell {
 
 impl SmartSubtransport for Shell {
     fn action(&self, _url: &str, action: Service) -> Result<Box<dyn SmartSubtransportStream>, git2::Error> {
-        // The service itself goes on with the stream on which it listed its references.
+        // The service continues with the stream on which it listed its references.
         if matches!(action, Service::UploadPackLs) {
             return Ok(Box::new(Talk {
                 scanner: Scanner::new(self.0.url(), self.0.limits()),
@@ -135,11 +135,11 @@ impl SmartSubtransport for Shell {
     }
 }
 
-/// What libgit2 reads and writes: requests are collected, and sent when an answer is waited for.
+/// What libgit2 reads and writes: a request is buffered, and sent when its response is read.
 struct Talk {
     context: Arc<Context>,
     session: Option<Session>,
-    /// What is left of the references to hand on.
+    /// The references that libgit2 has not read yet.
     references: Bytes,
     request: Vec<u8>,
     scanner: Scanner,
@@ -192,7 +192,7 @@ impl Read for Talk {
             .filter(|_| read == 0)
             .and_then(Session::failure);
         match failure {
-            // What was asked for is refused: another way to it may do, so it is not the failure of the operation.
+            // The request is refused: another plan may work, so this is not a failure of the operation.
             Some(why) => Err(io::Error::other(why)),
             None => Ok(read),
         }
@@ -201,7 +201,7 @@ impl Read for Talk {
 
 impl Drop for Talk {
     fn drop(&mut self) {
-        // libgit2 says goodbye by a request that was not sent: the connection is as good as before.
+        // libgit2 ends with a request that was not sent: the connection can be reused.
         if let Some(session) = self.session.take().filter(|session| !session.is_used()) {
             self.context.park(session);
         }

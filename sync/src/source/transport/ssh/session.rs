@@ -1,6 +1,6 @@
-//! One connection: to the host that is meant, with the key of the Secret, and `git-upload-pack` on its one channel.
+//! One connection: to a verified host, with the key of the Secret, and `git-upload-pack` on its one channel.
 //!
-//! It is driven by a runtime of its own, only while something is waited for: each wait ends at the deadline of the operation.
+//! It has its own runtime, which runs only during waits: each wait ends at the deadline of the operation.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,41 +20,41 @@ use super::super::context::Context;
 use super::Login;
 use super::known_hosts::shown_as;
 
-/// Most of what a host says about a failure that is kept, in bytes.
+/// Maximum length of a host's error message that is kept, in bytes.
 const MAX_SAID: usize = 512;
 
-/// How long a connection that is left may take to say so.
+/// How long closing a connection may take.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// What ends a negotiation, and says to a host that nothing is wanted.
+/// The packet that ends a negotiation, and tells the host that nothing is wanted.
 const FLUSH: &[u8] = b"0000";
 
-/// Bytes of the length of a packet.
+/// Number of digits of a packet length.
 const LENGTH: usize = 4;
 
-/// A connection; what is left of it is closed when it is dropped.
+/// A connection; it is closed when it is dropped.
 pub(in super::super) struct Session {
     driver: Driver,
     deadline: Deadline,
     handle: Handle<Door>,
     channel: Channel<Msg>,
-    /// What came and was not handed on.
+    /// Received bytes that were not read yet.
     left: Bytes,
-    /// What the host said beside its answer.
+    /// What the host wrote to stderr.
     said: Vec<u8>,
     exit: Option<u32>,
     ended: bool,
-    /// Whether something was asked for: then nothing else can be asked any more.
+    /// Whether a request was sent: then the connection cannot be used for another one.
     used: bool,
 }
 
-/// A runtime that is left without waiting: looking up a name may block for long.
+/// A runtime that is dropped without waiting: name resolution may block for long.
 struct Driver(Option<Runtime>);
 
-/// Judges the host; refuses whatever it wants to open.
+/// Verifies the host; refuses channels that it opens.
 struct Door(Arc<Login>);
 
-/// Why there is no connection.
+/// Why the connection failed.
 #[derive(Debug)]
 enum Failure {
     Source(SourceError),
@@ -68,7 +68,7 @@ impl From<russh::Error> for Failure {
 }
 
 impl Session {
-    /// Connects, is let in, and starts `git-upload-pack`.
+    /// Connects, authenticates, and starts `git-upload-pack`.
     pub(in super::super) fn open(context: &Context, login: &Arc<Login>) -> Result<Self, SourceError> {
         let driver = Driver::new()?;
         let handle = driver.within(context, "connecting", connect(context, login))?;
@@ -87,15 +87,15 @@ impl Session {
         })
     }
 
-    /// Whether something was asked for already.
+    /// Whether a request was sent already.
     pub(super) fn is_used(&self) -> bool {
         self.used
     }
 
-    /// What the host offers: all packets up to the first flush.
+    /// The references of the host: all packets up to the first flush.
     pub(in super::super) fn references(&mut self, context: &Context) -> Result<Bytes, SourceError> {
         let mut text = BytesMut::new();
-        // Where the next packet begins.
+        // Start of the next packet.
         let mut at = 0;
         loop {
             while let Some(digits) = text.get(at..at + LENGTH) {
@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// Asks for something.
+    /// Sends a request.
     pub(super) fn send(&mut self, context: &Context, request: Vec<u8>) -> Result<(), SourceError> {
         self.used = true;
         let channel = &self.channel;
@@ -127,7 +127,7 @@ impl Session {
         })
     }
 
-    /// Reads on; 0 when the host has closed the channel.
+    /// Reads more of the response; 0 when the host has closed the channel.
     pub(super) fn read(&mut self, context: &Context, buffer: &mut [u8]) -> Result<usize, SourceError> {
         while self.left.is_empty() {
             match self.next(context)? {
@@ -140,7 +140,7 @@ impl Session {
         Ok(read)
     }
 
-    /// What a host that closed the channel says about a failure; none if it did not fail.
+    /// The host's error message after it closed the channel; `None` if it did not fail.
     pub(super) fn failure(&self) -> Option<String> {
         let failed = self.exit.is_some_and(|exit| exit != 0);
         failed.then(|| self.why(&self.said))
@@ -170,7 +170,7 @@ impl Session {
                         said.extend_from_slice(&error_message.as_bytes()[..error_message.len().min(room)]);
                         *exit = Some(u32::MAX);
                     }
-                    // The answer to our one request: the host runs no commands.
+                    // The reply to our only channel request: the host does not run commands.
                     Some(ChannelMsg::Failure) => {
                         said.extend_from_slice(b"it does not run git-upload-pack");
                         return Ok(None);
@@ -184,7 +184,7 @@ impl Session {
         Ok(next)
     }
 
-    /// The host did not say what it offers.
+    /// The host sent no references.
     fn no_answer(&self, context: &Context, text: &[u8]) -> SourceError {
         let error = text.get(LENGTH..).filter(|rest| rest.starts_with(b"ERR "));
         if !self.ended && error.is_none() {
@@ -215,7 +215,7 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Says goodbye, so that the host does not log a lost connection.
+    /// Disconnects properly, so that the host does not log a lost connection.
     fn drop(&mut self) {
         let Some(runtime) = &self.driver.0 else { return };
         let (handle, channel) = (&mut self.handle, &self.channel);
@@ -224,7 +224,7 @@ impl Drop for Session {
         runtime.block_on(async {
             let goodbye = async {
                 if nothing_wanted {
-                    // A connection that is gone needs no goodbye.
+                    // A lost connection needs no disconnect.
                     let _ = channel.data_bytes(FLUSH).await;
                 }
                 let _ = handle.disconnect(Disconnect::ByApplication, "", "").await;
@@ -245,7 +245,7 @@ impl Driver {
         Ok(Self(Some(runtime)))
     }
 
-    /// Drives work until it is done, or the deadline of the operation has passed.
+    /// Runs a future until it is done, or the deadline of the operation has passed.
     fn within<T>(
         &self,
         context: &Context,
@@ -287,11 +287,11 @@ async fn connect(context: &Context, login: &Arc<Login>) -> Result<Handle<Door>, 
     };
     let stream = TcpStream::connect((login.host.name.as_str(), login.host.port)).await;
     let stream = stream.map_err(|error| context.unreachable(error.to_string()))?;
-    // Slower without it, and nothing else.
+    // Without it the connection is slower, nothing else.
     let _ = stream.set_nodelay(true);
     let connected = client::connect_stream(Arc::new(config), stream, Door(Arc::clone(login))).await;
     let handle = connected.map_err(|failure| failed(context, failure))?;
-    // The exchange was signed with the key that was judged; with SHA-1 that would prove little.
+    // The key exchange was signed with the verified key; with SHA-1 that would prove little.
     let signature = handle.agent_session_binding().map(AgentSessionBinding::signature);
     if signature
         .and_then(|blob| blob.get(LENGTH..))
@@ -302,7 +302,7 @@ async fn connect(context: &Context, login: &Arc<Login>) -> Result<Handle<Door>, 
     Ok(handle)
 }
 
-/// Shows the key, and starts the command.
+/// Authenticates with the key, and starts the command.
 async fn enter(
     context: &Context,
     login: &Login,
@@ -316,7 +316,7 @@ async fn enter(
                 return Err(refused(context, login, why));
             }
             Some(hash) => hash,
-            // A host that says nothing about it is older than SHA-512 need be.
+            // A host that does not announce its algorithms may be too old for SHA-512.
             None => Some(HashAlg::Sha256),
         }
     } else {
@@ -387,7 +387,7 @@ fn failed(context: &Context, failure: Failure) -> SourceError {
     }
 }
 
-/// One line of what a host said: no control characters, no more than is kept.
+/// One line of the host's message: without control characters, truncated.
 fn cleaned(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(&said[..said.len().min(MAX_SAID)]);
     let plain: String = text
@@ -405,7 +405,7 @@ impl Handler for Door {
         judged.map(|()| true).map_err(Failure::Source)
     }
 
-    // A host opens nothing here. What is dropped is refused.
+    // The host must not open channels. Dropping one refuses it.
 
     async fn server_channel_open_forwarded_tcpip(
         &mut self,

@@ -24,7 +24,7 @@ fn host(port: u16) -> Host {
     }
 }
 
-/// What a file says of a host that shows key A: a word for each verdict.
+/// The result for a host that presents key A, as a word.
 fn verdict(text: &str, port: u16) -> String {
     let known = match KnownHosts::parse(text.as_bytes()) {
         Ok(known) => known,
@@ -95,7 +95,7 @@ fn what_known_hosts_says_of_a_host() {
     check(&format!("git.example.com {A}\n@revoked * {B}"), 22, "known");
     check(&format!("@revoked * {B}"), 22, "unknown git.example.com");
     check(&format!("@cert-authority * {A}"), 22, "changed 1");
-    // A key that is not used is no key.
+    // An unsupported key does not count.
     check(
         &format!("git.example.com {DSA}\ngit.example.com {A}"),
         22,
@@ -105,7 +105,7 @@ fn what_known_hosts_says_of_a_host() {
     check("", 22, empty);
     check("\n# a comment\n", 22, empty);
     check(&format!("git.example.com {DSA}"), 22, empty);
-    // What cannot be read: the line is named, and nothing is guessed.
+    // Malformed lines: the error has the line number, and nothing is guessed.
     let fields = "it has too few fields; write the host, the type of the key and the key";
     check(
         &format!("git.example.com {A}\ngit.example.com"),
@@ -136,7 +136,7 @@ fn what_known_hosts_says_of_a_host() {
 }
 
 proptest! {
-    /// Whatever a file holds: a host is known only by a line that has its key, and no line with a marker makes it known.
+    /// For any file: a host is known only by a line with its key, and no line with a marker makes it known.
     #[test]
     fn nothing_but_a_line_with_its_key_makes_a_host_known(
         parts in vec(select(vec![
@@ -236,7 +236,7 @@ fn a_key_that_cannot_be_used_is_named_and_not_shown() {
     check(&old("RSA", "AES-128-CBC"), None, missing);
     let wrong = "is not opened by the passphrase in the key \"password\" of the Secret; correct it";
     check(&old("RSA", "AES-128-CBC"), Some("hunter2"), wrong);
-    // What a passphrase costs is bounded before it is paid: the number of rounds is written in the file.
+    // The cost of a passphrase is checked before it is spent: the number of rounds is given in the file.
     let key = PrivateKey::random(&mut russh::keys::key::safe_rng(), russh::keys::Algorithm::Ed25519).unwrap();
     let kdf = russh::keys::ssh_key::Kdf::Bcrypt {
         salt: vec![0; 16],
