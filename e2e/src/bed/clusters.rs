@@ -246,7 +246,7 @@ impl Bed {
         }
     }
 
-    /// Denied requests of muster are accepted for the period from `then` to now: it had too few permissions, or the
+    /// Denied requests of muster are accepted for the period from `began` to now: it had too few permissions, or the
     /// scenario used its account.
     pub fn excuse_denials_since(&self, began: Timestamp) {
         if let Some(planes) = &self.planes {

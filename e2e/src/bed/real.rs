@@ -170,7 +170,7 @@ impl Planes {
         self.excused.lock().push((Timestamp::now(), Timestamp::MAX));
     }
 
-    /// The same for the period from `then` to now.
+    /// The same for the period from `began` to now.
     pub(crate) fn excuse_denials_since(&self, began: Timestamp) {
         self.excused.lock().push((began, Timestamp::now()));
     }
