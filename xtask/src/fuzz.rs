@@ -193,7 +193,7 @@ fn seed(corpus: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The names of all targets, each a program of its own.
+/// The names of all targets, each a separate program.
 fn all() -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in tree::root()

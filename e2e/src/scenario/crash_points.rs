@@ -33,7 +33,7 @@ pub enum Story {
     Deselection,
     /// A module on two clusters is deleted.
     Deletion,
-    /// A BootstrapModule comes to two clusters without an agent.
+    /// A BootstrapModule is rolled out to two clusters without an agent.
     Bootstrap,
 }
 

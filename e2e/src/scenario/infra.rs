@@ -14,7 +14,7 @@ const LASTS: Duration = Duration::from_mins(16);
 /// How long an absent cluster keeps its slot.
 const ABSENCE: Duration = Duration::from_mins(5);
 
-/// The Secret of the cluster that is changing is deleted, and comes back.
+/// The Secret of the cluster that is changing is deleted, and restored.
 pub async fn secret_gone(ground: Ground) {
     away(ground, Obstacle::Kubeconfig, "NoKubeconfig").await;
 }
