@@ -1,4 +1,4 @@
-// Promise: the dashboard in a real browser says what the command says, at once, without a script too, and can only be looked at.
+// Promise: in a real browser, the dashboard shows the same as the command line, live, also without scripts, and is read-only.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -24,7 +24,7 @@ after(async () => {
 });
 
 const shot = async (page, name) => {
-  // Pages whole, but that of events, which goes on and on.
+  // Full pages, except for the events, which are endless.
   if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}.png`, fullPage: !name.startsWith("activity") });
 };
 
@@ -37,7 +37,7 @@ test("a rollout flips a cell without a reload, within two seconds of the cluster
   await page.goto(fleet.url);
   await page.evaluate(() => { window.notReloaded = true; });
   await fleet.shell("sed -i 's/podinfo:6.0.0/podinfo:6.1.0/' apps/podinfo/deployment.yaml && sed -i 's/tag: v1.0.0/tag: v1.1.0/' modules/podinfo.yaml && git commit -qam 'podinfo 6.1.0' && git tag v1.1.0");
-  // The command follows the same objects; what it says first is when the page is timed from.
+  // `muster` follows the same objects; the page is timed from its first output.
   await fleet.muster("rollout", "status", "module/podinfo", "--tag", "v1.1.0", "--timeout", "3m");
   const began = Date.now();
   const last = page.locator('td[id="cell:Module:podinfo:us-2"]');

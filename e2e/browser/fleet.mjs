@@ -1,4 +1,4 @@
-// A demo fleet, the dashboard beside it, and a browser: what the tests stand on.
+// The test environment: a demo fleet, its dashboard, and a browser.
 
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
@@ -33,7 +33,7 @@ export function started(program, args, options, line) {
 
 /** Ends a process that was started here. */
 export async function end(child) {
-  // One that was never started has ended.
+  // A process that was never started counts as ended.
   if (!child || child.exitCode !== null) return;
   const ended = new Promise((resolve) => child.on("exit", resolve));
   child.kill("SIGTERM");

@@ -1,4 +1,4 @@
-// Promise: a page of 50 modules on 200 clusters changes where something has changed, and nowhere else; what that takes is printed.
+// Promise: a page of 50 modules on 200 clusters is updated only where something has changed; the cost is printed.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -51,7 +51,7 @@ test("10,000 cells load, and one that changes is one that is written", async () 
   }
   assert.equal(await page.locator('td[id^="cell:"]').count(), MODULES * CLUSTERS);
 
-  // What changed between the page and its stream is sent at once, with all that is around it: from the first message on only what changes.
+  // The first message includes unchanged parts around what changed since the page was loaded; later messages contain only changes.
   await page.waitForFunction(() => window.patches.length > 0, undefined, { timeout: 30000 });
   const changing = page.locator('td[id="cell:Module:module-7:cluster-100"]');
   await page.evaluate(() => {

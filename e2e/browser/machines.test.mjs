@@ -1,5 +1,5 @@
-// Promise: the pages of ClusterUpgrades and of machines that are updated in place say in a real browser what the command says, and follow
-// what their objects say. Nothing rolls here: the statuses are written by the test.
+// Promise: in a real browser, the pages of ClusterUpgrades and of in-place updates show the same as the command line, and follow the statuses
+// of their objects. There is no rollout here: the test writes the statuses.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

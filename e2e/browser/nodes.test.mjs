@@ -1,4 +1,4 @@
-// Promise: the pages of nodes in a real browser say what the command says, follow a change node by node, and name what a node refused.
+// Promise: in a real browser, the pages of nodes show the same as the command line, follow a change node by node, and show what a node rejected.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

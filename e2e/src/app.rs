@@ -1,4 +1,4 @@
-//! Small applications with a Deployment and a ConfigMap each, and what objects say of themselves.
+//! Small applications, each with a Deployment and a ConfigMap, and helpers to read the status of objects.
 
 use serde_json::Value;
 
@@ -7,13 +7,13 @@ pub const APPS: &str = "default";
 /// Whether the pods of a version become ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quality {
-    /// They do.
+    /// The pods become ready.
     Good,
-    /// Their image cannot be pulled.
+    /// The image cannot be pulled.
     Bad,
 }
 
-/// The manifests of an application at a version. Deadlines are short, so that a failure is seen soon.
+/// The manifests of an application at a version. The progress deadline is short, so that a failure shows soon.
 pub fn manifests(app: &str, version: &str, quality: Quality) -> String {
     let image = match quality {
         Quality::Good => format!("example.com/{app}:{version}"),
@@ -42,17 +42,17 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
         .find(|condition| condition["type"] == kind)
 }
 
-/// Whether its Ready condition is true.
+/// Whether an object's Ready condition is true.
 pub fn is_ready(object: &Value) -> bool {
     condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
-/// Whether its status is about its present spec.
+/// Whether an object's status is up to date with its spec.
 pub fn is_current(object: &Value) -> bool {
     object["status"]["observedGeneration"] == object["metadata"]["generation"]
 }
 
-/// What a module's status says, but for the engine's memory.
+/// A module's status as text, without the rollout memory.
 pub fn told(module: &Value) -> String {
     let mut status = module["status"].clone();
     if let Some(status) = status.as_object_mut() {

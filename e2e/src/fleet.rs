@@ -1,4 +1,5 @@
-//! What is rolled out: small applications with a Deployment and a ConfigMap each, and the example fleet of this repository.
+//! What is rolled out: small applications, each with a Deployment and a ConfigMap, and the example fleet of this
+//! repository.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -16,14 +17,14 @@ pub fn workload(app: &str) -> Workload {
 }
 
 impl Bed {
-    /// `git commit && git tag` of a new version of an application. The tag, which is the version too.
+    /// `git commit && git tag` of a new version of an application. Returns the tag, which is also the version.
     pub fn release(&self, app: &str, number: u32, quality: Quality) -> String {
         let version = format!("{app}-v{number}");
         self.commit_version(app, &manifests(app, &version, quality), &version);
         version
     }
 
-    /// The same with manifests of one's own.
+    /// The same with custom manifests.
     pub fn commit_version(&self, app: &str, manifests: &str, tag: &str) {
         self.git.commit(&[(&format!("apps/{app}/all.yaml"), manifests)]);
         self.git.tag(tag);
@@ -44,7 +45,7 @@ impl Bed {
         })
     }
 
-    /// Makes a module.
+    /// Creates a module.
     pub async fn create_module(&self, kind: Kind, app: &str, tag: &str) {
         self.fleet()
             .create(
@@ -54,7 +55,7 @@ impl Bed {
             .await;
     }
 
-    /// Makes modules at their first versions, and waits until they are ready.
+    /// Creates modules at their first versions, and waits until they are ready.
     pub async fn deploy(&self, apps: &[&str]) {
         for app in apps {
             let version = self.release(app, 1, Quality::Good);
@@ -86,12 +87,12 @@ impl Bed {
             .expect("the module is there")
     }
 
-    /// Waits until a module says that it is ready at a tag. How long it took.
+    /// Waits until a module reports that it is ready at a tag. Returns the elapsed time.
     pub async fn until_ready(&self, app: &str, tag: &str) -> Duration {
         self.until_ready_within(kinds::MODULE, app, tag, ROLLED).await
     }
 
-    /// The same for both kinds, with a deadline.
+    /// The same for both kinds of modules, with a deadline.
     pub async fn until_ready_within(&self, kind: Kind, app: &str, tag: &str, deadline: Duration) -> Duration {
         let look = async || {
             let module = self.fleet().get(kind, app).await.ok_or("no such module")?;
@@ -103,7 +104,7 @@ impl Bed {
             .0
     }
 
-    /// Waits until a module's current Ready condition has a reason. The module.
+    /// Waits until a module's current Ready condition has a reason. Returns the module.
     pub async fn until_reason(&self, app: &str, reason: &str, deadline: Duration) -> Value {
         let look = async || {
             let module = self.module(app).await;
@@ -116,7 +117,7 @@ impl Bed {
             .1
     }
 
-    /// Waits until a module names a cluster with a reason, and with these words in its message; the message.
+    /// Waits until a module lists a cluster with a reason and with this text in its message. Returns the message.
     pub async fn until_named(
         &self,
         app: &str,
@@ -139,7 +140,7 @@ impl Bed {
             .1
     }
 
-    /// Waits until a module is ready and has nothing to say of a cluster.
+    /// Waits until a module is ready and does not list a cluster in `attention`.
     pub async fn until_not_named(&self, app: &str, cluster: &str, deadline: Duration) {
         let look = async || {
             let module = self.module(app).await;
@@ -153,7 +154,7 @@ impl Bed {
             .await;
     }
 
-    /// Waits until a cluster's Deployment wants a version: the cluster has begun to change.
+    /// Waits until a cluster's Deployment has a version in its spec: the cluster has begun to change.
     pub async fn until_wanted(&self, cluster: &str, app: &str, version: &str) {
         let look = async || {
             let deployment = self.inside(cluster, APPS).get(kinds::DEPLOYMENT, app).await;
@@ -168,7 +169,7 @@ impl Bed {
             .await;
     }
 
-    /// The version that a cluster's objects have, if all agree.
+    /// The version of a cluster's objects, if they all have the same.
     pub async fn version_in(&self, cluster: &str, app: &str) -> Option<String> {
         let inside = self.inside(cluster, APPS);
         let config = inside.get(kinds::CONFIG_MAP, app).await?;
@@ -179,7 +180,7 @@ impl Bed {
             .then_some(text)
     }
 
-    /// The resource versions of an application's objects in a cluster: they stay as long as nobody writes.
+    /// The resource versions of an application's objects in a cluster: unchanged as long as nothing writes.
     pub async fn resource_versions(&self, cluster: &str, app: &str) -> Vec<String> {
         let inside = self.inside(cluster, APPS);
         let mut versions = Vec::new();
@@ -203,7 +204,7 @@ impl Bed {
     }
 }
 
-/// What a module says of a cluster that needs attention.
+/// What a module reports about a cluster that needs attention.
 fn attention<'a>(module: &'a Value, cluster: &str) -> Option<&'a Value> {
     let mut entries = module["status"]["attention"].as_array()?.iter();
     entries.find(|entry| entry["cluster"] == cluster)

@@ -7,8 +7,8 @@
 //!                        observer ◄── event logs of all API servers, one time line
 //! ```
 //!
-//! Invariant: a scenario asserts the state of the world and what the event logs of the API servers hold, never calls.
-//! Invariant: time is asserted on paused time only; on the wire it is printed.
+//! Invariant: a scenario asserts the state of the API servers and the contents of their event logs, never calls.
+//! Invariant: time is asserted on paused time only; on real sockets it is printed.
 
 #![allow(
     clippy::expect_used,
@@ -36,7 +36,7 @@ pub mod sops;
 #[path = "../../sync/tests/source/support/sshd.rs"]
 mod sshd;
 
-/// The seed of a randomised run: of the environment variable `MUSTER_SEED`, or a fresh one. Who takes one prints it.
+/// The seed of a randomized run: of the environment variable `MUSTER_SEED`, or a fresh one. Callers must print it.
 pub fn seed() -> u64 {
     match std::env::var("MUSTER_SEED") {
         Ok(text) => text.parse().expect("MUSTER_SEED is a number"),

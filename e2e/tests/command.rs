@@ -1,4 +1,4 @@
-//! Promise: what a person says with the command is heard: hold and release, pin and unpin, history and undo, approve, promote, abort, retry.
+//! Promise: commands take effect: hold and release, pin and unpin, history and undo, approve, promote, abort, retry.
 
 #![allow(
     clippy::panic,
@@ -30,7 +30,7 @@ fn what_a_person_says_is_heard() {
     demo.end();
 }
 
-/// Who presses the tab key is offered the names that there are.
+/// Shell completion offers existing names.
 fn offered(demo: &Demo) {
     let check = |words: &[&str], expect: &[&str]| {
         let typed = words.join(" ");
@@ -68,7 +68,7 @@ fn offered(demo: &Demo) {
     check(&["--kubeconfig", "/nowhere", "why"], &[]);
 }
 
-/// Who is held keeps what it has while the others go on, and gets it when it is released.
+/// A held cluster keeps what it has while the others continue, and is updated when it is released.
 fn held(demo: &Demo) {
     let words = ["hold", "eu-1", "--reason", "migration"];
     let said = demo.muster(&[&words[..], &["--dry-run"]].concat(), 0);
@@ -112,7 +112,7 @@ fn held(demo: &Demo) {
     until_all_are_at(demo, "v1.1.0");
 }
 
-/// Who is pinned goes back to that revision, alone, and comes again when it is unpinned.
+/// A pinned cluster goes back to that revision, alone, and is updated again when it is unpinned.
 fn pinned(demo: &Demo) {
     let history: Value =
         serde_json::from_str(&demo.muster(&["rollout", "history", "module/podinfo", "-o", "json"], 0))
@@ -174,7 +174,7 @@ fn pinned(demo: &Demo) {
     until_all_are_at(demo, "v1.1.0");
 }
 
-/// The way back is a commit: printed, nothing is changed; committed, all clusters follow.
+/// Going back is a commit: the command prints it and changes nothing; once committed, all clusters follow.
 fn undone(demo: &Demo) {
     let repository = demo.folder.join("fleet");
     let undo = [
@@ -213,7 +213,8 @@ fn undone(demo: &Demo) {
     }
 }
 
-/// A stage that asks for it is passed by approval, or by promotion; what is aborted goes no further until it is tried again.
+/// A stage with manual approval is passed by approval or by promotion; an aborted revision goes no further until it is
+/// retried.
 fn staged(demo: &Demo) {
     let stages = |soak: &str| {
         let selector = json!({"matchLabels": {"env": "dev"}});
@@ -264,7 +265,7 @@ fn staged(demo: &Demo) {
     assert_eq!(demo.runs("eu-2"), "6.2.0");
 }
 
-/// Another image, and the tag that has it: both as image and tag.
+/// Another image, and the git tag for it; the version is used for both.
 fn commit(demo: &Demo, (image, tag): (&str, &str), (to_image, to_tag): (&str, &str)) {
     demo.shell(&format!(
         "sed -i 's/podinfo:{image}/podinfo:{to_image}/' apps/podinfo/deployment.yaml && \
@@ -289,7 +290,7 @@ fn until_all_are_at(demo: &Demo, tag: &str) {
     demo.kubectl(&["wait", "--for=condition=Ready", ROLLED, "module/podinfo"]);
 }
 
-/// Waits until the module says this of the cluster.
+/// Waits until the module reports this about the cluster.
 fn until_reason(demo: &Demo, cluster: &str, reason: &str) {
     let says = format!("--for=jsonpath={{.status.attention[?(@.cluster==\"{cluster}\")].reason}}={reason}");
     demo.kubectl(&["wait", &says, ROLLED, "module/podinfo"]);

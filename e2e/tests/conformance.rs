@@ -1,4 +1,5 @@
-//! Promise: muster decides as the systems that it replaces, or safer: their own test cases, run on the product's functions.
+//! Promise: muster decides like the systems that it replaces, or more safely: their own test cases run against muster's
+//! functions.
 //!
 //! ```text
 //!   DIR/SYSTEM/TABLE.json ──► reader ──► cases ──► adapter of the table ──► product function ──► answer
@@ -6,8 +7,9 @@
 //!              printed: equal | safer | deviating | not applicable | failed  ◄── deviations ◄── matcher
 //! ```
 //!
-//! The cases are not part of this repository: `cargo xtask conformance [DIR]` says where they are, or that they were not run.
-//! An adapter translates a case into arguments of the product and its result into the words of the table; it never decides.
+//! The cases are not part of this repository: `cargo xtask conformance [DIR]` prints their location, or that they were
+//! not run. An adapter translates a case into arguments of the product function, and the result into the vocabulary of
+//! the table; it never decides.
 
 #![allow(
     clippy::panic,
@@ -39,7 +41,7 @@ mod run;
 #[path = "conformance/running_test.rs"]
 mod running_test;
 
-/// Every case of every table that muster answers is equal, safer, or a deviation with a reason.
+/// Every case of every table that muster implements is equal, safer, or a deviation with a reason.
 #[test]
 fn corpus() {
     let settings = run::Settings::from_environment();

@@ -1,4 +1,4 @@
-//! Every write of the controller and of the agents, struck in three ways: the end is the same.
+//! A fault in each write of the controller and of the agents, of three kinds: the final state is the same.
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
@@ -14,17 +14,17 @@ use muster_e2e::{
     seed,
 };
 
-/// As many as this machine has cores, and no more than it has memory for.
+/// As many as this machine has cores, and memory for.
 const THREADS: usize = 2;
 
-/// A run of its own: one thread, paused time.
+/// A separate run: one thread, paused time.
 fn run(story: Story, strike: Option<(usize, Blow)>) -> Ending {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();
     runtime.block_on(tell(story, strike))
 }
 
-/// What is wrong with a run that is struck.
+/// What is wrong with a run with a fault.
 fn fault(story: Story, clean: &Ending, strike: (usize, Blow)) -> Option<String> {
     let (number, blow) = strike;
     let faults = match catch_unwind(AssertUnwindSafe(|| run(story, Some(strike)))) {
@@ -39,7 +39,7 @@ fn fault(story: Story, clean: &Ending, strike: (usize, Blow)) -> Option<String> 
     (!faults.is_empty()).then(|| format!("{story:?} {number} {blow:?} {struck}\n{}", faults.join("\n")))
 }
 
-/// Strikes one story at all places given, on all threads, and says what went wrong.
+/// Runs one story with a fault at each of the given places, on all threads, and reports what went wrong.
 fn strike(story: Story, clean: &Ending, strikes: &[(usize, Blow)]) -> Vec<String> {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -62,7 +62,7 @@ fn strike(story: Story, clean: &Ending, strikes: &[(usize, Blow)]) -> Vec<String
     })
 }
 
-/// The clean run, whose numbers are all that there is to strike.
+/// The clean run, which determines the number of requests.
 fn clean(story: Story) -> Ending {
     let clean = run(story, None);
     assert_eq!(clean.breaches, [""; 0]);
@@ -79,7 +79,7 @@ fn clean(story: Story) -> Ending {
     clean
 }
 
-/// Two of them, other ones each time: of the rollout, and of one of the other stories.
+/// Two faults, different ones each time: in the rollout, and in one of the other stories.
 #[test]
 fn at_some_places() {
     let seed = seed();
@@ -103,7 +103,7 @@ fn sampled(story: Story, seed: u64) {
     assert_eq!(fault, None, "{story:?} {number} {blow:?}");
 }
 
-/// All of them.
+/// All faults.
 fn everywhere(story: Story) {
     let began = Instant::now();
     let clean = clean(story);
@@ -120,7 +120,7 @@ fn everywhere(story: Story) {
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
-/// One test for each story.
+/// One test per story.
 macro_rules! stories {
     ($($name:ident $story:ident),* $(,)?) => {
         mod all {

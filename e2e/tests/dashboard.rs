@@ -1,4 +1,5 @@
-//! Promise: `muster dashboard` shows what the API server says, as it changes, to whoever asks for this machine, and writes nothing.
+//! Promise: `muster dashboard` shows the state of the API server live, to clients that address this machine, and writes
+//! nothing.
 
 #![allow(
     clippy::panic,
@@ -23,7 +24,7 @@ use muster_apiserver::ApiServer;
 use muster_e2e::bed::muster;
 use serde_json::{Value, json};
 
-/// How long anything may take; a change arrives within two seconds, which is printed.
+/// Timeout of every wait; a change arrives within two seconds, which is printed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running dashboard.
@@ -58,7 +59,7 @@ impl Dashboard {
         Self { child, address }
     }
 
-    /// A request as it is written, and the answer's status and text. The connection ends with it.
+    /// Sends a raw request, and returns the response's status and text. The connection is closed.
     fn ask(&self, request: &str, host: &str) -> (u16, String) {
         let mut answer = String::new();
         let mut stream = self.open(request, host, "Connection: close\r\n");
@@ -75,7 +76,7 @@ impl Dashboard {
         stream
     }
 
-    /// Asks until the answer is as it should be.
+    /// Repeats a request until the response is as expected.
     fn until(&self, path: &str, holds: impl Fn(&str) -> bool) -> String {
         let started = Instant::now();
         loop {
@@ -91,13 +92,13 @@ impl Dashboard {
 
 impl Drop for Dashboard {
     fn drop(&mut self) {
-        // It may have ended by itself, which a request has shown then.
+        // It may have exited on its own, which a request has shown already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Lines of a stream until one is as it should be.
+/// Reads lines of a stream until one is as expected.
 fn until_line(stream: TcpStream, holds: impl Fn(&str) -> bool) -> String {
     let end = stream.try_clone().unwrap();
     for line in BufReader::new(stream).lines() {
@@ -135,7 +136,7 @@ async fn fleet() -> ApiServer {
     server.start().await.unwrap()
 }
 
-/// The module's status tells of eu-1.
+/// Sets what the module's status reports for eu-1.
 async fn tell(client: &Client, reason: &str, message: &str) {
     let modules: Api<Module> = Api::namespaced(client.clone(), "default");
     let told =
@@ -150,7 +151,7 @@ async fn tell(client: &Client, reason: &str, message: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_of_a_status_arrives_in_the_browser() {
-    // The providers differ between libraries; a second call finds it set.
+    // Only a second call could fail, because the provider is already set.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let api = fleet().await;
     let client = api.client_as("somebody");
@@ -216,7 +217,7 @@ async fn a_write_of_a_status_arrives_in_the_browser() {
         let (status, text) = dashboard.ask(request, host);
         assert_eq!(status, expect, "{request} {host}: {text}");
     }
-    // It only reads.
+    // The dashboard only reads.
     let requests = api.recorder().requests();
     let writes: Vec<String> = requests
         .iter()
@@ -235,7 +236,7 @@ async fn ten_thousand_streams_are_bounded() {
     std::fs::write(&kubeconfig, api.kubeconfig().unwrap()).unwrap();
     let dashboard = Dashboard::start(&kubeconfig);
     dashboard.until("/", |page| page.contains("cell:Module:web:eu-1"));
-    // As many as there is room for are kept; each further one is told to come again, however many there are.
+    // Streams up to the limit are kept; every further client is told to retry later.
     let mut kept: Vec<TcpStream> = Vec::new();
     let mut refused = 0;
     for _ in 0..10_000 {

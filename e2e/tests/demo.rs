@@ -1,4 +1,5 @@
-//! Promise: `muster demo` is a whole fleet that kubectl and git can drive by what it prints, and SIGTERM ends it cleanly.
+//! Promise: `muster demo` is a complete fleet that kubectl and git can operate with what it prints, and SIGTERM ends it
+//! cleanly.
 
 #![allow(
     clippy::panic,
@@ -60,7 +61,7 @@ fn the_demo_is_driven_by_what_it_prints() {
     let rolling = Instant::now();
     for line in &lines {
         if line.starts_with("muster plan") {
-            // 1: there are changes.
+            // Exit code 1: there are changes.
             let said = demo.shell(&format!("set +e\n{line}\n[ $? -eq 1 ]"));
             assert!(said.contains("Plan: 1 of 3 modules changes"), "{said}");
         } else {
@@ -82,7 +83,7 @@ fn the_demo_is_driven_by_what_it_prints() {
     demo.end();
 }
 
-/// All that is proposed for a NodeModule is done, line by line.
+/// Runs all commands that are suggested for a NodeModule, line by line.
 #[test]
 fn the_demo_of_nodes_is_driven_by_what_it_prints() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,7 +126,8 @@ fn the_demo_of_nodes_is_driven_by_what_it_prints() {
     demo.end();
 }
 
-/// A pause is an annotation of the command's own manager, echoed in the status, and taken back; what the spec pauses stays so.
+/// A pause is an annotation with the command's own field manager, shown in the status, and removed by resume; a pause
+/// in the spec is kept.
 fn pauses(demo: &Demo) {
     let module = |path: &str| demo.kubectl(&["get", "module", "podinfo", "-o", &format!("jsonpath={path}")]);
     let said = demo.muster(&["rollout", "pause", "module/podinfo", "--reason", "freeze"], 0);
@@ -194,7 +196,7 @@ fn pauses(demo: &Demo) {
     );
 }
 
-/// The lines that the demo proposes for the next version, without the change of folder.
+/// The lines that the demo suggests for the next version, without the `cd`.
 fn next_version(printed: &str) -> Vec<String> {
     let all: Vec<&str> = printed.lines().map(str::trim).collect();
     let last = all

@@ -1,4 +1,4 @@
-//! Promise: `muster diff module/NAME` finds what in a cluster is not as it should be, says in which, and changes nothing.
+//! Promise: `muster diff module/NAME` finds drift in clusters, names them, and changes nothing.
 
 #![allow(
     clippy::panic,
@@ -11,7 +11,7 @@ mod demo;
 
 use demo::{Demo, READY};
 
-/// Exit codes: nothing is different, something is, nobody can say.
+/// Exit codes: no difference, a difference, an error.
 const SAME: i32 = 0;
 const DIFFERENT: i32 = 1;
 const UNKNOWN: i32 = 2;
@@ -50,7 +50,7 @@ fn drift_is_found_and_left_alone() {
         assert!(different.contains(line), "{line}: {different}");
     }
     diff(&["--cluster", "eu-2"], SAME);
-    // A clone that is at hand is read instead; what it does not have is not guessed.
+    // A local clone is read if it is given; what it lacks is not guessed.
     let fleet = folder.path().join("fleet");
     let clone = |place: &str| format!("file://{}={place}", fleet.display());
     diff(&["--source", &clone(&fleet.display().to_string())], DIFFERENT);

@@ -1,5 +1,6 @@
-//! Promise: a cluster that Cluster API does not manage is enrolled by `examples/enrol/enrol.sh` and kubectl alone; a module rolls onto it;
-//! doing it twice changes nothing; `unenrol.sh` leaves what runs in it untouched. And what `muster install --export` prints is accepted.
+//! Promise: a cluster that Cluster API does not manage is enrolled with `examples/enrol/enrol.sh` and kubectl alone; a
+//! module rolls out to it; repeating it changes nothing; `unenrol.sh` leaves what runs in it untouched. The output of
+//! `muster install --export` is accepted by an API server.
 
 #![allow(
     clippy::panic,
@@ -20,10 +21,10 @@ mod demo;
 
 use demo::{Demo, READY};
 
-/// How long something may take that follows by itself.
+/// How long a reaction of the controllers may take.
 const SOON: Duration = Duration::from_mins(1);
 
-/// A person with a shell, in the folder of the demo.
+/// A user with a shell, in the folder of the demo.
 struct Person {
     folder: PathBuf,
 }
@@ -41,7 +42,7 @@ impl Person {
             .unwrap()
     }
 
-    /// What a command prints that ends so.
+    /// The output of a command with this exit status.
     #[track_caller]
     fn types(&self, command: &str, code: i32) -> String {
         let output = self.run(command);
@@ -50,7 +51,7 @@ impl Person {
         said
     }
 
-    /// Waits until a command prints something else than nothing, and ends well.
+    /// Waits until a command succeeds with some output.
     #[track_caller]
     fn until(&self, command: &str) -> String {
         let began = Instant::now();
@@ -69,7 +70,7 @@ impl Person {
         }
     }
 
-    /// Names and versions of all that enrolment writes.
+    /// Names and resource versions of everything that enrolment writes.
     fn written(&self) -> String {
         let version = "-o jsonpath='{range .items[*]}{.kind}/{.metadata.name}@{.metadata.uid}:{.metadata.resourceVersion}{\"\\n\"}{end}'";
         let up = self.types(&format!("kubectl get clusters,secrets {version}"), 0);
@@ -80,7 +81,7 @@ impl Person {
         up + &inside
     }
 
-    /// What podinfo is in the cluster: its identity and its version.
+    /// podinfo in the cluster: its UID and its resource version.
     fn podinfo(&self) -> String {
         self.until("kubectl --kubeconfig clusters/ap-1.kubeconfig -n web get deployment podinfo -o jsonpath='{.metadata.uid} {.metadata.resourceVersion}'")
     }
@@ -113,7 +114,7 @@ fn a_cluster_comes_and_goes_by_kubectl_alone() {
     let before = person.written();
     person.types(ENROL, 0);
     assert_eq!(person.written(), before, "the second time changed something");
-    // A label that is not named stays: without it modules would withdraw.
+    // Labels that are not given are kept: removing them would make modules withdraw.
     let said = person.types(&ENROL.replace(",region=ap", ""), 0);
     assert!(
         said.contains("kept, though not named by --labels: region=ap"),
@@ -126,7 +127,7 @@ fn a_cluster_comes_and_goes_by_kubectl_alone() {
     demo.end();
 }
 
-/// What is wrong is said before anything is written.
+/// Errors are reported before anything is written.
 fn mistakes(person: &Person) {
     let check = |command: &str, code: i32, says: &str| {
         let said = person.types(command, code);
@@ -140,7 +141,7 @@ fn mistakes(person: &Person) {
     check(
         "./enrol.sh ap-1 --downstream-kubeconfig clusters/ap-1.kubeconfig -n nowhere",
         1,
-        "there is no namespace nowhere",
+        "namespace nowhere does not exist",
     );
     check(
         "./enrol.sh dev-1 --downstream-kubeconfig clusters/dev-1.kubeconfig",
@@ -161,7 +162,7 @@ fn mistakes(person: &Person) {
     );
 }
 
-/// Out of the fleet, and nothing that runs is touched.
+/// The cluster is removed from the fleet, and nothing that runs there is touched.
 fn leaves(person: &Person) {
     person.types(
         "kubectl get secret ap-1-kubeconfig -o jsonpath='{.data.value}' | base64 -d > account.kubeconfig",
@@ -183,7 +184,7 @@ fn leaves(person: &Person) {
     assert_eq!(person.podinfo(), before, "what runs was touched");
 }
 
-/// The API server takes every object, and says so of its fields too.
+/// The API server accepts every object, with strict field validation.
 fn installs(person: &Person) {
     person.types("kubectl create namespace muster-system", 0);
     for (kubeconfig, flags) in [
@@ -212,7 +213,7 @@ fn the_scripts_are_shell_scripts() {
             .arg(examples.join(script))
             .status()
             .unwrap();
-        assert!(checked.success(), "{script} is no shell script");
+        assert!(checked.success(), "{script} is not a valid shell script");
     }
 }
 
@@ -231,13 +232,13 @@ fn a_mistake_in_the_words_is_exit_code_2_before_anything_is_asked() {
         assert!(said.contains(says), "{command}: {said}");
     };
     check("./enrol.sh", "the name is missing");
-    check("./enrol.sh AP_1 --downstream-context x", "is no name");
+    check("./enrol.sh AP_1 --downstream-context x", "invalid name");
     check("./enrol.sh ap-1", "--downstream-kubeconfig");
     check("./enrol.sh ap-1 ap-2", "one name");
-    check("./enrol.sh ap-1 --colour red", "there is no flag --colour");
+    check("./enrol.sh ap-1 --colour red", "unknown flag: --colour");
     check(
         "./enrol.sh ap-1 --downstream-context x --labels 'env prod'",
-        "labels are written as",
+        "invalid labels",
     );
     check(
         "./enrol.sh ap-1 --downstream-context x --labels env",

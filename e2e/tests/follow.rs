@@ -1,4 +1,5 @@
-//! Promise: a view that is followed into a pipe (`-w`) tells what changes, line by line, and does not begin again.
+//! Promise: a view that is followed in a pipe (`-w`) prints changes, line by line, and does not restart from the
+//! beginning.
 
 #![allow(
     clippy::panic,
@@ -20,10 +21,11 @@ mod demo;
 
 use demo::{Demo, READY};
 
-/// How long a change may take to be told.
+/// How long a change may take to be printed.
 const SOON: Duration = Duration::from_secs(30);
 
-/// What is typed; what stands in the first line; what is new when eu-1 is held and a version rolls over the others.
+/// The command; the content of the first line; what is printed when eu-1 is held and a version rolls out over the
+/// others.
 const VIEWS: &[(&[&str], &str, &str)] = &[
     (&["matrix", "-w"], "MODULE", "⏸ v1.0.0"),
     (&["tree", "-w"], "NAME", "⏸ Held"),
@@ -31,7 +33,7 @@ const VIEWS: &[(&[&str], &str, &str)] = &[
     (&["get", "modules", "-w"], "NAME", "v1.1.0"),
 ];
 
-/// A view that is followed.
+/// A followed view.
 struct Followed {
     typed: &'static [&'static str],
     child: Child,
@@ -43,7 +45,7 @@ impl Followed {
         fs::read_to_string(&self.printed).unwrap()
     }
 
-    /// Waits until it has told this.
+    /// Waits until it has printed this.
     fn until_told(&self, word: &str) {
         let began = Instant::now();
         while !self.text().contains(word) {
@@ -60,7 +62,7 @@ impl Followed {
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        // It has ended already only if the test failed.
+        // It has exited only if the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Promise: hostile clusters cost the others nothing. Twenty clusters, on both beds.
+//! Promise: hostile clusters do not slow down the others. Twenty clusters, on both beds.
 
 use muster_e2e::{
     bed::Ground,

@@ -1,5 +1,6 @@
-//! Promise: of two controllers on the wire one acts; killed, told to end or stopped it is followed by the other one, and when it wakes up
-//! it ends without a write. The binary, HTTPS, a lease of four seconds (a busy machine needs them). Times are printed.
+//! Promise: of two controllers on real sockets one is active; killed, terminated or suspended, it is followed by the
+//! other one, and when it resumes it exits without a write. The released binary, HTTPS, a lease of four seconds (a busy
+//! machine needs them). Times are printed.
 
 #![allow(
     clippy::expect_used,
@@ -32,16 +33,16 @@ use tokio::{
 };
 
 const NS: &str = "fleet";
-/// Longer than anything here takes, on a machine that is busy.
+/// Timeout of every wait, ample on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// An API server, and who would lead.
+/// An API server, and the candidates for the lease.
 struct Bed {
     api: ApiServer,
     folder: TempDir,
 }
 
-/// A controller; the API server knows it by its name.
+/// A controller; the API server identifies it by its name.
 struct Controller {
     name: &'static str,
     door: SocketAddr,
@@ -50,7 +51,7 @@ struct Controller {
 
 impl Bed {
     async fn new() -> Self {
-        // The providers differ between libraries; a second call finds it set.
+        // Only a second call could fail, because the provider is already set.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let api = ApiServer::builder()
             .namespace(NS)
@@ -105,7 +106,7 @@ impl Bed {
         self.folder.path().join(format!("{name}.log"))
     }
 
-    /// Who holds the lease.
+    /// The holder of the lease.
     async fn holder(&self) -> Option<String> {
         let leases: Api<Lease> = Api::namespaced(self.api.client_as("person"), NS);
         let lease = leases.get_opt("muster-controller").await.unwrap()?;
@@ -113,7 +114,7 @@ impl Bed {
         Some(holder.split('_').next().unwrap().to_owned())
     }
 
-    /// Waits until somebody leads; how long it took.
+    /// Waits until a controller leads. Returns the elapsed time.
     async fn until_leads(&self, who: &[&str]) -> (Duration, String) {
         let started = Instant::now();
         let what = format!("one of {who:?} leads");
@@ -126,7 +127,7 @@ impl Bed {
         (started.elapsed(), holder)
     }
 
-    /// Makes modules whose source is not there: whoever leads says so in their status.
+    /// Creates modules whose source does not exist: the leader reports this in their status.
     async fn create_modules(&self, prefix: &str, count: usize) {
         for number in 0..count {
             self.create_module(&format!("{prefix}-{number}")).await;
@@ -157,7 +158,7 @@ impl Bed {
         Api::namespaced(self.api.client_as("person"), NS)
     }
 
-    /// How often somebody wrote something else than the lease.
+    /// The number of writes other than to the lease.
     fn writes(&self, name: &str) -> usize {
         let writes = self.api.recorder().writes(name);
         writes.iter().filter(|write| !write.contains("/leases")).count()
@@ -197,7 +198,7 @@ impl Controller {
             .unwrap()
     }
 
-    /// Status and body of an answer at its door.
+    /// Status and body of a response of its HTTP endpoint.
     async fn ask(&self, path: &str) -> (u16, String) {
         let mut stream = until("the door is open", async || {
             TcpStream::connect(self.door).await.ok()
@@ -219,7 +220,7 @@ impl Controller {
     }
 }
 
-/// Looks until something is there.
+/// Polls until there is a value.
 async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
@@ -231,7 +232,7 @@ async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
     }
 }
 
-/// An address that nobody listens at, as it was a moment ago.
+/// An address that had no listener a moment ago.
 fn free_address() -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
@@ -267,7 +268,7 @@ async fn one_leads_and_is_followed() {
     one.signal("-STOP").await;
     let (took, _) = bed.until_leads(&["two"]).await;
     println!("stopped: followed after {took:.2?}");
-    // All of it is news for the one that wakes up.
+    // All of this is new to the controller that resumes.
     bed.create_modules("fourth", 20).await;
     let (before, woken) = (bed.writes("one"), Instant::now());
     assert!(before > 0);
@@ -277,7 +278,7 @@ async fn one_leads_and_is_followed() {
     assert_eq!(status.code(), Some(1));
     assert_eq!(bed.writes("one"), before, "nothing was written after its lease");
     let log = fs::read_to_string(bed.log("one")).unwrap();
-    // A watch that notices its end at the same moment may still say so after it.
+    // A watch that ends at the same moment may still be logged afterwards.
     let said = log.lines().filter(|line| line.starts_with("error: "));
     let said: Vec<&str> = said.collect();
     assert_eq!(said.len(), 1, "{log}");
@@ -287,7 +288,7 @@ async fn one_leads_and_is_followed() {
     );
 }
 
-/// Told twice, it does not wait for what is in flight.
+/// After a second signal it does not wait for requests in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_signal_ends_at_once() {
     let bed = Bed::new().await;
@@ -319,7 +320,7 @@ async fn a_second_signal_ends_at_once() {
     );
 }
 
-/// What is answered at the doors of a leader and of a standby.
+/// The HTTP responses of a leader and of a standby.
 async fn what_they_tell(leader: &Controller, standby: &Controller) {
     leader.until_ready().await;
     for (controller, leads) in [(leader, 1), (standby, 0)] {

@@ -1,4 +1,4 @@
-//! The limit at every instant, over processes that end at random, two leaders, and deletions in the middle.
+//! The limit at every instant, with randomly killed processes, two leaders, and deletions during a rollout.
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
@@ -10,14 +10,14 @@ use muster_e2e::{
     seed,
 };
 
-/// On paused time, in a thread of its own.
+/// On paused time, in a separate thread.
 fn alone<F: Future<Output = ()>>(future: F) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();
     runtime.block_on(future);
 }
 
-/// All limits, each with as many ends of processes, two at a time.
+/// All limits, each with this number of killed processes, two limits at a time.
 fn all(limits: &[Limit], ends: usize) {
     let first = seed();
     println!("seed {first}");

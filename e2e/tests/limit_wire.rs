@@ -1,4 +1,4 @@
-//! The limit on the wire: processes killed at random, and leaders that sleep past their lease. Times are printed.
+//! The limit with real processes: killed at random, and leaders that are suspended past their lease. Times are printed.
 
 use muster_e2e::{
     bed::Ground::Wire,
@@ -9,7 +9,7 @@ use muster_e2e::{
     seed,
 };
 
-/// Thirty of them over the four limits.
+/// Thirty killed processes over the four limits.
 const KILLS: [usize; 4] = [8, 8, 7, 7];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,5 @@
-//! Promise: `docs/sync.md` shows a single cluster run by `muster agent` alone, and every command of it works as it stands.
+//! Promise: `docs/sync.md` shows a single cluster with `muster agent` alone, and every command on the page works as
+//! printed.
 
 #![allow(
     clippy::panic,
@@ -26,18 +27,18 @@ mod repo;
 
 use git_server::{Door, GitServer};
 
-/// The page.
+/// The page under test.
 const PAGE: &str = include_str!("../../docs/sync.md");
 /// How long one block may take.
 const BLOCK: &str = "240";
 
-/// A block of commands, and whether it runs until the end.
+/// A block of commands, and whether it runs to completion.
 struct Block {
     commands: String,
     background: bool,
 }
 
-/// The fenced blocks of commands, in their order.
+/// The fenced command blocks, in order.
 fn blocks(page: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut lines = page.lines();
@@ -54,7 +55,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// A reader of the page: a cluster, a repository on a git host and a clone of it.
+/// A reader of the page: a cluster, a repository on a git host, and a clone of it.
 struct Reader {
     folder: TempDir,
     address: String,
@@ -65,7 +66,7 @@ impl Reader {
         self.folder.path().join(name)
     }
 
-    /// Shell commands in the clone, with the variables that the page names.
+    /// Runs shell commands in the clone, with the variables that the page uses.
     fn shell(&self, commands: &str) -> Command {
         let path = std::env::var("PATH").unwrap();
         let path = format!("{}:{path}", muster().parent().unwrap().display());
@@ -83,7 +84,7 @@ impl Reader {
         shell
     }
 
-    /// What commands print; they must succeed.
+    /// The output of commands, which must succeed.
     #[track_caller]
     fn run(&self, commands: &str) -> String {
         let output = self.shell(commands).output().unwrap();
@@ -105,7 +106,7 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself, which the commands have shown then.
+        // It may have exited on its own, which the commands have shown already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -123,7 +124,7 @@ fn git(folder: &Path, arguments: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_of_the_page_works() {
-    // The providers differ between libraries; a second call finds it set.
+    // Only a second call could fail, because the provider is already set.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let api = ApiServer::builder()
         .workloads(Speeds::default())
@@ -160,7 +161,7 @@ async fn every_command_of_the_page_works() {
     for block in &blocks {
         if block.background {
             let log = File::create(reader.path("agent.log")).unwrap();
-            // Not by a shell that would outlive it.
+            // Run directly: a shell might outlive its parent.
             let child = reader
                 .shell(&format!("exec {}", block.commands))
                 .stdout(log.try_clone().unwrap())
@@ -179,12 +180,12 @@ async fn every_command_of_the_page_works() {
     assert_eq!(running.len(), 1, "the agent is all that runs");
     let all = printed.join("\n");
     for words in [
-        // What `muster diff` shows.
+        // The output of `muster diff`.
         "-  replicas: 1\n+  replicas: 2",
-        // What a status says of an image that is not there.
+        // The status for an image that does not exist.
         "Deployment/web/web status: 'Failed': Progress deadline exceeded: pod web-",
         "ImagePullBackOff",
-        // What `muster build`, and then the status, say of a duplicate key.
+        // What `muster build`, and then the status, report for a duplicate key.
         "error: apps/twice.yaml:5:3: duplicate key \"name\", first at 4:3",
         "apps/twice.yaml:5:3: duplicate key \"name\", first at 4:3",
     ] {

@@ -1,5 +1,5 @@
-//! The same promises on real control planes: kube-apiserver, its controllers, kwok for nodes and pods; with the built-in sync, and where
-//! Flux carries out. Run by `cargo xtask real run`.
+//! The same promises on real control planes: kube-apiserver, its controllers, kwok for nodes and pods; with the
+//! built-in sync, and where Flux applies. Run by `cargo xtask real run`.
 
 use muster_e2e::{
     bed::Ground,
@@ -21,10 +21,10 @@ mod dashboard;
 #[path = "support/zones/mod.rs"]
 mod zones;
 
-/// How many processes end in a run for the limit.
+/// How many processes are killed in a run for the limit.
 const ENDS: usize = 12;
 
-/// One test for each scenario and ground.
+/// One test per scenario and bed.
 macro_rules! promises {
     ($($ground:ident $sync:ident { $($file:ident { $($promise:ident),* })* })*) => {
         $(mod $sync {
@@ -91,7 +91,7 @@ promises! {
     }
 }
 
-/// The limit, judged from the watches of the real servers.
+/// The limit, checked with the watches of the real servers.
 mod limit {
     use super::{ENDS, Ground, LIMITS, holds, holds_with_two_leaders, seed};
 
@@ -108,7 +108,7 @@ mod limit {
     }
 }
 
-/// Printed, not judged.
+/// Printed, not asserted.
 mod figures {
     use super::{Ground, scenario::figures};
 

@@ -1,5 +1,5 @@
-//! Promise: the story of the README can be played on a terminal: a version that goes wrong is stopped at the first cluster, `why` says what
-//! failed, and a revert brings all back. With `MUSTER_RECORD=FILE` the session is written there as an animated picture.
+//! Promise: the story of the README works in a terminal: a bad version stops at the first cluster, `why` shows what
+//! failed, and a revert restores everything. With `MUSTER_RECORD=FILE` the session is written there as an animated SVG.
 
 #![allow(
     clippy::panic,
@@ -30,15 +30,15 @@ const COLUMNS: u16 = 100;
 const PROMPT: &str = "$";
 /// How long a command may take.
 const SOON: Duration = Duration::from_mins(2);
-/// What comes so soon after another is one frame.
+/// Output within this time belongs to the same frame.
 const TOGETHER: Duration = Duration::from_millis(60);
-/// Nothing that moves stands still for longer in the picture.
+/// The longest time that a frame of a moving part is shown.
 const STILL: Duration = Duration::from_millis(300);
-/// What a command ended with stands so long; if it has said nothing, so short.
+/// How long the final output of a command is shown; less if there is none.
 const READ: Duration = Duration::from_secs(3);
 const GLANCE: Duration = Duration::from_millis(600);
 
-/// What is typed, and what is seen at the end of each.
+/// The commands, and the expected output of each.
 const STORY: &[(&str, &str)] = &[
     ("muster matrix", "● v1.0.0"),
     (
@@ -53,7 +53,7 @@ const STORY: &[(&str, &str)] = &[
     ("git revert --no-edit HEAD | head -1", "Revert"),
     ("muster rollout status module/podinfo --tag v1.0.0", "Succeeded"),
 ];
-/// The one for those who want nothing that moves: the answer to why.
+/// The frame for viewers who prefer no motion: the output of `why`.
 const ANSWER: usize = 6;
 
 #[test]
@@ -119,7 +119,7 @@ impl Shell {
         command.env("KUBECONFIG", demo.folder.join("management.kubeconfig"));
         command.env("PS1", format!("{PROMPT} "));
         command.env("TERM", "xterm-256color");
-        // Readers of what is typed by paste, and of colours, get neither.
+        // Disables bracketed paste and colors of the shell.
         command.env("INPUTRC", "/dev/null");
         command.env_remove("NO_COLOR");
         drop(pair.slave.spawn_command(command).unwrap());
@@ -160,7 +160,7 @@ impl Shell {
         self.until_it_asks();
     }
 
-    /// What stands there now stands so long.
+    /// Shows the current screen for this time.
     fn rest(&mut self, lasts: Duration) {
         if let Some(last) = self.frames.last_mut() {
             last.lasts = lasts;
@@ -181,7 +181,7 @@ impl Shell {
         }
     }
 
-    /// What is said within a moment is a frame, if it shows something else.
+    /// Output within a moment forms one frame, if the screen has changed.
     fn hear(&mut self, moment: Duration) {
         let until = Instant::now() + moment;
         let mut is_news = false;

@@ -1,4 +1,4 @@
-//! Twenty clusters at rest, on both beds.
+//! Twenty idle clusters, on both beds.
 
 use muster_e2e::{bed::Ground, scenario::rest::twenty_clusters};
 

@@ -1,6 +1,6 @@
-//! Promise: on real control planes nothing that muster does is denied, and nothing is granted that no scenario uses. Judged from the audit
-//! logs that the scenarios of `real.rs` left in `$MUSTER_RIGHTS_USED`; run after them by `cargo xtask real run`. What no account may ever have is
-//! judged from the manifests, with all other tests.
+//! Promise: on real control planes no request of muster is denied, and no permission is granted that no scenario uses.
+//! Checked against the audit logs that the scenarios of `real.rs` wrote to `$MUSTER_RIGHTS_USED`; run after them by
+//! `cargo xtask real run`. What no account may ever do is checked against the manifests, with all other tests.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,10 +13,11 @@ use std::{collections::BTreeSet, fs, process::Command};
 use muster_e2e::bed::{Use, muster};
 use serde_json::Value;
 
-/// What an account may do: account, verb, group, resource.
+/// A permission of an account: account, verb, group, resource.
 type Right = (String, String, String, String);
 
-/// What is granted although no scenario on real control planes needs it: account, verb, resource, and why.
+/// Permissions that are granted although no scenario on real control planes needs them: account, verb, resource, and
+/// why.
 const UNUSED: &[(&str, &str, &str, &str)] = &[
     (AGENT, "delete", "gitrepositories", TEN_MINUTES),
     (CONTROLLER, "delete", "gitrepositories", TEN_MINUTES),
@@ -69,7 +70,8 @@ const UNUSED_BY_UPGRADES: &[(&str, &str, &str, &str)] = &[
         "workers of a provider that has pools",
     ),
 ];
-/// The same for machines that are updated in place. There the certificate is in files, and the ExtensionConfig complete.
+/// The same for machines that are updated in place. In the tests the certificate is in files, and the ExtensionConfig
+/// is complete.
 const UNUSED_BY_MACHINES: &[(&str, &str, &str, &str)] = &[
     (MACHINES, "create", "secrets", "a certificate of its own"),
     (MACHINES, "update", "secrets", "a certificate of its own"),
@@ -162,7 +164,7 @@ fn nothing_is_granted_for_machines_in_vain() {
     is_used(&granted, UNUSED_BY_MACHINES);
 }
 
-/// DX16: the condition of a Node has one writer, and no node can write that of another, nor its own.
+/// DX16: a Node's condition has one writer, and no node may write that of another, nor its own.
 #[test]
 fn one_account_writes_conditions_of_nodes() {
     let granted = granted(&["--nodes"]);
@@ -187,7 +189,7 @@ fn is_used(granted: &BTreeSet<Right>, unused: &[(&str, &str, &str, &str)]) {
             .iter()
             .any(|(a, v, r, _)| a == account && v == verb && r == resource)
     };
-    // A rule for all kinds of a group is used by any of them.
+    // A rule for all kinds of a group counts as used if any of them is.
     let is_used = |right: &Right| {
         let (account, verb, group, resource) = right;
         used.contains(right)
@@ -211,7 +213,7 @@ fn is_used(granted: &BTreeSet<Right>, unused: &[(&str, &str, &str, &str)]) {
     assert_eq!(wrongly_excused, Vec::<&(&str, &str, &str, &str)>::new());
 }
 
-/// All that was used in all scenarios.
+/// The permissions that were used in all scenarios.
 fn used() -> BTreeSet<Use> {
     let folder = std::env::var_os("MUSTER_RIGHTS_USED").expect("MUSTER_RIGHTS_USED names a folder");
     let mut used = BTreeSet::new();
@@ -227,7 +229,7 @@ fn right(used: Use) -> Right {
     (used.account, used.verb, used.group, used.resource)
 }
 
-/// All that the manifests of these sides grant by name.
+/// The permissions that the manifests of these components grant by name.
 fn granted(side: &[&str]) -> BTreeSet<Right> {
     let output = Command::new(muster())
         .args(["install", "--export"])
@@ -255,9 +257,9 @@ fn rights_of(role: &Value) -> Vec<Right> {
             .collect()
     };
     let account = match role["metadata"]["name"].as_str().unwrap() {
-        // What the dashboard needs besides, and ClusterUpgrades, is the controller's.
+        // Additional permissions for the dashboard, and for ClusterUpgrades, belong to the controller.
         "muster-dashboard" | "muster-controller-upgrades" => CONTROLLER,
-        // What the agent needs besides for NodeModules.
+        // Additional permissions of the agent for NodeModules.
         "muster-agent-nodes" => AGENT,
         name => name,
     };

@@ -1,6 +1,8 @@
-//! Promise: what each verb prints on a fleet is on record, in a pipe and on terminals of 80 and 160 columns, and no view is wider than its terminal.
+//! Promise: the output of each subcommand is recorded, in a pipe and on terminals of 80 and 160 columns, and no view is
+//! wider than its terminal.
 //!
-//! The records stand in `e2e/tests/snapshots`. What differs from run to run is written as words: ages, times, digits of hashes.
+//! The snapshots are in `e2e/tests/snapshots`. What differs from run to run is replaced by placeholders: ages, times,
+//! digits of hashes.
 
 #![allow(
     clippy::panic,
@@ -18,12 +20,12 @@ use muster_e2e::bed::muster;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use regex::Regex;
 
-/// Rows of a terminal: more than is on record of any verb, so that what is recorded in full has not scrolled away.
+/// Rows of a terminal: more than any subcommand prints, so that nothing that is recorded has scrolled away.
 const ROWS: u16 = 120;
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// What is typed at rest, when all is well.
+/// The commands for an idle and healthy fleet.
 const AT_REST: &[&[&str]] = &[
     &["get", "modules"],
     &["get", "all", "-o", "name"],
@@ -50,7 +52,7 @@ const AT_REST: &[&[&str]] = &[
     &["version", "--client"],
 ];
 
-/// What is typed when a version went wrong.
+/// The commands after a version went wrong.
 const WHEN_WRONG: &[&[&str]] = &[
     &["get", "modules"],
     &["matrix"],
@@ -75,7 +77,7 @@ const WHEN_WRONG: &[&[&str]] = &[
     &["hold", "eu-1", "--dry-run=client"],
 ];
 
-/// What a person does, said before it is done; and what needs no fleet.
+/// The operating commands, with `--dry-run` where there is one; and those that need no fleet.
 const BY_HAND: &[&[&str]] = &[
     &[
         "rollout",
@@ -206,8 +208,8 @@ const BY_HAND: &[&[&str]] = &[
     &["version"],
 ];
 
-/// Verbs that go on until they are ended: the demo that all this is typed at, and the tests of the processes and of the dashboard, see to
-/// these.
+/// Subcommands that run until they are stopped: covered by the demo in which all commands are run, and by the tests of
+/// the processes and of the dashboard.
 const PROCESSES: &[&str] = &[
     "demo",
     "controller",
@@ -218,10 +220,10 @@ const PROCESSES: &[&str] = &[
     "machines",
 ];
 
-/// Lines on record of what is printed at length.
+/// Recorded lines of long output.
 const RECORDED: usize = 60;
 
-/// Views that are made for the width that there is.
+/// Views that adapt to the width of the terminal.
 const FITTED: &[&str] = &["matrix", "tree"];
 
 #[test]
@@ -235,7 +237,7 @@ fn no_verb_is_left_out() {
     let verbs = reference
         .lines()
         .filter_map(|line| line.strip_prefix("## muster "));
-    // A verb of a process, such as node-agent status, is one of a host.
+    // A subcommand of a process, such as node-agent status, runs on a host.
     let process = |verb: &&str| {
         verb.split(' ')
             .next()
@@ -318,7 +320,7 @@ fn in_a_pipe(demo: &Demo, typed: &[String]) -> (String, u32) {
     (said, output.status.code().unwrap().try_into().unwrap())
 }
 
-/// What stands on the screen at the end, read by a terminal.
+/// The final content of the screen, as a terminal displays it.
 fn on_a_terminal(demo: &Demo, typed: &[String], columns: u16) -> (String, u32) {
     let size = PtySize {
         rows: ROWS,
@@ -338,7 +340,7 @@ fn on_a_terminal(demo: &Demo, typed: &[String], columns: u16) -> (String, u32) {
     let mut child = pair.slave.spawn_command(command).unwrap();
     drop(pair.slave);
     let mut said = Vec::new();
-    // Linux ends the reading with an error when the last process of a terminal has ended.
+    // Linux reports an error to the reader when the last process of a terminal has exited.
     let _ = pair.master.try_clone_reader().unwrap().read_to_end(&mut said);
     let code = child.wait().unwrap().exit_code();
     let mut terminal = vt100::Parser::new(ROWS, columns, 0);
@@ -351,7 +353,7 @@ fn on_a_terminal(demo: &Demo, typed: &[String], columns: u16) -> (String, u32) {
     (screen.contents(), code)
 }
 
-/// What differs from run to run in what is typed.
+/// Replaces what differs from run to run in the commands.
 struct Places {
     folder: String,
     good: String,
@@ -381,7 +383,7 @@ impl Places {
     }
 }
 
-/// As much as anybody reads.
+/// Truncates long output.
 fn begin_of(said: &str) -> String {
     let lines: Vec<&str> = said.lines().collect();
     match lines.len().saturating_sub(RECORDED) {
@@ -390,14 +392,14 @@ fn begin_of(said: &str) -> String {
     }
 }
 
-/// The same text in every run.
+/// Normalizes the text, so that it is the same in every run.
 fn settled(said: &str, demo: &Demo) -> String {
     let mut text = said
         .replace(&demo.folder.display().to_string(), "DEMO")
         .replace(REPOSITORY, "REPOSITORY");
     for (pattern, word) in [
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?", "TIME"),
-        // One that was cut.
+        // A truncated hash.
         (r"\d{4}-\d\d-\d\dT[\d:]*…", "TIME…"),
         (r"\b\d\d:\d\d:\d\d UTC\b", "TIME"),
         (r"\bpodinfo-[0-9a-z]+-[0-9a-z]{5}\b", "POD"),
@@ -405,7 +407,7 @@ fn settled(said: &str, demo: &Demo) -> String {
         (r"\b[0-9a-f]{8,64}\b", "HASH"),
         (r"\b(\d+[dhms])+\b", "AGE"),
         (r"127\.0\.0\.1:\d+", "ADDRESS"),
-        // Columns are as wide as their words of this run.
+        // The width of a column depends on the values of this run.
         (r"(?m)(\S) {2,}", "$1  "),
         (r" +\n", "\n"),
     ] {

@@ -1,5 +1,5 @@
-//! Promise: `cargo demo -- --tour` plays nine steps in under 90 seconds, checks each from outside the controllers, and exits 0 only if all
-//! was as it should be.
+//! Promise: `cargo demo -- --tour` runs nine steps in under 90 seconds, checks each from outside the controllers, and
+//! exits 0 only if every check passed.
 
 #![allow(
     clippy::panic,
@@ -14,10 +14,10 @@ use std::{
 
 use muster_e2e::bed::muster;
 
-/// The whole of it, on two cores.
+/// The time of the complete tour, on two cores.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// What each step is called, and a check of it that has to be there.
+/// The title of each step, and a check that it must contain.
 const STEPS: [(&str, &str); 9] = [
     ("First rollout", "podinfo 6.0.0 runs in all five clusters"),
     (

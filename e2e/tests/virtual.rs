@@ -2,7 +2,7 @@
 
 use muster_e2e::{bed::Ground::Virtual, scenario};
 
-/// One test for each scenario.
+/// One test per scenario.
 macro_rules! promises {
     ($($file:ident { $($promise:ident),* })*) => {
         $(mod $file {

@@ -1,8 +1,9 @@
-//! The same promises on the wire: the binary `muster`, HTTPS, git over http, SIGKILL. Times are printed.
+//! The same promises with real processes: the binary `muster`, HTTPS, git over http, SIGKILL. Times are printed.
 
 use muster_e2e::{bed::Ground::Wire, scenario};
 
-/// One test for each scenario. What follows `long` is for `cargo xtask long wire`: the virtual bed has the same in the test command.
+/// One test per scenario. Those after `long` are for `cargo xtask long wire`: the test command runs the same ones on
+/// the virtual bed.
 macro_rules! promises {
     ($($file:ident { $($promise:ident),* $(; long $($long:ident),*)? })*) => {
         $(mod $file {

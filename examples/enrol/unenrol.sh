@@ -1,20 +1,20 @@
 #!/bin/sh
-# Takes an enrolled cluster out of the fleet. Nothing that runs in it is touched. Run it as often as you like.
+# Removes an enrolled cluster from the fleet. Nothing that runs in it is touched. Safe to repeat.
 set -eu
 
 usage() {
     cat <<'USAGE'
-Takes an enrolled cluster out of the fleet; everything in it stays as it is.
+Removes an enrolled cluster from the fleet; everything in it is kept.
 
   unenrol.sh NAME [options]
 
   --context CONTEXT              the context of the management cluster (default: the current one)
   -n, --namespace NAMESPACE      the namespace of modules and clusters (default: default)
-  --revoke                       also end the account of the management cluster in the cluster itself, which needs one of:
-  --downstream-kubeconfig FILE   how the cluster is reached by you
+  --revoke                       also delete the management cluster's account in the cluster itself, which needs one of:
+  --downstream-kubeconfig FILE   your kubeconfig of the cluster
   --downstream-context CONTEXT   its context in that file
 
-To empty a cluster, let modules not select it any more, wait until they are withdrawn, and then unenrol it.
+To empty a cluster first, deselect it in all modules and wait until they are withdrawn.
 
 Exit codes: 0 not in the fleet, 1 a step failed, 2 usage.
 USAGE
@@ -38,14 +38,14 @@ while [ $# -gt 0 ]; do
         -h | --help) usage; exit 0 ;;
         --revoke) revoke=yes; shift; continue ;;
         -*) [ $# -ge 2 ] || misused "$1 needs a value" ;;
-        *) [ -z "$name" ] || misused "one name, not $name and $1"; name=$1; shift; continue ;;
+        *) [ -z "$name" ] || misused "only one name is allowed, not $name and $1"; name=$1; shift; continue ;;
     esac
     case $1 in
         --downstream-kubeconfig) down_kubeconfig=$2 ;;
         --downstream-context) down_context=$2 ;;
         --context) context=$2 ;;
         -n | --namespace) namespace=$2 ;;
-        *) misused "there is no flag $1" ;;
+        *) misused "unknown flag: $1" ;;
     esac
     shift 2
 done
@@ -53,7 +53,7 @@ done
 if [ -n "$revoke" ] && [ -z "$down_kubeconfig$down_context" ]; then
     misused '--revoke needs --downstream-kubeconfig or --downstream-context'
 fi
-command -v kubectl >/dev/null || fail 'kubectl is not there' 'install it: https://kubernetes.io/docs/tasks/tools/'
+command -v kubectl >/dev/null || fail 'kubectl is not installed' 'see https://kubernetes.io/docs/tasks/tools/'
 
 up() { kubectl ${context:+--context "$context"} "$@"; }
 down() { kubectl ${down_kubeconfig:+--kubeconfig "$down_kubeconfig"} ${down_context:+--context "$down_context"} "$@"; }
@@ -76,4 +76,4 @@ if [ -n "$revoke" ]; then
     down delete clusterrole muster-management --ignore-not-found
     down delete secret,serviceaccount,rolebinding,role muster-management -n muster-system --ignore-not-found
 fi
-say "$name is not in the fleet any more; what runs in it goes on."
+say "$name is not in the fleet any more; what runs in it keeps running."

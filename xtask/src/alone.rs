@@ -1,4 +1,5 @@
-//! Each crate with the features that it asks for itself: in a build of the whole workspace one crate may live by the features of another.
+//! Builds each crate alone, with only the features that it requests: in a workspace build, a crate may depend on
+//! features that another one enables.
 
 use std::process::ExitCode;
 
@@ -19,7 +20,7 @@ impl Alone {
     /// Runs the check for each crate.
     ///
     /// # Errors
-    /// Cargo cannot be run, or one of the names is no crate of the workspace.
+    /// Cargo cannot be run, or a name is not a crate of the workspace.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let metadata = MetadataCommand::new()
             .manifest_path(tree::root().join("Cargo.toml"))

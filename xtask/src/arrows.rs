@@ -1,4 +1,4 @@
-//! Which room may use which: the table of `ARCHITECTURE.md`, held against `cargo metadata`.
+//! Which crate may depend on which: the table of `ARCHITECTURE.md`, compared with `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 use crate::{Problems, tree};
 
-/// Room, then the rooms that its product code may use. Tests may use more: see [`TEST_ARROWS`].
+/// Each crate, and the crates that its product code may use. Tests may use more: see [`TEST_ARROWS`].
 const ARROWS: &[(&str, &[&str])] = &[
     ("muster-api", &[]),
     ("muster-rollout", &[]),
@@ -163,10 +163,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Rooms that the tests of every room may use: a Kubernetes API is never mocked by hand, and the laws of a rollout are written once.
+/// Crates that the tests of every crate may use: a Kubernetes API is never mocked by hand, and the laws of a rollout
+/// are written once.
 const TEST_ARROWS: &[&str] = &["muster-apiserver", "muster-driver", "muster-simulator"];
 
-/// Libraries that a room must never have, with why.
+/// Libraries that a crate must never use, and why.
 const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     (
         "muster-rollout",
@@ -235,7 +236,7 @@ const FORBIDDEN: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Every dependency between rooms that the table does not allow.
+/// Every dependency between crates that the table does not allow.
 pub fn check() -> anyhow::Result<Problems> {
     let metadata = MetadataCommand::new()
         .manifest_path(tree::root().join("Cargo.toml"))
@@ -308,7 +309,7 @@ fn check_room(package: &Package, allowed: &[&str], rooms: &BTreeSet<&str>) -> Pr
     problems
 }
 
-/// Every library of the workspace that ARCHITECTURE.md does not give a reason for.
+/// Every library of the workspace without a reason in ARCHITECTURE.md.
 pub fn unexplained() -> anyhow::Result<Problems> {
     let manifest = tree::read("Cargo.toml")?;
     let reasons = tree::read("ARCHITECTURE.md")?;

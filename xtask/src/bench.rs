@@ -1,5 +1,6 @@
-//! `cargo xtask bench`: the shell of the rollout beside a controller that only writes (`e2e/bench/`), on a real kube-apiserver.
-//! `cargo xtask bench many`: many modules on each cluster, with API servers, controller and agents as processes of their own.
+//! `cargo xtask bench`: the rollout controller compared with a controller that only writes (`e2e/bench/`), on a real
+//! kube-apiserver. `cargo xtask bench many`: many modules on each cluster, with API servers, controller and agents as
+//! separate processes.
 
 use std::{
     path::PathBuf,
@@ -10,7 +11,7 @@ use anyhow::Context;
 
 use crate::tree;
 
-/// What is passed on.
+/// Arguments for the benchmark.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Bench {
@@ -19,20 +20,20 @@ pub struct Bench {
     /// Clusters of the largest workload
     #[arg(long, value_name = "N")]
     clusters: Option<usize>,
-    /// Clusters of a fleet on muster's own API server; 0 leaves it out
+    /// Clusters of a fleet on muster's own API server; 0 skips it
     #[arg(long, value_name = "N")]
     many: Option<usize>,
-    /// Runs of each workload, of which the median is told
+    /// Runs of each workload; the median is reported
     #[arg(long, value_name = "N")]
     runs: Option<usize>,
-    /// Write the table into this file too
+    /// Also write the table to this file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Which {
-    /// Rolls many modules over clusters with agents: processor time, bytes and writes of an assignment
+    /// Roll out many modules over clusters with agents: CPU time, bytes and writes of an assignment
     Many {
         /// Flags of `muster-bench many`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -40,7 +41,7 @@ enum Which {
     },
 }
 
-/// The command and the benchmark, as they would be released; the second starts the first.
+/// muster and the benchmark, as release builds; the benchmark starts muster.
 fn many(flags: &[String]) -> anyhow::Result<ExitCode> {
     let binaries = ["muster", "muster-bench"].map(|name| ["--bin", name]);
     let mut build = tree::cargo();
@@ -51,7 +52,7 @@ fn many(flags: &[String]) -> anyhow::Result<ExitCode> {
     if !build.status().context("cargo cannot be started")?.success() {
         return Ok(ExitCode::FAILURE);
     }
-    // Beside this program, wherever cargo builds to.
+    // In the folder of this program, wherever cargo builds to.
     let own = std::env::current_exe()?;
     let target = own.ancestors().nth(2).context("no target folder")?;
     let status = Command::new(target.join("release/muster-bench"))
@@ -67,7 +68,7 @@ fn many(flags: &[String]) -> anyhow::Result<ExitCode> {
 }
 
 impl Bench {
-    /// Builds it as it would be released, and runs it.
+    /// Builds a release build of the benchmark, and runs it.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         if let Some(Which::Many { flags }) = &self.which {
             return many(flags);

@@ -1,6 +1,6 @@
 //! `cargo xtask browser`: the dashboard in a real browser, driven by the tests in `e2e/browser`.
 //!
-//! Needs Node 20; a Chromium that is not there is installed from the distribution's packages, which needs root.
+//! Needs Node 20; a missing Chromium is installed from the distribution's packages, which needs root.
 
 use std::{
     env,
@@ -12,13 +12,13 @@ use anyhow::{Context, bail, ensure};
 
 use crate::tree;
 
-/// What a Chromium may be called.
+/// Names of the Chromium binary.
 const NAMES: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
 
-/// The example of the dashboard that shows a large fleet.
+/// The dashboard's example with a large fleet.
 const LARGE: &str = "large";
 
-/// What is run.
+/// Which tests are run.
 #[derive(Debug, clap::Args)]
 pub struct Browser {
     /// Write a picture of each page into docs/screenshots
@@ -30,7 +30,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// 0: every test passed.
+    /// Returns 0 if every test passed.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let folder = tree::root().join("e2e/browser");
         let chromium = chromium()?;
@@ -39,7 +39,7 @@ impl Browser {
                 .args(["ci", "--no-audit", "--no-fund"])
                 .current_dir(&folder),
         )?;
-        // The command and the examples, as the test command builds them: with other features all would be built once more.
+        // muster and the examples, built like in the test command: other features would cause a rebuild of everything.
         done(
             tree::cargo()
                 .args(["test", "--quiet", "--workspace", "--no-run"])
@@ -69,7 +69,7 @@ impl Browser {
     }
 }
 
-/// A program that `cargo build` has put beside this one.
+/// A program that `cargo build` has put in the folder of this one.
 fn built(name: &str) -> anyhow::Result<PathBuf> {
     let mine = env::current_exe().context("where this runs from")?;
     Ok(mine.with_file_name(name))

@@ -1,4 +1,5 @@
-//! Rooms and files stand in layers: none imports, by whatever way round, what imports it.
+//! Checks that there are no import cycles between modules and files: none imports, directly or indirectly, what imports
+//! it.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -8,18 +9,18 @@ use crate::{
     tree,
 };
 
-/// One concept in two files: where, which files, and why they cannot stand in layers. Rooms, that is what stands directly in a crate's `src`,
-/// are not excused.
+/// Cycles that are allowed because the files form one concept: folder, files, and the reason. Modules directly in a
+/// crate's `src` are never exempt.
 const ONE_CONCEPT: &[(&str, &[&str], &str)] = &[(
     "sync/src/source/transport",
     &["context", "ssh"],
     "an operation keeps the connection that it opened, and the connection counts its bytes and its time on that operation",
 )];
 
-/// Every circle of every crate that [`ONE_CONCEPT`] does not excuse, and every excuse for a circle that is no more.
+/// Every cycle of every crate that [`ONE_CONCEPT`] does not exempt, and every exemption that is no longer needed.
 ///
 /// # Errors
-/// A file that cannot be read, or that is no Rust.
+/// A file that cannot be read, or that is not Rust.
 pub fn check() -> anyhow::Result<Problems> {
     let mut problems = Problems::new();
     let mut excused = BTreeSet::new();
@@ -46,7 +47,7 @@ pub fn check() -> anyhow::Result<Problems> {
     Ok(problems)
 }
 
-/// The folders of our crates: those that have a manifest and a library or a program.
+/// The folders of the workspace's crates: those with a manifest and a library or a program.
 fn crates() -> anyhow::Result<Vec<String>> {
     Ok(tree::files()?
         .iter()

@@ -1,4 +1,4 @@
-//! `cargo xtask conformance`: the test cases of the systems that muster replaces, run on its functions.
+//! `cargo xtask conformance`: the test cases of the systems that muster replaces, run against its functions.
 
 use std::{
     path::{self, PathBuf},
@@ -20,7 +20,7 @@ pub struct Conformance {
 }
 
 impl Conformance {
-    /// 0: no case failed, or there are none and `MUSTER_CONFORMANCE_REQUIRED` is not 1.
+    /// Returns 0 if no case failed, or if there are none and `MUSTER_CONFORMANCE_REQUIRED` is not 1.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let mut command = tree::cargo();
         command.args(["test", "--quiet", "--workspace", "--test", "conformance"]);

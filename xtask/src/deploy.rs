@@ -1,4 +1,4 @@
-//! What is deployed beside muster, looked at by the programs that will read it: those of the Go module `e2e/tools`.
+//! Checks of what is deployed with muster, by the programs that consume it, from the Go module `e2e/tools`.
 
 use std::{ffi::OsStr, process::Command};
 
@@ -6,12 +6,12 @@ use anyhow::{Context, ensure};
 
 use crate::tree;
 
-/// Where the rules and their tests are.
+/// The folder of the alerting rules and their tests.
 const RULES: &str = "deploy/prometheus";
-/// The Go module that names the programs.
+/// The Go module that pins the programs.
 const TOOLS: &str = "e2e/tools";
 
-/// Checks the rules for Prometheus, and plays their tests.
+/// Checks the Prometheus rules, and runs their tests.
 pub fn monitoring() -> anyhow::Result<()> {
     let rules = tree::root().join(RULES);
     for (verb, file) in [("check", "rules.yaml"), ("test", "rules_test.yaml")] {
@@ -25,7 +25,7 @@ pub fn monitoring() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the charts anew, from what `muster install --export` prints.
+/// Regenerates the charts from the output of `muster install --export`.
 pub fn write_charts() -> anyhow::Result<()> {
     test(
         &["--package", "muster-operate", "--lib", "install::charts"],
@@ -33,7 +33,7 @@ pub fn write_charts() -> anyhow::Result<()> {
     )
 }
 
-/// Builds Helm, and compares what it makes of the charts with what `muster install --export` prints.
+/// Builds Helm, and compares its rendering of the charts with the output of `muster install --export`.
 pub fn charts() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let helm = folder.path().join("helm");
@@ -45,14 +45,14 @@ pub fn charts() -> anyhow::Result<()> {
         .status()
         .context("go: is it installed? Helm is built with it")?;
     ensure!(status.success(), "go build of Helm: {status}");
-    // With the package alone other features are chosen, and the controllers are built again.
+    // Selecting the package alone would choose other features, and rebuild the controllers.
     test(
         &["--workspace", "--test", "charts", "--", "--ignored"],
         ("MUSTER_HELM", helm.as_os_str()),
     )
 }
 
-/// Tests of a crate, told something by a variable.
+/// Runs tests of a crate with an environment variable.
 fn test(which: &[&str], (variable, value): (&str, &OsStr)) -> anyhow::Result<()> {
     let status = tree::cargo()
         .args(["test", "--quiet"])
@@ -65,7 +65,7 @@ fn test(which: &[&str], (variable, value): (&str, &OsStr)) -> anyhow::Result<()>
     Ok(())
 }
 
-/// A program that `e2e/tools/go.mod` names.
+/// A program from `e2e/tools/go.mod`.
 fn tool(name: &str) -> Command {
     let mut command = Command::new("go");
     command.args(["tool", name]).current_dir(tree::root().join(TOOLS));

@@ -1,6 +1,6 @@
 //! `cargo xtask fuzz`: seeds, dictionaries, and a bounded run of every fuzz target.
 //!
-//! What a run learns stays under `target/fuzz/`: `corpus/TARGET/` and, where a law broke, `artifacts/TARGET/`.
+//! Results are kept under `target/fuzz/`: `corpus/TARGET/` and, if a law was violated, `artifacts/TARGET/`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::tree;
 /// The workspace of the fuzz targets.
 const TARGETS: &str = "e2e/fuzz/targets";
 
-/// Something is not installed.
+/// A required tool is not installed.
 const MISSING: u8 = 2;
 
-/// What is run, and for how long.
+/// Which targets are run, and for how long.
 #[derive(Debug, clap::Args)]
 pub struct Fuzz {
     /// Fuzz targets; all if none is named
@@ -25,16 +25,17 @@ pub struct Fuzz {
     /// Executions of each target
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     runs: u64,
-    /// Write the seeds and dictionaries, and run nothing
+    /// Only write the seeds and dictionaries
     #[arg(long)]
     corpus: bool,
-    /// With the address sanitizer, which needs a nightly toolchain
+    /// Use the address sanitizer, which needs a nightly toolchain
     #[arg(long)]
     sanitizer: bool,
 }
 
 impl Fuzz {
-    /// 0: nothing was found; 1: a law or a program is broken; 2: a tool is missing, and how to get it was said.
+    /// Returns 0 if nothing was found, 1 if a law or a program is broken, 2 if a tool is missing, after printing how to
+    /// install it.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let folder = folder()?;
         seed(&folder.join("corpus"))?;
@@ -64,7 +65,7 @@ impl Fuzz {
         })
     }
 
-    /// How to get what is not there.
+    /// Installation instructions for missing tools.
     fn missing(&self) -> Option<&'static str> {
         let works = |mut command: Command| {
             let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -149,13 +150,13 @@ impl Fuzz {
     }
 }
 
-/// How a run of one target ended.
+/// The result of a run of one target.
 struct Run {
     executions: u64,
     good: bool,
 }
 
-/// From libFuzzer's statistics; 0 if it did not get so far.
+/// From libFuzzer's statistics; 0 if there are none.
 fn executed(said: &str) -> u64 {
     let count = said
         .lines()
@@ -163,7 +164,7 @@ fn executed(said: &str) -> u64 {
     count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Everything a run writes is below this.
+/// The folder for all output of a run.
 fn folder() -> anyhow::Result<PathBuf> {
     let metadata = MetadataCommand::new()
         .manifest_path(tree::root().join("Cargo.toml"))
@@ -192,7 +193,7 @@ fn seed(corpus: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The names of all targets, each a program of its own.
+/// The names of all targets, each a separate program.
 fn all() -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in tree::root()

@@ -6,7 +6,7 @@ use anyhow::ensure;
 
 use crate::{Problems, health, mutate, tree};
 
-/// Every generated file and its content, by path from the top of the repository.
+/// Every generated file with its content, by path from the root of the repository.
 fn wanted() -> anyhow::Result<BTreeMap<String, String>> {
     let definitions = muster_api::crds::generated();
     let definitions = definitions
@@ -15,7 +15,7 @@ fn wanted() -> anyhow::Result<BTreeMap<String, String>> {
     Ok(definitions.chain([mutate::page()?, health::page()]).collect())
 }
 
-/// Files that are committed under the generated folders, but not generated any more.
+/// Committed files under the generated folders that are no longer generated.
 fn stale(wanted: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
     let files = tree::files()?;
     Ok(files
@@ -24,7 +24,7 @@ fn stale(wanted: &BTreeMap<String, String>) -> anyhow::Result<Vec<String>> {
         .collect())
 }
 
-/// Every generated file that is not as the code would write it.
+/// Every generated file that differs from what the code would write.
 pub fn check() -> anyhow::Result<Problems> {
     let wanted = wanted()?;
     let mut problems = Problems::new();
@@ -43,10 +43,10 @@ pub fn check() -> anyhow::Result<Problems> {
     Ok(problems)
 }
 
-/// Writes every generated file, and removes those that nothing generates any more.
+/// Writes every generated file, and removes those that are no longer generated.
 ///
 /// # Errors
-/// A file that cannot be written, or a command that cannot be built.
+/// A file that cannot be written, or a program that cannot be built.
 pub fn write() -> anyhow::Result<()> {
     let wanted = wanted()?;
     for (file, text) in &wanted {
@@ -58,7 +58,7 @@ pub fn write() -> anyhow::Result<()> {
     reference()
 }
 
-/// Writes docs/cli.md. The command prints it from its own flags, and its tests hold it: `cli/tests/reference.rs`.
+/// Writes docs/cli.md. muster prints it from its own flags; its tests compare it: `cli/tests/reference.rs`.
 fn reference() -> anyhow::Result<()> {
     let output = tree::cargo()
         .args(["run", "--quiet", "--package", "muster", "--", "man", "--markdown"])

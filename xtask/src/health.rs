@@ -1,4 +1,4 @@
-//! The page of the table of health.
+//! The generated page of the health table.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ pub fn page() -> (String, String) {
 }
 
 fn version(name: &str, table: &[Entry]) -> String {
-    // Writing to a string cannot fail.
+    // Writing to a String cannot fail.
     let mut text =
         format!("\n## {name}\n\n| kind | group | operator | read | why |\n|---|---|---|---|---|\n");
     for entry in table {

@@ -1,17 +1,17 @@
-//! House rules that no lint knows.
+//! House rules that no lint covers.
 
 use anyhow::Context;
 use regex::Regex;
 
 use crate::{Problems, tree};
 
-/// A pattern that product code must not have.
+/// A pattern that product code must not contain.
 struct Rule {
-    /// What is looked for.
+    /// The regular expression.
     pattern: &'static str,
     /// Why, and what to do instead.
     why: &'static str,
-    /// Files where it is allowed: a part of the path.
+    /// Files in which it is allowed, by a part of the path.
     except: &'static [&'static str],
 }
 
@@ -44,7 +44,7 @@ const RULES: &[Rule] = &[
     Rule {
         pattern: r"\bkube::(api::)?(\{[^}]*\b)?Api\b|^    Api, [A-Z]|\bRequest::new\b",
         why: "kube inserts names into URLs as they are: take muster_controllers::runtime::Api, or muster_api::path",
-        // The embedded API server stands alone, and its names are its own.
+        // The embedded API server is independent, and its names are its own.
         except: &[
             "controllers/src/runtime/api.rs",
             "sync/src/cluster.rs",
@@ -64,7 +64,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// Rooms whose code ships.
+/// Crates whose code ships.
 const PRODUCT: &[&str] = &[
     "api/",
     "health-cel/",
@@ -85,7 +85,7 @@ const PRODUCT: &[&str] = &[
     "zones/",
 ];
 
-/// Every line of product code that breaks a rule, and an `unsafe` in more or less than its one place.
+/// Every line of product code that breaks a rule, and `unsafe` anywhere but in its one allowed place.
 pub fn check() -> anyhow::Result<Problems> {
     let mut problems = Problems::new();
     let sources: Vec<String> = tree::files()?

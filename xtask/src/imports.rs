@@ -1,4 +1,5 @@
-//! Which file of a crate imports which. The module tree is read with syn; a name is followed through re-exports to the file that declares it.
+//! Which file of a crate imports which. The module tree is parsed with syn; a name is followed through re-exports to
+//! the file that declares it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +17,7 @@ use syn::{
 /// The segments of a path.
 type Names = Vec<String>;
 
-/// A re-export may lead to another one; no chain in the tree is nearly as long.
+/// Maximum length of a chain of re-exports; no chain in the repository is nearly as long.
 const REEXPORTS: usize = 16;
 
 #[derive(Default)]
@@ -24,11 +25,12 @@ struct Module {
     /// Relative to `src`, without `.rs`.
     file: String,
     children: BTreeSet<String>,
-    /// What `use` brings in, by the name that it has here.
+    /// The paths that `use` imports, by local name.
     aliases: BTreeMap<String, Names>,
     globs: Vec<Names>,
     declares: BTreeSet<String>,
-    /// Every path that the product code of the module names. A `pub use` is no use: its users are followed to where it leads.
+    /// Every path in the product code of the module. A `pub use` does not count as a use: its users are followed to its
+    /// target.
     paths: BTreeSet<Names>,
 }
 
@@ -37,7 +39,7 @@ pub struct Imports {
     modules: BTreeMap<Names, Module>,
 }
 
-/// Files or folders of one folder that import each other.
+/// Files or folders in one folder that import each other in a cycle.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Circle {
     /// Relative to `src`; empty for `src` itself.
@@ -49,10 +51,10 @@ pub struct Circle {
 }
 
 impl Imports {
-    /// Reads a crate.
+    /// Parses a crate.
     ///
     /// # Errors
-    /// A file that cannot be read, or that is no Rust.
+    /// A file that cannot be read, or that is not Rust.
     pub fn read(source: &Path) -> anyhow::Result<Self> {
         let root = ["lib.rs", "main.rs"]
             .iter()
@@ -137,7 +139,7 @@ impl Imports {
         self.file(source, &path, &inner, name)
     }
 
-    /// The file that declares what a path in a module names; `None` where it belongs to another crate or is local.
+    /// The file that declares the target of a path in a module; `None` if it belongs to another crate or is local.
     fn target(&self, module: &[String], path: &[String], depth: usize) -> Option<&str> {
         let mut at = module.to_vec();
         let mut rest = path.iter().peekable();
@@ -179,7 +181,7 @@ impl Imports {
         self.modules.get(&at).map(|module| module.file.as_str())
     }
 
-    /// The file that declares a name which `use glob::*` brings in.
+    /// The file that declares a name that `use glob::*` imports.
     fn through(&self, module: &[String], glob: &[String], name: &String, depth: usize) -> Option<&str> {
         let whole: Names = glob.iter().chain([name]).cloned().collect();
         let target = self.target(module, &whole, depth + 1)?;
@@ -189,7 +191,7 @@ impl Imports {
             .then_some(target)
     }
 
-    /// From file to file.
+    /// The imports, as pairs from file to file.
     fn edges(&self) -> BTreeSet<(&str, &str)> {
         let mut edges = BTreeSet::new();
         for (name, module) in &self.modules {
@@ -204,8 +206,9 @@ impl Imports {
         edges
     }
 
-    /// In each folder the files and folders that import each other in a circle. `mod.rs`, `lib.rs` and `main.rs`, and a file beside the
-    /// folder of its name, are parents: they may import their children, and these may import them.
+    /// The files and folders in each folder that import each other in a cycle. `mod.rs`, `lib.rs` and `main.rs`, and a
+    /// file next to the folder of the same name, are parents: they may import their children, and their children may
+    /// import them.
     pub fn circles(&self) -> Vec<Circle> {
         type Between<'a> = BTreeMap<(&'a str, &'a str), Vec<String>>;
         let mut folders: BTreeMap<String, Between<'_>> = BTreeMap::new();
@@ -252,7 +255,7 @@ fn is_parent(name: &str) -> bool {
     ["mod", "lib", "main"].contains(&name)
 }
 
-/// The sets of two and more of which each reaches each.
+/// Strongly connected sets of two or more.
 fn circular<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeSet<BTreeSet<&'a str>> {
     let mut uses: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (from, to) in pairs {

@@ -1,7 +1,8 @@
-//! Chores of this repository, as functions that return what is wrong.
+//! Checks and tasks of this repository; checks are functions that return the problems.
 //!
-//! `cargo xtask check` runs them all; the tests under `xtask/tests/` run those that need no other tool, so that the test command
-//! holds them too. Each check answers with a list of problems, one line each: file, line where there is one, what, and what to do.
+//! `cargo xtask check` runs all checks; the tests under `xtask/tests/` run those that need no other tool, so that the
+//! test command covers them too. Each check returns a list of problems, one line each: file, line if there is one, what
+//! is wrong, and what to do.
 
 pub mod alone;
 pub mod arrows;
@@ -29,5 +30,5 @@ pub mod tree;
 pub mod walks;
 pub mod words;
 
-/// What a check found: one line for each problem, empty when all is well.
+/// The result of a check: one line per problem, empty if there is none.
 pub type Problems = Vec<String>;

@@ -1,11 +1,11 @@
-//! Links between the documents of the repository.
+//! Checks links between the documents of the repository.
 
 use anyhow::Context;
 use regex::Regex;
 
 use crate::{Problems, tree};
 
-/// Every relative link in a Markdown file that leads nowhere.
+/// Every relative link in a Markdown file whose target does not exist.
 pub fn check() -> anyhow::Result<Problems> {
     let link = Regex::new(r"\]\(([^)\s#]+)(#[^)\s]*)?\)").context("the pattern of a link")?;
     let mut problems = Problems::new();
@@ -28,7 +28,8 @@ pub fn check() -> anyhow::Result<Problems> {
     Ok(problems)
 }
 
-/// Tests that the table of `docs/sync.md` names and that are nowhere: a function, `module::function` of a scenario, or a file of tests.
+/// Tests in the table of `docs/sync.md` that do not exist: a function, `module::function` of a scenario, or a file of
+/// tests.
 fn tests_of_sync() -> anyhow::Result<Problems> {
     const PAGE: &str = "docs/sync.md";
     let page = tree::read(PAGE)?;

@@ -1,7 +1,7 @@
-//! `cargo xtask long`: the runs that are too long for the test command.
+//! `cargo xtask long`: tests that are too long for the test command.
 //!
-//! They are the tests of `muster-e2e` that are `#[ignore = "long: cargo xtask long"]`; each has a short form in the test command. They run
-//! one at a time, because what they measure is disturbed by neighbours.
+//! These are the tests of `muster-e2e` that are `#[ignore = "long: cargo xtask long"]`; each has a short variant in the
+//! test command. They run one at a time, because other load would distort their measurements.
 
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use cargo_metadata::MetadataCommand;
 
 use crate::tree;
 
-/// Where long runs are.
+/// The package with the long tests.
 const PACKAGE: &str = "muster-e2e";
-/// What needs programs that are built before: `cargo xtask real`.
+/// Test binaries that need programs to be built first: `cargo xtask real`.
 const ELSEWHERE: &str = "real";
 
-/// What is run.
+/// Which tests are run.
 #[derive(Debug, clap::Args)]
 pub struct Long {
     /// Test binaries of muster-e2e (`e2e/tests/NAME.rs`); all if none is named
@@ -24,21 +24,22 @@ pub struct Long {
     /// Only the tests whose names contain this
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// Say which there are, and run nothing
+    /// List the tests without running them
     #[arg(long)]
     list: bool,
 }
 
-/// A test binary and what of it is long.
+/// A test binary and its long tests.
 struct Binary {
     name: String,
     tests: Vec<String>,
 }
 
 impl Long {
-    /// 0: something ran and all of it is good.
+    /// Returns 0 if tests ran and all of them passed.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
-        // All of the workspace, as the test command builds it: muster too, and dependencies with the features that they have there.
+        // The whole workspace, built like in the test command: including muster, and dependencies with the same
+        // features.
         build(&["test", "--workspace", "--no-run"])?;
         let mut wanted = Vec::new();
         for name in self.wanted()? {

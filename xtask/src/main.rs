@@ -1,4 +1,4 @@
-//! `cargo xtask`: the chores of this repository.
+//! `cargo xtask`: the tasks of this repository.
 
 use std::process::ExitCode;
 
@@ -18,45 +18,48 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Check that each crate builds alone, with the features that it asks for itself
+    /// Check that each crate builds alone, with only the features that it requests
     Alone(alone::Alone),
-    /// Measure the rollout's shell beside a controller that only writes (needs `cargo xtask real build`)
+    /// Compare the rollout controller with a controller that only writes (needs `cargo xtask real build`)
     Bench(bench::Bench),
-    /// The dashboard in a real browser (needs Node; installs Chromium where it is not there)
+    /// Test the dashboard in a real browser (needs Node; installs Chromium if it is missing)
     Browser(browser::Browser),
-    /// Build Helm, and compare what it makes of deploy/charts with what muster install --export prints (needs Go)
+    /// Build Helm, and compare its rendering of deploy/charts with the output of muster install --export (needs Go)
     Charts,
-    /// Formatting, lints, licences and bans, arrows, circles, generated files, links, rules of the engine, house rules, words
+    /// Check formatting, lints, licenses and bans, dependencies between crates, import cycles, generated files, links,
+    /// rules of the engine, house rules, words
     Check,
-    /// Run the test cases of the systems that muster replaces on its functions
+    /// Run the test cases of the systems that muster replaces against its functions
     Conformance(conformance::Conformance),
     /// Run the fuzz targets for a while (needs cargo-fuzz)
     Fuzz(fuzz::Fuzz),
-    /// Write the generated files anew
+    /// Write the generated files
     Generate,
-    /// The runs that are too long for the test command: crashes, faults, hostile clusters
+    /// Run the tests that are too long for the test command: crashes, faults, hostile clusters
     Long(long::Long),
     /// Exhaust all scopes of the model of the rollout, and print the table
     Model(model::Model),
-    /// Make old bugs again, one by one in a copy of the tree, and see that a test catches each
+    /// Reintroduce old bugs, one by one in a copy of the repository, and check that a test catches each
     Mutate(mutate::Mutate),
-    /// Check the rules of deploy/prometheus with promtool, and play their tests (needs Go)
+    /// Check the rules of deploy/prometheus with promtool, and run their tests (needs Go)
     Monitoring,
-    /// The same on real Kubernetes: build its programs, start and end control planes, run suites on them
+    /// Test on real Kubernetes: build its programs, start and stop control planes, run test suites on them
     Real(real::Real),
-    /// Random histories of a simulated fleet: the laws of a rollout hold in each
+    /// Simulate random histories of a fleet, and check the laws of a rollout in each
     Simulate(simulate::Simulate),
-    /// Apply the first changes of a newcomer to a copy of the tree, and see that each compiles and its test is green
+    /// Apply the typical first changes of a contributor to a copy of the repository, and check that each compiles and
+    /// its test passes
     Walks(walks::Walks),
-    /// Write the fixtures that kubectl's reader, Flux's envsubst and others make (needs Go)
+    /// Write the fixtures that kubectl's reader, Flux's envsubst and others generate (needs Go)
     Fixtures {
-        /// Only say which are not what the tools make, and read the manifests of well-known projects as kubectl does
+        /// Only report outdated fixtures, and read the manifests of well-known projects as kubectl does
         #[arg(long)]
         check: bool,
     },
 }
 
-/// A check by a tool: name, arguments, and whether its absence is only said (it has to be installed by hand).
+/// A check by a tool: name, arguments, and whether it is skipped with a notice if the tool is missing (it has to be
+/// installed manually).
 const TOOLS: &[(&str, &[&str], bool)] = &[
     ("cargo", &["fmt", "--all", "--check"], false),
     (

@@ -1,4 +1,4 @@
-//! `cargo xtask model`: all scopes of the model of the rollout, in a release build.
+//! `cargo xtask model`: all scopes of the rollout model, in a release build.
 
 use std::process::ExitCode;
 
@@ -6,18 +6,18 @@ use anyhow::Context;
 
 use crate::tree;
 
-/// What is exhausted.
+/// Which scopes are exhausted.
 #[derive(Debug, clap::Args)]
 pub struct Model {
     /// Scopes (docs/model.md); all if none is named
     scopes: Vec<String>,
-    /// Those of the test command
+    /// Only the scopes of the test command
     #[arg(long)]
     short: bool,
 }
 
 impl Model {
-    /// 0: every law holds in every state, and there are as many states as the table says.
+    /// Returns 0 if every law holds in every state, and the number of states is that of the table.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let mut command = tree::cargo();
         command.args(["run", "--quiet", "--release", "--package", "muster-model", "--"]);

@@ -1,5 +1,5 @@
-//! `cargo xtask real`: the same on real Kubernetes. Builds the programs of control planes, starts and ends fleets of them, and runs on
-//! them what otherwise runs on the embedded API server.
+//! `cargo xtask real`: tests on real Kubernetes. Builds the programs of control planes, starts and stops fleets of
+//! them, and runs test suites on them that otherwise use the embedded API server.
 
 use std::{
     collections::BTreeSet,
@@ -13,15 +13,15 @@ use muster_real::{Built, Cache, Fleet, PROGRAMS, Plan, Program, down};
 
 use crate::tree;
 
-/// The control plane of the fleet itself; the others are `c1`, `c2`, and so on.
+/// The management control plane; the others are `c1`, `c2`, and so on.
 const MANAGEMENT: &str = "management";
-/// By which the contract suite learns that it is to ask a real server.
+/// Environment variable that makes the contract suite use a real server.
 const CONTRACT: &str = "MUSTER_CONTRACT_KUBECONFIG";
 
-/// Names the folder in which scenarios leave what rights they used.
+/// Environment variable for the folder in which scenarios record the permissions they used.
 const RIGHTS_USED: &str = "MUSTER_RIGHTS_USED";
 
-/// What is done.
+/// Subcommands.
 #[derive(Debug, clap::Args)]
 pub struct Real {
     #[command(subcommand)]
@@ -30,35 +30,35 @@ pub struct Real {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Build the programs that are not built yet (needs Go)
+    /// Build the missing programs (needs Go)
     Build {
-        /// Programs, or all of a Go module (`cluster-api`), by name; all if none is named
+        /// Programs, or all of a Go module (`cluster-api`), by name; all if none is given
         programs: Vec<String>,
     },
-    /// Start a management cluster and others beside it; they run until `down`
+    /// Start a management cluster and other clusters; they run until `down`
     Up {
-        /// How many clusters beside the management cluster
+        /// Number of clusters besides the management cluster
         #[arg(long, default_value_t = 2)]
         clusters: usize,
-        /// With nodes and pods, which are played: workloads turn ready
+        /// With simulated nodes and pods: workloads become ready
         #[arg(long)]
         kwok: bool,
         /// With Flux in each cluster
         #[arg(long)]
         flux: bool,
-        /// Where kubeconfigs, logs and data are put
+        /// Folder for kubeconfigs, logs and data
         #[arg(long, value_name = "FOLDER")]
         dir: Option<PathBuf>,
     },
-    /// End what `up` started, and remove its folder
+    /// Stop what `up` started, and remove its folder
     Down {
         /// The folder that `up` was given
         #[arg(long, value_name = "FOLDER")]
         dir: Option<PathBuf>,
     },
-    /// Start what a suite needs, run it, and end everything
+    /// Start what a suite needs, run it, and stop everything
     Run {
-        /// `contract`, `kubectl`, `nodes`, `cluster-api`, `scenarios`, or what a scenario's name contains (`rollout::`)
+        /// `contract`, `kubectl`, `nodes`, `cluster-api`, `scenarios`, or part of a scenario's name (`rollout::`)
         #[arg(required = true, value_name = "SUITE")]
         suites: Vec<Suite>,
     },
@@ -66,18 +66,19 @@ enum What {
     All,
 }
 
-/// What runs on real control planes.
+/// The suites on real control planes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Suite {
-    /// The cases of `apiserver/tests/contract`.
+    /// The tests of `apiserver/tests/contract`.
     Contract,
-    /// The cases of `apiserver/tests/kubectl`.
+    /// The tests of `apiserver/tests/kubectl`.
     Kubectl,
-    /// Nodes in network namespaces, of `e2e/tests/nodes`.
+    /// The tests of `e2e/tests/nodes`: nodes in network namespaces.
     Nodes,
-    /// ClusterUpgrades and updates in place with Cluster API's own controllers, of `e2e/tests/capi`; those whose names contain this.
+    /// The tests of `e2e/tests/capi` whose names contain this: ClusterUpgrades and in-place updates with Cluster API's
+    /// own controllers.
     ClusterApi(String),
-    /// The scenarios of `e2e/tests/real.rs`: those whose names contain this.
+    /// The scenarios of `e2e/tests/real.rs` whose names contain this.
     Scenarios(String),
 }
 
@@ -98,7 +99,7 @@ impl From<&str> for Suite {
 }
 
 impl Real {
-    /// 0: it is done, and all that ran is good.
+    /// Returns 0 on success: all tests that ran have passed.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.what {
             What::Build { programs } => build(&programs),
@@ -181,7 +182,7 @@ fn up(clusters: usize, kwok: bool, flux: bool, dir: Option<PathBuf>) -> anyhow::
 fn end(dir: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let folder = folder(dir)?;
     let ended = down(&folder)?;
-    // Only what looks like a folder of ours.
+    // Only if it looks like a folder of a fleet.
     if folder.join("cmd").is_dir() {
         std::fs::remove_dir_all(&folder)?;
     }
@@ -224,7 +225,7 @@ impl Suite {
     }
 }
 
-/// A binary of tests that asks the server that a kubeconfig names.
+/// Runs a test binary against the server in a kubeconfig.
 fn asks_one_server(binary: &str) -> anyhow::Result<bool> {
     let folder = tempfile::tempdir()?;
     let plan = Plan {
@@ -242,7 +243,8 @@ fn asks_one_server(binary: &str) -> anyhow::Result<bool> {
         .success())
 }
 
-/// Each makes a fleet of its own. One at a time: a control plane takes half a GiB. Then the rights that they used are looked at.
+/// Runs scenarios, each with its own fleet, one at a time: a control plane takes half a GiB. Then checks the
+/// permissions that they used.
 fn scenarios(binary: &str, filter: &str) -> anyhow::Result<bool> {
     let those = ["--test", binary, "--", "--ignored", filter];
     let listed = cargo(&[&those[..], &["--list"]].concat())
@@ -261,7 +263,8 @@ fn scenarios(binary: &str, filter: &str) -> anyhow::Result<bool> {
         Ok(status.context("cargo test")?.success())
     };
     let good = run(&[&those[..], &["--nocapture", "--test-threads=1"]].concat())?;
-    // Only all scenarios together use every right; those of nodes have one scenario, and of ClusterUpgrades one uses all.
+    // Only all scenarios together use every permission; for nodes there is one scenario, and for ClusterUpgrades a
+    // single one uses all.
     let promises: &[&str] = match (binary, filter) {
         ("nodes", _) => &["nothing_is_denied", "nothing_is_granted_for_nodes_in_vain"],
         ("capi", "") => &[
@@ -277,7 +280,7 @@ fn scenarios(binary: &str, filter: &str) -> anyhow::Result<bool> {
     Ok(good && rights)
 }
 
-/// As the test command builds it.
+/// Built like in the test command.
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = tree::cargo();
     command

@@ -1,5 +1,5 @@
-//! The rules of the engine ([`BOOK`]): each names the code that carries it out and a test that holds it, and each mention of a rule
-//! leads to one.
+//! The rules of the engine ([`BOOK`]): each names the code that implements it and a test that covers it, and each
+//! mention of a rule refers to an existing one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,16 @@ use regex::Regex;
 
 use crate::{Problems, tree};
 
-/// The page with the rules: one heading for each, so that its name is its anchor (`#rule-1`, `#w1`).
+/// The page with the rules: one heading per rule, so that its name is its anchor (`#rule-1`, `#w1`).
 pub const BOOK: &str = "docs/engine.md";
 
-/// The series of rules, and how many rules each has at least.
+/// The series of rules, and the minimum number of rules in each.
 const SERIES: &[(&str, u8)] = &[("Rule ", 15), ("W", 7), ("E", 13), ("EL", 5)];
 
 /// This file is full of mentions of rules that do not exist.
 const EXCEPT: &str = "xtask/src/rulebook.rs";
 
-/// Between the words of a mention: spaces, also a line break in a comment.
+/// Between the words of a mention: spaces, or a line break in a comment.
 const GAP: &str = r"(?:\s|//[/!]?)+";
 
 /// Every rule that is missing, names no code or test that exists, and every mention of a rule that does not exist.
@@ -42,14 +42,14 @@ fn problems(texts: &Texts) -> anyhow::Result<Problems> {
     Ok(problems)
 }
 
-/// A rule as the book has it. Lines count from 1.
+/// A rule in the book. Lines count from 1.
 #[derive(Debug, Default)]
 struct Rule {
     name: String,
     line: usize,
-    /// The code that carries it out: line, file.
+    /// The code that implements it: line, file.
     code: Vec<(usize, String)>,
-    /// The tests that hold it: line, file, function.
+    /// The tests that cover it: line, file, function.
     tests: Vec<(usize, String, String)>,
 }
 
@@ -60,8 +60,8 @@ enum List {
     Tests,
 }
 
-/// Reads the rules: a heading of the third level each, and in its text the items `- Code:` and `- Tests:`, in which each file is
-/// followed by the names of its functions.
+/// Parses the rules: a third-level heading each, with the items `- Code:` and `- Tests:` in its text, in which each
+/// file is followed by the names of its functions.
 fn rules(book: &str) -> anyhow::Result<Vec<Rule>> {
     let heading = Regex::new(r"^### ((?:Rule |W|EL|E)\d+)$")?;
     let quoted = Regex::new("`([^`]+)`")?;
@@ -101,7 +101,7 @@ fn rules(book: &str) -> anyhow::Result<Vec<Rule>> {
     Ok(rules)
 }
 
-/// Rules that the book has not, or has twice.
+/// Rules that are missing in the book, or duplicated.
 fn missing(rules: &[Rule]) -> Problems {
     let numbers = SERIES.iter().flat_map(|(series, last)| {
         let numbers = 1..=*last;
@@ -150,7 +150,7 @@ impl Rule {
     }
 }
 
-/// Whether a source has this function, with an attribute that makes a test of it.
+/// Whether a source contains this function, with a test attribute.
 fn has_test(text: &str, name: &str) -> bool {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let declared = [format!("fn {name}("), format!("async fn {name}(")];
@@ -166,7 +166,7 @@ fn has_test(text: &str, name: &str) -> bool {
         .any(|line| *line == "#[test]" || line.starts_with("#[tokio::test"))
 }
 
-/// Mentions of rules, and links into the book, that lead nowhere.
+/// Mentions of rules, and links into the book, whose target does not exist.
 fn unresolved(rules: &[Rule], book: &str, texts: &Texts) -> anyhow::Result<Problems> {
     let known: BTreeSet<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
     let anchors: BTreeSet<String> = book.lines().filter_map(anchor).collect();
@@ -200,7 +200,7 @@ fn unresolved(rules: &[Rule], book: &str, texts: &Texts) -> anyhow::Result<Probl
     Ok(problems)
 }
 
-/// The anchor that GitHub gives to a heading.
+/// The anchor that GitHub generates for a heading.
 fn anchor(line: &str) -> Option<String> {
     let title = line.strip_prefix('#')?.trim_start_matches('#').trim();
     let kept = title
@@ -209,7 +209,7 @@ fn anchor(line: &str) -> Option<String> {
     Some(kept.collect::<String>().to_lowercase().replace(' ', "-"))
 }
 
-/// How rules are mentioned.
+/// Regular expressions for mentions of rules.
 struct Mentions {
     /// `rule 4`, `Rules 3, 6 and 12`.
     rules: Regex,
@@ -234,7 +234,7 @@ impl Mentions {
         })
     }
 
-    /// Where a text mentions a rule, and the name that its heading should have.
+    /// Where a text mentions a rule, and the anchor that its heading should have.
     fn of_rules(&self, text: &str) -> Vec<(usize, String)> {
         let lists = self.rules.captures_iter(text).filter_map(|found| found.get(1));
         let numbered = lists.flat_map(|list| {
@@ -243,7 +243,7 @@ impl Mentions {
         });
         let short = self.short.captures_iter(text).filter_map(|found| {
             let [series, number] = [found.get(1)?, found.get(2)?];
-            // An escaped byte of a URL, the end of a text in base64.
+            // An escaped byte of a URL, or the end of a base64 text.
             let escaped = text.get(..series.start())?.ends_with('%');
             let padded = text.get(number.end()..)?.starts_with('=');
             let name = format!("{}{}", series.as_str(), number.as_str());
@@ -259,7 +259,7 @@ mod tests {
 
     const TESTS: &str = "#[test]\nfn it_holds() {}\n\n/// Docs.\n#[tokio::test(start_paused = true)]\nasync fn it_is_awaited() {}\n\nfn helper() {}\n";
 
-    /// A book in which all is well: each rule names one file and two tests.
+    /// A valid book: each rule names one file and two tests.
     fn book() -> String {
         let rule = |name: String| {
             format!(
@@ -272,7 +272,7 @@ mod tests {
         names.map(rule).collect()
     }
 
-    /// What is wrong with a book, and with a source of this text.
+    /// The problems of a book, and of a source with this text.
     fn found(book: String, source: &str) -> Problems {
         let texts = [
             (BOOK.to_owned(), book),
@@ -307,7 +307,7 @@ mod tests {
                     "src/plan.rs:1: EL6 is no rule of docs/engine.md",
                 ],
             ),
-            // What is no mention.
+            // Texts that are not mentions.
             (
                 "// E2E99, W3C, 1E99, e99, ruler 99, overrule 99, rule of 99, `W10=`, %E80",
                 none,

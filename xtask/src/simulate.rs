@@ -1,4 +1,5 @@
-//! `cargo xtask simulate`: random histories around the shipped decision functions, in release: of a simulated fleet, or of zones.
+//! `cargo xtask simulate`: random histories around the released decision functions, in a release build: of a simulated
+//! fleet, or of zones.
 
 use std::process::ExitCode;
 
@@ -6,22 +7,22 @@ use anyhow::Context;
 
 use crate::tree;
 
-/// How many, and from where.
+/// Number of histories, and the seed.
 #[derive(Debug, clap::Args)]
 pub struct Simulate {
-    /// How many histories
+    /// Number of histories
     #[arg(long, default_value_t = 10_000)]
     runs: u64,
-    /// The seed of the first; without it a fresh one, which is printed
+    /// Seed of the first history; a fresh one by default, which is printed
     #[arg(long)]
     seed: Option<u64>,
-    /// Of StatefulSets of several zones, instead of a fleet
+    /// Simulate StatefulSets of several zones instead of a fleet
     #[arg(long)]
     zones: bool,
 }
 
 impl Simulate {
-    /// 0: the laws hold in all of them.
+    /// Returns 0 if the laws hold in all of them.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let mut command = tree::cargo();
         if self.zones {

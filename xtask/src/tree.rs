@@ -5,17 +5,18 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-/// The top of the repository.
+/// The root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Cargo.
+/// A command that runs cargo.
 pub fn cargo() -> Command {
     program("cargo")
 }
 
-/// A program, without what `cargo run` sets for this one: build scripts that read it run again, and what needs them is built again.
+/// A command without the environment that `cargo run` sets for this program: build scripts that read it would run
+/// again, and cause rebuilds.
 pub fn program(name: &str) -> Command {
     let mut command = Command::new(name);
     let of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
@@ -27,7 +28,7 @@ pub fn program(name: &str) -> Command {
     command
 }
 
-/// Every file that git tracks, and the new ones that it does not ignore, relative to [`root`], sorted.
+/// Every file that git tracks, and new ones that are not ignored, relative to [`root`], sorted.
 pub fn files() -> anyhow::Result<Vec<String>> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -54,7 +55,7 @@ pub fn read(file: &str) -> anyhow::Result<String> {
     std::fs::read_to_string(root().join(file)).with_context(|| file.to_owned())
 }
 
-/// Whether a file's name ends in this extension.
+/// Whether a file's name has this extension.
 pub fn is_of(file: &str, extension: &str) -> bool {
     Path::new(file)
         .extension()

@@ -1,4 +1,5 @@
-//! `cargo xtask walks`: the changes that a newcomer makes first, as patches. Each is applied to a copy of the tree.
+//! `cargo xtask walks`: typical first changes of a contributor, as patches. Each is applied to a copy of the
+//! repository.
 //!
 //! ```text
 //!   e2e/walks/NAME.toml, NAME.patch ──► copy of the tree (target/mutate/) ──► the patch ──► all compiles ──► its test is green ──► next
@@ -22,38 +23,38 @@ use crate::{
     tree,
 };
 
-/// Where they are.
+/// The folder of the patches.
 const FOLDER: &str = "e2e/walks/";
-/// Where a newcomer reads which files a change touches.
+/// The page that tells contributors which files a change touches.
 const GUIDE: &str = "CONTRIBUTING.md";
 
-/// What is run.
+/// Which walks are run.
 #[derive(Debug, clap::Args)]
 pub struct Walks {
-    /// Walks by name (`e2e/walks/NAME.toml`); all if none is named
+    /// Walks by name (`e2e/walks/NAME.toml`); all if none is given
     names: Vec<String>,
-    /// Say which there are, and run nothing
+    /// List the walks without running them
     #[arg(long)]
     list: bool,
 }
 
-/// A change, and what it may touch.
+/// A change, and the files that it may touch.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Walk {
     /// The name of its files.
     #[serde(skip)]
     name: String,
-    /// What changes, in one line.
+    /// A one-line description of the change.
     story: String,
-    /// The files that it may touch; of a folder (`api/crds/`) all.
+    /// The files that it may touch; a folder (`api/crds/`) includes all its files.
     files: Vec<String>,
-    /// The test that it brings along, or changes.
+    /// The test that it adds or changes.
     test: Test,
 }
 
 impl Walks {
-    /// 0: every walk applies, touches what it may, compiles, and its test is green.
+    /// Returns 0 if every walk applies, touches only the allowed files and compiles, and its test passes.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let walks = self.wanted()?;
         if self.list {
@@ -97,7 +98,7 @@ impl Walks {
     }
 }
 
-/// What is wrong with a walk, once it is applied.
+/// What is wrong with a walk after it was applied.
 fn tried(walk: &Walk, copy: &Copy, tests: &Tests<'_>) -> anyhow::Result<Option<String>> {
     if let Err(said) = copy.apply(&walk.patch_file(), copy::Apply::Write)? {
         return Ok(Some(format!("the patch does not apply:\n{said}")));
@@ -116,7 +117,7 @@ fn tried(walk: &Walk, copy: &Copy, tests: &Tests<'_>) -> anyhow::Result<Option<S
     })
 }
 
-/// Walks that do not fit the code any more: a patch that does not apply, a file that is not named.
+/// Walks that no longer fit the code: a patch that does not apply, a file that is not listed.
 pub fn check() -> anyhow::Result<Problems> {
     misfits(&read()?)
 }

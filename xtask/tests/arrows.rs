@@ -1,4 +1,4 @@
-//! Every arrow between rooms is in the table of ARCHITECTURE.md.
+//! Every dependency between crates is in the table of ARCHITECTURE.md.
 
 #[test]
 fn holds() {

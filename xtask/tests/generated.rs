@@ -1,4 +1,4 @@
-//! Generated files are as the code would write them.
+//! Generated files are up to date.
 
 #[test]
 fn holds() {

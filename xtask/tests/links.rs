@@ -1,4 +1,4 @@
-//! Links between documents lead somewhere.
+//! Links between documents have a target.
 
 #[test]
 fn holds() {

@@ -1,4 +1,4 @@
-//! The old bugs that are made again fit the code: each edit can be made, each test is there.
+//! The mutations fit the code: each edit can be applied, each test exists.
 
 #[test]
 fn fit_the_code() {

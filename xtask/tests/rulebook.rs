@@ -1,4 +1,4 @@
-//! Every rule of the engine has code and a test, and every mention of a rule leads to one.
+//! Every rule of the engine has code and a test, and every mention of a rule refers to an existing one.
 
 #[test]
 fn holds() {

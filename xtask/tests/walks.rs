@@ -1,4 +1,4 @@
-//! The first changes of a newcomer fit the code: each patch applies, and touches only files that CONTRIBUTING.md names.
+//! The walks fit the code: each patch applies, and touches only files that CONTRIBUTING.md lists.
 
 #[test]
 fn fit_the_code() {

@@ -1,5 +1,5 @@
-//! The clusters, as the management cluster sees them: each row is answered after a while, by one write of status. Whoever waits for all of them
-//! is told.
+//! Simulated clusters, as seen from the management cluster: each assignment is answered after a delay, with one status
+//! write. The caller can wait for all of them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -19,9 +19,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::fleet;
 
-/// Answers at once. Each waits for the API server; the time that a cluster takes is spent before.
+/// Concurrent answers. Each waits for the API server only; the delay of the cluster comes before.
 const AT_ONCE: usize = 8;
-/// How long anything may take.
+/// Timeout of every wait.
 const LIMIT: Duration = Duration::from_mins(10);
 
 /// All clusters of a namespace.
@@ -39,24 +39,24 @@ struct State {
     changed: watch::Sender<u64>,
 }
 
-/// What is seen of all clusters, counted as it comes: the one who measures shall not be busy with counting.
+/// State of all clusters, counted as events arrive, so that the benchmark spends no time on counting.
 #[derive(Debug, Default)]
 struct Rows {
     by_cluster: BTreeMap<String, Row>,
-    /// How many are on their way now, and the most since somebody asked.
+    /// Clusters that are changing now, and the maximum since it was last read.
     open: usize,
     most: usize,
-    /// How many said that they have a commit, and when the last of them was seen to.
+    /// Clusters that reported a commit, and when the last of these reports was observed.
     have: BTreeMap<String, (usize, Instant)>,
 }
 
-/// What one cluster is told to have, and has.
+/// The assigned and the reported state of one cluster.
 #[derive(Clone, Debug, Default)]
 struct Row {
     asked: Option<String>,
-    /// The commit that it said it has.
+    /// The commit that the cluster reported.
     has: Option<String>,
-    /// Told to be this, and not answered yet.
+    /// The assignment that is not answered yet.
     open: bool,
 }
 
@@ -86,24 +86,24 @@ impl Rows {
         (*count, *last) = (*count + 1, Instant::now());
     }
 
-    /// Whether this is another assignment than the one before.
+    /// Whether this assignment differs from the previous one.
     fn is_asked(&mut self, cluster: &str, asked: String) -> bool {
         let row = self.by_cluster.entry(cluster.to_owned()).or_default();
         row.asked.replace(asked.clone()) != Some(asked)
     }
 }
 
-/// What was seen of a rollout.
+/// Measurements of one rollout.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// When the last cluster was seen to be done.
+    /// When the last cluster was observed as done.
     pub last: Instant,
-    /// The most clusters that were on their way at once.
+    /// Maximum of clusters that were changing at once.
     pub most: usize,
 }
 
 impl Agents {
-    /// Answers for a namespace from now on.
+    /// Starts to answer assignments in a namespace.
     pub(crate) fn start(client: Client, namespace: &str) -> Self {
         let state = Arc::new(State {
             client,
@@ -120,12 +120,12 @@ impl Agents {
         }
     }
 
-    /// How long a cluster takes from now on.
+    /// Sets how long a cluster takes to answer.
     pub(crate) fn take(&self, time: Duration) {
         *self.state.takes.lock() = time;
     }
 
-    /// Waits until so many clusters have a commit.
+    /// Waits until this number of clusters has a commit.
     pub(crate) async fn until(&self, clusters: usize, commit: &str) -> anyhow::Result<Seen> {
         let mut changed = self.state.changed.subscribe();
         {
@@ -150,7 +150,7 @@ impl Agents {
             .map_err(|_| anyhow::anyhow!("not all of {clusters} clusters have {commit} within {LIMIT:?}"))?
     }
 
-    /// One cluster says that what it has is broken, or well again. Returns when it began to say so.
+    /// One cluster reports that its objects became unhealthy, or healthy again. Returns when the report was sent.
     pub(crate) async fn flip(&self, cluster: &str, well: bool) -> anyhow::Result<Instant> {
         let assemblages: Api<ProxyAssemblage> =
             Api::namespaced(self.state.client.clone(), &self.state.namespace);

@@ -1,5 +1,6 @@
-//! muster's Module controller in a process of its own, as `muster controller` wires it, without the controllers behind the assemblages: those are
-//! played. All clusters are one API server of this process under many identities, which is only asked whether it is there.
+//! muster's Module controller in its own process, wired as in `muster controller`, without the controllers that act on
+//! assemblages: those are simulated. All clusters are one API server of this process under many identities; the
+//! controller only probes it.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -26,10 +27,10 @@ use tower::ServiceExt;
 
 use crate::fleet;
 
-/// Until it is ended.
+/// Runs until it is killed.
 pub(crate) async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
     let client = fleet::client(kubeconfig).await?;
-    // What a fleet keeps of requests is none of the controller's memory.
+    // The API server's request log must not count as memory of the controller.
     let everywhere = ApiServer::builder().log_limit(0).namespace(SYSTEM_NAMESPACE);
     let everywhere = everywhere.with(crds::downstream()).in_process()?;
     let (clock, jitter) = (Clock::system(), Jitter::from_system());
@@ -72,7 +73,7 @@ pub(crate) async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()
             carriers,
         )),
     ];
-    // Whoever measures is gone when nothing can be said to us any more.
+    // A closed pipe means that the benchmark is gone.
     let alone = async {
         let mut nothing = Vec::new();
         tokio::io::stdin().read_to_end(&mut nothing).await
@@ -83,7 +84,7 @@ pub(crate) async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()
     }
 }
 
-/// What a controller of a bench has in common with the others: no packages, no metrics, no pauses between two passes.
+/// What all controllers of a benchmark share: no packages, no metrics, no pauses between two passes.
 pub(crate) fn context(
     client: Client,
     namespace: &str,
@@ -107,7 +108,7 @@ pub(crate) fn context(
     }
 }
 
-/// The server as if it were another one for each address: two clusters of one identity would be refused.
+/// Presents the server as a different one per address: two clusters with the same identity would be rejected.
 fn named(server: InProcess, address: &str) -> Client {
     let identity = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system", "uid": address, "resourceVersion": "1"},

@@ -1,5 +1,5 @@
-//! How long decisions over ten thousand units take, at the moments of a rollout that cost most: before its first step, in the middle of it
-//! with a full window, when all is done, and when a new target changes everybody.
+//! How long decisions over ten thousand units take, at the most expensive moments of a rollout: before the first step,
+//! halfway with a full window, when all is done, and when a new target changes every unit.
 
 use std::time::{Duration, Instant};
 
@@ -10,22 +10,22 @@ use muster_rollout::{
 
 /// Units of each decision.
 pub(crate) const UNITS: usize = 10_000;
-/// Decisions of which the median is told.
+/// Decisions per measurement; the median is reported.
 pub(crate) const RUNS: usize = 101;
-/// Bytes of a unit, but for its name.
+/// Bytes of a unit, without its name.
 pub(crate) const UNIT_BYTES: usize = size_of::<Unit>();
 const NOW: Millis = Millis(1_800_000_000_000);
 
 /// How long one decision takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
-    /// At which moment.
+    /// The moment of the rollout.
     pub moment: &'static str,
     pub median: Duration,
     pub slowest: Duration,
 }
 
-/// All moments of a plain rollout, and of one in eight stages, each with a limit of its own, and domains.
+/// All moments of a plain rollout, and of one in eight stages, each with its own limit, and domains.
 pub(crate) fn all() -> [(&'static str, [Taken; 4]); 2] {
     let plain = Spec {
         target: Some(Revision::new([1; 16])),

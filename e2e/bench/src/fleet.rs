@@ -32,12 +32,12 @@ use tempfile::TempDir;
 
 use crate::meter::Writes;
 
-/// Requests at once while a fleet is made.
+/// Concurrent requests while a fleet is created.
 const AT_ONCE: usize = 8;
-/// Requests that are kept to be counted: none may be lost.
+/// Requests that are recorded, to be counted: none may be dropped.
 const REQUESTS: usize = 1_000_000;
 
-/// A management cluster of its own. Its end ends its processes.
+/// A dedicated management cluster. Its processes end when it is dropped.
 pub(crate) struct Fleet {
     plane: Plane,
     folder: TempDir,
@@ -51,7 +51,7 @@ enum Plane {
 }
 
 impl Fleet {
-    /// Starts a real one, with muster's kinds.
+    /// Starts a kube-apiserver with muster's CRDs installed.
     pub(crate) async fn real() -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let place = folder.path().join("fleet");
@@ -64,7 +64,7 @@ impl Fleet {
         Self::with_kinds(Plane::Real(planes), folder).await
     }
 
-    /// Starts one that takes more clusters than a kube-apiserver on a small machine does.
+    /// Starts muster's own API server, for more clusters than a kube-apiserver on a small machine can take.
     pub(crate) async fn embedded() -> anyhow::Result<Self> {
         let server = ApiServer::builder().log_limit(REQUESTS).start().await?;
         Self::with_kinds(Plane::Embedded(server), tempfile::tempdir()?).await
@@ -79,7 +79,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// How it is reached.
+    /// The client configuration.
     pub(crate) fn kubeconfig(&self) -> anyhow::Result<PathBuf> {
         match &self.plane {
             Plane::Real(planes) => Ok(planes.plane("management")?.kubeconfig()),
@@ -92,7 +92,7 @@ impl Fleet {
         }
     }
 
-    /// The writes of controllers so far.
+    /// Writes by controllers so far.
     pub(crate) async fn writes(&self, client: &Client) -> anyhow::Result<Writes> {
         match &self.plane {
             Plane::Real(_) => Writes::counted(client).await,
@@ -108,7 +108,7 @@ pub(crate) async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// A kind that is served.
+/// Waits until a kind is served.
 pub(crate) async fn define(client: &Client, kind: &CustomResourceDefinition) -> anyhow::Result<()> {
     let kinds: Api<CustomResourceDefinition> = Api::all(client.clone());
     kinds.create(&PostParams::default(), kind).await?;
@@ -118,7 +118,7 @@ pub(crate) async fn define(client: &Client, kind: &CustomResourceDefinition) -> 
     Ok(())
 }
 
-/// A namespace.
+/// Creates a namespace.
 pub(crate) async fn namespace(client: &Client, name: &str) -> anyhow::Result<()> {
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
     Api::all(client.clone())
@@ -127,7 +127,8 @@ pub(crate) async fn namespace(client: &Client, name: &str) -> anyhow::Result<()>
     Ok(())
 }
 
-/// The objects of a kind in a namespace, each time that a watch shows one. A watch that breaks begins again by itself, with a list.
+/// Streams the objects of a kind in a namespace, as a watch delivers them. A broken watch restarts automatically, with
+/// a list.
 pub(crate) fn shown<K>(client: Client, namespace: &str) -> BoxStream<'static, K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -148,12 +149,12 @@ where
         .boxed()
 }
 
-/// The name of a cluster by its number.
+/// The name of a cluster, from its number.
 pub(crate) fn cluster(number: usize) -> String {
     format!("c-{number:05}")
 }
 
-/// Clusters that are ready, with kubeconfigs: those of these numbers.
+/// Creates ready clusters, with kubeconfigs, for these numbers.
 pub(crate) async fn join(
     client: &Client,
     namespace: &str,
@@ -166,7 +167,7 @@ pub(crate) async fn join(
         .await
 }
 
-/// The uids of the Clusters, by name.
+/// The UIDs of the Clusters, by name.
 pub(crate) async fn uids(client: &Client, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let clusters: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), namespace, &Version::V1Beta2.api_resource());

@@ -1,4 +1,4 @@
-//! Benchmarks of the rollout, of its decisions and of its shell: `cargo xtask bench`.
+//! Benchmarks of rollouts, of their decisions and of the controllers around them: `cargo xtask bench`.
 //!
 //! ```text
 //!   this process ── the module is changed ──► muster's Module controller ─┐
@@ -6,8 +6,8 @@
 //!        └── answers each row after a while, as a cluster would; sees when all have answered
 //! ```
 //!
-//! Both controllers are processes of their own, of this same program. The perfect one reads nothing and decides nothing: it writes one patch for
-//! each cluster, by eight writers, and hears of the answers by a watch.
+//! Both controllers are separate processes of this same program. The perfect one reads nothing and decides nothing: it
+//! writes one patch per cluster, with eight concurrent writers, and learns of the answers through a watch.
 
 mod agents;
 mod controller;
@@ -27,7 +27,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-/// As in `muster`.
+/// The same allocator as in `muster`.
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -40,53 +40,54 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Role {
-    /// Runs the workloads, beside the perfect controller, and prints a table
+    /// Run the workloads with muster and with the perfect controller, and print a table
     Run(Plan),
-    /// Rolls a NodeModule over many played nodes, and prints what it took
+    /// Roll out a NodeModule over many simulated nodes, and print what it cost
     Nodes(nodes::Plan),
-    /// Rolls a Kubernetes version over many played Clusters, and prints what it took
+    /// Roll out a Kubernetes version over many simulated Clusters, and print what it cost
     Upgrades(upgrades::Plan),
-    /// Rolls many modules over clusters with agents, and prints what an assignment takes
+    /// Roll out many modules over clusters with agents, and print the cost of an assignment
     Many(many::Plan),
-    /// API servers in one process; each line of standard input is answered with the writes since the last one
+    /// Run several API servers in one process; answer each line of standard input with the writes since the previous
+    /// one
     #[command(hide = true)]
     Servers {
-        /// Where the kubeconfigs go.
+        /// Folder for the kubeconfigs.
         folder: PathBuf,
-        /// Their names.
+        /// Names of the API servers.
         names: Vec<String>,
     },
-    /// muster's Module controller, for clusters that are all the same server of this process
+    /// Run muster's Module controller for clusters that are all the same API server of this process
     #[command(hide = true)]
     Controller {
-        /// How the management cluster is reached.
+        /// Kubeconfig of the management cluster.
         kubeconfig: PathBuf,
-        /// Where the modules are.
+        /// Namespace of the modules.
         namespace: String,
     },
-    /// The perfect controller: on each line of standard input `COMMIT LIMIT` it brings that commit to all
+    /// Run the perfect controller: each line `COMMIT LIMIT` of standard input brings that commit to all clusters
     #[command(hide = true)]
     Perfect {
-        /// How the management cluster is reached.
+        /// Kubeconfig of the management cluster.
         kubeconfig: PathBuf,
-        /// Where the assemblages are.
+        /// Namespace of the assemblages.
         namespace: String,
     },
 }
 
-/// What is measured.
+/// Sizes and repetitions of the workloads.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Plan {
     /// Clusters of the largest workload
     #[arg(long, default_value_t = 1_000)]
     clusters: usize,
-    /// Clusters of a fleet on muster's own API server; 0 leaves it out
+    /// Clusters of a fleet on muster's own API server; 0 skips it
     #[arg(long, default_value_t = 10_000)]
     many: usize,
-    /// Runs of each workload, of which the median is told
+    /// Runs of each workload; the median is reported
     #[arg(long, default_value_t = 5)]
     runs: usize,
-    /// Write the table, as Markdown, into this file too
+    /// Also write the table, as Markdown, to this file
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -98,7 +99,7 @@ async fn main() -> anyhow::Result<()> {
             let decisions = decisions::all();
             let mut figures = workload::real(&plan).await?;
             if plan.many > 0 {
-                // What was measured already is not lost if this takes too long for somebody.
+                // Keep what was measured so far if the user interrupts a long benchmark.
                 report::tell(&plan, &decisions, &figures)?;
                 workload::embedded(&plan, &mut figures).await?;
             }

@@ -1,4 +1,4 @@
-//! What it cost: writes as the API server counts them, and what the kernel says of a process.
+//! The cost: writes as counted by the API server, and process usage as reported by the kernel.
 
 use std::fs;
 
@@ -8,19 +8,20 @@ use kube::Client;
 use muster_apiserver::record::Recorder;
 use prometheus_parse::{Scrape, Value};
 
-/// Writes of controllers, by what they were for. The clusters' answers, which are the load and not the controller's, are not among them.
+/// Writes by controllers, by purpose. The clusters' status writes are the load, not the controller's cost, and are not
+/// included.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Writes {
-    /// Of rows: creations and patches of ProxyAssemblages.
+    /// Assignments: creations and patches of ProxyAssemblages.
     pub rows: f64,
-    /// Of statuses of Modules, where the memory is.
+    /// Statuses of Modules, which hold the rollout's memory.
     pub memory: f64,
-    /// Everything else of muster: ModuleRevisions, events, finalizers.
+    /// Everything else by muster: ModuleRevisions, events, finalizers.
     pub other: f64,
 }
 
 impl Writes {
-    /// All so far, as a kube-apiserver counts them.
+    /// All writes so far, as counted by a kube-apiserver.
     pub(crate) async fn counted(client: &Client) -> anyhow::Result<Self> {
         let request = Request::get("/metrics").body(Vec::new())?;
         let text = client.request_text(request).await?;
@@ -40,7 +41,7 @@ impl Writes {
         Ok(writes)
     }
 
-    /// All so far, as our own API server has them on record.
+    /// All writes so far, as recorded by muster's own API server.
     pub(crate) fn recorded(recorder: &Recorder) -> anyhow::Result<Self> {
         let (lost, _) = recorder.dropped();
         ensure!(lost == 0, "{lost} requests were not kept");
@@ -64,7 +65,7 @@ impl Writes {
         }
     }
 
-    /// Those since then.
+    /// The difference to an earlier count.
     pub(crate) fn since(self, then: Self) -> Self {
         Self {
             rows: self.rows - then.rows,
@@ -73,18 +74,18 @@ impl Writes {
         }
     }
 
-    /// All of them.
+    /// The total of all writes.
     pub(crate) fn all(self) -> f64 {
         self.rows + self.memory + self.other
     }
 }
 
-/// The most memory that a process had, in MiB.
+/// The peak memory of a process, in MiB.
 pub(crate) fn most_memory(pid: u32) -> anyhow::Result<f64> {
     memory(pid, "VmHWM:")
 }
 
-/// Memory of a process in MiB, by the kernel's word for it: `VmRSS:` is what it has, `VmHWM:` the most that it had.
+/// Memory of a process in MiB, by field of `/proc/PID/status`: `VmRSS:` is the current value, `VmHWM:` the peak.
 pub(crate) fn memory(pid: u32, word: &str) -> anyhow::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(word));
@@ -95,13 +96,14 @@ pub(crate) fn memory(pid: u32, word: &str) -> anyhow::Result<f64> {
     Ok(kib / 1024.0)
 }
 
-/// The processor time that a process took, in seconds.
+/// The CPU time of a process, in seconds.
 pub(crate) fn processor_time(pid: u32) -> anyhow::Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name of the program may hold spaces; it ends with the last parenthesis.
+    // The name of the program may contain spaces; it ends at the last parenthesis.
     let (_, fields) = stat.rsplit_once(')').context("no stat")?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
-    // utime and stime: the 14th and 15th field, of which two are before the parenthesis. Linux counts them in hundredths.
+    // utime and stime are fields 14 and 15; two fields precede the parenthesis. Linux counts them in hundredths of a
+    // second.
     let ticks = fields.get(11..13).context("no times")?;
     let ticks: Vec<f64> = ticks
         .iter()

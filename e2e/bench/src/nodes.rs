@@ -1,6 +1,6 @@
-//! NodeModules over many played nodes: what one rollout writes, and what the controller takes for it.
+//! NodeModules over many simulated nodes: the writes of one rollout, and the cost for the controller.
 //!
-//! The API server, the controller and the agents are in this process: its processor time and memory are of all three together.
+//! The API server, the controller and the agents share this process: its CPU time and memory cover all three.
 
 use std::{
     sync::{
@@ -39,27 +39,27 @@ use crate::usage::{memory, processor, ratio, writes};
 const TAKES: Duration = Duration::from_millis(500);
 /// How long a rollout may take.
 const PATIENCE: Duration = Duration::from_mins(20);
-/// How long it may take after the end until all is on record: one write of a NodeRevision came within a minute.
+/// How long it may take until everything is recorded after the end: a NodeRevision is written within a minute.
 const SETTLES: Duration = Duration::from_mins(1);
-/// How long nothing may be written.
+/// Quiet period that marks the end.
 const REST: Duration = Duration::from_mins(1);
-/// How often all Leases are renewed; a real agent renews its own as often.
+/// How often all Leases are renewed; a real agent renews its Lease equally often.
 const RENEWED: Duration = Duration::from_secs(10);
-/// Requests of one run that are kept: all of them.
+/// Requests of one run that are recorded: all of them.
 const KEPT: usize = 4_000_000;
 
-/// What is measured.
+/// Sizes of the benchmark.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// Played nodes
+    /// Simulated nodes
     #[arg(long, default_value_t = 1_000)]
     nodes: usize,
-    /// How many at once
+    /// Nodes that may change at once
     #[arg(long, default_value_t = 50)]
     at_once: usize,
 }
 
-/// Rolls two revisions over the nodes, and prints what each took.
+/// Rolls out two revisions over the nodes, and prints what each one cost.
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
     let api = ApiServer::builder().log_limit(KEPT).namespace(NAMESPACE);
     let api = api.with(crds::nodes()).in_process()?;
@@ -97,7 +97,7 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
             );
         }
     }
-    // The verdict comes on record after the last status.
+    // The verdict is recorded after the last status.
     tokio::time::sleep(SETTLES).await;
     let client = api.client_as("bench");
     let (before, said) = (writes(api.recorder())?, revisions(&client).await?);
@@ -168,14 +168,14 @@ async fn renew(client: Client, nodes: usize, renewing: Arc<AtomicBool>) {
                 "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name(number)},
                 "spec": {"holderIdentity": format!("{renewal}")},
             });
-            // One that is not renewed is renewed the next time.
+            // A failed renewal is repeated with the next round.
             let _ = leases.patch(&name(number), &by, &Patch::Apply(lease)).await;
         }
         tokio::time::sleep(RENEWED.saturating_sub(began.elapsed())).await;
     }
 }
 
-/// Each agent reports that a row begins, and after a while that it is confirmed.
+/// Each agent reports that it starts an assignment, and after a delay that it is confirmed.
 async fn agents(client: Client) {
     let api: Api<NodeAssemblage> = Api::all(client);
     let mut rows = Box::pin(watcher(api.clone(), watcher::Config::default()).default_backoff());
@@ -200,7 +200,7 @@ async fn answer(api: Api<NodeAssemblage>, node: String, row: Value) {
         let state =
             json!({"name": row["name"], "digest": row["digest"], "token": row["token"], "state": phase});
         let body = json!({"status": {"agent": {"version": "0.1.0"}, "rows": [state]}});
-        // A bench of which an answer is lost does not end, and says so.
+        // A lost answer would block the benchmark until its timeout, which reports it.
         let _ = api
             .patch_status(&node, &PatchParams::default(), &Patch::Merge(body))
             .await;
@@ -248,7 +248,7 @@ async fn until_ready(client: &Client) -> anyhow::Result<()> {
         .context("the NodeModule did not become Ready")?
 }
 
-/// What is on record of each revision.
+/// The recorded history of each revision.
 async fn revisions(client: &Client) -> anyhow::Result<Vec<Value>> {
     let all: Api<NodeRevision> = Api::all(client.clone());
     let list = all.list(&ListParams::default()).await?;

@@ -1,4 +1,5 @@
-//! The perfect controller: it knows what to do beforehand. One patch for each cluster, eight at a time, no reads; when one has answered, the next.
+//! The perfect controller: it knows in advance what to do. One patch per cluster, eight at a time, no reads; each
+//! answer triggers the next patch.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,13 +24,13 @@ use tokio::{
 
 use crate::{fleet, side};
 
-/// Writers at once: what an API server on two cores takes well.
+/// Concurrent writers: as many as an API server on two cores handles well.
 const WRITERS: usize = 8;
 
-/// Reads `COMMIT LIMIT CLUSTERS` and does it, line by line, until there are no more.
+/// Reads lines `COMMIT LIMIT CLUSTERS` and rolls out each of them, until the input ends.
 pub(crate) async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()> {
     let client = fleet::client(kubeconfig).await?;
-    // Whom each object belongs to, as with muster: looked up before anything is measured.
+    // Owner UIDs, set as muster sets them, are looked up before the measurement starts.
     let owners = fleet::uids(&client, namespace).await?;
     let assemblages: Api<ProxyAssemblage> = Api::namespaced(client.clone(), namespace);
     let (tell, mut heard) = mpsc::unbounded_channel();
@@ -63,11 +64,11 @@ pub(crate) async fn run(kubeconfig: &Path, namespace: &str) -> anyhow::Result<()
     Ok(())
 }
 
-/// What every cluster is to get.
+/// The object that every cluster gets.
 struct Wanted<'a> {
     digest: String,
     row: Value,
-    /// The uids of Clusters by name, if their assemblages are not there yet.
+    /// The UIDs of Clusters by name, if their assemblages do not exist yet.
     owners: Option<&'a BTreeMap<String, String>>,
 }
 
@@ -120,7 +121,7 @@ async fn write(
         assemblages.patch(name, &PatchParams::default(), &patch).await?;
         return Ok(());
     };
-    // The same object that muster makes: what the API server does for each write depends on its size.
+    // The same object that muster writes: the API server's cost per write depends on its size.
     let made = json!({
         "apiVersion": "fleet.muster.dev/v1alpha1", "kind": "ProxyAssemblage", "spec": spec,
         "metadata": {

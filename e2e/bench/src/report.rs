@@ -1,4 +1,4 @@
-//! The table, for people and for `docs/benchmarks.md`.
+//! The table, for the terminal and for `docs/benchmarks.md`.
 
 use std::{fmt::Write as _, fs, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::{
     workload::{Figures, Rollout, Run},
 };
 
-/// The heading from which on the page is written by hand.
+/// The heading at which the handwritten part of the page begins.
 const BY_HAND: &str = "\n## Memory of a demo\n";
 
-/// What was written by hand, with its heading.
+/// The handwritten part, with its heading.
 fn by_hand(page: &str) -> &str {
     page.find(BY_HAND).map_or("", |start| &page[start..])
 }
@@ -23,12 +23,12 @@ fn by_hand(page: &str) -> &str {
 /// The moments of a rollout, and how long a decision takes in each.
 type Decisions = (&'static str, [Taken; 4]);
 
-/// Prints the figures, and writes them where that is asked for.
+/// Prints the figures, and writes them to a file if requested.
 pub(crate) fn tell(plan: &Plan, decisions: &[Decisions], figures: &Figures) -> anyhow::Result<()> {
     let page = page(plan, decisions, figures)?;
     println!("{page}");
     if let Some(out) = &plan.out {
-        // No file yet: nothing in it to keep.
+        // There is no file yet, so nothing to keep.
         let before = fs::read_to_string(out).unwrap_or_default();
         let page = page + by_hand(&before);
         fs::write(out, page).with_context(|| format!("{} cannot be written", out.display()))?;
@@ -36,7 +36,7 @@ pub(crate) fn tell(plan: &Plan, decisions: &[Decisions], figures: &Figures) -> a
     Ok(())
 }
 
-/// What the figures are of.
+/// The machine and the versions that were measured.
 const ABOUT: &str = "\
 The *perfect* controller reads nothing and decides nothing: it writes one patch for each cluster, with eight writers, as fast as the limit allows.
 *muster* is its Module controller as a separate process, complete: the memory is written before any row, and each row is a patch that tests the
@@ -183,14 +183,14 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-/// The run whose time is in the middle.
+/// The run with the median time.
 fn median(runs: &[Run]) -> Run {
     let mut runs = runs.to_vec();
     runs.sort_by_key(|run| run.time);
     runs[runs.len() / 2]
 }
 
-/// What the clusters alone take.
+/// The time that the clusters alone take.
 fn ideal(rollout: &Rollout) -> Duration {
     let waves = match rollout.limit {
         Limit::All => 1,

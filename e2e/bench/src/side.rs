@@ -1,4 +1,4 @@
-//! The two that are compared, each as a process of this program.
+//! The two controllers that are compared, each as a process of this program.
 
 use std::{path::Path, process::Stdio, time::Duration};
 
@@ -15,26 +15,26 @@ use tokio::{
     time::timeout,
 };
 
-/// The module of all workloads, and its row.
+/// The module of all workloads, and the name of its row.
 const MODULE: &str = "web";
-/// How long a process may take to say that it runs.
+/// How long a process may take to report that it runs.
 const STARTED: Duration = Duration::from_mins(1);
 
-/// Who writes.
+/// Which controller writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Muster,
     Perfect,
 }
 
-/// How many at once.
+/// How many clusters may change at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
     All,
     Some(usize),
 }
 
-/// A process that brings commits to the clusters of a namespace. Its end is the end of the process.
+/// A process that rolls commits out to the clusters of a namespace. Dropping it ends the process.
 pub(crate) struct Controller {
     side: Side,
     namespace: String,
@@ -45,7 +45,7 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Starts it.
+    /// Starts the process.
     pub(crate) async fn start(
         side: Side,
         kubeconfig: &Path,
@@ -81,18 +81,18 @@ impl Controller {
         })
     }
 
-    /// Its process.
+    /// The process ID.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Ends it at once.
+    /// Kills the process.
     pub(crate) async fn end(mut self) -> anyhow::Result<()> {
         self.child.kill().await?;
         Ok(())
     }
 
-    /// Wants a commit on all clusters.
+    /// Requests a commit on all clusters.
     pub(crate) async fn want(&mut self, commit: &str, limit: Limit, clusters: usize) -> anyhow::Result<()> {
         match self.side {
             Side::Muster => self.change_the_module(commit, limit).await,
@@ -140,7 +140,7 @@ pub(crate) fn digest(commit: &str) -> String {
     format!("sha256:{commit:0>64}")
 }
 
-/// A row such as muster writes it.
+/// A row in the form that muster writes.
 pub(crate) fn row(commit: &str, token: u64) -> Value {
     json!({
         "name": MODULE, "source": source(commit), "package": {"path": "apps/web"}, "commit": commit,

@@ -1,6 +1,7 @@
-//! A ClusterUpgrade over many played Clusters: what one version writes, and what the controller takes for it.
+//! A ClusterUpgrade over many simulated Clusters: the writes of one version, and the cost for the controller.
 //!
-//! The API server, the controller, Cluster API and the Clusters are in this process: its processor time and memory are of all together.
+//! The API server, the controller, Cluster API and the Clusters share this process: its CPU time and memory cover all
+//! of them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,36 +42,36 @@ use crate::{
 };
 
 const NAMESPACE: &str = "fleet";
-/// How long a Cluster takes until all its machines have a version.
+/// How long a Cluster takes until all its machines run a version.
 const TAKES: Duration = Duration::from_secs(2);
 /// How long an upgrade may take.
 const PATIENCE: Duration = Duration::from_mins(20);
-/// How long nothing may be written.
+/// Quiet period that marks the end.
 const REST: Duration = Duration::from_mins(1);
-/// How long it may take after the end until all is on record.
+/// How long it may take until everything is recorded after the end.
 const SETTLES: Duration = Duration::from_mins(1);
-/// Requests of one run that are kept: all of them.
+/// Requests of one run that are recorded: all of them.
 const KEPT: usize = 4_000_000;
-/// Machines of a control plane, and of the workers.
+/// Machines of a control plane, and of its workers.
 const MACHINES: u32 = 3;
-/// What Clusters begin with, and the versions that they are given.
+/// The first version of all Clusters, and the versions that are rolled out.
 const VERSIONS: [&str; 3] = ["v1.33.4", "v1.34.2", "v1.35.0"];
 
-/// The versions that the API servers of Clusters report, by address.
+/// The versions reported by the API servers of the Clusters, by address.
 type Served = Arc<Mutex<BTreeMap<String, String>>>;
 
-/// What is measured.
+/// Sizes of the benchmark.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// Played Clusters
+    /// Simulated Clusters
     #[arg(long, default_value_t = 1_000)]
     clusters: usize,
-    /// How many at once
+    /// Clusters that may change at once
     #[arg(long, default_value_t = 50)]
     at_once: usize,
 }
 
-/// Rolls two versions over the Clusters, and prints what each took.
+/// Rolls out two versions over the Clusters, and prints what each one cost.
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
     let api = ApiServer::builder()
         .log_limit(KEPT)
@@ -152,7 +153,7 @@ fn controller(api: &ApiServer, everywhere: &ApiServer, served: &Served) -> Vec<A
     tasks.map(AbortOnDropHandle::new).into()
 }
 
-/// One server as if it were another one for each address, each with its own version.
+/// Presents one server as a different one per address, each with its own version.
 fn cluster(behind: InProcess, address: &str, served: &Served) -> Client {
     let (address, served) = (address.to_owned(), Arc::clone(served));
     let asked = move |request: http::Request<Body>| {
@@ -222,7 +223,7 @@ async fn prepare(client: &Client, clusters: usize, served: &Served) -> anyhow::R
         objects(client, &control_planes()),
     );
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-    // Of what was applied, muster would leave the version to its manager.
+    // With server-side apply, muster would leave the version to the field's manager.
     let by = PostParams {
         field_manager: Some("clusterctl".to_owned()),
         ..PostParams::default()
@@ -262,14 +263,15 @@ fn objects(client: &Client, resource: &ApiResource) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), NAMESPACE, resource)
 }
 
-/// The Clusters that change, and the most of them at once so far.
+/// The Clusters that are changing, and the maximum so far.
 #[derive(Default)]
 struct Changing {
     now: BTreeSet<String>,
     most: usize,
 }
 
-/// Cluster API: a Cluster that is given a version says that it rolls it out, and after a while that its machines have it.
+/// Simulates Cluster API: a Cluster with a new version reports that it is rolling out, and after a delay that its
+/// machines have the version.
 async fn play(client: Client, served: Served, changing: Arc<Mutex<Changing>>) {
     let clusters = objects(&client, &Version::V1Beta2.api_resource());
     let mut events = Box::pin(watcher(clusters.clone(), watcher::Config::default()).default_backoff());
@@ -299,7 +301,7 @@ async fn play(client: Client, served: Served, changing: Arc<Mutex<Changing>>) {
         let is_new = before.is_none();
         at_work.spawn(async move {
             if !is_new {
-                // A bench of which an answer is lost does not end, and says so.
+                // A lost answer would block the benchmark until its timeout, which reports it.
                 let _ = status(&client, &name, &version, 0).await;
                 tokio::time::sleep(TAKES).await;
                 served.lock().insert(address(&name), version.clone());
@@ -310,7 +312,7 @@ async fn play(client: Client, served: Served, changing: Arc<Mutex<Changing>>) {
     }
 }
 
-/// What Cluster API says of a Cluster whose control plane and workers have so many machines of a version.
+/// The status of a Cluster whose control plane and workers have this number of machines at a version.
 async fn status(client: &Client, name: &str, version: &str, done: u32) -> kube::Result<()> {
     let (clusters, planes) = (
         objects(client, &Version::V1Beta2.api_resource()),

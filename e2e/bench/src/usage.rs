@@ -1,4 +1,4 @@
-//! What this process takes, and what was written in it, for benchmarks whose API server and controllers are all in one process.
+//! Usage of this process and the writes in it, for benchmarks whose API server and controllers share one process.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
@@ -10,7 +10,7 @@ pub(crate) fn ratio(one: usize, other: usize) -> f64 {
     number(one) / number(other)
 }
 
-/// Writes so far, by resource and by what wrote them, but Leases.
+/// Writes so far, by resource and by writer, without Leases.
 pub(crate) fn writes(recorder: &Recorder) -> anyhow::Result<BTreeMap<String, usize>> {
     let (lost, _) = recorder.dropped();
     ensure!(lost == 0, "{lost} requests were not kept");
@@ -32,10 +32,10 @@ pub(crate) fn writes(recorder: &Recorder) -> anyhow::Result<BTreeMap<String, usi
     Ok(counts)
 }
 
-/// The plural of what a path is about.
+/// The resource (plural) in a request path.
 fn resource(path: &str) -> &str {
     let mut parts = path.trim_matches('/').split('/');
-    // `/api/v1/…` or `/apis/GROUP/VERSION/…`, and perhaps `namespaces/NAME/…`.
+    // `/api/v1/…` or `/apis/GROUP/VERSION/…`, optionally `namespaces/NAME/…`.
     let before = match parts.next() {
         Some("api") => 1,
         _ => 2,
@@ -57,7 +57,7 @@ pub(crate) fn memory() -> anyhow::Result<u64> {
     Ok(kib / 1024)
 }
 
-/// Processor time of this process so far.
+/// CPU time of this process so far.
 pub(crate) fn processor() -> anyhow::Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let fields = stat.rsplit(") ").next().unwrap_or_default();

@@ -16,17 +16,17 @@ use crate::{
     side::{Controller, Limit, Side},
 };
 
-/// How long nothing has to happen before something is measured: the status of the run before is written by then.
+/// Quiet period before a measurement: the status of the previous run is written by then.
 const QUIET: Duration = Duration::from_secs(3);
-/// How long is looked at rest.
+/// Duration of the idle measurement.
 const REST: Duration = Duration::from_mins(1);
-/// Flips of one cluster's health in one place.
+/// Number of health flips per measurement.
 const FLIPS: usize = 20;
 /// Clusters of the small workloads.
 const FEW: usize = 50;
-/// Clusters of the smaller one of two fleets in which flips are timed.
+/// Clusters of the smaller of the two fleets in which flips are timed.
 const SOME: usize = 100;
-/// How long a flip may take to be seen.
+/// How long a flip may take to appear in the status.
 const FLIPPED: Duration = Duration::from_secs(10);
 
 /// One rollout over all clusters.
@@ -36,32 +36,32 @@ pub(crate) struct Run {
     pub writes: Writes,
     /// The most clusters that were on their way at once.
     pub most: usize,
-    /// Processor time of the controller.
+    /// CPU time of the controller.
     pub processor: f64,
 }
 
-/// One workload, on both sides.
+/// One workload, with both controllers.
 #[derive(Debug)]
 pub(crate) struct Rollout {
     pub name: String,
     pub clusters: usize,
     pub limit: Limit,
-    /// How long a cluster takes.
+    /// How long a cluster takes to answer.
     pub takes: Duration,
     pub muster: Vec<Run>,
     pub perfect: Vec<Run>,
 }
 
-/// How long changes of one cluster's health took to be seen in the module's status.
+/// How long a health change of one cluster took to appear in the module's status.
 #[derive(Debug)]
 pub(crate) struct Flips {
     pub clusters: usize,
     pub muster: Vec<Duration>,
-    /// How long the two writes alone take that this is: one after the other, each until a watch shows it.
+    /// How long the two writes behind a flip take alone: one after the other, each until a watch delivers it.
     pub writes: Vec<Duration>,
 }
 
-/// All that was measured.
+/// All results.
 #[derive(Debug)]
 pub(crate) struct Figures {
     pub rollouts: Vec<Rollout>,
@@ -69,17 +69,17 @@ pub(crate) struct Figures {
     /// Clusters, seconds, writes.
     pub rest: (usize, Duration, Writes),
     pub restart: (usize, Duration, Writes),
-    /// Clusters, and the most memory of the controller in MiB.
+    /// Clusters, and the peak memory of the controller in MiB.
     pub memory: Vec<(usize, f64)>,
 }
 
-/// A namespace with clusters, and both controllers at work in namespaces of their own.
+/// A namespace with clusters, and both controllers, each in its own namespace.
 struct Stage<'a> {
     fleet: &'a Fleet,
     client: Client,
     kubeconfig: PathBuf,
     clusters: usize,
-    /// Numbers the commits.
+    /// Counter for the names of commits.
     commits: usize,
     muster: (Controller, Agents, String),
     perfect: (Controller, Agents, String),
@@ -126,7 +126,7 @@ pub(crate) async fn real(plan: &Plan) -> anyhow::Result<Figures> {
     })
 }
 
-/// Measures as many clusters as a kube-apiserver on a small machine does not take.
+/// Measures with more clusters than a kube-apiserver on a small machine can take.
 pub(crate) async fn embedded(plan: &Plan, figures: &mut Figures) -> anyhow::Result<()> {
     let fleet = Fleet::embedded().await?;
     let mut many = Stage::set(&fleet, "many", plan.many).await?;
@@ -140,7 +140,7 @@ pub(crate) async fn embedded(plan: &Plan, figures: &mut Figures) -> anyhow::Resu
 }
 
 impl<'a> Stage<'a> {
-    /// Both sides with all clusters at their first commit.
+    /// Both controllers, with all clusters at their first commit.
     async fn set(fleet: &'a Fleet, name: &str, clusters: usize) -> anyhow::Result<Self> {
         let kubeconfig = fleet.kubeconfig()?;
         let client = fleet::client(&kubeconfig).await?;
@@ -180,7 +180,7 @@ impl<'a> Stage<'a> {
         self.perfect.0.end().await
     }
 
-    /// The same on both sides, in turns.
+    /// The same rollout with both controllers, alternating.
     async fn compare(
         &mut self,
         name: &str,
@@ -212,7 +212,7 @@ impl<'a> Stage<'a> {
         Ok(rollout)
     }
 
-    /// A twentieth of them at once, of which each takes a second.
+    /// A twentieth of the clusters at once, each of which takes a second.
     async fn rolling(&mut self, name: &str, runs: usize) -> anyhow::Result<Rollout> {
         let window = (self.clusters / 20).max(1);
         self.compare(name, Limit::Some(window), Duration::from_secs(1), runs)
@@ -249,7 +249,8 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// From the write of a cluster's status to the module's status that says so, as a watch sees it; in turns with two writes alone.
+    /// From the write of a cluster's status until a watch delivers the module's status that shows it; alternating with
+    /// two plain writes.
     async fn flips(&self) -> anyhow::Result<Flips> {
         let (ours, theirs) = (&self.muster.2, &self.perfect.2);
         let mut modules = fleet::shown::<Module>(self.client.clone(), ours);
@@ -312,7 +313,7 @@ fn is_well(row: &ProxyAssemblage) -> bool {
     said.is_some_and(|said| said.state == SyncPhase::Succeeded)
 }
 
-/// Waits until a watch shows an object of which this holds.
+/// Waits until a watch delivers an object that matches the condition.
 async fn until<K>(objects: &mut BoxStream<'static, K>, holds: impl Fn(&K) -> bool) -> anyhow::Result<()> {
     let seen = async {
         while let Some(object) = objects.next().await {

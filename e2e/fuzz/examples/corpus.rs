@@ -25,13 +25,13 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// A quoted word a line, bytes that are no plain ASCII by their hex code.
+/// One quoted token per line; bytes other than plain ASCII as hex escapes.
 fn dictionary(words: &[&str]) -> String {
     let mut lines = String::new();
     for word in words {
         lines.push('"');
         for byte in word.bytes() {
-            // Writing to a text does not fail.
+            // Writing to a String cannot fail.
             let _ = match byte {
                 b'"' | b'\\' => write!(lines, "\\{}", char::from(byte)),
                 b' '..=b'~' => write!(lines, "{}", char::from(byte)),

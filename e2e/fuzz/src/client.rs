@@ -1,4 +1,5 @@
-//! Laws of clients: every kubeconfig that is accepted makes a client, and what it sends is what stands in the kubeconfig.
+//! Laws of clients: every accepted kubeconfig yields a client, and that client sends exactly what the kubeconfig
+//! contains.
 
 #![expect(clippy::panic, reason = "a law that does not hold ends the run")]
 
@@ -11,7 +12,8 @@ use muster_controllers::registry::{
 };
 use tower::{BoxError, Layer as _, ServiceExt as _, service_fn};
 
-/// A certificate authority that signs nothing: most bytes are no certificate, and are refused before anything else is tried.
+/// A certificate authority that has signed nothing: most inputs are not certificates, and are rejected before anything
+/// else is tried.
 const AUTHORITY: &[u8] = b"\
 -----BEGIN CERTIFICATE-----
 MIIBdTCCARugAwIBAgIUG0PyPzTH+yQk/IwXwlg1XNeDNVMwCgYIKoZIzj0EAwIw
@@ -25,7 +27,7 @@ AQH/MAoGCCqGSM49BAMCA0gAMEUCIQDSdiE4D7cEInmUhAjnREydmWg+Lca5jK75
 -----END CERTIFICATE-----
 ";
 
-/// A path as long as one gets: a kind of a long name, and a selector.
+/// A path of realistic maximum length: a kind with a long name, and a selector.
 const PATH_MAX: usize = 32 * 1024;
 
 /// The laws, for the bytes of a kubeconfig.
@@ -33,7 +35,7 @@ pub fn check(bytes: &[u8]) {
     let Ok(access) = kubeconfig::parse(bytes) else {
         return;
     };
-    // Certificates that are none are refused, which is no panic.
+    // Invalid certificates are rejected, without a panic.
     drop(in_runtime(|| connect_over_network(&access).map(drop)));
     let access = Access {
         certificate_authority: AUTHORITY.to_vec(),
@@ -48,7 +50,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// A client has a task of its own, and so needs a runtime; without drivers, as nothing is connected.
+/// A client spawns a task and so needs a runtime; no I/O drivers, because nothing connects.
 fn in_runtime<T>(work: impl FnOnce() -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let runtime = runtime.unwrap_or_else(|error| panic!("no runtime: {error}"));
@@ -56,7 +58,7 @@ fn in_runtime<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// A request for a path as it would leave this process.
+/// A request for a path, as it would be sent.
 fn sent(access: &Access, path: &str) -> Request<()> {
     let config = configuration(access).unwrap_or_else(|error| panic!("{error}"));
     let auth = config.auth_layer().unwrap_or_else(|error| panic!("{error}"));

@@ -1,4 +1,4 @@
-//! Seeds: inputs that are interesting from the start, made of the fixtures and examples of the repository.
+//! Seeds: interesting initial inputs, built from the fixtures and examples of the repository.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,10 +11,10 @@ use crate::{kubeconfig, node, substitute, yaml};
 /// Longest seed in bytes: larger files teach a fuzzer nothing that a part of them does not.
 pub const LONGEST: usize = 4096;
 
-/// Folders of the repository that hold manifests and what tools made of them.
+/// Folders of the repository with manifests and with the output of tools for them.
 const FOLDERS: [&str; 4] = ["api/crds", "deploy", "examples", "sync/tests/fixtures"];
 
-/// Seeds by the name of their fuzz target, the same for the same repository.
+/// Seeds by the name of their fuzz target; deterministic for the same repository.
 pub fn seeds(repository: &Path) -> io::Result<BTreeMap<&'static str, Vec<Vec<u8>>>> {
     let mut found = Found::default();
     for folder in FOLDERS {
@@ -40,7 +40,7 @@ pub fn seeds(repository: &Path) -> io::Result<BTreeMap<&'static str, Vec<Vec<u8>
     ]))
 }
 
-/// The words of a fuzz target's language, if it has one.
+/// The tokens of a fuzz target's input language, if it has one.
 pub fn dictionary(target: &str) -> Option<&'static [&'static str]> {
     match target {
         "client" | "kubeconfig" => Some(kubeconfig::TOKENS),
@@ -51,7 +51,7 @@ pub fn dictionary(target: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// What the repository has.
+/// Files of the repository that are used as seeds.
 #[derive(Default)]
 struct Found {
     texts: Vec<Vec<u8>>,
@@ -59,7 +59,7 @@ struct Found {
 }
 
 impl Found {
-    /// Manifests and cases below a folder, in order; a folder that is not there has none.
+    /// Manifests and cases below a folder, in order; a missing folder yields none.
     fn read(&mut self, folder: &Path) -> io::Result<()> {
         if !folder.is_dir() {
             return Ok(());
@@ -78,7 +78,7 @@ impl Found {
         Ok(())
     }
 
-    /// A list of documents, or variables and a list of texts; another file has neither.
+    /// A list of documents, or variables with a list of texts; none for other files.
     fn cases(&mut self, file: &Value) {
         let texts = |cases: &Value| -> Vec<String> {
             let cases = cases.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -102,7 +102,7 @@ impl Found {
     }
 }
 
-/// A file, or its documents if it is long, or their first part.
+/// A file; if it is long, its documents; for a long document, its first part.
 fn documents(bytes: &[u8]) -> Vec<Vec<u8>> {
     if bytes.len() <= LONGEST {
         return vec![bytes.to_vec()];
@@ -135,7 +135,7 @@ fn forms() -> impl Iterator<Item = Vec<u8>> {
         .map(|form| format!("{VARIABLES}{form}").into_bytes())
 }
 
-/// A good one, and it with each word of its language behind each line.
+/// A valid input, plain and with each token of its language appended to each line.
 fn kubeconfigs() -> Vec<Vec<u8>> {
     const GOOD: &str = "\
 apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts:\n- name: a\n  context: {cluster: a, user: a}\nclusters:\n- name: a\n  cluster:\n    \
@@ -150,7 +150,7 @@ server: https://a:6443\n    certificate-authority-data: Q0E=\nusers:\n- name: a\
         .collect()
 }
 
-/// A good one with all paths, and it with each word of its language before it.
+/// A valid input with all paths, plain and with each token of its language in front.
 fn configurations() -> Vec<Vec<u8>> {
     const GOOD: &str = include_str!("../../../examples/nodes/node.yaml");
     let paths: String = node::TOKENS
@@ -165,7 +165,7 @@ fn configurations() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Bytes without a pattern, for targets that make their input of them.
+/// Bytes without a pattern, for targets that derive their input from them.
 fn pseudorandom(seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let byte = |_| {

@@ -1,5 +1,5 @@
-//! Laws of what else strangers write for a request: Secrets of gates and of repositories, hosts, receivers. What is taken can be sent, and
-//! no error shows a value.
+//! Laws of other untrusted request settings: Secrets of gates and of repositories, hosts, receivers. Accepted values
+//! can be sent, and no error shows a value.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -12,7 +12,7 @@ use muster_controllers::{
 };
 use muster_sync::source::{self, Remote};
 
-/// What Secrets have, and what is near it.
+/// Valid contents of Secrets, and near misses.
 const KEYS: [&str; 9] = [
     "token",
     "username",
@@ -25,7 +25,7 @@ const KEYS: [&str; 9] = [
     "other",
 ];
 
-/// Pieces of values: what a header does not take, and what a host is made of.
+/// Pieces of values: characters that a header rejects, and parts of hosts.
 const PIECES: [&[u8]; 26] = [
     CANARY.as_bytes(),
     b"a",
@@ -55,18 +55,18 @@ const PIECES: [&[u8]; 26] = [
     b"{module}",
 ];
 
-/// A text that is in no message of ours, and so betrays a value.
+/// A text that no message of muster contains, and which therefore reveals a leaked value.
 const CANARY: &str = "hunter2";
 
-/// The laws, for a Secret and a text made of bytes.
+/// The laws, for a Secret and a text that are derived from the bytes.
 pub fn check(bytes: &[u8]) {
     let mut bytes = Unstructured::new(bytes);
-    // Bytes that are too few for a case are none.
+    // Too few bytes for a case: nothing to check.
     if let Ok((secret, text)) = case(&mut bytes) {
         of_gates(&secret);
         of_repositories(&secret, &text);
         hosts_read_back(&text);
-        // Not to panic is all: a file of receivers is its operator's own.
+        // It must only not panic: a file of receivers belongs to the operator.
         drop(notify::Config::parse(&text, Path::new("/etc/muster")));
     }
 }
@@ -138,7 +138,7 @@ fn of_repositories(secret: &Data, url: &str) {
     }
 }
 
-/// It stands in the Secret, and a header takes it.
+/// The value is in the Secret, and is valid in a header.
 fn assert_sendable(secret: &Data, key: &str, text: &str) {
     let written = secret.get(key).map(|value| String::from_utf8_lossy(value));
     let written = written.unwrap_or_default();

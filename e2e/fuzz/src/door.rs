@@ -1,5 +1,5 @@
-//! Laws of the API server's door: whatever patch comes, an answer goes; what is refused changes nothing; what is accepted is what is
-//! stored; and who an object is never changes.
+//! Laws of the API server's patch handling: every patch gets a response; a rejected patch changes nothing; an accepted
+//! one is stored as returned; and the identity of an object never changes.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ use tower::ServiceExt as _;
 
 use crate::{json, patch};
 
-/// Media types of patches, with one that does not exist.
+/// Media types of patches, including one that does not exist.
 const PATCHES: [&str; 5] = [
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -22,21 +22,21 @@ const PATCHES: [&str; 5] = [
     "application/x-patch",
 ];
 
-/// The laws, for an object and a patch that are made of the bytes.
+/// The laws, for an object and a patch that are derived from the bytes.
 pub fn check(bytes: &[u8]) {
     thread_local!(static BED: RefCell<Bed> = RefCell::new(Bed::new()));
-    // Bytes that are too few make no patch.
+    // Too few bytes for a patch: nothing to check.
     let _ = BED.with_borrow_mut(|bed| bed.check(&mut Unstructured::new(bytes)));
 }
 
-/// A server, and how many objects it has had.
+/// A server, and the number of objects created so far.
 struct Bed {
     runtime: Runtime,
     api: ApiServer,
     made: usize,
 }
 
-/// What the server said.
+/// The response of the server.
 type Answer = (StatusCode, Value);
 
 impl Bed {
@@ -82,7 +82,7 @@ impl Bed {
         Ok(())
     }
 
-    /// Gone, whatever finalizers it has by now.
+    /// Deletes an object, whatever finalizers it has by now.
     fn remove(&self, path: &str) {
         self.call(
             "PATCH",
@@ -126,9 +126,9 @@ impl Bed {
                 .await
                 .expect("the whole answer")
                 .to_bytes();
-            // The server's own tasks have their turn: definitions, garbage.
+            // Lets the server's background tasks run: CRDs, garbage collection.
             tokio::task::yield_now().await;
-            // A path that is not served has a page of text.
+            // A path that is not served returns a text page.
             let text = || Value::from(String::from_utf8_lossy(&body));
             (status, serde_json::from_slice(&body).unwrap_or_else(|_| text()))
         })
@@ -156,7 +156,7 @@ fn patch_of(u: &mut Unstructured<'_>, media_type: &str, object: &Value) -> Resul
 }
 
 fn assert_answer(before: &Value, patch: &Value, (status, body): &Answer, after: &Value, is_dry: bool) {
-    // The real server, too, takes a body of a wrong type for a failure of its own; nothing else may be one.
+    // The real server, too, reports a body of a wrong type as an internal error; nothing else may be one.
     let wrong_type = body["message"]
         .as_str()
         .is_some_and(|message| message.starts_with("failed to create typed patch object"));
@@ -194,10 +194,10 @@ fn assert_answer(before: &Value, patch: &Value, (status, body): &Answer, after: 
     assert!(same_version == (before == after), "{patch} on {before}: {after}");
 }
 
-/// Where objects of a kind are, and one to start with.
+/// The path of objects of a kind, and an initial object.
 type Kind = (&'static str, fn() -> Value);
 
-/// Built-in kinds with and without lists, and one that is defined.
+/// Built-in kinds with and without lists, and one custom kind.
 const KINDS: [Kind; 3] = [
     ("/apis/apps/v1/namespaces/default/deployments", deployment),
     ("/apis/example.org/v1/namespaces/default/widgets", widget),
@@ -231,7 +231,7 @@ fn config_map() -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}})
 }
 
-/// A kind with a list by keys, a set, a default, what is not known, and rules.
+/// A kind with a list by keys, a set, a default, unknown fields, and validation rules.
 fn definition() -> Value {
     let schema = json!({
         "type": "object",

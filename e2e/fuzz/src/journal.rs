@@ -1,12 +1,12 @@
-//! Laws of the journal of a node's agent: whatever the bytes, reading them is no panic; what is read is written as the same; a slot that is torn
-//! loses nothing of the other.
+//! Laws of the journal of a node's agent: reading arbitrary bytes never panics; what is read is written back unchanged;
+//! a torn slot loses nothing of the other one.
 
 use muster_node::{
     Key,
     journal::{FORMAT, Identity, Reading, Record, SLOT, Step, frame, read},
 };
 
-/// Steps by a byte.
+/// A step, selected by a byte.
 const STEPS: [Step; 8] = [
     Step::Prepared,
     Step::Swapping(1),
@@ -18,7 +18,7 @@ const STEPS: [Step; 8] = [
     Step::RestoreFailed,
 ];
 
-/// The laws: for the bytes as a journal, and as what a power cut left of the slot beside a good one.
+/// The laws, for the bytes as a journal, and as the remains of a slot after a power cut, beside a valid one.
 pub fn check(bytes: &[u8]) {
     if let Reading::Record(record) = read(bytes) {
         let slots = [slot(&record), vec![0; SLOT]].concat();
@@ -31,7 +31,7 @@ pub fn check(bytes: &[u8]) {
         .chain(std::iter::repeat(0))
         .take(SLOT)
         .collect();
-    // By themselves they are a record, or one of another version, with a checksum that fits.
+    // The bytes may themselves be a record, or one of another version, with a valid checksum.
     let alone = read(&[torn.clone(), torn.clone()].concat());
     if matches!(alone, Reading::Record(_) | Reading::Newer) {
         return;

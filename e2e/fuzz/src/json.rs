@@ -1,4 +1,4 @@
-//! JSON as objects and patches of a cluster have it, made of fuzzed bytes.
+//! JSON as in objects and patches of a cluster, derived from fuzzed bytes.
 
 use arbitrary::{Result, Unstructured};
 use serde_json::{Map, Value, json};
@@ -31,7 +31,7 @@ const FIELDS: [&str; 24] = [
     "a/b~c",
 ];
 
-/// What a strategic merge patch may say besides fields.
+/// Directives of a strategic merge patch.
 const DIRECTIVES: [&str; 8] = [
     "$patch",
     "$retainKeys",
@@ -57,15 +57,15 @@ const TEXTS: [&str; 11] = [
     "ä\u{1f600}",
 ];
 
-/// Collections within collections.
+/// Maximum nesting of collections.
 const DEPTH: usize = 5;
 
-/// An object; `directives`: with those of a strategic merge patch.
+/// An object; `directives` adds those of a strategic merge patch.
 pub(crate) fn object(u: &mut Unstructured<'_>, directives: bool) -> Result<Value> {
     members(u, directives, DEPTH)
 }
 
-/// Anything.
+/// Any JSON value.
 pub(crate) fn value(u: &mut Unstructured<'_>, directives: bool) -> Result<Value> {
     any(u, directives, DEPTH)
 }
@@ -88,7 +88,7 @@ fn members(u: &mut Unstructured<'_>, directives: bool, depth: usize) -> Result<V
     Ok(Value::Object(members))
 }
 
-/// Mostly what the field has in Kubernetes, so that patches meet.
+/// Usually the type that the field has in Kubernetes, so that patches apply.
 fn member(u: &mut Unstructured<'_>, key: &str, directives: bool, depth: usize) -> Result<Value> {
     if u.ratio(1, 8)? {
         return any(u, directives, depth.saturating_sub(1));

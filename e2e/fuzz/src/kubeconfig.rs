@@ -1,4 +1,5 @@
-//! Laws of kubeconfigs: nothing forbidden is ever taken, what is taken is what stands there, no error shows a value, nothing is opened.
+//! Laws of kubeconfigs: nothing forbidden is accepted, accepted values are those of the text, no error shows a value,
+//! no file is opened.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use crate::sandbox;
 
-/// Pieces of which interesting texts are made: for dictionaries and generators.
+/// Pieces of interesting texts, for dictionaries and generators.
 pub const TOKENS: &[&str] = &[
     "apiVersion: v1\n",
     "kind: Config\n",
@@ -83,7 +84,7 @@ pub const TOKENS: &[&str] = &[
     "hunter2",
 ];
 
-/// Everything else in a user or a cluster entry is refused, whatever its value.
+/// All other fields of a user or cluster entry are rejected, whatever their values.
 const HARMLESS: &[&str] = &[
     "server",
     "certificate-authority-data",
@@ -95,12 +96,12 @@ const HARMLESS: &[&str] = &[
     "client-key-data",
 ];
 
-/// A text that is in no message of ours, and so betrays a value.
+/// A text that no message of muster contains, and which therefore reveals a leaked value.
 const CANARY: &str = "hunter2";
 
 /// The laws, for the bytes of a kubeconfig.
 pub fn check(bytes: &[u8]) {
-    // As a controller takes it that allows no proxy.
+    // Parsed as by a controller that allows no proxy.
     let parsed = sandbox::run(|| kubeconfig::parse(bytes).and_then(|access| access.admit(&Hosts::default())));
     let document = muster_sync::yaml::to_json(bytes).unwrap_or_default();
     let shown = match &parsed {
@@ -119,7 +120,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// What is used stands in the text, alone of its name, and has harmless fields only.
+/// The accepted entry is in the text, its name is unique, and it has allowed fields only.
 fn assert_is(access: &Access, document: &Value) {
     let (server, user) = used(document);
     let entries = server.iter().map(|(field, value)| ("cluster", field, value));
@@ -187,7 +188,7 @@ fn used(document: &Value) -> (Fields, Fields) {
     )
 }
 
-/// What an error may repeat: names of fields and of entries.
+/// What an error may contain: names of fields and of entries.
 fn names(document: &Value) -> Vec<String> {
     match document {
         Value::Array(items) => items.iter().flat_map(names).collect(),

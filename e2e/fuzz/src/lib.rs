@@ -1,4 +1,4 @@
-//! Laws: what must hold whatever the bytes, of everything that reads what strangers wrote.
+//! Laws: what must hold for arbitrary bytes, of everything that reads untrusted input.
 //!
 //! ```text
 //!  libFuzzer ──► targets/ (a workspace of its own) ─┐
@@ -6,10 +6,10 @@
 //!  seeds, old findings ► tests/seeds.rs ────────────┘        a broken law is a panic
 //! ```
 //!
-//! A law takes bytes: texts as they are, or what [`arbitrary`] makes of them where random bytes would seldom have the right form.
+//! A law takes bytes: as text, or as input for [`arbitrary`] where random bytes would seldom have a valid form.
 //!
-//! - Invariant: fuzz targets and tests call the same functions; neither has a law of its own.
-//! - Invariant: what a law expects is worked out here, never by the function that it judges.
+//! - Invariant: fuzz targets and tests call the same functions; neither defines a law itself.
+//! - Invariant: a law computes its expectation independently of the function under test.
 
 #![allow(
     clippy::missing_panics_doc,

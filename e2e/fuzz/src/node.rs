@@ -1,14 +1,14 @@
-//! Laws of a node's configuration: whatever is accepted allows no path but those below its prefixes, and never one that would make the agent
-//! something else; no program has a relative path.
+//! Laws of a node's configuration: whatever is accepted allows only paths below its prefixes, and never one that would
+//! let the agent be replaced; no program has a relative path.
 //!
-//! The bytes are the text of a configuration, and behind a line `---` paths, one in a line.
+//! The bytes are the text of a configuration, then a line `---`, then paths, one per line.
 
 use std::path::{Component, Path};
 
 use muster_node::{Config, paths};
 use muster_sync::yaml;
 
-/// Pieces of which interesting texts are made: for dictionaries and generators.
+/// Pieces of interesting texts, for dictionaries and generators.
 pub const TOKENS: &[&str] = &[
     "prefixes: [/etc/net]\n",
     "prefixes: [/]\n",
@@ -42,7 +42,7 @@ pub const TOKENS: &[&str] = &[
     "a",
 ];
 
-/// What a configuration can never allow: told here anew.
+/// Paths that a configuration can never allow, listed here independently.
 const NEVER: [&str; 9] = [
     "/root",
     "/etc/sudoers",
@@ -55,7 +55,7 @@ const NEVER: [&str; 9] = [
     "/proc",
 ];
 
-/// The laws.
+/// The laws, for the bytes of a configuration and of paths.
 pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (configuration, rest) = text.split_once("---\n").unwrap_or((&text, ""));
@@ -87,7 +87,7 @@ fn is_below(path: &str, folder: &str) -> bool {
     Path::new(path).starts_with(folder)
 }
 
-/// Absolute, and every part of it a name.
+/// An absolute path whose components are all plain names.
 fn is_plain(path: &str) -> bool {
     let parts: Vec<Component<'_>> = Path::new(path).components().collect();
     let names = parts

@@ -1,5 +1,5 @@
-//! Laws of patches: what a difference says turns one value into the other, a patch that fails anywhere fails as a whole, lists with
-//! keys keep what is not named, and merge patch is what its standard says.
+//! Laws of patches: applying the difference of two values to the first yields the second, a patch that fails anywhere
+//! fails as a whole, lists with keys keep items that are not named, and merge patch follows its RFC.
 
 use arbitrary::{Result, Unstructured};
 use muster_apiserver::patch::{self, PatchError};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::json;
 
-/// Types with and without lists that have keys, and one that is not there.
+/// Types with and without lists that have keys, and one that does not exist.
 const TYPES: [&str; 6] = [
     "core.v1.PodSpec",
     "apps.v1.Deployment",
@@ -17,12 +17,12 @@ const TYPES: [&str; 6] = [
     "none.such",
 ];
 
-/// What the real server lets `copy` add in one patch, in bytes.
+/// The number of bytes that the real server lets `copy` add in one patch.
 const MOST_COPIED: usize = 3 << 20;
 
-/// The laws, for values and patches that are made of the bytes.
+/// The laws, for values and patches that are derived from the bytes.
 pub fn check(bytes: &[u8]) {
-    // What is left of the bytes after the last law is not needed.
+    // The remaining bytes are not needed.
     let _ = json_patches(&mut Unstructured::new(bytes));
     let _ = merge_patches(&mut Unstructured::new(bytes));
     let _ = strategic_patches(&mut Unstructured::new(bytes));
@@ -62,7 +62,7 @@ fn json_patches(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Operations most of which fit the value.
+/// Operations, most of which fit the value.
 pub(crate) fn operations(u: &mut Unstructured<'_>, value: &Value) -> Result<Vec<Value>> {
     let operation = |u: &mut Unstructured<'_>| {
         let op = *u.choose(&["add", "remove", "replace", "move", "copy", "test", "add", "bogus"])?;
@@ -76,7 +76,7 @@ pub(crate) fn operations(u: &mut Unstructured<'_>, value: &Value) -> Result<Vec<
     (0..u.int_in_range(0..=5)?).map(|_| operation(u)).collect()
 }
 
-/// A place in a value, or beside one.
+/// A path that exists in a value, or one that does not.
 fn pointer(u: &mut Unstructured<'_>, value: &Value) -> Result<String> {
     let (mut pointer, mut at) = (String::new(), value);
     while u.ratio(3, 4)? {
@@ -145,7 +145,7 @@ fn merged_as_in_the_standard(target: &Value, patch: &Value) -> Value {
     Value::Object(target)
 }
 
-/// The merge patch that makes `to` of `from`; there is one if `to` has no null.
+/// The merge patch from `from` to `to`; it exists if `to` contains no null.
 fn difference(from: &Value, to: &Value) -> Value {
     let (Value::Object(from), Value::Object(to)) = (from, to) else {
         return to.clone();
@@ -211,7 +211,7 @@ fn strategic_patches(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Of a list with keys everything stays that the patch does not name, and nothing that is there once is there twice.
+/// In a list with keys, every item that the patch does not name stays, and no item is duplicated.
 fn assert_keeps(list: &str, object: &Value, given: &Value, patched: &Value) {
     let (Some(old), Some(new)) = (keys(&object[list]), keys(&given[list])) else {
         return;
@@ -248,7 +248,7 @@ fn assert_keeps(list: &str, object: &Value, given: &Value, patched: &Value) {
     );
 }
 
-/// The keys of a list all of whose items have one.
+/// The keys of a list whose items all have one.
 fn keys(list: &Value) -> Option<Vec<&str>> {
     list.as_array()?
         .iter()
@@ -256,7 +256,7 @@ fn keys(list: &Value) -> Option<Vec<&str>> {
         .collect()
 }
 
-/// Without directives and lists: a merge patch.
+/// A merge patch, if it has no directives and no lists.
 fn is_plain(patch: &Value) -> bool {
     match patch {
         Value::Object(members) => members
@@ -267,7 +267,7 @@ fn is_plain(patch: &Value) -> bool {
     }
 }
 
-/// Without directives of its own.
+/// Whether a value has no directives.
 fn is_plain_above(patch: &Value) -> bool {
     patch
         .as_object()

@@ -1,10 +1,10 @@
-//! A thread that may open, run or connect to nothing: the kernel ends the process if it tries.
+//! A thread that may not open files, run programs or connect: the kernel kills the process if it tries.
 
-/// Runs a function without files, processes and sockets. On other systems than Linux it just runs.
+/// Runs a function without files, processes and sockets. On systems other than Linux it runs without restriction.
 pub fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let done = std::thread::scope(|scope| {
         let sandboxed = scope.spawn(|| {
-            // The allocator looks at the machine once for each thread.
+            // The allocator inspects the machine once per thread.
             drop(std::hint::black_box(vec![0_u8; 64]));
             #[cfg(target_os = "linux")]
             filter::apply();
@@ -21,7 +21,7 @@ mod filter {
 
     use seccompiler::{BackendError, BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
-    /// What opens a file or looks at one, runs a program, or makes a connection.
+    /// System calls that open or inspect a file, run a program, or connect.
     const FORBIDDEN: &[i64] = &[
         libc::SYS_openat,
         libc::SYS_openat2,
@@ -56,7 +56,7 @@ mod filter {
         SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Trap, arch)?.try_into()
     });
 
-    /// For the calling thread, for good.
+    /// Restricts the calling thread, irrevocably.
     pub(super) fn apply() {
         let applied = PROGRAM.as_ref().map(|program| seccompiler::apply_filter(program));
         assert!(

@@ -1,5 +1,5 @@
-//! Laws of substitution: a text without `$` stays, values are taken as they are and never looked at again, no value is in an error,
-//! and whatever the values, a document keeps its structure.
+//! Laws of substitution: a text without `$` is unchanged, values are inserted verbatim and never substituted again, no
+//! error contains a value, and no value changes the structure of a document.
 //!
 //! The bytes are lines `NAME=value`, an empty line, and the text.
 
@@ -10,7 +10,7 @@ use muster_sync::substitute::{self, Variables, expand};
 use muster_sync::yaml::{self, Kind, Node, Scalar, Tag};
 use serde_json::Value;
 
-/// Pieces of which interesting texts are made: for dictionaries and generators.
+/// Pieces of interesting texts, for dictionaries and generators.
 pub const TOKENS: &[&str] = &[
     "a=",
     "B_1=",
@@ -88,7 +88,7 @@ pub const TOKENS: &[&str] = &[
     "hunter2",
 ];
 
-/// A text that is in no message of ours, and so betrays a value.
+/// A text that no message of muster contains, and which therefore reveals a leaked value.
 const CANARY: &str = "hunter2";
 
 /// The laws, for variables and a text.
@@ -153,7 +153,7 @@ fn holds(pairs: &BTreeMap<String, String>, text: &str) {
     }
 }
 
-/// The result if there is nothing but text, `$$` and `${NAME}` of what is set.
+/// The result, if the text has nothing but literals, `$$` and `${NAME}` of defined variables.
 fn simply(text: &str, pairs: &BTreeMap<String, String>) -> Option<String> {
     let (mut expanded, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once('$') {
@@ -173,7 +173,7 @@ fn simply(text: &str, pairs: &BTreeMap<String, String>) -> Option<String> {
     Some(expanded + rest)
 }
 
-/// Nothing but the texts of scalars may differ, and those only where a `$` was.
+/// Only the texts of scalars may differ, and only where there was a `$`.
 fn assert_same_tree(before: &Arc<Node>, after: &Arc<Node>) {
     assert!(before.at == after.at, "{before:?} became {after:?}");
     match (&before.kind, &after.kind) {
@@ -204,7 +204,7 @@ fn assert_same_tree(before: &Arc<Node>, after: &Arc<Node>) {
     }
 }
 
-/// Merging makes the structure of a document depend on the names of its keys, as the author wants it.
+/// A merge key makes the structure of a document depend on the names of its keys, as its author intends.
 fn has_merge(node: &Node) -> bool {
     match &node.kind {
         Kind::Scalar(_) => false,
@@ -222,7 +222,7 @@ fn is_merge(key: &Node) -> bool {
     *tag == Some(Tag::Merge) || (*plain && tag.is_none() && text == "<<")
 }
 
-/// What there is of lists and objects, without names and scalars.
+/// The structure of lists and objects, without names and scalars.
 fn skeleton(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(skeleton).collect::<Vec<_>>().join(",")),

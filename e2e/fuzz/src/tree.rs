@@ -1,4 +1,5 @@
-//! Laws of reading git trees: whatever the objects are, what is taken is inside, is a plain file that stands there, and is all there is.
+//! Laws of reading git trees: whatever the objects are, what is read is inside the path, is a regular file of the tree,
+//! and is complete.
 
 mod model;
 
@@ -7,7 +8,7 @@ use muster_sync::source::{File, Limits};
 
 use self::model::{Model, Reachable};
 
-/// Paths that are asked for.
+/// Paths to read.
 const PATHS: [&str; 12] = [
     "",
     ".",
@@ -26,10 +27,10 @@ const PATHS: [&str; 12] = [
 /// `spec.ignore` of a source.
 const PATTERNS: [&str; 6] = ["*.yml", "/a/", "!*.yaml", "a/**/b.yaml", "[", "\u{1b}[31m{"];
 
-/// Entries that need more than this are refused.
+/// Trees with more entries than this are rejected.
 const LIMITS: (usize, usize, u64, u64, usize) = (300, 12, 200, 900, 4);
 
-/// The laws, for a repository that is made of the bytes.
+/// The laws, for a repository that is derived from the bytes.
 pub fn check(bytes: &[u8]) {
     let mut unstructured = Unstructured::new(bytes);
     let Ok(model) = Model::arbitrary(&mut unstructured) else {
@@ -77,7 +78,7 @@ fn request(u: &mut Unstructured<'_>) -> arbitrary::Result<(String, Option<String
     Ok((path.to_owned(), ignore.map(str::to_owned)))
 }
 
-/// Within the limits, in order, each once, and of a name that is the same everywhere.
+/// Within the limits, sorted, without duplicates, and with names that are valid on every platform.
 fn assert_clean(files: &[&File], asked: &str) {
     let (_, most, file_bytes, total_bytes, depth) = LIMITS;
     let sizes = || files.iter().map(|file| file.bytes.len() as u64);
@@ -105,7 +106,7 @@ fn assert_clean(files: &[&File], asked: &str) {
     }
 }
 
-/// Neither empty, nor up, nor what some file system takes for `.git`, nor something that shows as another name.
+/// Whether a name is neither empty, nor `..`, nor taken for `.git` by some file system, nor displayed as another name.
 fn is_clean(name: &str) -> bool {
     let shown: String = name
         .chars()
@@ -124,7 +125,7 @@ fn is_clean(name: &str) -> bool {
             .any(|c| c.is_control() || c == '\\' || ('\u{202a}'..='\u{202e}').contains(&c))
 }
 
-/// What is taken is there; where nothing is ignored, all that is there is taken, and there is nothing to refuse.
+/// Every file that is read exists; without ignore rules every file is read, and there is nothing to reject.
 fn assert_is(files: &[&File], model: &Model, path: &str, ignoring: bool) {
     let candidates: Vec<Reachable> = model.at(path).collect();
     let is = |there: &Reachable| {

@@ -1,9 +1,10 @@
-//! Laws of reading YAML: what is read, printed as JSON and read again is the same; every place is within the file; JSON is read as JSON.
+//! Laws of reading YAML: what is read, printed as JSON and read again is the same; every position is within the file;
+//! JSON is read as JSON.
 
 use muster_sync::yaml::{self, Document, Kind, Node, Position, YamlProblem};
 use serde_json::{Number, Value, json};
 
-/// Pieces of which interesting texts are made: for dictionaries and generators.
+/// Pieces of interesting texts, for dictionaries and generators.
 pub const TOKENS: &[&str] = &[
     "- ",
     "? ",
@@ -120,7 +121,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// How long each line is: once by line feeds alone, once by every line break that YAML knows.
+/// The length of each line: once split at line feeds only, once at every line break of YAML.
 struct File {
     bytes: Vec<u8>,
     by_feed: Vec<usize>,
@@ -139,8 +140,8 @@ impl File {
         }
     }
 
-    /// A place is on a character or right behind a line; the end of the file may count as a line of its own. The parser counts lines that
-    /// end with nothing but a carriage return one way here and another there: with them a place is anywhere.
+    /// A position is on a character or right behind a line; the end of the file may count as a line. The parser counts
+    /// lines that end with a lone carriage return inconsistently: for these any position is accepted.
     fn assert_within(&self, at: Position, what: &dyn std::fmt::Debug) {
         let within = |lines: &[usize]| match lines.get(at.line.wrapping_sub(1)) {
             Some(length) => (1..=length + 2).contains(&at.column),
@@ -178,7 +179,7 @@ impl File {
     }
 }
 
-/// In a file of its own, and as a value within YAML.
+/// As a file, and as a value within YAML.
 fn assert_reads_back(value: &Value) {
     if depth(value) >= yaml::MAX_DEPTH {
         return;
@@ -194,7 +195,7 @@ fn assert_reads_back(value: &Value) {
     }
 }
 
-/// JSON of one line, without the characters that a YAML file may not have.
+/// One-line JSON without the characters that YAML forbids.
 fn printed(value: &Value) -> String {
     let escaped = |c: char| match u32::from(c) {
         code @ (0x7f..=0x9f | 0x2028 | 0x2029 | 0xfeff | 0xfffe | 0xffff) => format!("\\u{code:04x}"),
@@ -203,7 +204,7 @@ fn printed(value: &Value) -> String {
     value.to_string().chars().map(escaped).collect()
 }
 
-/// What serde_json takes is read the same, or refused because a key stands twice.
+/// What serde_json accepts is read identically, or rejected because of a duplicate key.
 fn assert_is_json(documents: &[Document], expected: Value) {
     assert!(
         documents.len() == 1,
@@ -221,7 +222,7 @@ fn assert_is_json(documents: &[Document], expected: Value) {
     );
 }
 
-/// The same; serde_json's floats may be off by one in the last binary digit.
+/// Equality; serde_json's floats may be off by one in the last binary digit.
 fn is_as_good(got: &Value, expected: &Value) -> bool {
     match (got, expected) {
         (Value::Array(got), Value::Array(expected)) => {
@@ -246,7 +247,7 @@ fn is_as_good(got: &Value, expected: &Value) -> bool {
     }
 }
 
-/// Numbers as kubectl keeps them: an integer wherever one of 64 bits says the same.
+/// Numbers as kubectl keeps them: an integer wherever a 64-bit one is exact.
 fn in_our_numbers(value: Value) -> Value {
     match value {
         Value::Number(number) if !number.is_i64() => {

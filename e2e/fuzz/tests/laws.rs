@@ -1,4 +1,5 @@
-//! Promise: every law holds for whatever stands in a text, a repository or a patch. (Fuzz targets look for the exception for longer.)
+//! Promise: every law holds for arbitrary texts, repositories and patches. (Fuzz targets search longer for a
+//! counterexample.)
 
 use muster_fuzz::{
     LAWS, client, credentials, door, journal, kubeconfig, node, patch, sandbox, substitute, tree, yaml,
@@ -6,7 +7,7 @@ use muster_fuzz::{
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// Words of a language, with anything between them.
+/// Tokens of a language, with arbitrary text between them.
 fn text(words: &'static [&'static str], most: usize) -> impl Strategy<Value = String> {
     let word = prop_oneof![
         8 => prop::sample::select(words).prop_map(str::to_owned),
@@ -16,12 +17,12 @@ fn text(words: &'static [&'static str], most: usize) -> impl Strategy<Value = St
     prop::collection::vec(word, 0..most).prop_map(|words| words.concat())
 }
 
-/// What a structure is made of.
+/// Tokens that form structure.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..600)
 }
 
-/// Cases of a law: the same each time, unless `PROPTEST_RNG_SEED` says otherwise.
+/// Cases per law: deterministic, unless `PROPTEST_RNG_SEED` is set.
 fn cases(cases: u32) -> ProptestConfig {
     let chosen = ProptestConfig::with_cases(cases);
     let rng_seed = match chosen.rng_seed {
@@ -53,7 +54,7 @@ proptest! {
         substitute::check(text.as_bytes());
     }
 
-    /// Values that would be structure if they were text, where structure would matter.
+    /// Values that would be structure if they were inserted as text, in positions where structure matters.
     #[test]
     fn substitute_holds_in_documents(value in prop::sample::select(VALUES), other in prop::sample::select(VALUES), text in prop::sample::select(DOCUMENTS)) {
         substitute::check(format!("V={value}\nW={other}\n\n{text}").as_bytes());
@@ -93,7 +94,7 @@ proptest! {
         kubeconfig::check(text.as_bytes());
     }
 
-    /// Mostly right: what is inserted is the only thing that may be wrong.
+    /// Mostly valid: only the inserted piece may be wrong.
     #[test]
     fn kubeconfig_holds_near_a_good_one(field in prop::sample::select(kubeconfig::TOKENS), other in prop::sample::select(kubeconfig::TOKENS), flow in any::<bool>()) {
         kubeconfig::check(near_a_good_one(field, other, flow).as_bytes());
@@ -104,7 +105,7 @@ proptest! {
         client::check(near_a_good_one(field, other, flow).as_bytes());
     }
 
-    /// Whatever stands where a token and a server stand.
+    /// Arbitrary text in place of a token and of a server.
     #[test]
     fn client_holds_for_texts(token in ".{0,12}", host in "[a-z0-9.:@%_\\[\\]-]{1,12}", path in "\\PC{0,6}") {
         client::check(of_texts(&token, &format!("https://{host}/{path}")).as_bytes());
@@ -194,7 +195,7 @@ fn the_names_of_laws_are_in_order_and_each_has_a_target() {
     }
 }
 
-/// The sandbox would notice: a child process of this very test opens a file in it, and is ended by the kernel.
+/// The sandbox works: a child process of this test opens a file in it, and the kernel kills the child.
 #[test]
 #[cfg(target_os = "linux")]
 fn who_opens_a_file_in_the_sandbox_is_ended() {

@@ -1,4 +1,4 @@
-//! Promise: every law holds for the seeds, and for what a fuzzer once found.
+//! Promise: every law holds for the seeds, and for inputs that a fuzzer has found.
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use muster_fuzz::{LAWS, corpus};
 
-/// Inputs that broke a law or a program once: `regressions/TARGET/<what it was>`.
+/// Inputs that once broke a law or a program: `regressions/TARGET/<what it was>`.
 fn regressions(target: &str) -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("regressions")

@@ -1,4 +1,4 @@
-//! The few calls that starting needs: is it there, make this.
+//! The few API calls that are needed at startup: probes and applies.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::pki::Identity;
 
-/// How long a server that is starting is given to answer.
+/// How long a server may take to answer while it starts.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// A server and who asks it.
+/// A server and the credentials for it.
 pub(crate) struct Api {
     client: Client,
     url: String,
@@ -19,7 +19,7 @@ pub(crate) struct Api {
 
 impl Api {
     pub(crate) fn new(url: &str, authority: &str, identity: &Identity) -> anyhow::Result<Self> {
-        // Only a second provider for this process could fail.
+        // It could fail only for a second provider in this process.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let both = format!("{}{}", identity.certificate, identity.key);
         let client = Client::builder()
@@ -34,7 +34,7 @@ impl Api {
         })
     }
 
-    /// A door without TLS and without names.
+    /// An endpoint without TLS and authentication.
     pub(crate) fn plain(url: &str) -> anyhow::Result<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         Ok(Self {
@@ -49,7 +49,7 @@ impl Api {
         answer.is_ok_and(|answer| answer.status() == 200)
     }
 
-    /// An object or a list; `None` if there is no answer, or another one.
+    /// An object or a list; `None` without a successful answer.
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
         let answer = self.client.get(format!("{}{path}", self.url)).send().ok()?;
         serde_json::from_slice(&answer.bytes().ok()?).ok()
@@ -73,7 +73,7 @@ impl Api {
         Ok(())
     }
 
-    /// Merges fields into an object, as JSON.
+    /// Merges fields into an object (JSON merge patch).
     pub(crate) fn merge(&self, path: &str, fields: &str) -> anyhow::Result<()> {
         let answer = self
             .client
@@ -90,7 +90,7 @@ impl Api {
         Ok(())
     }
 
-    /// Applies a definition from a file that has its name, as generators name them: `<group>_<plural>.yaml`. Its path.
+    /// Applies a CRD from a file with a generated name, `<group>_<plural>.yaml`. Returns its path.
     pub(crate) fn apply_definition(&self, file: &Path) -> anyhow::Result<String> {
         let stem = file
             .file_stem()

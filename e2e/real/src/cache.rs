@@ -1,4 +1,4 @@
-//! The programs and files that control planes are made of: built by Go from `go/`, kept outside the tree.
+//! The programs and files of control planes: built by Go from `go/`, and cached outside the repository.
 
 use std::{
     collections::BTreeSet,
@@ -13,23 +13,23 @@ use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Says where things are kept instead of `~/.cache`.
+/// Environment variable for the cache folder, instead of `~/.cache`.
 const PLACE: &str = "MUSTER_REAL_CACHE";
-/// Whose version the programs of Kubernetes say they are.
+/// The module whose version the Kubernetes programs report.
 const KUBERNETES: &str = "k8s.io/kubernetes";
 
 /// A program that Go builds.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its name, and that of its file.
+    /// The name of the program and of its file.
     pub name: &'static str,
     /// The folder of its Go module in `go/`.
     pub module: &'static str,
-    /// What is built.
+    /// The Go package to build.
     package: &'static str,
 }
 
-/// All of them. Those that are needed first come first.
+/// All programs, in the order in which they are needed.
 pub const PROGRAMS: [Program; 13] = [
     program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
     program(
@@ -96,13 +96,13 @@ const fn program(name: &'static str, module: &'static str, package: &'static str
 
 /// Files of a Go module.
 struct Files {
-    /// Where they are kept.
+    /// The folder in the cache.
     place: &'static str,
     /// The folder in `go/` of the module that names the version.
     module: &'static str,
-    /// Whose files they are.
+    /// The module that contains the files.
     dependency: &'static str,
-    /// One file there, or a folder.
+    /// A file or folder in the module.
     path: &'static str,
 }
 
@@ -201,16 +201,16 @@ const fn files(
     }
 }
 
-/// What became of a program.
+/// The result of building a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Built {
-    /// It was there, from the same module files and the same Go.
+    /// Up to date: built from the same module files with the same Go.
     Already,
-    /// It took so long.
+    /// Built, in this time.
     Now(Duration),
 }
 
-/// Where built things are.
+/// The cache of built programs.
 #[derive(Clone, Debug)]
 pub struct Cache {
     folder: PathBuf,
@@ -231,12 +231,12 @@ impl Cache {
         Ok(Self { folder })
     }
 
-    /// The folder.
+    /// The path of the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Builds a program unless it is there. Whatever Go prints goes to standard error.
+    /// Builds a program unless it is up to date. The output of Go goes to standard error.
     pub fn build(&self, program: &Program) -> anyhow::Result<Built> {
         let go = go_version()?;
         let (file, stamp) = (
@@ -272,7 +272,7 @@ impl Cache {
         Ok(Built::Now(began.elapsed()))
     }
 
-    /// Takes the files out of these modules that are no programs: definitions of Flux and of Cluster API, stages of kwok.
+    /// Copies other files out of these modules: CRDs of Flux and of Cluster API, stages of kwok.
     pub fn take_files(&self, modules: &BTreeSet<&str>) -> anyhow::Result<()> {
         for files in FILES.iter().filter(|files| modules.contains(files.module)) {
             let to = self.folder.join("share").join(files.place);
@@ -286,7 +286,7 @@ impl Cache {
             for file in from {
                 let name = file.file_name().context("a file has a name")?;
                 if name != "kustomization.yaml" {
-                    // As a copy with rights of its own: modules are read-only.
+                    // Copied with new permissions: Go's modules are read-only.
                     fs::write(to.join(name), fs::read(&file)?)?;
                 }
             }
@@ -294,7 +294,7 @@ impl Cache {
         Ok(())
     }
 
-    /// An error that names which of these programs are not there.
+    /// An error that names the missing programs.
     pub fn require(&self, names: &[&str]) -> anyhow::Result<()> {
         let missing: Vec<&str> = names
             .iter()
@@ -315,7 +315,7 @@ impl Cache {
         self.folder.join("bin").join(name)
     }
 
-    /// A file that was taken out of a module.
+    /// The path of a file that was copied out of a module.
     pub fn file(&self, place: &str, name: &str) -> anyhow::Result<PathBuf> {
         let file = self.folder.join("share").join(place).join(name);
         ensure!(
@@ -326,7 +326,7 @@ impl Cache {
         Ok(file)
     }
 
-    /// Files that were taken out of modules, by name.
+    /// The files that were copied out of modules, by name.
     pub fn files(&self, place: &str) -> anyhow::Result<Vec<PathBuf>> {
         yaml_in(&self.folder.join("share").join(place)).context("run `cargo xtask real build`")
     }
@@ -371,7 +371,7 @@ fn go_version() -> anyhow::Result<String> {
     }
 }
 
-/// What a program is made from: the same print is the same program.
+/// The fingerprint of a program's inputs: the same fingerprint means the same program.
 fn print_of(program: &Program, go: &str) -> anyhow::Result<String> {
     let mut hash = Sha256::new();
     for file in ["go.mod", "go.sum"] {
@@ -381,7 +381,7 @@ fn print_of(program: &Program, go: &str) -> anyhow::Result<String> {
     Ok(HEXLOWER.encode(&hash.finalize()))
 }
 
-/// Without symbols; the programs of Kubernetes are told their version, which a build of theirs puts in.
+/// Without symbols; the version is set for Kubernetes' programs as in their own builds.
 fn linker_flags(program: &Program) -> anyhow::Result<String> {
     if program.module != "kubernetes" {
         return Ok("-s -w".to_owned());
@@ -399,7 +399,7 @@ fn linker_flags(program: &Program) -> anyhow::Result<String> {
     ))
 }
 
-/// Where Go keeps a dependency, which it downloads if need be: what no program needs is not there after a build.
+/// Where Go keeps a dependency. Downloads it if necessary: a build fetches only what a program needs.
 fn module_folder(module: &str, dependency: &str) -> anyhow::Result<PathBuf> {
     let output = go_in(module)
         .args(["mod", "download", "-json", dependency])

@@ -1,5 +1,6 @@
-//! Cluster API in a control plane: its definitions, webhooks and controllers, with the in-memory backend of its development provider as
-//! infrastructure. No containers, no machines: nodes are objects in an API server of a few kinds that the provider serves on loopback.
+//! Cluster API in a control plane: its CRDs, webhooks and controllers, with the in-memory backend of its development
+//! provider as infrastructure. No containers, no machines: nodes are objects in an API server with a few kinds that the
+//! provider serves on loopback.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -17,9 +18,9 @@ use crate::{
 pub(crate) const PROGRAMS: [&str; 4] = ["capi-core", "capi-bootstrap", "capi-control-plane", "capi-dev"];
 /// The namespace of the controllers; in-memory clusters need the pod's address and namespace.
 const ENVIRONMENT: [(&str, &str); 2] = [("POD_IP", "127.0.0.1"), ("POD_NAMESPACE", "default")];
-/// The time limit for being ready; 3 s are usual.
+/// Timeout for being ready; 3 s are usual.
 const READY: Duration = Duration::from_mins(2);
-/// A contract between providers is found by these labels of their definitions.
+/// The contract labels on the CRDs of a provider.
 const CONTRACTS: &str = r#"{"metadata": {"labels": {"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}}}"#;
 
 /// Starts the four controllers and waits until they are ready.
@@ -59,7 +60,7 @@ pub(crate) fn start(
             ("insecure-diagnostics", "true".to_owned()),
             ("kube-api-qps", "200".to_owned()),
             ("kube-api-burst", "400".to_owned()),
-            // Only the stored version is used, so that nothing has to be converted.
+            // Only the stored version is used, so that no conversion is needed.
             (
                 "skip-crd-migration-phases",
                 "StorageVersionMigration,CleanupManagedFields".to_owned(),
@@ -88,7 +89,7 @@ pub(crate) fn start(
 
 /// The file with the webhooks of a provider.
 const MANIFESTS: &str = "manifests.yaml";
-/// Its two objects, and the collections they belong to.
+/// The two objects in the file, and their collections.
 const WEBHOOKS: [(&str, &str); 2] = [
     ("mutating-webhook-configuration", "mutatingwebhookconfigurations"),
     (
@@ -96,10 +97,10 @@ const WEBHOOKS: [(&str, &str); 2] = [
         "validatingwebhookconfigurations",
     ),
 ];
-/// How the file refers to the Service of a provider; an URL stands in for it.
+/// The reference to the provider's Service in the file, which is replaced by a URL.
 const SERVICE: &str = "    service:\n      name: webhook-service\n      namespace: system\n      path: ";
 
-/// Registers the webhooks of a provider where it listens.
+/// Registers the webhooks of a provider at the address where it listens.
 fn register(plane: &Plane, api: &Api, cache: &Cache, program: &str, port: u16) -> anyhow::Result<()> {
     let files = cache.files(program)?;
     let file = files.iter().find(|file| file.ends_with(MANIFESTS));

@@ -1,4 +1,4 @@
-//! A fleet: one etcd, and control planes that have nothing else in common.
+//! A fleet: control planes that share one etcd and nothing else.
 
 use std::{
     fs,
@@ -22,15 +22,15 @@ use crate::{
 
 /// How long a process may take to be ready. An API server takes 3 s alone, and 7 s beside two others on two busy cores.
 const READY: Duration = Duration::from_mins(2);
-/// Where a ServiceAccount says that the controllers of a control plane run.
+/// Path of the default ServiceAccount, which exists once the controllers of a control plane run.
 const ACCOUNT: &str = "/api/v1/namespaces/default/serviceaccounts/default";
 
 /// What the control planes of a fleet consist of.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plan {
-    /// With a scheduler, two nodes and a player of pods: workloads turn ready.
+    /// Include a scheduler, two nodes and simulated pods: workloads become ready.
     pub kwok: bool,
-    /// With Flux in each of them.
+    /// Include Flux.
     pub flux: bool,
 }
 
@@ -48,7 +48,7 @@ impl Plan {
     }
 }
 
-/// A running fleet. Its end ends the processes and removes the folder.
+/// A running fleet. Dropping it ends the processes and removes the folder.
 pub struct Fleet {
     folder: PathBuf,
     plan: Plan,
@@ -59,7 +59,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Starts a fleet without control planes in a folder that is empty or not there yet.
+    /// Starts a fleet without control planes in a folder that is empty or does not exist.
     pub fn start(folder: &Path, plan: Plan) -> anyhow::Result<Self> {
         let cache = Cache::open()?;
         cache.require(&plan.programs())?;
@@ -69,7 +69,7 @@ impl Fleet {
             "{} is not empty; `cargo xtask real down` ends what runs there and removes it",
             folder.display()
         );
-        // Keys lie here.
+        // The folder contains private keys.
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
         let folder = folder.canonicalize()?;
         let mut processes = Processes::new(&folder)?;
@@ -84,7 +84,7 @@ impl Fleet {
         })
     }
 
-    /// Starts control planes, side by side, and waits until they are ready.
+    /// Starts control planes concurrently, and waits until they are ready.
     pub fn add(&mut self, names: &[String]) -> anyhow::Result<()> {
         let first = self.planes.len();
         for name in names {
@@ -125,17 +125,17 @@ impl Fleet {
         &self.planes
     }
 
-    /// A process that runs: `etcd`, or one of a control plane, as `eu-1-apiserver`.
+    /// A running process: `etcd`, or one of a control plane, such as `eu-1-apiserver`.
     pub fn pid(&self, process: &str) -> anyhow::Result<u32> {
         self.processes.pid(process)
     }
 
-    /// Ends one process of a control plane: `apiserver`, `controller-manager`, `source-controller`.
+    /// Stops one process of a control plane: `apiserver`, `controller-manager`, `source-controller`.
     pub fn stop(&mut self, plane: &str, process: &str) -> anyhow::Result<()> {
         self.processes.stop(&format!("{plane}-{process}"))
     }
 
-    /// Starts it again as it was; an API server is waited for.
+    /// Starts a stopped process with the same arguments; waits for an API server.
     pub fn start_again(&mut self, plane: &str, process: &str) -> anyhow::Result<()> {
         let name = format!("{plane}-{process}");
         self.processes.start_again(&name)?;
@@ -146,14 +146,14 @@ impl Fleet {
         Ok(())
     }
 
-    /// Starts the API server of a control plane again with another certificate; the authority that made it, PEM.
+    /// Restarts the API server of a control plane with another certificate. Returns the authority that issued it, PEM.
     pub fn show(&mut self, plane: &str, certificate: Certificate) -> anyhow::Result<String> {
         self.stop(plane, "apiserver")?;
         let authority = self.plane(plane)?.write_certificate(certificate)?;
         if certificate == Certificate::Good {
             self.start_again(plane, "apiserver")?;
         } else {
-            // Nobody trusts it, so that it cannot be asked whether it is ready.
+            // The certificate is not trusted yet, so readiness cannot be probed.
             let process = format!("{plane}-apiserver");
             self.processes.start_again(&process)?;
             let found = self.planes.iter().find(|found| found.name == plane);
@@ -163,7 +163,8 @@ impl Fleet {
         Ok(authority)
     }
 
-    /// Installs Flux in a control plane where it does not run, and starts it, with these feature gates of its kustomize-controller.
+    /// Installs and starts Flux in a control plane that does not run it, with these feature gates of its
+    /// kustomize-controller.
     pub fn start_flux(&mut self, plane: &str, gates: &str) -> anyhow::Result<()> {
         self.cache.require(&flux::PROGRAMS)?;
         let found = self.planes.iter().find(|found| found.name == plane);
@@ -171,7 +172,7 @@ impl Fleet {
         flux::start(plane, &self.folder, &self.cache, &mut self.processes, gates)
     }
 
-    /// Starts helm-controller in control planes where Flux runs, side by side with it.
+    /// Starts helm-controller concurrently in control planes with Flux.
     pub fn start_helm(&mut self, planes: &[String]) -> anyhow::Result<()> {
         self.cache.require(&[flux::HELM])?;
         for name in planes {
@@ -188,7 +189,8 @@ impl Fleet {
         Registry::start(&self.folder, &self.cache, &mut self.processes)
     }
 
-    /// Installs Cluster API in a control plane, and starts its controllers with an infrastructure of machines that are played in memory.
+    /// Installs Cluster API in a control plane, and starts its controllers with infrastructure that is simulated in
+    /// memory.
     pub fn start_cluster_api(&mut self, plane: &str) -> anyhow::Result<()> {
         self.cache.require(&cluster_api::PROGRAMS)?;
         let found = self.planes.iter().find(|found| found.name == plane);
@@ -196,20 +198,20 @@ impl Fleet {
         cluster_api::start(plane, &self.folder, &self.cache, &mut self.processes)
     }
 
-    /// Ends Flux in a control plane; its definitions and objects stay.
+    /// Stops Flux in a control plane; its CRDs and objects stay.
     pub fn stop_flux(&mut self, plane: &str) -> anyhow::Result<()> {
         flux::PROGRAMS
             .iter()
             .try_for_each(|program| self.stop(plane, program))
     }
 
-    /// Lets it run on after the end of this process; [`crate::down`] ends it.
+    /// Keeps the fleet running after this process has ended; [`crate::down`] ends it.
     pub fn leave(self) -> anyhow::Result<()> {
         self.processes.leave()
     }
 }
 
-/// etcd, and the files of its authority.
+/// Starts etcd, with the files of its authority.
 struct Store {
     url: String,
     pki: PathBuf,
@@ -241,7 +243,7 @@ impl Store {
             ("key-file", text(&pki.join("server.key"))),
             ("client-cert-auth", "true".to_owned()),
             ("trusted-ca-file", text(&pki.join("ca.crt"))),
-            // Nothing here has to survive a power cut.
+            // Durability across a power cut is not needed.
             ("unsafe-no-fsync", "true".to_owned()),
         ];
         processes.start(&Launch::new("etcd".to_owned(), cache.program("etcd"), &flags))?;
@@ -258,7 +260,7 @@ impl Store {
     }
 }
 
-/// What needs an API server that answers.
+/// The processes that need a running API server.
 fn start_controllers(
     plane: &Plane,
     plan: Plan,
@@ -299,7 +301,7 @@ fn node_yaml(name: &str) -> String {
     )
 }
 
-/// Ready, and free of the taints that a new node has.
+/// Whether a Node is ready, and free of the taints of a new node.
 fn is_usable(api: &Api, node: &str) -> bool {
     api.get(&format!("/api/v1/nodes/{node}"))
         .is_some_and(|node| is(&node, "Ready") && node["spec"]["taints"].is_null())

@@ -1,4 +1,4 @@
-//! Flux in a control plane: its definitions, source-controller and kustomize-controller; helm-controller where a scenario asks for it.
+//! Flux in a control plane: its CRDs, source-controller and kustomize-controller, and helm-controller on request.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -10,16 +10,17 @@ use crate::{
     processes::Processes,
 };
 
-/// What Flux consists of here.
+/// The controllers of Flux that are started here.
 pub(crate) const PROGRAMS: [&str; 2] = ["source-controller", "kustomize-controller"];
-/// What carries out HelmReleases.
+/// The controller of HelmReleases.
 pub(crate) const HELM: &str = "helm-controller";
-/// Its namespace.
+/// The namespace of Flux.
 const NAMESPACE: &str = "flux-system";
-/// How long it may take to be ready; 2 s are usual.
+/// Timeout for being ready; 2 s are usual.
 const READY: Duration = Duration::from_mins(1);
 
-/// Starts Flux, and waits until it is ready. Gates are what `kustomize-controller --feature-gates` takes; none leaves all as they are.
+/// Starts Flux, and waits until it is ready. `gates` is the value of `kustomize-controller --feature-gates`; without it
+/// the defaults apply.
 pub(crate) fn start(
     plane: &Plane,
     folder: &Path,
@@ -68,7 +69,7 @@ pub(crate) fn start_helm(
     processes.wait(&plane.process(HELM), READY, || door.is_there("/readyz"))
 }
 
-/// Applies the definitions of a folder of the cache, and waits until they are served.
+/// Applies the CRDs of a folder of the cache, and waits until they are served.
 fn define(plane: &Plane, cache: &Cache, processes: &mut Processes, files: &str) -> anyhow::Result<()> {
     let api = plane.api()?;
     let definitions = cache.files(files)?;
@@ -82,7 +83,7 @@ fn define(plane: &Plane, cache: &Cache, processes: &mut Processes, files: &str) 
     })
 }
 
-/// Starts a controller of Flux; where it says whether it is ready.
+/// Starts a controller of Flux. Returns the address of its readiness probe.
 fn launch(
     plane: &Plane,
     folder: &Path,

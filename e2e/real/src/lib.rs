@@ -6,9 +6,9 @@
 //!                                                              └─ folder: kubeconfigs, logs, audit logs, pids, a script for each process
 //! ```
 //!
-//! Everything here blocks but the relay that counts bytes: asynchronous callers give it a thread of its own.
-//! Invariant: only processes that were started here are ended: pid and start time have to be those on record.
-//! Invariant: a fleet does not outlive whoever started it, however that ends, unless it is told to ([`Fleet::leave`]).
+//! All functions block, except for the relay that counts bytes: asynchronous callers run them in a separate thread.
+//! Invariant: only processes that were started here are ended: PID and start time must match the record. Invariant: a
+//! fleet does not outlive the process that started it, however that ends, unless requested ([`Fleet::leave`]).
 
 mod api;
 mod cache;

@@ -11,7 +11,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// As much as is read at once.
+/// Maximum of bytes per read.
 const CHUNK: usize = 16 * 1024;
 
 /// Listens on loopback until it is dropped.
@@ -28,7 +28,7 @@ impl Meter {
         Self::counting(server, Arc::default()).await
     }
 
-    /// A relay to `host:port` that adds to a count which relays share.
+    /// A relay to `host:port` with a counter that several relays can share.
     pub async fn counting(server: &str, bytes: Arc<AtomicU64>) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?.to_string();
@@ -38,7 +38,7 @@ impl Meter {
                 let Ok(server) = TcpStream::connect(&server).await else {
                     continue;
                 };
-                // A relay that waits to fill its packets would be in every figure.
+                // Delays by Nagle's algorithm would distort every measurement.
                 let _ = (client.set_nodelay(true), server.set_nodelay(true));
                 let ((from_client, to_client), (from_server, to_server)) =
                     (client.into_split(), server.into_split());
@@ -53,7 +53,7 @@ impl Meter {
         })
     }
 
-    /// Where it is.
+    /// The address of the relay.
     pub fn address(&self) -> &str {
         &self.address
     }

@@ -1,4 +1,4 @@
-//! Keys and certificates: an authority for each control plane, so that no credential of one is good for another.
+//! Keys and certificates: one authority per control plane, so that no credential of one is valid for another.
 
 use std::{
     fs,
@@ -21,14 +21,14 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// As `<name>.crt` and `<name>.key`.
+    /// Writes `<name>.crt` and `<name>.key`.
     pub(crate) fn write(&self, folder: &Path, name: &str) -> std::io::Result<()> {
         fs::write(folder.join(format!("{name}.crt")), &self.certificate)?;
         fs::write(folder.join(format!("{name}.key")), &self.key)
     }
 }
 
-/// An authority.
+/// A certificate authority.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -51,7 +51,7 @@ impl Authority {
         self.issuer.pem()
     }
 
-    /// Certificate and key of the authority itself, for whoever signs in its name.
+    /// Certificate and key of the authority itself, for programs that sign with it.
     pub(crate) fn identity(&self) -> Identity {
         Identity {
             certificate: self.issuer.pem(),
@@ -59,12 +59,12 @@ impl Authority {
         }
     }
 
-    /// For a server on loopback; etcd's calls itself with it too.
+    /// A certificate for a server on loopback; etcd also uses it as a client.
     pub(crate) fn server(&self, name: &str) -> anyhow::Result<Identity> {
         self.sign(Self::server_params(name)?)
     }
 
-    /// The same, but that its time was over long ago.
+    /// The same, but expired long ago.
     pub(crate) fn expired_server(&self, name: &str) -> anyhow::Result<Identity> {
         let mut params = Self::server_params(name)?;
         params.not_after = date_time_ymd(2020, 1, 1);
@@ -92,7 +92,7 @@ impl Authority {
         Ok(params)
     }
 
-    /// For a client: its user name and groups.
+    /// A certificate for a client: its user name and groups.
     pub(crate) fn client(&self, user: &str, groups: &[&str]) -> anyhow::Result<Identity> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, user);
@@ -114,13 +114,13 @@ impl Authority {
     }
 }
 
-/// A key pair that signs tokens of ServiceAccounts: private key and public key, PEM.
+/// A key pair for signing ServiceAccount tokens: private key and public key, PEM.
 pub(crate) fn token_keys() -> anyhow::Result<(String, String)> {
     let key = KeyPair::generate()?;
     Ok((key.serialize_pem(), key.public_key_pem()))
 }
 
-/// How a client says who it is, as a kubeconfig has it.
+/// The credentials of a client, as in a kubeconfig.
 pub(crate) enum Login<'a> {
     Certificate(&'a Identity),
     Token(&'a str),
@@ -135,7 +135,7 @@ pub(crate) fn kubeconfig(cluster: &str, url: &str, authority: &str, user: &str, 
         }),
         Login::Token(token) => json!({"token": token}),
     };
-    // JSON is YAML.
+    // JSON is valid YAML.
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": cluster,
         "clusters": [{"name": cluster, "cluster": {"server": url, "certificate-authority-data": data(authority)}}],

@@ -1,4 +1,4 @@
-//! One control plane: how its processes are called.
+//! One control plane: the arguments of its processes.
 
 use std::{
     fs,
@@ -19,11 +19,12 @@ use crate::{
 
 /// The user of Cluster API's controllers in audit logs.
 pub(crate) const CLUSTER_API: &str = "cluster-api";
-/// The name in its certificate.
+/// The common name of its certificate.
 const SERVER: &str = "kube-apiserver";
-/// Whom nobody refuses.
+/// The group with all permissions.
 const MASTERS: &str = "system:masters";
-/// Every request, by whom, with what answer; what was written only of Clusters, their control planes and Machines. Not those of the control plane itself, which are many.
+/// The audit policy: metadata of every request, and bodies for writes of Clusters, their control planes and Machines.
+/// Without the many requests of the control plane itself.
 const AUDIT: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -42,23 +43,23 @@ rules:
 
 /// A control plane.
 pub struct Plane {
-    /// Its name.
+    /// The name of the control plane.
     pub name: String,
-    /// Where its API server is.
+    /// The URL of its API server.
     pub url: String,
     folder: PathBuf,
     ports: Ports,
     authority: Authority,
 }
 
-/// Which certificate an API server shows.
+/// The certificate that an API server serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certificate {
-    /// That by the authority that everybody trusts.
+    /// Issued by the trusted authority.
     Good,
-    /// The same, whose time is over.
+    /// Issued by the trusted authority, but expired.
     Expired,
-    /// One by another authority, which nobody knows yet.
+    /// Issued by another authority, which is not trusted yet.
     Foreign,
 }
 
@@ -71,14 +72,14 @@ pub(crate) struct Ports {
     pub(crate) kwok: u16,
 }
 
-/// Where etcd is, and by which files it knows its clients.
+/// The address of etcd, and the client certificate files for it.
 pub(crate) struct Etcd<'a> {
     pub(crate) url: &'a str,
     pub(crate) pki: &'a Path,
 }
 
 impl Plane {
-    /// Makes keys and kubeconfigs; nothing runs yet.
+    /// Creates keys and kubeconfigs; no process runs yet.
     pub(crate) fn new(folder: &Path, name: &str, ports: Ports) -> anyhow::Result<Self> {
         let plane = Self {
             name: name.to_owned(),
@@ -109,7 +110,8 @@ impl Plane {
         Ok(plane)
     }
 
-    /// Puts another certificate where the API server finds it at its next start; the authority that made it, PEM.
+    /// Installs another certificate, which the API server uses from its next start. Returns the authority that issued
+    /// it, PEM.
     pub(crate) fn write_certificate(&self, which: Certificate) -> anyhow::Result<String> {
         let foreign;
         let (authority, identity) = match which {
@@ -124,7 +126,7 @@ impl Plane {
         Ok(authority.certificate())
     }
 
-    /// Whether anybody listens where the API server should.
+    /// Whether a process listens on the API server's port.
     pub(crate) fn listens(&self) -> bool {
         TcpStream::connect(("127.0.0.1", self.ports.apiserver)).is_ok()
     }
@@ -134,23 +136,23 @@ impl Plane {
         self.folder.join(format!("{}.kubeconfig", self.name))
     }
 
-    /// A kubeconfig, with a certificate, for a user that this API server knows from now on.
+    /// Creates a kubeconfig with a client certificate for a user.
     pub fn kubeconfig_of(&self, user: &str, groups: &[&str]) -> anyhow::Result<String> {
         let identity = self.authority.client(user, groups)?;
         Ok(self.kubeconfig_with(user, &Login::Certificate(&identity)))
     }
 
-    /// A kubeconfig, with a token of a ServiceAccount.
+    /// Creates a kubeconfig with a ServiceAccount token.
     pub fn kubeconfig_by_token(&self, user: &str, token: &str) -> String {
         self.kubeconfig_with(user, &Login::Token(token))
     }
 
-    /// Every request that the audit policy notes, a line of JSON each.
+    /// The audit log: one JSON line per request.
     pub fn audit_log(&self) -> PathBuf {
         self.folder.join(format!("log/{}-audit.log", self.name))
     }
 
-    /// The administrator.
+    /// The credentials of the administrator.
     pub(crate) fn api(&self) -> anyhow::Result<Api> {
         let identity = self.authority.client("admin", &[MASTERS])?;
         Api::new(&self.url, &self.authority.certificate(), &identity)
@@ -161,12 +163,12 @@ impl Plane {
         format!("{}-{program}", self.name)
     }
 
-    /// A certificate for a server on loopback that the control plane calls.
+    /// Issues a certificate for a server on loopback that the control plane calls.
     pub(crate) fn serving(&self, name: &str) -> anyhow::Result<Identity> {
         self.authority.server(name)
     }
 
-    /// The certificate of the authority, PEM in base64, as `caBundle` and kubeconfigs have it.
+    /// The certificate of the authority: PEM in base64, as in `caBundle` and kubeconfigs.
     pub(crate) fn authority_base64(&self) -> String {
         STANDARD.encode(self.authority.certificate())
     }
@@ -259,7 +261,7 @@ impl Plane {
         )
     }
 
-    /// Plays nodes and pods; a pod whose image has `bad` in its name never turns ready.
+    /// The kwok arguments to simulate nodes and pods; a pod whose image has `bad` in its name never becomes ready.
     pub(crate) fn kwok(&self, cache: &Cache) -> anyhow::Result<Launch> {
         let mut stages = cache.files("kwok")?;
         stages.extend(crate::cache::yaml_in(&here("stages"))?);

@@ -8,14 +8,14 @@ use std::{
 
 use anyhow::Context;
 
-/// Below those that systems give to outgoing connections (from 32,768 on, for Linux): one of them would be taken again by the time that
-/// its server listens.
+/// Below the ephemeral port range of systems (from 32,768 on, for Linux): an ephemeral port could be taken by an
+/// outgoing connection before its server listens.
 const PORTS: Range<u16> = 20_000..32_000;
 
-/// Ports that no process listens on now, and that this process has not given out before.
+/// Ports without a listener that this process has not handed out before.
 pub(crate) fn free_ports<const N: usize>() -> anyhow::Result<[u16; N]> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Several processes that start fleets begin at different places.
+    // Concurrent processes start at different ports.
     let (first, count) = (
         std::process::id().wrapping_mul(97),
         u32::from(PORTS.end - PORTS.start),

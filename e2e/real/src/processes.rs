@@ -1,4 +1,4 @@
-//! Processes of a fleet: a script for each, a line on record for each start, and their end by pid.
+//! Processes of a fleet: a script for each, a record of each start, and termination by PID.
 
 use std::{
     collections::BTreeMap,
@@ -13,20 +13,20 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 
-/// One line for each start: pid, start time, name.
+/// The record of starts: PID, start time, name, one line per start.
 const RECORD: &str = "pids";
-/// The word at which the watchman goes without ending anything.
+/// The message that makes the watchdog exit without ending any process.
 const STAY: &str = "stay";
-/// The pause between two looks.
+/// The poll interval.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a process may take to end before it is killed.
 const END: Duration = Duration::from_secs(5);
-/// How long a process that was killed may be seen.
+/// How long a killed process may remain visible.
 const KILLED: Duration = Duration::from_secs(5);
-/// How much of a log an error shows.
+/// How much of a log an error message includes.
 const TAIL: usize = 1_500;
 
-/// A program and how it is started; the same each time.
+/// A program with its arguments, the same at each start.
 pub(crate) struct Launch {
     pub(crate) name: String,
     pub(crate) program: PathBuf,
@@ -57,7 +57,8 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// None yet, but the watchman: he ends them all, at once, if whoever started them is gone.
+    /// Starts the watchdog and no other process yet. The watchdog ends all processes when the process that started them
+    /// is gone.
     pub(crate) fn new(folder: &Path) -> anyhow::Result<Self> {
         for place in ["cmd", "log", "tmp"] {
             fs::create_dir_all(folder.join(place))?;
@@ -69,7 +70,7 @@ impl Processes {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // A Ctrl-C at a terminal is not for him.
+            // A Ctrl-C at a terminal must not reach the watchdog.
             .process_group(0)
             .spawn()
             .context("sh")?;
@@ -81,14 +82,14 @@ impl Processes {
         })
     }
 
-    /// Starts a process through a script that starts it again by hand too.
+    /// Starts a process through a script, which can also be used to restart it manually.
     pub(crate) fn start(&mut self, launch: &Launch) -> anyhow::Result<()> {
         let script = self.folder.join("cmd").join(&launch.name);
         write_script(&script, &self.script(launch))?;
         self.start_again(&launch.name)
     }
 
-    /// Starts a process that was stopped.
+    /// Restarts a process that was stopped.
     pub(crate) fn start_again(&mut self, name: &str) -> anyhow::Result<()> {
         let child = Command::new("sh")
             .arg(self.folder.join("cmd").join(name))
@@ -102,13 +103,13 @@ impl Processes {
         Ok(())
     }
 
-    /// Which one it is.
+    /// The PID of the process with this name.
     pub(crate) fn pid(&self, name: &str) -> anyhow::Result<u32> {
         let child = self.children.get(name);
         Ok(child.with_context(|| format!("{name} is not running"))?.id())
     }
 
-    /// Ends a process: told to, then killed.
+    /// Ends a process: SIGTERM, then SIGKILL.
     pub(crate) fn stop(&mut self, name: &str) -> anyhow::Result<()> {
         let child = self
             .children
@@ -117,7 +118,7 @@ impl Processes {
         end(vec![child])
     }
 
-    /// Waits for `ready`; fails at once, with the end of its log, if the process ends.
+    /// Waits for `ready`; fails immediately, with the end of the log, if the process exits.
     pub(crate) fn wait(
         &mut self,
         name: &str,
@@ -144,7 +145,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Lets all of them run on when this process ends.
+    /// Keeps all processes running when this process ends.
     pub(crate) fn leave(mut self) -> anyhow::Result<()> {
         if let Some((mut watchman, mut line)) = self.watchman.take() {
             writeln!(line, "{STAY}")?;
@@ -160,7 +161,7 @@ impl Processes {
         String::from_utf8_lossy(&log[log.len().saturating_sub(TAIL)..]).into_owned()
     }
 
-    /// Nothing of the environment is passed on, proxies among it, but where programs are.
+    /// The environment, proxy settings included, is not inherited, except for PATH.
     fn script(&self, launch: &Launch) -> String {
         let (folder, name) = (self.folder.display().to_string(), &launch.name);
         let mut environment = vec![
@@ -190,21 +191,21 @@ impl Processes {
 }
 
 impl Drop for Processes {
-    /// Ends all that were started here, and removes the folder.
+    /// Ends all processes that were started here, and removes the folder.
     fn drop(&mut self) {
         if let Some((mut watchman, line)) = self.watchman.take() {
-            // At the end of the line he does it, by the record; it is his work also if this process is killed.
+            // Closing the pipe makes the watchdog end everything on record; it does the same if this process is killed.
             drop(line);
             let _ = watchman.wait();
             for child in self.children.values_mut() {
-                // Whoever is not waited for stays as a zombie.
+                // A child that is not waited for stays as a zombie.
                 let _ = child.wait();
             }
         }
     }
 }
 
-/// Ends what runs in a folder: first whoever has clients, the store last. How many there were.
+/// Ends the processes recorded in a folder: clients first, etcd last. Returns how many there were.
 pub fn down(folder: &Path) -> anyhow::Result<usize> {
     let Ok(record) = fs::read_to_string(folder.join(RECORD)) else {
         return Ok(0);
@@ -228,7 +229,7 @@ pub fn down(folder: &Path) -> anyhow::Result<usize> {
     Ok(count)
 }
 
-/// A process that can be ended.
+/// A recorded process that can be ended.
 trait Mortal {
     fn pid(&self) -> u32;
     fn is_gone(&mut self) -> bool;
@@ -244,7 +245,7 @@ impl Mortal for Child {
     }
 }
 
-/// A line of the record.
+/// Parses a line of the record.
 struct Recorded {
     pid: u32,
     started: String,
@@ -261,12 +262,12 @@ impl Recorded {
         })
     }
 
-    /// Whether this very process runs: a pid alone may be another's by now.
+    /// Whether this process still runs: the PID alone may have been reused.
     fn runs(&self) -> bool {
         let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", self.pid)) else {
             return false;
         };
-        // The second field is a name in parentheses, which may hold anything.
+        // The second field is the name in parentheses, which may contain anything.
         let fields: Vec<&str> = stat
             .rsplit(')')
             .next()
@@ -295,7 +296,7 @@ fn end<P: Mortal>(mut processes: Vec<P>) -> anyhow::Result<()> {
             return Ok(());
         }
         let pids = processes.iter().map(|process| process.pid().to_string());
-        // One that has ended meanwhile is as well.
+        // An error is fine: the process may have ended in the meantime.
         Command::new("kill")
             .arg(signal)
             .args(pids)
@@ -315,8 +316,8 @@ fn end<P: Mortal>(mut processes: Vec<P>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits for the end of his line, which comes with the end of whoever holds the other end of it; then ends all on record, and removes
-/// the folder.
+/// The watchdog: waits for the end of its standard input, which is reached when the process that holds the other end
+/// has ended; then ends every process on record, and removes the folder.
 fn watchman(folder: &Path) -> String {
     let folder = quoted(&folder.display().to_string());
     format!(
@@ -336,7 +337,7 @@ fn write_script(path: &Path, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A word for a shell.
+/// Quotes an argument for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
@@ -355,7 +356,7 @@ mod tests {
         }
     }
 
-    /// A folder with two processes that are on record.
+    /// A folder with two processes on record.
     fn two(folder: &Path) -> (Processes, Vec<Recorded>) {
         let mut processes = Processes::new(folder).unwrap();
         for name in ["one", "two"] {
@@ -369,7 +370,7 @@ mod tests {
         (processes, recorded)
     }
 
-    /// The end of the line is what the watchman sees when whoever holds it is gone, also by SIGKILL.
+    /// The watchdog observes the end of the pipe when its owner has ended, also by SIGKILL.
     #[test]
     fn whoever_goes_takes_processes_and_folder_along() {
         let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A registry of OCI artifacts on loopback, with TLS by an authority of its own: what Flux's OCIRepositories and HelmReleases fetch from.
+//! A registry of OCI artifacts on loopback, with TLS by its own authority, for Flux's OCIRepositories and HelmReleases.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -25,29 +25,29 @@ use crate::{
 
 /// The program, and its process.
 pub(crate) const PROGRAM: &str = "registry";
-/// How long it may take to be ready; half a second is usual.
+/// Timeout for being ready; half a second is usual.
 const READY: Duration = Duration::from_mins(1);
-/// How long it is given to answer.
+/// Timeout of a request.
 const ANSWER: Duration = Duration::from_secs(10);
-/// A manifest of OCI.
+/// The media type of an OCI manifest.
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// Of what an artifact consists, as `flux push artifact` makes it.
+/// Media types of an artifact, as `flux push artifact` creates it.
 const FLUX: Form = Form {
     config: "application/vnd.cncf.flux.config.v1+json",
     layer: "application/vnd.cncf.flux.content.v1.tar+gzip",
 };
-/// Of what a chart consists, as `helm push` makes it.
+/// Media types of a chart, as `helm push` creates it.
 const HELM: Form = Form {
     config: "application/vnd.cncf.helm.config.v1+json",
     layer: "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
 };
 
-/// Of what a signature consists, as `cosign sign --key` makes it.
+/// Media types of a signature, as `cosign sign --key` creates it.
 const COSIGN: Form = Form {
     config: "application/vnd.oci.image.config.v1+json",
     layer: "application/vnd.dev.cosign.simplesigning.v1+json",
 };
-/// The annotation of cosign with the signature of a layer.
+/// The annotation in which cosign stores the signature of a layer.
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 
 /// The media types of an artifact.
@@ -56,7 +56,7 @@ struct Form {
     layer: &'static str,
 }
 
-/// A registry that everybody can read and write.
+/// A registry that allows anonymous reads and writes.
 #[derive(Clone, Debug)]
 pub struct Registry {
     host: String,
@@ -65,7 +65,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts it in the folder of a fleet, and waits until it answers.
+    /// Starts the registry in the folder of a fleet, and waits until it answers.
     pub(crate) fn start(folder: &Path, cache: &Cache, processes: &mut Processes) -> anyhow::Result<Self> {
         let (place, [port]) = (folder.join(PROGRAM), free_ports()?);
         fs::create_dir_all(place.join("data"))?;
@@ -82,7 +82,7 @@ impl Registry {
             },
         });
         let file = place.join("config.yml");
-        // JSON is YAML.
+        // JSON is valid YAML.
         fs::write(&file, config.to_string())?;
         processes.start(&Launch {
             name: PROGRAM.to_owned(),
@@ -90,7 +90,7 @@ impl Registry {
             arguments: vec!["serve".to_owned(), text(&file)],
             environment: vec![("OTEL_TRACES_EXPORTER".to_owned(), "none".to_owned())],
         })?;
-        // Only a second provider for this process could fail.
+        // It could fail only for a second provider in this process.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .tls_certs_only([Certificate::from_pem(authority.certificate().as_bytes())?])
@@ -109,7 +109,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Host and port, as they stand after `oci://`.
+    /// Host and port, as after `oci://`.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -119,12 +119,13 @@ impl Registry {
         &self.authority
     }
 
-    /// Pushes files as `flux push artifact` does; the digest of the manifest. A tag that is there moves.
+    /// Pushes files as `flux push artifact` does. Returns the digest of the manifest. An existing tag is moved.
     pub fn push_files(&self, repository: &str, tag: &str, files: &[(&str, &str)]) -> anyhow::Result<String> {
         self.push(repository, tag, &FLUX, &json!({}), &archive(files)?)
     }
 
-    /// Pushes a Helm chart of these files to `<repository>/<name>:<version>`; the digest of the manifest. `Chart.yaml` is made here.
+    /// Pushes a Helm chart of these files to `<repository>/<name>:<version>`. Returns the digest of the manifest.
+    /// `Chart.yaml` is generated.
     pub fn push_chart(
         &self,
         repository: &str,
@@ -148,8 +149,8 @@ impl Registry {
         self.push(&repository, version, &HELM, &about, &archive(&all)?)
     }
 
-    /// Signs a manifest as `cosign sign --key` does, with an ECDSA key on P-256 and no transparency log: the signature stands beside the
-    /// manifest, under a tag that is named by its digest.
+    /// Signs a manifest as `cosign sign --key` does, with an ECDSA P-256 key and no transparency log: the signature is
+    /// stored beside the manifest, under a tag derived from its digest.
     pub fn sign(&self, repository: &str, digest: &str, key: &KeyPair) -> anyhow::Result<()> {
         let payload = json!({
             "critical": {
@@ -172,7 +173,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Points a tag, which may be there, at a manifest that is there: by its tag, or by its digest.
+    /// Creates or moves a tag to an existing manifest, given by its tag or digest.
     pub fn tag(&self, repository: &str, tag: &str, manifest: &str) -> anyhow::Result<()> {
         let what = format!("{repository}/manifests/{manifest}");
         let answer = self
@@ -186,7 +187,7 @@ impl Registry {
         self.put_manifest(repository, tag, bytes)
     }
 
-    /// The digest that a tag points at; none if there is no such tag.
+    /// The digest that a tag points at; `None` if there is no such tag.
     pub fn digest(&self, repository: &str, tag: &str) -> anyhow::Result<Option<String>> {
         let what = format!("{repository}/manifests/{tag}");
         let request = self.client.get(self.url(&what)).header(ACCEPT, MANIFEST);
@@ -198,7 +199,7 @@ impl Registry {
         Ok(Some(digest(&answer.bytes()?)))
     }
 
-    /// Takes a manifest away, and with it every tag that points at it.
+    /// Deletes a manifest, and with it every tag that points at it.
     pub fn delete(&self, repository: &str, digest: &str) -> anyhow::Result<()> {
         let what = format!("{repository}/manifests/{digest}");
         let answer = self.client.delete(self.url(&what)).send()?;
@@ -218,7 +219,7 @@ impl Registry {
         self.push_layer(repository, tag, form, config, &layer)
     }
 
-    /// A manifest of one layer, which is there; its digest.
+    /// Pushes a manifest with one layer, which is already uploaded. Returns its digest.
     fn push_layer(
         &self,
         repository: &str,
@@ -240,7 +241,7 @@ impl Registry {
         Ok(digest)
     }
 
-    /// Uploads a blob at once; how a manifest names it.
+    /// Uploads a blob in one request. Returns its descriptor.
     fn put_blob(&self, repository: &str, media_type: &str, bytes: &[u8]) -> anyhow::Result<Value> {
         let digest = digest(bytes);
         let begun = self
@@ -258,7 +259,7 @@ impl Registry {
             .get(LOCATION)
             .context("an upload has no place")?
             .to_str()?;
-        // Its address has a query already.
+        // The upload URL already has a query.
         let answer = self
             .client
             .put(format!("{place}&digest={digest}"))
@@ -301,7 +302,7 @@ fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(bytes)))
 }
 
-/// Files as a tar archive, compressed by gzip; the same files are the same bytes.
+/// A gzip-compressed tar archive of files; reproducible.
 fn archive(files: &[(&str, &str)]) -> anyhow::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
     for (path, content) in files {

@@ -1,4 +1,4 @@
-//! The audit log of a real API server: what muster asked of it, with which right.
+//! The audit log of a real API server: which requests muster made, and with which permissions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,11 +14,11 @@ use tokio::time::Instant;
 
 use super::{AGENT, CONTROLLER, recorded::Request};
 
-/// The user of every ServiceAccount: its namespace and its name follow.
+/// Prefix of every ServiceAccount's user name: namespace and name follow.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
-/// How the names of muster's own accounts begin, in whatever namespace it is installed.
+/// Prefix of the names of muster's ServiceAccounts, in any namespace.
 const MUSTER: &str = "muster-";
-/// In which the log is written.
+/// The audit stage that ends a request.
 const COMPLETE: &str = "ResponseComplete";
 
 /// One moment on two clocks.
@@ -41,25 +41,25 @@ impl Epoch {
     }
 }
 
-/// What an account did, or was kept from doing.
+/// A request of an account, allowed or denied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Use {
     /// Whether it was allowed.
     pub allowed: bool,
     /// The name of the ServiceAccount.
     pub account: String,
-    /// The verb of Kubernetes.
+    /// The Kubernetes verb.
     pub verb: String,
     /// The API group; empty for the core.
     pub group: String,
     /// The resource, with its subresource after a slash.
     pub resource: String,
-    /// The namespace; empty if the request was for all of them, or for what has none.
+    /// The namespace; empty for requests across all namespaces and for cluster-scoped resources.
     pub namespace: String,
 }
 
 impl Use {
-    /// From the line that [`Display`] makes.
+    /// Parses a line written by [`Display`].
     pub fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split('\t').collect();
         let [decision, account, verb, group, resource, namespace] = words[..] else {
@@ -111,7 +111,7 @@ impl Display for Use {
     }
 }
 
-/// All that accounts of muster did, and were kept from doing at times that have no excuse.
+/// All requests that muster's accounts made, and those that were denied outside of the excused periods.
 pub(crate) fn uses(log: &str, excused: impl Fn(Timestamp) -> bool) -> BTreeSet<Use> {
     events(log)
         .filter_map(|event| Some((time(&event["requestReceivedTimestamp"]), Use::of(&event)?)))
@@ -120,7 +120,7 @@ pub(crate) fn uses(log: &str, excused: impl Fn(Timestamp) -> bool) -> BTreeSet<U
         .collect()
 }
 
-/// The same of all control planes of a fleet, a line each.
+/// The same for all control planes of a fleet, one line each.
 pub(crate) fn lines(fleet: &Fleet, excused: impl Fn(Timestamp) -> bool) -> String {
     let mut lines = String::new();
     for plane in fleet.planes() {
@@ -137,9 +137,9 @@ fn time(value: &Value) -> Timestamp {
     value.as_str().and_then(|text| text.parse().ok()).unwrap()
 }
 
-/// The requests of accounts of muster, in order.
+/// The requests of muster's accounts, in order.
 pub(crate) fn requests(log: &str, epoch: Epoch) -> Vec<Request> {
-    // A watch is noted twice: when it is open, and when it has ended.
+    // A watch has two entries: when it starts, and when it ends.
     let mut last: BTreeMap<String, Value> = BTreeMap::new();
     for event in events(log).filter(|event| account(event).is_some()) {
         if let Some(id) = event["auditID"].as_str() {
@@ -166,7 +166,7 @@ fn request(event: &Value, epoch: Epoch) -> Request {
     Request {
         at,
         came: epoch.instant + at,
-        // As whom the other beds know it.
+        // The user name on the other beds.
         user: match account(event) {
             Some("muster-agent") => AGENT,
             _ => CONTROLLER,
@@ -179,14 +179,14 @@ fn request(event: &Value, epoch: Epoch) -> Request {
     }
 }
 
-/// The name of the account of muster that made the request; none if something else did.
+/// The name of the muster account that made the request; `None` for other users.
 fn account(event: &Value) -> Option<&str> {
     let user = event["user"]["username"].as_str()?;
     let (_, name) = user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')?;
     name.starts_with(MUSTER).then_some(name)
 }
 
-/// The events; a line that is still being written is none.
+/// The audit events; an incomplete last line is skipped.
 fn events(log: &str) -> impl Iterator<Item = Value> {
     log.lines().filter_map(|line| serde_json::from_str(line).ok())
 }

@@ -1,4 +1,4 @@
-//! What the command finds, as an administrator's.
+//! Runs `muster check` as an administrator.
 
 use serde_json::Value;
 use tokio::process::Command;
@@ -6,7 +6,7 @@ use tokio::process::Command;
 use super::{Bed, FLEET, PERSON, Server, programs::muster};
 
 impl Bed {
-    /// `muster check`, with these flags besides: the exit code, and the report as JSON.
+    /// `muster check` with additional flags: the exit code, and the report as JSON.
     pub async fn check(&self, flags: &[&str]) -> (Option<i32>, Value) {
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = folder.path().join("management.kubeconfig");

@@ -1,4 +1,5 @@
-//! Clusters: API servers with a workload player, how they join the fleet, and what keeps muster away from them.
+//! Clusters: API servers with simulated workloads, how they join the fleet, and the obstacles that keep muster out of
+//! them.
 
 use base64::Engine as _;
 use jiff::{SignedDuration, Timestamp};
@@ -20,19 +21,19 @@ use crate::app::APPS;
 /// A downstream cluster.
 pub(crate) struct Cluster {
     pub api: Server,
-    /// What makes it unreachable.
+    /// The rule that makes it unreachable.
     away: Option<Away>,
 }
 
-/// How a cluster is away.
+/// How a cluster is unreachable.
 enum Away {
-    /// By this rule.
+    /// By this fault rule.
     Refused(RuleId),
-    /// It does not run.
+    /// Its API server is stopped.
     Stopped,
 }
 
-/// Why nothing can be rolled to a cluster.
+/// Why nothing can be rolled out to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// Its control plane is not initialized.
@@ -43,12 +44,12 @@ pub enum Obstacle {
     Kind,
     /// The Cluster is paused.
     Paused,
-    /// Its API server refuses every connection of the controller.
+    /// Its API server refuses all connections of the controller.
     Unreachable,
 }
 
 impl Obstacle {
-    /// All of them, in the order in which a provider gets them out of the way.
+    /// All obstacles, in the order in which a provider removes them.
     pub const ALL: [Self; 5] = [
         Self::Kind,
         Self::Paused,
@@ -57,7 +58,7 @@ impl Obstacle {
         Self::ControlPlane,
     ];
 
-    /// The word that muster has for it.
+    /// The reason that muster reports for it.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::ControlPlane => "ControlPlaneNotReady",
@@ -70,7 +71,7 @@ impl Obstacle {
 }
 
 impl Bed {
-    /// A cluster is made and joins, as a cluster provider does it, but for what `obstacles` say.
+    /// Creates a cluster that joins the fleet, as a cluster provider does, except for what `obstacles` leave out.
     pub async fn join(&mut self, name: &str, labels: &[(&str, &str)], obstacles: &[Obstacle]) {
         let wrong = self.clocks.get(name).copied().unwrap_or_default();
         let now = self.clock.now() + wrong;
@@ -85,11 +86,11 @@ impl Bed {
         }
         self.clusters.insert(name.to_owned(), Cluster { api, away: None });
         let labels: std::collections::BTreeMap<_, _> = labels.iter().copied().collect();
-        // Cluster API refuses a Cluster of which nothing is wanted.
+        // Cluster API rejects a Cluster with an empty spec.
         let spec = json!({"controlPlaneEndpoint": {"host": format!("{name}.test"), "port": 6443}});
         let cluster = json!({"metadata": {"name": name, "labels": labels}, "spec": spec});
         self.fleet().create(kinds::CLUSTER, cluster).await;
-        // Until the last of them, its control plane, there is nothing that muster would touch.
+        // Until the last obstacle, the control plane, is gone, muster touches nothing.
         for obstacle in Obstacle::ALL {
             if obstacles.contains(&obstacle) {
                 self.obstruct(name, obstacle).await;
@@ -99,13 +100,13 @@ impl Bed {
         }
     }
 
-    /// The same, with an embedded API server whose clock is wrong by so much.
+    /// The same, with an embedded API server whose clock is off by this much.
     pub async fn join_with_clock(&mut self, name: &str, wrong: SignedDuration) {
         self.clocks.insert(name.to_owned(), wrong);
         self.join(name, &[("env", "prod")], &[]).await;
     }
 
-    /// Puts an obstacle in the way of a cluster; of the kind Assemblage it only can be there from the beginning.
+    /// Adds an obstacle to a cluster; a missing Assemblage kind is possible only from the start.
     pub async fn obstruct(&mut self, name: &str, obstacle: Obstacle) {
         match obstacle {
             Obstacle::ControlPlane => self.set_control_plane(name, false).await,
@@ -137,7 +138,7 @@ impl Bed {
         }
     }
 
-    /// Takes an obstacle away; it is as well if it is not there.
+    /// Removes an obstacle; no error if it is absent.
     pub async fn clear(&mut self, name: &str, obstacle: Obstacle) {
         match obstacle {
             Obstacle::ControlPlane => self.set_control_plane(name, true).await,
@@ -159,7 +160,7 @@ impl Bed {
         }
     }
 
-    /// Puts a kubeconfig into the cluster's Secret, as Cluster API does.
+    /// Writes a kubeconfig into the cluster's Secret, as Cluster API does.
     pub async fn give_kubeconfig(&self, name: &str, text: &str) {
         let (secret, fleet) = (names::kubeconfig_secret(name), self.fleet());
         let content = json!({"stringData": {KUBECONFIG_KEY: text}});
@@ -171,7 +172,8 @@ impl Bed {
         }
     }
 
-    /// Gives the management cluster the right to apply anything in the clusters that have joined; BootstrapModules need it.
+    /// Grants the management cluster permission to apply anything in the clusters that have joined; BootstrapModules
+    /// need it.
     pub async fn let_bootstrap(&self) {
         for cluster in self.clusters.values() {
             if let Server::Real(server) = &cluster.api {
@@ -188,7 +190,7 @@ impl Bed {
         }
     }
 
-    /// Starts the API server of a cluster again with another certificate; a kubeconfig that trusts it.
+    /// Restarts the API server of a cluster with another certificate. Returns a kubeconfig that trusts it.
     pub async fn show_certificate(&self, name: &str, certificate: Certificate) -> String {
         let mut kubeconfig: Value = serde_json::from_str(&self.kubeconfig(name)).unwrap();
         let Server::Real(server) = &self.clusters[name].api else {
@@ -200,12 +202,12 @@ impl Bed {
         kubeconfig.to_string()
     }
 
-    /// Flux comes into a real cluster, with the Deployment by which it is known, or it goes.
+    /// Installs Flux in a real cluster, with the Deployment by which it is detected, or removes it.
     pub async fn set_flux(&self, name: &str, there: bool) {
         let server = self.real(name);
         let objects = super::Objects::new(server.client(), APPS);
         if there {
-            // A pod of it is played; what works is a process.
+            // The pod of the Deployment is simulated; Flux itself is a process.
             objects.create(kinds::DEPLOYMENT, sign_of_flux()).await;
             server.start_flux("").await;
         } else {
@@ -214,7 +216,7 @@ impl Bed {
         }
     }
 
-    /// Flux of a real cluster ends, and comes back with these feature gates of its kustomize-controller.
+    /// Restarts the Flux of a real cluster with these feature gates of kustomize-controller.
     pub async fn restart_flux(&self, name: &str, gates: &str) {
         let server = self.real(name);
         server.stop_flux().await;
@@ -228,7 +230,7 @@ impl Bed {
         }
     }
 
-    /// Ends the API server of a cluster and starts it again, as an upgrade does; `None` is the management cluster's.
+    /// Restarts the API server of a cluster, as an upgrade does; `None` is the management cluster.
     pub async fn restart_server(&self, name: Option<&str>) {
         let server = name.map_or(&self.management, |name| &self.clusters[name].api);
         if let Server::Real(server) = server {
@@ -237,21 +239,22 @@ impl Bed {
         }
     }
 
-    /// From now on it is as well if something is denied to muster: the scenario takes rights away.
+    /// Denied requests of muster are accepted after this call: the scenario removes permissions.
     pub fn excuse_denials(&self) {
         if let Some(planes) = &self.planes {
             planes.excuse_denials();
         }
     }
 
-    /// From then until now it is as well if something was denied to muster: it had too few rights, or the scenario tried its account.
+    /// Denied requests of muster are accepted for the period from `began` to now: it had too few permissions, or the
+    /// scenario used its account.
     pub fn excuse_denials_since(&self, began: Timestamp) {
         if let Some(planes) = &self.planes {
             planes.excuse_denials_since(began);
         }
     }
 
-    /// A kubeconfig with a new credential; on real control planes the old one is good for nothing any more.
+    /// A kubeconfig with a new credential; on real control planes the old one is no longer valid.
     pub async fn renew_credential(&self, name: &str) -> String {
         if let Server::Real(server) = &self.clusters[name].api {
             install::revoke(server).await;
@@ -260,7 +263,7 @@ impl Bed {
         self.kubeconfig(name)
     }
 
-    /// The kubeconfig that leads the controller to a cluster.
+    /// The kubeconfig with which the controller reaches a cluster.
     pub fn kubeconfig(&self, name: &str) -> String {
         match self.ground {
             Ground::Wire | Ground::Real | Ground::Flux => self.clusters[name].api.kubeconfig_of(CONTROLLER),
@@ -273,7 +276,7 @@ impl Bed {
         }
     }
 
-    /// Changes the labels of a Cluster; `null` takes one away.
+    /// Changes the labels of a Cluster; `null` removes one.
     pub async fn label_cluster(&self, name: &str, labels: Value) {
         self.fleet()
             .patch(kinds::CLUSTER, name, json!({"metadata": {"labels": labels}}))
@@ -305,14 +308,15 @@ fn sign_of_flux() -> Value {
     })
 }
 
-/// The address of a cluster on paused time. A label of a host has 63 characters at most; that of a Cluster's name may be longer.
+/// The address of a cluster on paused time. A host label has at most 63 characters; the name of a Cluster may be
+/// longer.
 fn address(name: &str) -> String {
     let labels = name.split('.').flat_map(|label| label.as_bytes().chunks(60));
     let labels: Vec<_> = labels.map(String::from_utf8_lossy).collect();
     format!("https://{}.test", labels.join("."))
 }
 
-/// An API server of which all is known that happens in it; with a player of workloads.
+/// An API server that records all requests and events, with simulated workloads.
 pub(crate) async fn serve(ground: Ground, planes: Option<&Planes>, name: &str, now: Timestamp) -> Server {
     if let Some(planes) = planes {
         return Server::Real(planes.server(name).await);

@@ -1,4 +1,5 @@
-//! Fate on paused time: every request of muster that may write is numbered over all processes, and one of them can be struck.
+//! Fault injection on paused time: every request of muster that may write is numbered across all processes, and one of
+//! them can be hit by a fault.
 
 use std::sync::{
     Arc,
@@ -12,23 +13,23 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tower::{BoxError, Service, service_fn};
 
-/// What happens at the request of a number.
+/// The fault that hits the numbered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blow {
     /// The process ends before the request reaches the server.
     Before,
-    /// The request has its effect, then the process ends.
+    /// The request takes effect, then the process ends.
     After,
-    /// The request has its effect, and the connection breaks before the answer. The process goes on.
+    /// The request takes effect, and the connection breaks before the response. The process goes on.
     AnswerLost,
 }
 
 impl Blow {
-    /// All that can happen to a request.
+    /// All faults.
     pub const ALL: [Self; 3] = [Self::Before, Self::After, Self::AnswerLost];
 }
 
-/// The numbers of all processes of a bed.
+/// The request counter of all processes of a bed.
 #[derive(Debug, Default)]
 pub(crate) struct Fate(Mutex<Book>);
 
@@ -41,7 +42,7 @@ struct Book {
 }
 
 impl Fate {
-    /// Numbers requests from here on, from 0; strikes one of them.
+    /// Numbers requests from here on, starting at 0, and injects a fault into one of them.
     pub(crate) fn begin(&self, strike: Option<(usize, Blow)>) {
         *self.0.lock() = Book {
             open: true,
@@ -50,7 +51,7 @@ impl Fate {
         };
     }
 
-    /// How many requests were numbered, and which was struck.
+    /// How many requests were numbered, and which one was hit.
     pub(crate) fn end(&self) -> (usize, Option<String>) {
         let mut book = self.0.lock();
         book.open = false;
@@ -59,7 +60,7 @@ impl Fate {
 
     fn next(&self, by: &str, request: &http::Request<kube::client::Body>) -> Option<Blow> {
         let mut book = self.0.lock();
-        // Leases are off on these beds; their renewals would be numbered like everything else.
+        // Leases are disabled on these beds; their renewals would be numbered as well.
         if !book.open || request.method() == Method::GET {
             return None;
         }
@@ -71,7 +72,7 @@ impl Fate {
     }
 }
 
-/// One life of a process: from its start to its end or the blow that ends it.
+/// One life of a process: from its start until it ends or is hit.
 #[derive(Debug)]
 pub(crate) struct Life {
     fate: Arc<Fate>,
@@ -81,7 +82,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// Of a process by its name.
+    /// A life of the process with this name.
     pub(crate) fn new(fate: &Arc<Fate>, of: &str) -> Arc<Self> {
         Arc::new(Self {
             fate: Arc::clone(fate),
@@ -91,12 +92,12 @@ impl Life {
         })
     }
 
-    /// Returns when the process is to be dropped.
+    /// Returns when the process must be dropped.
     pub(crate) async fn ended(&self) {
         self.death.notified().await;
     }
 
-    /// Its way into a server.
+    /// Wraps the process's connection to a server.
     pub(crate) fn door(self: &Arc<Self>, inner: &InProcess, namespace: &str) -> Client {
         let (life, inner) = (Arc::clone(self), inner.clone());
         let service = service_fn(move |request: http::Request<kube::client::Body>| {
@@ -121,7 +122,7 @@ impl Life {
         Client::new(service, namespace)
     }
 
-    /// What is left of a process that has ended asks for nothing more.
+    /// Tasks of an ended process may still run; their requests must never be answered.
     async fn alive(&self) {
         if self.over.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;

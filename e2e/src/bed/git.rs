@@ -1,4 +1,4 @@
-//! The git host: maps in memory, or a real repository behind `git http-backend`.
+//! The git host: in memory, or a real repository behind `git http-backend`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,7 +17,7 @@ const URL: &str = "https://git.test/fleet.git";
 /// The branch that is committed to.
 const BRANCH: &str = "main";
 
-/// A repository that everybody can read.
+/// A repository that can be read anonymously.
 pub struct Git {
     url: String,
     host: Host,
@@ -66,12 +66,12 @@ impl Git {
         }
     }
 
-    /// Its address, as modules name it.
+    /// The URL, as in a module's spec.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// `git commit` on branch main after these files were written; the commit.
+    /// `git commit` on branch main after these files were written. Returns the commit.
     pub fn commit(&self, changes: &[(&str, &str)]) -> String {
         match &self.host {
             Host::Http { repo, .. } => repo.commit(changes),
@@ -101,12 +101,12 @@ impl Git {
         }
     }
 
-    /// `git tag --sign` of the last commit, on the wire only.
+    /// `git tag --sign` of the last commit; on real sockets only.
     pub fn tag_signed(&self, signer: &Signer, tag: &str) {
         signer.sign_tag(self.repo(), tag);
     }
 
-    /// The repository, which is one on the wire only.
+    /// The repository, which exists on real sockets only.
     pub(super) fn repo(&self) -> &Repo {
         match &self.host {
             Host::Http { repo, .. } => repo,
@@ -114,7 +114,7 @@ impl Git {
         }
     }
 
-    /// From now on the host hangs up on everybody (on paused time).
+    /// The host drops all connections after this call (on paused time).
     pub fn go_away(&self) {
         let gone = SourceError::Unreachable {
             url: self.url.clone(),
@@ -123,7 +123,7 @@ impl Git {
         self.memory().break_with(&self.url, Fault::Fail(gone));
     }
 
-    /// It answers again.
+    /// The host answers again.
     pub fn come_back(&self) {
         self.memory().mend(&self.url);
     }
@@ -135,7 +135,7 @@ impl Git {
         }
     }
 
-    /// What the processes read from on paused time.
+    /// The source of git content for processes on paused time.
     pub(super) fn source(&self) -> Arc<dyn Source> {
         Arc::new(self.memory().clone())
     }

@@ -1,4 +1,4 @@
-//! API servers that mean no good to the controller, and what the controller needed for it.
+//! API servers that are hostile to the controller, and the memory that it uses for them.
 
 use std::{fs, time::Duration};
 
@@ -6,21 +6,21 @@ use muster_apiserver::fault::{Failure, Fault, Match, Rule};
 
 use super::{Bed, CONTROLLER, Obstacle, kinds, observer::named, process::Process};
 
-/// What an API server does to its callers.
+/// How an API server misbehaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hostile {
     /// It accepts connections and never answers.
     Silent,
-    /// It answers a byte a second.
+    /// It answers one byte per second.
     Drips,
     /// It answers with 300 MiB.
     Floods,
-    /// It answers 429 and asks to be left alone for a day.
+    /// It answers 429 with a Retry-After of a day.
     Parks,
 }
 
 impl Hostile {
-    /// All of them.
+    /// All of these behaviors.
     pub const ALL: [Self; 4] = [Self::Silent, Self::Drips, Self::Floods, Self::Parks];
 
     fn fault(self) -> Fault {
@@ -34,7 +34,7 @@ impl Hostile {
 }
 
 impl Bed {
-    /// A cluster joins, and is hostile from the beginning if at all.
+    /// A cluster joins, optionally hostile from the start.
     pub async fn join_hostile(&mut self, name: &str, hostile: Option<Hostile>) {
         self.join(name, &[("env", "prod")], &[Obstacle::ControlPlane])
             .await;
@@ -44,7 +44,8 @@ impl Bed {
         self.clear(name, Obstacle::ControlPlane).await;
     }
 
-    /// The version of an application that a cluster was seen to be ready at: what it has is there, and its row says so.
+    /// The version of an application that a cluster is confirmed at: the row reports success, and this is the version
+    /// of the workload.
     pub async fn confirmed_in(&self, cluster: &str, app: &str) -> Option<String> {
         let proxy = self.fleet().get(kinds::PROXY_ASSEMBLAGE, cluster).await?;
         let row = named(&proxy["spec"]["syncs"], app)?;
@@ -59,14 +60,14 @@ impl Bed {
         }
     }
 
-    /// From now on the API server of a cluster is hostile to the controller.
+    /// The API server of a cluster is hostile to the controller after this call.
     pub fn turn(&self, cluster: &str, hostile: Hostile) {
         let faults = self.clusters[cluster].api.embedded().faults();
         faults.add(Rule::always(Match::client(CONTROLLER), hostile.fault()));
         faults.close_watches(Match::client(CONTROLLER));
     }
 
-    /// The most memory that the controller ever had, in bytes; on the wire only, where it is a process.
+    /// The peak memory of the controller, in bytes; only where it is a separate process.
     pub fn memory_of_controller(&self) -> Option<u64> {
         let children = self.controllers.values().filter_map(|process| match process {
             Process::Child(child) => child.id(),

@@ -1,5 +1,5 @@
-//! What is installed before a process of muster starts: definitions, and on real control planes rights as well, by the commands and files
-//! that people have. There muster comes in with these rights and no others.
+//! What is installed before a process of muster starts: CRDs, and on real control planes also permissions, with the
+//! commands and files that users have. There, muster runs with these permissions and no others.
 
 use std::time::Duration;
 
@@ -28,18 +28,18 @@ use super::{
 };
 use crate::app::APPS;
 
-/// How long a definition may take to be served, and an account to get its token.
+/// How long a CRD may take to be served, and an account to get its token.
 const READY: Duration = Duration::from_secs(30);
-/// How long a token lasts: longer than a scenario. In seconds.
+/// Lifetime of a token, longer than any scenario. In seconds.
 const SHIFT: i64 = 7200;
-/// The account of the management cluster in a cluster that was enrolled, and the Secret with its token.
+/// The account of the management cluster in an enrolled cluster, and the Secret with its token.
 const MANAGEMENT_ACCOUNT: &str = "muster-management";
 /// What `examples/enrol/enrol.sh` applies in a cluster.
 const ACCOUNT: &str = include_str!("../../../examples/enrol/enrol-account.yaml");
-/// The same for BootstrapModules.
+/// The additional manifests for BootstrapModules.
 const BOOTSTRAP: &str = include_str!("../../../examples/enrol/enrol-bootstrap.yaml");
 
-/// In the management cluster, what `muster controller` needs.
+/// Installs what `muster controller` needs, in the management cluster.
 pub async fn management(server: &Server, ground: Ground) {
     let definitions = crds::management()
         .into_iter()
@@ -58,7 +58,7 @@ pub async fn management(server: &Server, ground: Ground) {
     }
 }
 
-/// In a cluster, what `muster agent` needs.
+/// Installs what `muster agent` needs, in a cluster.
 pub async fn downstream(server: &Server, ground: Ground) {
     let definitions = crds::downstream().into_iter().chain(ours(ground)).collect();
     match server {
@@ -74,7 +74,7 @@ pub async fn downstream(server: &Server, ground: Ground) {
     }
 }
 
-/// In a cluster, what `muster zones` needs for the namespace of applications; nothing calls its webhooks here.
+/// Installs what `muster zones` needs for the namespace of applications, in a cluster; nothing calls its webhooks here.
 pub async fn zones(server: &Server) {
     let definitions: Vec<_> = crds::zones()
         .into_iter()
@@ -98,7 +98,7 @@ pub async fn zones(server: &Server) {
     }
 }
 
-/// Lets the management cluster into a cluster, as `examples/enrol` does.
+/// Gives the management cluster access to a cluster, as `examples/enrol` does.
 pub async fn enrol(server: &real::Server) {
     server.apply(ACCOUNT).await;
     let secrets: Api<Secret> = Api::namespaced(server.client(), SYSTEM_NAMESPACE);
@@ -115,18 +115,18 @@ pub async fn enrol(server: &real::Server) {
     server.admit(CONTROLLER, &token);
 }
 
-/// Takes its token away.
+/// Deletes the token of the management cluster.
 pub async fn revoke(server: &real::Server) {
     let secrets = Objects::new(server.client(), SYSTEM_NAMESPACE);
     secrets.delete(kinds::SECRET, MANAGEMENT_ACCOUNT).await;
 }
 
-/// Lets it apply whatever a BootstrapModule brings.
+/// Allows the management cluster to apply whatever a BootstrapModule contains.
 pub async fn let_bootstrap(server: &real::Server) {
     server.apply(BOOTSTRAP).await;
 }
 
-/// The definitions of Flux's kinds, unless Flux has brought its own.
+/// Installs the CRDs of Flux's kinds, unless Flux has installed its own.
 fn ours(ground: Ground) -> Vec<CustomResourceDefinition> {
     if ground == Ground::Flux {
         Vec::new()
@@ -135,7 +135,7 @@ fn ours(ground: Ground) -> Vec<CustomResourceDefinition> {
     }
 }
 
-/// What `muster install --export` prints, of parts for which it matters what carries out there.
+/// The output of `muster install --export`, for parts that depend on who applies in the clusters.
 pub async fn export(flags: &[&str], ground: Option<Ground>) -> String {
     let sync = ground.map(|ground| ["--sync", ground.sync()]);
     let output = Command::new(muster())
@@ -149,12 +149,12 @@ pub async fn export(flags: &[&str], ground: Option<Ground>) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A token of a ServiceAccount, as a pod gets it.
+/// A token of a ServiceAccount, like that of a pod.
 pub async fn token(client: Client, namespace: &str, account: &str) -> String {
     bound_token(client, namespace, account, None).await
 }
 
-/// The same, bound to an object: its claims say more about the bearer.
+/// The same, bound to an object: its claims describe the bearer.
 pub async fn bound_token(
     client: Client,
     namespace: &str,
@@ -184,7 +184,7 @@ fn create(api: &ApiServer, namespace: &str, definitions: Vec<CustomResourceDefin
     api.add(definitions).unwrap();
 }
 
-/// Waits until definitions are served.
+/// Waits until CRDs are served.
 pub async fn established(client: Client, definitions: &[CustomResourceDefinition]) {
     let api: Api<CustomResourceDefinition> = Api::all(client);
     for definition in definitions {

@@ -1,10 +1,12 @@
 //! An observer of the limit: it reads the event logs of API servers and nothing else, and shares no code with muster.
 //!
-//! A cluster counts from the write of a row with a new token until the same object echoes that digest and token as succeeded,
-//! which it may only after the Assemblage in the cluster did. At each write of a new token to a cluster that is not counted, the
-//! number counted, this one included and those away for longer than the absence left out, is at most the limit.
+//! A cluster counts as changing from the write of an assignment with a new token until the same object reports that
+//! digest and token as succeeded, which it may only after the Assemblage in the cluster did. At each write of a new
+//! token to a cluster that is not counted yet, the number of counted clusters, including this one and excluding those
+//! away for longer than `absence`, is at most the limit.
 //!
-//! Besides: a token never falls, means one digest only, and is written into a cluster once in the life of an object there.
+//! Also: a token never decreases, stands for one digest only, and is written into a cluster once during the life of an
+//! object there.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -17,55 +19,55 @@ use tokio::time::Instant;
 
 use super::{Bed, Kind, kinds, objects, observer};
 
-/// How many lines of the diary are kept.
+/// How many of the last events are kept.
 const DIARY: usize = 160;
 
-/// Something that one event says about one cluster.
+/// An event about one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sight {
-    /// When.
+    /// The time of the event.
     pub at: Instant,
-    /// About which cluster.
+    /// The name of the cluster.
     pub cluster: String,
-    /// What.
+    /// The content of the event.
     pub what: What,
 }
 
-/// What an event says.
+/// The content of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The row as it stands in the management cluster.
+    /// The row in the management cluster.
     Row(Row),
-    /// The row, or the object that it stood in, is not there.
+    /// The row, or the object that contained it, does not exist.
     NoRow,
-    /// The row as it stands in the cluster.
+    /// The row in the cluster.
     Inside(Row),
     /// There is no such row in the cluster.
     NothingInside,
-    /// The cluster itself says that it succeeded with a digest and a token.
+    /// The cluster itself reports success for a digest and a token.
     Succeeded(Option<String>, u64),
-    /// The management cluster says so of it.
+    /// The management cluster reports the same about the cluster.
     Echo(Option<String>, u64),
-    /// The Cluster is deleted: it counts for nothing any more.
+    /// The Cluster was deleted: it no longer counts.
     Left,
-    /// Nobody reaches the cluster any more.
+    /// The cluster became unreachable.
     Away,
-    /// It is reached again.
+    /// The cluster is reachable again.
     Back,
 }
 
 /// A row with a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Of the assignment.
+    /// The token of the assignment.
     pub token: u64,
-    /// What is assigned.
+    /// The digest of the assigned revision; none for a withdrawal.
     pub digest: Option<String>,
-    /// Whether it brings something: neither a withdrawal nor a mere fence.
+    /// Whether it assigns a revision: it is neither a withdrawal nor a mere fence.
     pub carries: bool,
 }
 
-/// What is known of a cluster.
+/// The observed state of a cluster.
 #[derive(Debug, Default)]
 struct Known {
     row: Option<Row>,
@@ -78,7 +80,7 @@ struct Known {
     away: Option<Instant>,
 }
 
-/// Counts the clusters of one module.
+/// Counts the changing clusters of one module.
 #[derive(Debug)]
 pub struct Observer {
     kind: Kind,
@@ -89,13 +91,13 @@ pub struct Observer {
     most: usize,
     assigned: usize,
     breaches: Vec<String>,
-    /// What was new in the last events, for whoever has to explain a breach.
+    /// The last events, to explain a violation.
     diary: VecDeque<String>,
     began: Option<Instant>,
 }
 
 impl Observer {
-    /// For the module `sync`, whose rows stand in objects of `kind`.
+    /// An observer for the module `sync`, whose rows are in objects of `kind`.
     pub fn new(kind: Kind, sync: &str, limit: usize) -> Self {
         Self {
             kind,
@@ -111,27 +113,27 @@ impl Observer {
         }
     }
 
-    /// From here on another limit holds.
+    /// Sets another limit for the following events.
     pub fn allow(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// The largest number counted at the write of a new token.
+    /// The largest number of changing clusters at the write of a new token.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// How many new tokens that bring something were written.
+    /// How many new tokens that assign a revision were written.
     pub fn assigned(&self) -> usize {
         self.assigned
     }
 
-    /// What was not as promised.
+    /// The violations found.
     pub fn breaches(&self) -> &[String] {
         &self.breaches
     }
 
-    /// Fails if anything was not as promised, and tells what came before.
+    /// Fails if there are violations, and prints the events before them.
     #[track_caller]
     pub fn must_be_content(&self) {
         let diary: Vec<&str> = self.diary.iter().map(String::as_str).collect();
@@ -143,7 +145,7 @@ impl Observer {
         );
     }
 
-    /// Takes the next event in.
+    /// Processes the next event.
     pub fn see(&mut self, sight: &Sight) {
         let (at, name) = (sight.at, sight.cluster.as_str());
         self.note(at, &format!("{name} {:?}", sight.what));
@@ -162,7 +164,7 @@ impl Observer {
         }
     }
 
-    /// Writes into the diary, unless it has just been said.
+    /// Adds a line to the log, unless a recent line is the same.
     pub fn note(&mut self, at: Instant, words: &str) {
         let began = *self.began.get_or_insert(at);
         let line = format!("{:>9.3} {words}", at.duration_since(began).as_secs_f64());
@@ -271,15 +273,16 @@ impl Observer {
 }
 
 impl Bed {
-    /// Shows an observer everything that happened since [`Bed::forget_requests`].
+    /// Feeds an observer all events since [`Bed::forget_requests`].
     pub fn show(&self, observer: &mut Observer) {
-        // Read before the clusters are: on real servers, what a cluster said is then there if it is said of it here.
+        // Read before the clusters: on real servers, a report of a cluster is then visible if the management cluster
+        // has it.
         let (proxies, members) = (
             self.management.events(observer.kind),
             self.management.events(kinds::CLUSTER),
         );
         let mut sights = Vec::new();
-        // First what is nearest to the truth, so that a report at the same instant comes after it.
+        // Reports of the clusters first, so that those of the management cluster at the same instant follow them.
         for (name, cluster) in &self.clusters {
             for event in cluster.api.events(kinds::ASSEMBLAGE) {
                 let gone = event.kind() == ChangeKind::Deleted;
@@ -303,13 +306,14 @@ impl Bed {
         }
     }
 
-    /// The same, and then the logs are forgotten: for runs that are longer than a log.
+    /// The same, and then discards the logs: for runs that are longer than a log.
     pub fn show_and_forget(&self, observer: &mut Observer) {
         self.show(observer);
         self.forget_requests();
     }
 
-    /// The largest number of clusters counted at the write of a new token; fails if an observer without a limit finds fault.
+    /// The largest number of changing clusters at the write of a new token; fails if an observer without a limit finds
+    /// a violation.
     pub fn most_charged(&self, kind: Kind, sync: &str) -> usize {
         let mut observer = Observer::new(kind, sync, usize::MAX);
         self.show(&mut observer);
@@ -357,8 +361,8 @@ fn succeeded(object: &Value, sync: &str) -> Option<(Option<String>, u64)> {
 mod tests {
     use super::*;
 
-    /// One line for each event, one second apart: `a row 1 x`, `a fence 2`, `a in 1 x`, `a ok 1 x`, `a echo 1 x`, `a gone`, `a left`,
-    /// `a away`, `a back`; `wait` is six minutes.
+    /// One entry per event, one second apart: `a row 1 x`, `a fence 2`, `a in 1 x`, `a ok 1 x`, `a echo 1 x`, `a gone`,
+    /// `a left`, `a away`, `a back`; `wait` is six minutes.
     fn check(limit: usize, log: &str, expect: &[&str]) {
         let mut observer = Observer::new(kinds::PROXY_ASSEMBLAGE, "web", limit);
         let mut at = Instant::now();
@@ -400,7 +404,7 @@ mod tests {
             &["b: token 2 makes [\"a\", \"b\"] of 1"],
         );
         check(2, "a row 1 x; b row 2 x", &[]);
-        // Another target on the slot that it has; a fence keeps it, a withdrawal does not.
+        // Another target reuses the slot of the cluster; a fence keeps it, a withdrawal does not.
         check(1, "a row 1 x; a row 2 y; a ok 2 y; a echo 2 y; b row 3 y", &[]);
         check(
             1,
@@ -408,7 +412,7 @@ mod tests {
             &["b: token 3 makes [\"a\", \"b\"] of 1"],
         );
         check(1, "a row 1 x; a fence 2; b row 3 y", &[]);
-        // A report about another token or digest is none, and one that the cluster did not make is a lie.
+        // A report about another token or digest does not count, and one that the cluster did not make is a violation.
         check(
             1,
             "a row 1 x; a row 3 x; a ok 1 x; a echo 1 x; b row 4 x",
@@ -424,7 +428,7 @@ mod tests {
             "a row 1 x; a echo 1 x",
             &["a: token 1 is said to have succeeded, and the cluster did not say so"],
         );
-        // Deleted and made again, it is still the same assignment.
+        // Deleted and re-created, it is still the same assignment.
         check(
             1,
             "a row 1 x; a gone; a row 1 x; b row 2 x",

@@ -1,4 +1,4 @@
-//! A management cluster, downstream clusters, a git host, and the processes of muster: what scenarios run on.
+//! The test bed: a management cluster, downstream clusters, a git host, and the processes of muster.
 
 mod audit;
 mod check;
@@ -61,25 +61,25 @@ use self::{clusters::Cluster, process::Process, server::Server};
 
 /// The namespace of modules and clusters.
 pub const FLEET: &str = "fleet";
-/// As whom the controller is known to every API server.
+/// The user name of the controller on every API server.
 pub const CONTROLLER: &str = "controller";
-/// As whom an agent is known to its API server.
+/// The user name of an agent on its API server.
 pub const AGENT: &str = "agent";
-/// As whom `muster zones` is known to the API server of its cluster.
+/// The user name of `muster zones` on the API server of its cluster.
 pub const ZONES: &str = "zones";
-/// As whom scenarios act.
+/// The user name for actions of scenarios.
 const PERSON: &str = "person";
 
-/// Which of the beds.
+/// The kinds of beds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ground {
     /// Tasks of this process, on paused time.
     Virtual,
-    /// Processes, sockets, the time of this machine.
+    /// Processes, sockets, real time.
     Wire,
     /// The same, on real control planes.
     Real,
-    /// The same, where Flux carries out what muster writes.
+    /// The same, where Flux applies what muster writes.
     Flux,
 }
 
@@ -89,7 +89,7 @@ impl Ground {
         matches!(self, Self::Real | Self::Flux)
     }
 
-    /// Who carries the Flux kinds out, as a flag says it.
+    /// Which component reconciles the Flux kinds, as the value of a flag.
     pub fn sync(self) -> &'static str {
         if self == Self::Flux { "flux" } else { "builtin" }
     }
@@ -102,21 +102,21 @@ pub struct Bed {
     clusters: BTreeMap<String, Cluster>,
     /// The git host.
     pub git: Git,
-    /// The host that gates ask.
+    /// The host that serves gate queries.
     pub monitoring: Monitoring,
     controllers: BTreeMap<String, Process>,
     agents: BTreeMap<String, Process>,
     zones: BTreeMap<String, Process>,
-    /// By how much the clock of an embedded API server is wrong.
+    /// The clock offset of an embedded API server.
     clocks: BTreeMap<String, SignedDuration>,
-    /// Who carries out in a cluster, if that is not as everywhere.
+    /// Which component applies in a cluster, if it differs from the default of the bed.
     carries_out: BTreeMap<String, &'static str>,
     clock: Clock,
     started: Instant,
     folder: TempDir,
-    /// On real control planes only.
+    /// Set on real control planes only.
     planes: Option<real::Planes>,
-    /// On paused time: the ways into clusters, by the address in a kubeconfig.
+    /// On paused time: connections to clusters, by the address in a kubeconfig.
     doors: process::Doors,
     fate: Arc<fate::Fate>,
     seed: u64,
@@ -129,13 +129,13 @@ impl Bed {
         Self::seeded(ground, 1, None).await
     }
 
-    /// The same at another time, which only paused time can begin at.
+    /// The same with another start time, which only paused time supports.
     pub async fn starting_at(ground: Ground, instant: &str) -> Self {
         assert_eq!(ground, Ground::Virtual);
         Self::at(ground, 1, None, instant.parse().unwrap()).await
     }
 
-    /// The same with a seed for all that is random in muster, and a lease that lasts so long.
+    /// The same with a seed for all randomness in muster, and with this lease duration.
     pub async fn seeded(ground: Ground, seed: u64, lease: Option<Duration>) -> Self {
         let epoch = match ground {
             Ground::Virtual => "2026-01-01T00:00:00Z".parse().unwrap(),
@@ -145,7 +145,7 @@ impl Bed {
     }
 
     async fn at(ground: Ground, seed: u64, lease: Option<Duration>, epoch: Timestamp) -> Self {
-        // The providers differ between libraries; a second call finds it set.
+        // Only a second call could fail, because the provider is already set.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let planes = match ground {
             Ground::Virtual | Ground::Wire => None,
@@ -178,7 +178,7 @@ impl Bed {
         bed
     }
 
-    /// A bed with clusters labelled `env: prod` to which something can be rolled.
+    /// A bed with clusters labelled `env: prod` that are ready for rollouts.
     pub async fn with_clusters(ground: Ground, names: &[&str]) -> Self {
         let mut bed = Self::new(ground).await;
         bed.prepare(names).await;
@@ -188,14 +188,14 @@ impl Bed {
         bed
     }
 
-    /// Starts the API servers of clusters that will join, side by side, where that takes time.
+    /// Starts the API servers of clusters that will join, concurrently, where that takes time.
     pub async fn prepare(&self, names: &[&str]) {
         if let Some(planes) = &self.planes {
             planes.add(names).await;
         }
     }
 
-    /// Whether times can be asserted.
+    /// Whether the bed runs on paused time, so that times can be asserted.
     pub fn is_virtual(&self) -> bool {
         self.ground == Ground::Virtual
     }
@@ -205,7 +205,7 @@ impl Bed {
         self.ground.is_real()
     }
 
-    /// Whether Flux carries out.
+    /// Whether Flux applies.
     pub fn is_flux(&self) -> bool {
         self.ground == Ground::Flux
     }
@@ -215,12 +215,12 @@ impl Bed {
         Objects::new(self.management.client(), FLEET)
     }
 
-    /// What is installed in the management cluster.
+    /// CRDs and other cluster-scoped objects of the management cluster.
     pub fn system(&self) -> Objects {
         Objects::new(self.management.client(), muster_api::labels::SYSTEM_NAMESPACE)
     }
 
-    /// Namespaces and definitions of the management cluster.
+    /// Namespaces and CRDs of the management cluster.
     pub fn everywhere(&self) -> Objects {
         Objects::new(self.management.client(), "")
     }
@@ -230,7 +230,7 @@ impl Bed {
         Objects::new(self.clusters[cluster].api.client(), namespace)
     }
 
-    /// The names of the clusters that have joined, in order.
+    /// The names of the clusters that have joined, sorted.
     pub fn clusters(&self) -> Vec<String> {
         self.clusters.keys().cloned().collect()
     }
@@ -240,7 +240,7 @@ impl Bed {
         self.start_controller_as(CONTROLLER);
     }
 
-    /// Starts a controller under a name of its own, beside whoever else is there.
+    /// Starts another controller with its own name, beside those that run.
     pub fn start_controller_as(&mut self, name: &str) {
         let place = process::Place {
             api: &self.management,
@@ -252,26 +252,26 @@ impl Bed {
         self.controllers.insert(name.to_owned(), process);
     }
 
-    /// Ends the controller as a power cut does: SIGKILL, or the task is dropped.
+    /// Ends the controller as in a power cut: SIGKILL, or the task is dropped.
     pub async fn crash_controller(&mut self) {
         self.crash_controller_as(CONTROLLER).await;
     }
 
-    /// The same of the one with a name.
+    /// The same for the controller with this name.
     pub async fn crash_controller_as(&mut self, name: &str) {
         if let Some(process) = self.controllers.remove(name) {
             process.crash().await;
         }
     }
 
-    /// Tells the controller to end (SIGTERM, or its shutdown) and waits for it.
+    /// Asks the controller to terminate (SIGTERM, or its shutdown) and waits for it.
     pub async fn stop_controller(&mut self) {
         if let Some(process) = self.controllers.remove(CONTROLLER) {
             process.stop().await;
         }
     }
 
-    /// Starts the processes again that have ended by themselves, as whoever supervises processes does. How many.
+    /// Restarts the processes that have exited, as a supervisor does. Returns their number.
     pub fn revive(&mut self) -> usize {
         let controllers = ended(&mut self.controllers);
         let agents = ended(&mut self.agents);
@@ -284,7 +284,7 @@ impl Bed {
         controllers.len() + agents.len()
     }
 
-    /// Sends a signal such as `-STOP` to a controller on the wire.
+    /// Sends a signal such as `-STOP` to a controller process.
     pub async fn signal_controller(&self, name: &str, signal: &str) {
         match &self.controllers[name] {
             Process::Child(child) => process::signal(child, signal).await,
@@ -292,7 +292,7 @@ impl Bed {
         }
     }
 
-    /// Ends the agent of a cluster and starts it again, so that from now on Flux carries out there, or the agent itself.
+    /// Restarts the agent of a cluster, so that Flux applies there from then on, or the agent itself.
     pub async fn restart_agent(&mut self, cluster: &str, by_flux: bool) {
         self.crash_agent(cluster).await;
         self.carries_out
@@ -313,7 +313,7 @@ impl Bed {
     }
 
     fn start(&self, role: process::Role, place: &process::Place<'_>) -> Process {
-        // An agent is alone in its cluster: it has no need of a lease that is shorter than the default.
+        // There is only one agent per cluster: it needs no shorter lease than the default.
         let lease = self.lease.map(|lease| match role {
             process::Role::Controller => lease,
             process::Role::Agent => lease.max(Duration::from_secs(15)),
@@ -347,17 +347,17 @@ impl Bed {
         }
     }
 
-    /// Numbers all requests of muster that may write from here on, and strikes one of them.
+    /// Numbers all requests of muster that may write from here on, and injects a fault into one of them.
     pub fn number_requests(&self, strike: Option<(usize, Blow)>) {
         self.fate.begin(strike);
     }
 
-    /// How many were numbered, and which was struck.
+    /// How many requests were numbered, and which one was hit.
     pub fn numbered_requests(&self) -> (usize, Option<String>) {
         self.fate.end()
     }
 
-    /// Ends the agent of a cluster as a power cut does.
+    /// Ends the agent of a cluster as in a power cut.
     pub async fn crash_agent(&mut self, cluster: &str) {
         if let Some(process) = self.agents.remove(cluster) {
             process.crash().await;
@@ -387,8 +387,9 @@ fn ended(processes: &mut BTreeMap<String, Process>) -> Vec<String> {
 }
 
 impl Drop for Bed {
-    /// Shows the logs of processes if the scenario failed; keeps what rights were used on real control planes. Each status that a module had
-    /// must have told the truth about its clusters as far as it can be seen there, and what processes decided must come out the same again.
+    /// Prints the logs of processes if the scenario failed, and records the permissions that were used on real control
+    /// planes. Otherwise checks that each status that a module ever had was correct about its clusters as far as
+    /// visible there, and that replaying the recorded decisions yields the same results.
     fn drop(&mut self) {
         if let Some(planes) = &self.planes {
             planes.keep_uses();

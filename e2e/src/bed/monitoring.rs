@@ -1,4 +1,4 @@
-//! The host that gates ask, and that is told of rollouts: answers by path, on paused time without a socket.
+//! The host that serves gate queries and receives notifications: responses by path, on paused time without a socket.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,10 +20,10 @@ use super::Ground;
 
 /// The host on paused time.
 const HOST: &str = "prometheus.example.com";
-/// Where notifications go.
+/// The path of notifications.
 const NOTIFIED: &str = "/notified";
 
-/// A Prometheus that says what it is told to.
+/// A Prometheus with configured answers.
 pub struct Monitoring {
     host: String,
     scheme: &'static str,
@@ -36,12 +36,12 @@ type Shared = Arc<Mutex<Told>>;
 #[derive(Default)]
 struct Told {
     answers: BTreeMap<String, String>,
-    /// By path, the bearer token of each that asked.
+    /// By path, the bearer token of each query.
     asked: BTreeMap<String, Vec<Option<String>>>,
 }
 
 impl Monitoring {
-    /// It answers nobody yet.
+    /// A host that answers no queries yet.
     pub(super) async fn new(ground: Ground) -> Self {
         let state = Shared::default();
         state.lock().answers.insert(NOTIFIED.to_owned(), "{}".to_owned());
@@ -72,12 +72,12 @@ impl Monitoring {
         &self.host
     }
 
-    /// The address of an instant query whose answers are told under `name`.
+    /// The URL of an instant query whose answers are set under `name`.
     pub fn url(&self, name: &str) -> String {
         format!("{}://{}/{name}/api/v1/query?query=up", self.scheme, self.host)
     }
 
-    /// From now on the query gives this value; until it was told anything, it never answers.
+    /// Sets the value of the query; before the first call, the query never answers.
     pub fn says(&self, name: &str, value: &str) {
         let series = json!({"metric": {"job": "web"}, "value": [1_767_225_600.781, value]});
         let data = json!({"resultType": "vector", "result": [series]});
@@ -88,7 +88,7 @@ impl Monitoring {
             .insert(format!("/{name}/api/v1/query"), answer);
     }
 
-    /// The tokens with which the query was asked, one for each time.
+    /// The tokens of all queries, in order.
     pub fn asked(&self, name: &str) -> Vec<Option<String>> {
         let asked = self
             .state
@@ -99,18 +99,18 @@ impl Monitoring {
         asked.unwrap_or_default()
     }
 
-    /// How processes on paused time ask it.
+    /// The HTTP client for processes on paused time.
     pub(super) fn fetch(&self) -> Arc<dyn Fetch> {
         Arc::new(InProcess(Arc::clone(&self.state)))
     }
 }
 
-/// The receivers of `--notify-config`: the host alone.
+/// The receivers for `--notify-config`: this host alone.
 pub(crate) fn receivers(host: &str) -> String {
     format!("receivers: [{{name: host, kind: webhook, url: 'http://{host}{NOTIFIED}'}}]\n")
 }
 
-/// Whoever is asked for the first time answers when it was told what; whoever asked gives up before that.
+/// Answers a query. One without a configured answer hangs; the client times out.
 async fn told(state: &Shared, path: &str, token: Option<String>) -> String {
     let answer = {
         let mut state = state.lock();

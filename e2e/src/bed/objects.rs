@@ -1,4 +1,4 @@
-//! Objects of any kind as plain JSON, as a person with kubectl reaches them.
+//! Objects of any kind as plain JSON, as a user with kubectl accesses them.
 
 use kube::{
     Api, Client,
@@ -6,7 +6,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// The field manager of a person.
+/// The field manager of a user.
 const MANAGER: &str = "kubectl-edit";
 
 /// A kind of objects.
@@ -19,7 +19,7 @@ pub struct Kind {
     namespaced: bool,
 }
 
-/// The kinds that scenarios speak of.
+/// The kinds used in scenarios.
 pub mod kinds {
     use super::Kind;
 
@@ -74,7 +74,7 @@ pub mod kinds {
     pub const ASSEMBLAGE: Kind = kind("fleet.muster.dev", "v1alpha1", "Assemblage", "assemblages");
     /// Cluster API's Cluster.
     pub const CLUSTER: Kind = kind("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters");
-    /// The same at the version of before.
+    /// The same at the previous API version.
     pub const CLUSTER_V1BETA1: Kind = kind("cluster.x-k8s.io", "v1beta1", "Cluster", "clusters");
     /// Flux's GitRepository.
     pub const GIT_REPOSITORY: Kind = kind(
@@ -144,14 +144,14 @@ pub mod kinds {
     pub const EVENT: Kind = kind("events.k8s.io", "v1", "Event", "events");
     /// Lease.
     pub const LEASE: Kind = kind("coordination.k8s.io", "v1", "Lease", "leases");
-    /// A custom resource whose operator is a test.
+    /// A custom resource whose operator is simulated by a test.
     pub const WIDGET: Kind = kind("example.test", "v1", "Widget", "widgets");
     /// The custom resource of the example fleet.
     pub const SCHEDULE: Kind = kind("backup.example.com", "v1", "Schedule", "schedules");
 }
 
 impl Kind {
-    /// Group and plural name, as the event log has them.
+    /// Group and plural name, as in the event log.
     pub const fn resource(&self) -> (&'static str, &'static str) {
         (self.group, self.plural)
     }
@@ -182,7 +182,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Those of a namespace.
+    /// The objects of a namespace.
     pub fn new(client: Client, namespace: &str) -> Self {
         Self {
             client,
@@ -190,7 +190,7 @@ impl Objects {
         }
     }
 
-    /// How they are asked for.
+    /// The API client for a kind.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
@@ -199,7 +199,7 @@ impl Objects {
     pub async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
         match self.api(kind).get(name).await {
             Ok(object) => Some(value(object)),
-            // Also if there is no such kind.
+            // Also `None` if the kind does not exist.
             Err(kube::Error::Api(status)) if status.code == 404 => None,
             Err(error) => panic!("{error}"),
         }
@@ -225,7 +225,7 @@ impl Objects {
         self.try_create(kind, object).await.unwrap()
     }
 
-    /// Creates an object, or says in which words the API server refuses it.
+    /// Creates an object, or returns the API server's error message.
     pub async fn try_create(&self, kind: Kind, object: Value) -> Result<Value, String> {
         let by = PostParams {
             field_manager: Some(MANAGER.to_owned()),
@@ -261,7 +261,7 @@ impl Objects {
         )
     }
 
-    /// The same, or in which words the API server refuses it.
+    /// The same, or returns the API server's error message.
     pub async fn try_patch(&self, kind: Kind, name: &str, patch: Value) -> Result<Value, String> {
         match self.api(kind).patch(name, &by(), &Patch::Merge(patch)).await {
             Ok(object) => Ok(value(object)),
@@ -272,7 +272,7 @@ impl Objects {
         }
     }
 
-    /// The same of the status.
+    /// The same for the status subresource.
     pub async fn patch_status(&self, kind: Kind, name: &str, patch: Value) -> Value {
         value(
             self.api(kind)
@@ -282,19 +282,19 @@ impl Objects {
         )
     }
 
-    /// Takes a status away, as whoever restores an object without it; it is as well if the object is not there.
+    /// Removes the status, as after a restore from backup without it; no error if the object does not exist.
     pub async fn empty_status(&self, kind: Kind, name: &str) {
         let patch = json!([{"op": "replace", "path": "/status", "value": {}}]);
         let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
         match self.api(kind).patch_status(name, &by(), &patch).await {
             Ok(_) => {}
-            // There is no object, or no status in it.
+            // There is no object, or it has no status.
             Err(kube::Error::Api(status)) if [404, 422].contains(&status.code) => {}
             Err(error) => panic!("{error}"),
         }
     }
 
-    /// Deletes an object; it is as well if it is not there.
+    /// Deletes an object; no error if it does not exist.
     pub async fn delete(&self, kind: Kind, name: &str) {
         self.delete_with(kind, name, &DeleteParams::default()).await;
     }

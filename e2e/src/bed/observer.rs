@@ -1,4 +1,4 @@
-//! An observer who believes nobody: what happened, from the event logs of all API servers, on one time line.
+//! An independent observer: reconstructs what happened from the event logs of all API servers, on one timeline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,31 +15,31 @@ pub struct Workload {
     name: String,
 }
 
-/// What a cluster's workload did at an instant.
+/// The state of a cluster's workload at an instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// When.
+    /// The time of the event.
     pub at: Instant,
-    /// In which cluster.
+    /// The name of the cluster.
     pub cluster: String,
-    /// Which version its Deployment wants.
+    /// The version in the Deployment's spec.
     pub version: String,
     /// Whether that version is ready, by kstatus.
     pub healthy: bool,
 }
 
-/// A cluster was said to be at a version.
+/// A claim that clusters are at a version.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// When.
+    /// The time of the claim.
     pub at: Instant,
-    /// Who said it.
+    /// The object with the claim.
     pub by: String,
-    /// Of how many clusters, if not of a certain one.
+    /// The number of clusters, if the claim names none.
     pub count: usize,
-    /// Of which cluster.
+    /// The name of the cluster, if the claim names one.
     pub cluster: Option<String>,
-    /// Which version.
+    /// The claimed version.
     pub version: String,
 }
 
@@ -58,7 +58,7 @@ impl Workload {
 }
 
 impl Bed {
-    /// All versions of an object that a cluster has had, in order.
+    /// All versions of an object in a cluster, in order.
     pub fn versions(&self, cluster: &str, kind: Kind, name: &str) -> Vec<Value> {
         let events = self.clusters[cluster].api.events(kind);
         let of_it = events
@@ -68,7 +68,7 @@ impl Bed {
         of_it.cloned().collect()
     }
 
-    /// All that a workload did, in order; at one instant those who became healthy come first.
+    /// All events of a workload, in order; at the same instant, clusters that became healthy come first.
     pub fn moments(&self, workload: &Workload) -> Vec<Moment> {
         let mut moments = Vec::new();
         for (name, cluster) in &self.clusters {
@@ -92,7 +92,7 @@ impl Bed {
         moments
     }
 
-    /// The clusters in the order in which a version was first seen in them.
+    /// The clusters in the order in which a version first appeared in them.
     pub fn order(&self, workload: &Workload, version: &str) -> Vec<String> {
         let mut order: Vec<String> = Vec::new();
         for moment in self
@@ -107,13 +107,14 @@ impl Bed {
         order
     }
 
-    /// The largest number of clusters that were changing at one instant: that wanted a version and were not yet ready at it.
+    /// The largest number of clusters that were changing at once: their Deployment had a version that was not ready
+    /// yet.
     pub fn most_changing(&self, workload: &Workload) -> usize {
         let sets = self.changing(workload);
         sets.iter().map(BTreeSet::len).max().unwrap_or_default()
     }
 
-    /// The clusters that were changing, after each moment.
+    /// The clusters that were changing, after each event.
     pub fn changing(&self, workload: &Workload) -> Vec<BTreeSet<String>> {
         let mut reached: BTreeSet<(String, String)> = BTreeSet::new();
         let mut changing = BTreeSet::new();
@@ -137,7 +138,7 @@ impl Bed {
         sets
     }
 
-    /// Everything that a Module, ProxyAssemblage or Assemblage said about clusters that are at a version of `app`.
+    /// Every claim of a Module, ProxyAssemblage or Assemblage that clusters are at a version of `app`.
     pub fn claims(&self, app: &str) -> Vec<Claim> {
         let commits = self.versions_by_commit(app);
         let mut claims = Vec::new();
@@ -180,7 +181,8 @@ impl Bed {
         claims
     }
 
-    /// The claims about `app` that came before the truth: none, if muster keeps its promise. Fails if there were no claims at all.
+    /// The claims about `app` that were made before they were true: none, if muster keeps its promise. Fails if there
+    /// are no claims at all.
     pub fn premature_claims(&self, app: &str) -> Vec<Claim> {
         let moments = self.moments(&Workload::new(APPS, app));
         let claims = self.claims(app);

@@ -1,4 +1,4 @@
-//! What the command foretells.
+//! Runs `muster plan`.
 
 use serde_json::{Value, json};
 use tokio::process::Command;

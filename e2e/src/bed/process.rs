@@ -33,45 +33,45 @@ use super::{
     server::Server,
 };
 
-/// How long a process may take to end when it is told to: what is in flight has 30 s.
+/// How long a process may take to terminate: requests in flight have 30 s.
 const END: Duration = Duration::from_secs(31);
 /// How many lines of each log are shown when a scenario fails.
 const LINES: usize = 40;
 
-/// The ways into clusters by the address of the API server.
+/// Connections to clusters, by the address of the API server.
 pub(crate) type Doors = Arc<Mutex<BTreeMap<String, InProcess>>>;
 
-/// Which of the two processes.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Of the management cluster.
+    /// The controller of the management cluster.
     Controller,
-    /// Of a downstream cluster.
+    /// The agent of a downstream cluster.
     Agent,
 }
 
-/// Where a process belongs.
+/// The environment of a process.
 pub(crate) struct Place<'a> {
     /// Its API server.
     pub api: &'a Server,
-    /// As whom the API server knows it.
+    /// Its user name on the API server.
     pub user: &'a str,
-    /// The namespace that it works in.
+    /// The namespace that it watches.
     pub namespace: &'a str,
-    /// Its name among all.
+    /// Its unique name.
     pub instance: &'a str,
 }
 
 /// A running process.
 pub(crate) enum Process {
-    /// On paused time.
+    /// A task, on paused time.
     Task(AbortOnDropHandle<Result<(), ProcessError>>, Shutdown),
-    /// On the wire.
+    /// A child process.
     Child(Box<Child>),
 }
 
 impl Process {
-    /// Ends it at once, in the middle of whatever it does.
+    /// Ends it immediately, at whatever point it is.
     pub(crate) async fn crash(self) {
         match self {
             Self::Task(task, _) => drop(task),
@@ -79,7 +79,7 @@ impl Process {
         }
     }
 
-    /// Whether it ended by itself.
+    /// Whether it exited on its own.
     pub(crate) fn has_ended(&mut self) -> bool {
         match self {
             Self::Task(task, _) => task.is_finished(),
@@ -87,7 +87,7 @@ impl Process {
         }
     }
 
-    /// Tells it to end, and waits.
+    /// Asks it to terminate, and waits.
     pub(crate) async fn stop(self) {
         match self {
             Self::Task(task, shutdown) => {
@@ -106,14 +106,14 @@ impl Process {
     }
 }
 
-/// Sends a signal to a child.
+/// Sends a signal to a child process.
 pub(crate) async fn signal(child: &Child, signal: &str) {
     let pid = child.id().expect("the process has ended by itself").to_string();
     let told = Command::new("kill").args([signal, &pid]).status().await.unwrap();
     assert!(told.success());
 }
 
-/// SIGTERM, then the exit status.
+/// Sends SIGTERM and returns the exit status.
 pub(crate) async fn terminate(mut child: Child) -> std::process::ExitStatus {
     signal(&child, "-TERM").await;
     tokio::time::timeout(END, child.wait())
@@ -122,35 +122,36 @@ pub(crate) async fn terminate(mut child: Child) -> std::process::ExitStatus {
         .unwrap()
 }
 
-/// A seed for each name.
+/// A seed derived from the name.
 pub(crate) fn seed_of(name: &str) -> u64 {
     name.bytes().fold(0, |seed: u64, byte| {
         seed.wrapping_mul(31).wrapping_add(byte.into())
     })
 }
 
-/// What processes on paused time have in common.
+/// State that processes on paused time share.
 #[derive(Clone)]
 pub(crate) struct World {
-    /// The time of all.
+    /// The common clock.
     pub clock: Clock,
     /// The git host.
     pub source: Arc<dyn Source>,
-    /// How gates ask.
+    /// The HTTP client for gates.
     pub gates: Arc<dyn Fetch>,
-    /// Whom they may ask.
+    /// The hosts that gates may query.
     pub gate_host: Host,
     /// The clusters.
     pub doors: Doors,
-    /// Who numbers their requests.
+    /// The counter of their requests.
     pub fate: Arc<Fate>,
-    /// Of all that is random.
+    /// The seed of all randomness.
     pub seed: u64,
-    /// How long a lease lasts, if they elect a leader.
+    /// The lease duration, if leader election is enabled.
     pub lease: Option<Duration>,
 }
 
-/// A process as a task, with the wiring that ships. Struck by fate it ends, and starts again at once.
+/// Starts a process as a task, with the wiring of the released program. If fault injection ends it, it restarts
+/// immediately.
 pub(crate) fn task(role: Role, place: &Place<'_>, world: World) -> Process {
     let shutdown = Shutdown::new();
     let body = Body {
@@ -173,7 +174,7 @@ pub(crate) fn task(role: Role, place: &Place<'_>, world: World) -> Process {
     Process::Task(AbortOnDropHandle::new(task), shutdown)
 }
 
-/// All that a process needs to start.
+/// Everything that a process needs to start.
 struct Body {
     role: Role,
     service: InProcess,
@@ -230,7 +231,8 @@ impl Body {
     }
 }
 
-/// A process as a child: the binary that ships, over HTTPS. Its log is added to `<role>-<instance>.log` in `folder`.
+/// Starts a process as a child: the released binary, over HTTPS. Its log is appended to `<role>-<instance>.log` in
+/// `folder`.
 pub(crate) fn child(
     role: Role,
     place: &Place<'_>,
@@ -258,7 +260,7 @@ pub(crate) fn child(
         .args(election(lease))
         .args(recording(role, place.instance, folder))
         .args(notifying(role, place, gate_host, folder))
-        // By which the holder of a lease is known.
+        // Part of the identity of a lease holder.
         .env("HOSTNAME", place.instance)
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
@@ -285,7 +287,7 @@ fn recording(role: Role, instance: &str, folder: &Path) -> Vec<OsString> {
     }
 }
 
-/// On real control planes, where rights are looked at, somebody is told of rollouts: the host that gates ask.
+/// On real control planes, where permissions are checked, notifications are sent to the host that serves gate queries.
 fn notifying(role: Role, place: &Place<'_>, host: &str, folder: &Path) -> Vec<OsString> {
     match (role, place.api) {
         (Role::Controller, Server::Real(_)) => {
@@ -297,7 +299,7 @@ fn notifying(role: Role, place: &Place<'_>, host: &str, folder: &Path) -> Vec<Os
     }
 }
 
-/// A log in a folder, to which a process adds.
+/// A log file that a process appends to.
 pub fn open_log(folder: &Path, name: &str) -> File {
     OpenOptions::new()
         .create(true)

@@ -1,7 +1,8 @@
-//! Real API servers: a fleet of control planes on this machine, each watched from its beginning.
+//! Real API servers: a fleet of control planes on this machine, with watches from the start.
 //!
-//! All of them have one etcd, which numbers the writes of all. An event's place on the time line is that number, a microsecond each: what
-//! came first is exact, across servers and whatever the watches took; how long something took is not to be had from it.
+//! All of them share one etcd, which numbers the writes of all. The time of an event is that number in microseconds:
+//! the order of events is exact across servers, independent of delays in the watches; durations cannot be derived from
+//! it.
 
 use std::{
     collections::BTreeMap,
@@ -41,7 +42,7 @@ use super::{
     recorded::{Event, Request},
 };
 
-/// The kinds that scenarios ask the event log for.
+/// The kinds that scenarios read from the event log.
 const WATCHED: [Kind; 8] = [
     kinds::CLUSTER,
     kinds::MODULE,
@@ -52,30 +53,30 @@ const WATCHED: [Kind; 8] = [
     kinds::STATEFUL_SET,
     kinds::POD,
 ];
-/// Names the folder in which the rights that were used are kept: see `e2e/tests/rights.rs`.
+/// Environment variable for the folder in which the used permissions are recorded: see `e2e/tests/rights.rs`.
 const USES: &str = "MUSTER_RIGHTS_USED";
-/// How long a server that cannot be asked may know no roles yet.
+/// How long a restarted server may take to load its roles.
 const STARTED: Duration = Duration::from_secs(20);
-/// The pause before a watch that failed is opened again: its kind may not be there yet, or its server.
+/// The pause before a failed watch is reopened: its kind or its server may not be available yet.
 const AGAIN: Duration = Duration::from_millis(100);
-/// How long a watch may take to show what a list has.
+/// How long a watch may take to catch up with a list.
 const CAUGHT_UP: Duration = Duration::from_secs(10);
-/// The version that a watch goes on from is forgotten.
+/// The resource version of the watch has expired.
 const GONE: u16 = 410;
-/// How long a watch is asked to last, in seconds.
+/// The timeout requested for a watch, in seconds.
 const SESSION: u32 = 290;
 
-/// The control planes of a bed. The last one of them ends all.
+/// The control planes of a bed. Dropping the last clone ends all of them.
 #[derive(Clone)]
 pub(crate) struct Planes {
     fleet: Arc<Mutex<Fleet>>,
     epoch: Epoch,
     folder: Arc<TempDir>,
-    /// Times at which something may be denied.
+    /// Periods in which denied requests are accepted.
     excused: Arc<Mutex<Vec<(Timestamp, Timestamp)>>>,
 }
 
-/// The same for a fleet without a bed, under a name of its own.
+/// The same for a fleet without a bed, with its own name.
 pub fn keep_uses(fleet: &Fleet, name: &str) {
     if let Some(place) = std::env::var_os(USES) {
         fs::write(Path::new(&place).join(name), audit::lines(fleet, |_| false)).unwrap();
@@ -88,13 +89,13 @@ pub struct Server {
     planes: Planes,
     client: Client,
     logs: BTreeMap<&'static str, Log>,
-    /// How much of the audit log does not count any more.
+    /// The length of the audit log that is already discarded.
     forgotten: AtomicU64,
     /// Kubeconfigs of the accounts of muster, by user.
     admitted: Mutex<BTreeMap<&'static str, String>>,
 }
 
-/// What a watch has shown so far.
+/// What a watch has delivered so far.
 struct Log {
     seen: Arc<Mutex<Seen>>,
     _watch: AbortOnDropHandle<()>,
@@ -103,14 +104,14 @@ struct Log {
 #[derive(Default)]
 struct Seen {
     events: Vec<(u64, ChangeKind, Arc<Value>)>,
-    /// How many of them were given out: only those can be forgotten.
+    /// How many events were handed out: only those can be discarded.
     given: usize,
-    /// The greatest version, of which the next watch is asked for what follows.
+    /// The greatest resource version, from which the next watch continues.
     version: u64,
 }
 
 impl Planes {
-    /// An etcd; no control plane yet.
+    /// Starts etcd; there is no control plane yet.
     pub(crate) async fn new(flux: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("fleet");
@@ -124,7 +125,7 @@ impl Planes {
         }
     }
 
-    /// Starts control planes side by side.
+    /// Starts control planes concurrently.
     pub(crate) async fn add(&self, names: &[&str]) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         self.with(move |fleet| fleet.add(&names)).await;
@@ -141,7 +142,7 @@ impl Planes {
         self.with(Fleet::start_registry).await
     }
 
-    /// A control plane that was added, or is added now.
+    /// A control plane, which is started if necessary.
     pub(crate) async fn server(&self, name: &str) -> Server {
         let wanted = name.to_owned();
         let kubeconfig = self
@@ -164,17 +165,18 @@ impl Planes {
         }
     }
 
-    /// From now on it is as well if something is denied: the scenario takes rights away.
+    /// Denied requests are accepted after this call: the scenario removes permissions.
     pub(crate) fn excuse_denials(&self) {
         self.excused.lock().push((Timestamp::now(), Timestamp::MAX));
     }
 
-    /// The same from then until now.
+    /// The same for the period from `began` to now.
     pub(crate) fn excuse_denials_since(&self, began: Timestamp) {
         self.excused.lock().push((began, Timestamp::now()));
     }
 
-    /// Adds to the folder `$MUSTER_RIGHTS_USED`, if there is one, what rights muster used on these control planes.
+    /// Appends the permissions that muster used on these control planes to the folder `$MUSTER_RIGHTS_USED`, if it is
+    /// set.
     pub(crate) fn keep_uses(&self) {
         let Some(place) = std::env::var_os(USES) else {
             return;
@@ -190,7 +192,7 @@ impl Planes {
         fs::write(Path::new(&place).join(name.trim_start_matches('.')), kept).unwrap();
     }
 
-    /// Does something that blocks.
+    /// Runs a blocking function.
     async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Fleet) -> anyhow::Result<T> + Send + 'static,
@@ -206,14 +208,14 @@ impl Server {
         self.client.clone()
     }
 
-    /// From now on a process of muster comes in with this token.
+    /// A process of muster authenticates with this token after this call.
     pub fn admit(&self, user: &'static str, token: &str) {
         let fleet = self.planes.fleet.lock();
         let kubeconfig = fleet.plane(&self.name).unwrap().kubeconfig_by_token(user, token);
         self.admitted.lock().insert(user, kubeconfig);
     }
 
-    /// The kubeconfig of a process of muster; of several controllers each has the same account.
+    /// The kubeconfig of a process of muster; all controllers share one account.
     pub fn kubeconfig_of(&self, user: &str) -> String {
         let admitted = self.admitted.lock();
         let found = admitted.iter().find(|(admitted, _)| user.starts_with(**admitted));
@@ -233,7 +235,7 @@ impl Server {
         kubectl_apply(&kubeconfig, manifests).await;
     }
 
-    /// Starts the API server again with another certificate; the authority that made it, PEM.
+    /// Restarts the API server with another certificate. Returns the authority that issued it, PEM.
     pub async fn show(&self, certificate: Certificate) -> String {
         let (name, began) = (self.name.clone(), Timestamp::now());
         let authority = self
@@ -255,20 +257,20 @@ impl Server {
             .await;
     }
 
-    /// Ends Flux.
+    /// Stops Flux.
     pub async fn stop_flux(&self) {
         let name = self.name.clone();
         self.planes.with(move |fleet| fleet.stop_flux(&name)).await;
     }
 
-    /// What muster asked of it, from the audit log.
+    /// The requests of muster, from the audit log.
     pub fn requests(&self) -> Vec<Request> {
         let log = self.audit_log();
         let forgotten = usize::try_from(self.forgotten.load(Ordering::Relaxed)).unwrap();
         audit::requests(log.get(forgotten..).unwrap_or_default(), self.planes.epoch)
     }
 
-    /// Forgets requests, and the versions that were given out so far.
+    /// Discards requests, and the object versions that were handed out so far.
     pub fn forget(&self) {
         self.forgotten
             .store(self.audit_log().len() as u64, Ordering::Relaxed);
@@ -279,7 +281,7 @@ impl Server {
         }
     }
 
-    /// Ends the API server, and starts it again on the same port with the same data.
+    /// Restarts the API server on the same port with the same data.
     pub async fn set_running(&self, runs: bool) {
         let (name, began) = (self.name.clone(), Timestamp::now());
         self.planes
@@ -291,11 +293,11 @@ impl Server {
                 }
             })
             .await;
-        // Until it is ready it knows no roles, and denies everything to everybody.
+        // Until it is ready it has no roles, and denies every request.
         self.planes.excused.lock().push((began, Timestamp::now()));
     }
 
-    /// All versions of the objects of a kind, after the watch has shown what is there now.
+    /// All versions of the objects of a kind, after the watch has caught up.
     pub fn events(&self, kind: Kind) -> Vec<Event> {
         let log = &self.logs[kind.resource().1];
         block_in_place(|| Handle::current().block_on(self.catch_up(kind, log)));
@@ -308,7 +310,7 @@ impl Server {
         events.collect()
     }
 
-    /// The versions of a kind that the watch has shown so far.
+    /// The versions of a kind that the watch has delivered so far.
     pub fn versions(&self, kind: Kind) -> Vec<Value> {
         let seen = self.logs[kind.resource().1].seen.lock();
         seen.events
@@ -350,10 +352,10 @@ impl Log {
     }
 }
 
-/// Never ends. From version 0 a server shows what is there, then what changes.
+/// Never returns. From version 0 a server sends the existing objects, then the changes.
 async fn follow(api: Api<DynamicObject>, seen: Arc<Mutex<Seen>>) {
     loop {
-        // The server has ended, or the session has: what follows is asked for anew.
+        // The server or the watch has ended: continue with a new watch.
         if let Err(kube::Error::Api(status)) = watch(&api, &seen).await
             && status.code == GONE
         {
@@ -379,8 +381,8 @@ async fn watch(api: &Api<DynamicObject>, seen: &Mutex<Seen>) -> kube::Result<()>
     Ok(())
 }
 
-/// A server that was started again has forgotten what it once showed. While it was away nobody wrote, so that nothing is missed but what
-/// was written before this watch was open again.
+/// A restarted server no longer has earlier versions. Nothing was written while it was down, so only writes before this
+/// watch was reopened could be missed; a list has those.
 async fn relist(api: &Api<DynamicObject>, seen: &Mutex<Seen>) {
     let Ok(list) = api.list(&ListParams::default()).await else {
         return;

@@ -1,5 +1,6 @@
-//! What every scenario must leave behind: each status that a module ever had told each cluster's reason once, in words that are known, and its
-//! numbers are those of the reasons. Which reason is the true one is held by the engine's own laws (`rollout/tests/`), over all histories.
+//! Checks after every scenario: each status that a module ever had names each cluster's reason exactly once, with a
+//! known word, and its counts match the reasons. Whether a reason is the right one is checked by the engine's own laws
+//! (`rollout/tests/`), over all histories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +11,13 @@ use muster_api::{
 };
 use serde_json::Value;
 
-/// What is wrong in a module as it stood once.
+/// What is wrong with one observed version of a module.
 pub(crate) fn problems(module: &Value) -> Vec<String> {
     let Ok(status) = serde_json::from_value::<ModuleStatus>(module["status"].clone()) else {
-        // Scenarios write statuses that mean ill.
+        // Scenarios also write invalid statuses.
         return Vec::new();
     };
-    // Nothing was decided: what stands there is from before.
+    // There was no decision: the content is from an earlier one.
     let idle = |reason: ObjectReason| {
         let word = reason.as_str();
         status
@@ -64,7 +65,8 @@ fn unclear(told: &Attention) -> Option<String> {
     }
 }
 
-/// The groups of `status.reasons`: known words in their order, each cluster in one of them, and with the reason that `attention` has.
+/// The groups of `status.reasons`: known reasons in their order, each cluster in one group, with the same reason as in
+/// `attention`.
 fn misgrouped(status: &ModuleStatus) -> Vec<String> {
     let mut found = Vec::new();
     let mut of: BTreeMap<String, &str> = BTreeMap::new();
@@ -105,7 +107,7 @@ fn misgrouped(status: &ModuleStatus) -> Vec<String> {
     found
 }
 
-/// The numbers against the groups.
+/// Compares the counts with the groups.
 fn miscounted(status: &ModuleStatus) -> Vec<String> {
     let Some(summary) = &status.summary else {
         return Vec::new();

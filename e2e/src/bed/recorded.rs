@@ -1,4 +1,4 @@
-//! What is on record of an API server: requests, and versions of objects.
+//! What an API server has recorded: requests, and versions of objects.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,19 +14,19 @@ use super::{AGENT, CONTROLLER};
 /// A request to an API server.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// When it came, since the server was started; on real ones, since their fleet was.
+    /// When it arrived, since the start of the server; on real servers, since the start of their fleet.
     pub at: Duration,
     /// The same on tokio's clock.
     pub came: Instant,
-    /// By whom.
+    /// The user who sent it.
     pub user: String,
     /// The HTTP method.
     pub method: String,
     /// The path.
     pub path: String,
-    /// The part after `?`.
+    /// The query, after `?`.
     pub query: String,
-    /// How long it took, or the watch lasted; `None` while it lasts.
+    /// How long it took, or how long the watch lasted; `None` while it is open.
     pub lasted: Option<Duration>,
 }
 
@@ -43,7 +43,7 @@ impl Request {
         }
     }
 
-    /// Whether a process of muster sent it.
+    /// Whether a process of muster sent the request.
     pub(super) fn is_ours(&self) -> bool {
         self.user.starts_with(CONTROLLER) || self.user == AGENT
     }
@@ -57,7 +57,7 @@ impl Request {
         self.method != "GET" && !self.path.starts_with("/apis/coordination.k8s.io/")
     }
 
-    /// Whether it does: what is only tried does not.
+    /// Whether the request changes an object: dry runs do not.
     pub(super) fn is_write(&self) -> bool {
         self.is_change() && !self.query.contains("dryRun=All")
     }
@@ -65,7 +65,7 @@ impl Request {
 
 /// One version of one object.
 pub struct Event {
-    /// When. On real servers only their order means something: see [`real`].
+    /// The time. On real servers only the order is meaningful: see [`real`].
     pub at: Instant,
     version: Version,
 }
@@ -90,7 +90,7 @@ impl Event {
         }
     }
 
-    /// What the write did.
+    /// The kind of the change.
     pub fn kind(&self) -> ChangeKind {
         match &self.version {
             Version::Recorded(event) => event.kind(),
@@ -98,7 +98,7 @@ impl Event {
         }
     }
 
-    /// The object after the write; of a deletion, its last state.
+    /// The object after the write; for a deletion, its last state.
     pub fn object(&self) -> &Value {
         match &self.version {
             Version::Recorded(event) => event.object(),

@@ -1,4 +1,5 @@
-//! What every scenario with processes must leave behind: each decision of its controllers is on record, and comes out the same once more.
+//! Checks after every scenario with processes: each decision of the controllers is recorded, and a replay yields the
+//! same result.
 
 use std::{
     fs,
@@ -8,12 +9,12 @@ use std::{
 
 use super::programs::muster;
 
-/// Where a controller records.
+/// The folder in which a controller records.
 pub(crate) fn folder(bed: &Path, instance: &str) -> PathBuf {
     bed.join(format!("decisions-{instance}"))
 }
 
-/// What is wrong with a module's record. It may be that of any controller.
+/// What is wrong with a module's record, whichever controller wrote it.
 pub(crate) fn problem(bed: &Path, namespace: &str, kind: &str, module: &str) -> Option<String> {
     let name = format!("{namespace}.{kind}.{module}.jsonl");
     let folders = fs::read_dir(bed).unwrap().map(|entry| entry.unwrap().path());

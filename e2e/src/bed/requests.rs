@@ -1,4 +1,4 @@
-//! What reached the API servers: from the recorder of the embedded one, from the audit log of a real one.
+//! Requests to the API servers: from the recorder of the embedded server, or from the audit log of a real one.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tokio::time::Instant;
 
 use super::{AGENT, Bed, recorded::Request, server::Server};
 
-/// A request: since when, by whom, what.
+/// A request: time, user, method and path.
 pub type Asked = (Duration, String, String, String);
 
 impl Bed {
-    /// What muster asked of an API server so far, in order.
+    /// The requests of muster to an API server so far, in order.
     pub fn asked(&self, server: &str) -> Vec<Asked> {
         let requests = self.servers().filter(|(name, _)| *name == server);
         let mut asked: Vec<Asked> = requests
@@ -22,7 +22,7 @@ impl Bed {
         asked
     }
 
-    /// Everything that muster wrote from an instant on, leases apart: server, method and path.
+    /// Everything that muster has written since an instant, except leases: server, method and path.
     pub fn writes_since(&self, then: Instant) -> Vec<String> {
         let writes = self.requests();
         let writes = writes
@@ -33,7 +33,7 @@ impl Bed {
             .collect()
     }
 
-    /// How many requests came to a server from an instant on, of the controller or of an agent.
+    /// How many requests of the controller or of an agent a server has received since an instant.
     pub fn requests_since(&self, server: &str, controller: bool, then: Instant) -> usize {
         let requests = self.requests();
         let those = requests.iter().filter(|(name, request)| {
@@ -42,7 +42,7 @@ impl Bed {
         those.count()
     }
 
-    /// The watches of muster that ended from an instant on and before their own timeout: server, path, how long they lasted.
+    /// The watches of muster that ended since an instant and before their own timeout: server, path, duration.
     pub fn short_watches_since(&self, then: Instant) -> Vec<String> {
         let mut short = Vec::new();
         for (name, request) in self.requests() {
@@ -68,18 +68,18 @@ impl Bed {
             .count()
     }
 
-    /// How many requests of muster that are no reads the API servers have noted, leases apart.
+    /// How many requests of muster other than reads the API servers have recorded, except for leases.
     pub fn requests_to_change(&self) -> usize {
         let requests = self.requests().into_iter();
         requests.filter(|(_, request)| request.is_change()).count()
     }
 
-    /// Forgets requests and events of all API servers.
+    /// Discards requests and events of all API servers.
     pub fn forget_requests(&self) {
         self.servers().for_each(|(_, server)| server.forget());
     }
 
-    /// All requests of muster, with the server's name.
+    /// All requests of muster, with the name of the server.
     fn requests(&self) -> Vec<(&str, Request)> {
         self.servers()
             .flat_map(|(name, server)| server.requests().into_iter().map(move |request| (name, request)))

@@ -1,4 +1,4 @@
-//! An API server of the bed: the embedded one, which keeps what happened, or a real one, which is watched.
+//! An API server of the bed: the embedded one, which records all events, or a real one, which is watched.
 
 use kube::Client;
 use muster_apiserver::{ApiServer, GroupResource, Login};
@@ -11,14 +11,14 @@ use super::{
 
 /// An API server.
 pub enum Server {
-    /// In this process.
+    /// The embedded server, in this process.
     Embedded(ApiServer),
     /// kube-apiserver.
     Real(real::Server),
 }
 
 impl Server {
-    /// A client for whoever acts in scenarios.
+    /// A client for scenarios.
     pub fn client(&self) -> Client {
         match self {
             Self::Embedded(api) => api.client_as(PERSON),
@@ -26,7 +26,7 @@ impl Server {
         }
     }
 
-    /// A kubeconfig for a user, if there is a door on the wire.
+    /// A kubeconfig for a user, if the server listens on a socket.
     pub fn kubeconfig_of(&self, user: &str) -> String {
         match self {
             Self::Embedded(api) => kubeconfig_of(api, user),
@@ -51,7 +51,8 @@ impl Server {
         }
     }
 
-    /// All versions of the objects of a kind that were seen so far; on a real server the last of them may be missing.
+    /// All versions of the objects of a kind that were observed so far; on a real server the most recent ones may be
+    /// missing.
     pub fn versions(&self, kind: Kind) -> Vec<Value> {
         match self {
             Self::Real(server) => server.versions(kind),
@@ -62,7 +63,7 @@ impl Server {
         }
     }
 
-    /// All requests so far, in order; of a real server those of muster.
+    /// All requests so far, in order; on a real server only those of muster.
     pub fn requests(&self) -> Vec<Request> {
         match self {
             Self::Real(server) => server.requests(),
@@ -76,7 +77,7 @@ impl Server {
         }
     }
 
-    /// Forgets what has happened so far.
+    /// Discards what was recorded so far.
     pub fn forget(&self) {
         match self {
             Self::Embedded(api) => api.recorder().clear(),
@@ -84,7 +85,7 @@ impl Server {
         }
     }
 
-    /// The embedded server, for faults and for its whole record.
+    /// The embedded server, for fault injection and for its full record.
     pub fn embedded(&self) -> &ApiServer {
         match self {
             Self::Embedded(api) => api,
@@ -93,7 +94,7 @@ impl Server {
     }
 }
 
-/// A kubeconfig for a user of an API server with an HTTPS door.
+/// A kubeconfig for a user of an API server with HTTPS.
 pub(crate) fn kubeconfig_of(api: &ApiServer, user: &str) -> String {
     let identity = api.issue(user).unwrap();
     api.kubeconfig_of(&identity, Login::Certificate)

@@ -1,4 +1,5 @@
-//! What only Flux reads: OCI artifacts of a registry, charts, git over ssh, signed tags. On real control planes only.
+//! Sources that only Flux supports: OCI artifacts of a registry, charts, git over ssh, signed tags. On real control
+//! planes only.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
@@ -18,7 +19,7 @@ use crate::{
 pub struct Registry(RealRegistry);
 
 impl Registry {
-    /// Host and port, as they stand after `oci://`.
+    /// Host and port, as after `oci://`.
     pub fn host(&self) -> &str {
         self.0.host()
     }
@@ -28,23 +29,23 @@ impl Registry {
         json!({"metadata": {"name": name}, "stringData": {"ca.crt": self.0.authority()}})
     }
 
-    /// The same with an authority that the registry does not have.
+    /// The same with an authority that did not issue the registry's certificate.
     pub fn certificate_secret_of_another(&self, name: &str) -> Value {
         let another = rcgen::generate_simple_self_signed([self.host().to_owned()]).unwrap();
         json!({"metadata": {"name": name}, "stringData": {"ca.crt": another.cert.pem()}})
     }
 
-    /// `flux push artifact` of these files; the digest. A tag that is there moves.
+    /// `flux push artifact` of these files. Returns the digest. An existing tag is moved.
     pub fn push_files(&self, repository: &str, tag: &str, files: &[(&str, &str)]) -> String {
         block_in_place(|| self.0.push_files(repository, tag, files)).unwrap()
     }
 
-    /// `helm push` of a chart with these files to `<repository>/<name>:<version>`; the digest.
+    /// `helm push` of a chart with these files to `<repository>/<name>:<version>`. Returns the digest.
     pub fn push_chart(&self, repository: &str, name: &str, version: &str, files: &[(&str, &str)]) -> String {
         block_in_place(|| self.0.push_chart(repository, name, version, files)).unwrap()
     }
 
-    /// Points a tag at a manifest that is there, by its tag or digest.
+    /// Creates or moves a tag to an existing manifest, given by its tag or digest.
     pub fn tag(&self, repository: &str, tag: &str, manifest: &str) {
         block_in_place(|| self.0.tag(repository, tag, manifest)).unwrap();
     }
@@ -59,17 +60,17 @@ impl Registry {
         block_in_place(|| self.0.sign(repository, digest, &signer.0)).unwrap();
     }
 
-    /// Takes a manifest away, with every tag that points at it.
+    /// Deletes a manifest, with every tag that points at it.
     pub fn delete(&self, repository: &str, digest: &str) {
         block_in_place(|| self.0.delete(repository, digest)).unwrap();
     }
 }
 
-/// A key of cosign.
+/// A cosign key pair.
 pub struct Cosign(rcgen::KeyPair);
 
 impl Default for Cosign {
-    /// A key of its own, on P-256.
+    /// Generates a key pair on P-256.
     fn default() -> Self {
         Self(rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap())
     }
@@ -82,17 +83,17 @@ impl Cosign {
     }
 }
 
-/// The repository of a bed behind OpenSSH's server, which ends with this.
+/// The repository of a bed, served by OpenSSH until this is dropped.
 pub struct GitOverSsh {
     sshd: Sshd,
     path: PathBuf,
     identity: PathBuf,
-    /// With the keys of clients.
+    /// Starts the server with generated client keys.
     folder: TempDir,
 }
 
 impl GitOverSsh {
-    /// None, and a line that says so, where there is no sshd.
+    /// `None`, with a printed notice, if there is no sshd.
     fn start(repo: &Repo) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let identity = key(folder.path(), "identity", &["-t", "ed25519", "-N", ""]);
@@ -101,7 +102,7 @@ impl GitOverSsh {
             authorized: &authorized,
             ..Setup::default()
         })?;
-        // The server of a root runs as another user.
+        // An sshd that runs as root serves the repository as another user.
         fs::set_permissions(repo.path(), fs::Permissions::from_mode(0o755)).unwrap();
         Some(Self {
             sshd,
@@ -116,12 +117,12 @@ impl GitOverSsh {
         self.sshd.url(&self.path.display().to_string())
     }
 
-    /// The key that is let in, as OpenSSH writes it.
+    /// The authorized client key, in OpenSSH's format.
     pub fn identity(&self) -> String {
         fs::read_to_string(&self.identity).unwrap()
     }
 
-    /// The keys of the host.
+    /// The host's public keys.
     pub fn known_hosts(&self) -> String {
         self.sshd.known_hosts(&["ed25519", "ecdsa", "rsa"])
     }
@@ -146,14 +147,14 @@ impl GitOverSsh {
     }
 }
 
-/// A person with an OpenPGP key.
+/// A user with an OpenPGP key.
 pub struct Signer {
     gpg: Gpg,
     key: String,
 }
 
 impl Signer {
-    /// None, and a line that says so, where there is no gpg.
+    /// `None`, with a printed notice, if there is no gpg.
     pub fn new(person: &str) -> Option<Self> {
         let gpg = Gpg::new()?;
         let key = gpg.key(person);

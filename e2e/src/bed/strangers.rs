@@ -1,4 +1,4 @@
-//! What others do to the objects of muster: a second writer that is faster, a cluster that lies.
+//! Interference with muster's objects: a second writer that is faster, a cluster that reports false statuses.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, CustomResourceExt, api::PostParams};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Bed, CONTROLLER, kinds};
 
 impl Bed {
-    /// The next writes of the controller to paths with `path` come too late: somebody else was faster.
+    /// The next writes of the controller to paths with `path` conflict: another writer was faster.
     pub fn overtake(&self, path: &str, times: u32) {
         let matching = Match {
             verbs: vec![Verb::Create, Verb::Update, Verb::Patch],
@@ -23,7 +23,7 @@ impl Bed {
         self.management.embedded().faults().add(faster);
     }
 
-    /// From now on the owner of a cluster answers for its agent: the agent is ended, and the kind takes whatever is written.
+    /// The owner of a cluster replaces its agent after this call: the agent is ended, and the kind accepts any content.
     pub async fn usurp(&mut self, cluster: &str) {
         self.crash_agent(cluster).await;
         let kinds: Api<CustomResourceDefinition> = Api::all(self.clusters[cluster].api.client());
@@ -42,7 +42,7 @@ impl Bed {
             .unwrap();
     }
 
-    /// What such a cluster reports.
+    /// Writes the status that such a cluster reports.
     pub async fn lie(&self, cluster: &str, syncs: Value) {
         self.inside(cluster, SYSTEM_NAMESPACE)
             .patch_status(kinds::ASSEMBLAGE, cluster, json!({"status": {"syncs": syncs}}))

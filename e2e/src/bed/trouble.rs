@@ -1,4 +1,4 @@
-//! What goes wrong around muster, and what a module said meanwhile.
+//! Failures around muster, and the reasons that a module reported meanwhile.
 
 use muster_apiserver::{
     Verb,
@@ -8,7 +8,8 @@ use muster_apiserver::{
 use super::{Bed, kinds, objects};
 
 impl Bed {
-    /// From now on a cluster answers writes of `client` to paths with `path` with 500, as for a webhook that cannot be called.
+    /// A cluster answers writes of `client` to paths with `path` with 500 after this call, as for a webhook that cannot
+    /// be called.
     pub fn fail_writes(&self, cluster: &str, client: &str, path: &str) -> RuleId {
         let matching = Match {
             verbs: vec![Verb::Create, Verb::Update, Verb::Patch],
@@ -19,12 +20,12 @@ impl Bed {
         self.clusters[cluster].api.embedded().faults().add(late)
     }
 
-    /// Ends what [`Bed::fail_writes`] began.
+    /// Undoes [`Bed::fail_writes`].
     pub fn mend(&self, cluster: &str, rule: RuleId) {
         self.clusters[cluster].api.embedded().faults().remove(rule);
     }
 
-    /// Every reason that the Ready condition of a Module had, in order, each change once.
+    /// Every reason of a Module's Ready condition, in order, without repetitions.
     pub fn reasons_of(&self, module: &str) -> Vec<String> {
         let mut reasons: Vec<String> = Vec::new();
         for event in self.management.events(kinds::MODULE) {

@@ -10,7 +10,7 @@ use super::{Bed, Ground};
 const MINUTE: Duration = Duration::from_mins(1);
 
 impl Bed {
-    /// Looks until something is there; an `Err` says what is seen instead. How long it took, and what was found.
+    /// Polls until a value is available; an `Err` describes the current state. Returns the elapsed time and the value.
     pub async fn wait_until<T>(
         &self,
         what: &str,
@@ -32,12 +32,12 @@ impl Bed {
         }
     }
 
-    /// Lets time pass. Only for what is said of a time span; everything else waits for a condition.
+    /// Lets time pass. Only for claims about a period of time; everything else waits for a condition.
     pub async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 
-    /// The time: of the clock that is played, or of this machine.
+    /// The current time: of the simulated clock, or of this machine.
     pub fn now(&self) -> Timestamp {
         if self.is_virtual() {
             self.clock.now()
@@ -46,12 +46,12 @@ impl Bed {
         }
     }
 
-    /// The bed's time since it was made.
+    /// The time since the bed was created.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// How long until the next look; who waits for minutes is not in a hurry.
+    /// The poll interval, longer after a minute of waiting.
     fn step(&self, waited: Duration) -> Duration {
         match self.ground {
             Ground::Virtual if waited > MINUTE => Duration::from_secs(1),

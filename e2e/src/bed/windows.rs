@@ -1,4 +1,4 @@
-//! Change windows, as people use them.
+//! Change windows, as users operate them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::process::Command;
 use super::{Bed, FLEET, PERSON, Server, kinds, programs::muster};
 
 impl Bed {
-    /// Lets a module through a window for ten minutes: by the command, where there are processes.
+    /// Lets a module bypass a window for ten minutes: with the command, where there are processes.
     pub async fn bypass(&self, window: &str, module: &str, reason: &str) {
         if self.is_virtual() {
             let until = self.now() + Duration::from_mins(10);

@@ -1,4 +1,5 @@
-//! What all API servers hold, told so that two runs can be compared, and what was made and removed on the way there.
+//! The content of all API servers, normalized so that two runs can be compared, and the creations and deletions on the
+//! way there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +9,16 @@ use serde_json::Value;
 
 use super::Bed;
 
-/// Every object of every server by server, resource and name, without what two runs may differ in.
+/// Every object of every server by server, resource and name, without fields that may differ between runs.
 pub type World = BTreeMap<String, Value>;
-/// How often each object was made and removed.
+/// How often each object was created and deleted.
 pub type Changes = BTreeMap<String, (usize, usize)>;
 
-/// Resources that tell of the way and not of the end, or whose names are random.
+/// Resources that depend on the course of a run and not on its end, or whose names are random.
 const LEFT_OUT: [&str; 5] = ["events", "leases", "pods", "replicasets", "endpointslices"];
-/// The certificate of the server, a new one for each.
+/// The server's certificate, which differs per server.
 const AUTHORITY: &str = "kube-root-ca.crt";
-/// Fields that count writes, or say who wrote and when.
+/// Metadata fields that count writes, or record their author and time.
 const METADATA: [&str; 5] = [
     "uid",
     "resourceVersion",
@@ -25,7 +26,8 @@ const METADATA: [&str; 5] = [
     "generation",
     "managedFields",
 ];
-/// Fields that count writes: generations, tokens and revisions of Deployments. `rollout` is the memory of the engine, `history` a diary.
+/// Fields that count writes: generations, tokens and revisions of Deployments. `rollout` is the memory of the engine,
+/// `history` a log.
 const COUNTERS: [&str; 6] = [
     "observedGeneration",
     "token",
@@ -36,7 +38,7 @@ const COUNTERS: [&str; 6] = [
 ];
 
 impl Bed {
-    /// What is there now, from the event logs since the servers were made.
+    /// The current content, from the event logs since the servers were started.
     pub fn world(&self) -> World {
         let mut world = World::new();
         self.each_event(|id, kind, object| {
@@ -51,7 +53,7 @@ impl Bed {
                 if object["kind"] == "ModuleRevision"
                     && let Some(status) = object["status"].as_object_mut()
                 {
-                    // Of the moment of its verdict, at which a cluster may be looked at once more.
+                    // Counts at the time of the verdict, when a cluster may be probed again.
                     status.remove("counts");
                 }
                 world.insert(id, object);
@@ -60,7 +62,7 @@ impl Bed {
         world
     }
 
-    /// What was made and removed so far.
+    /// The creations and deletions so far.
     pub fn changes(&self) -> Changes {
         let mut changes = Changes::new();
         self.each_event(|id, kind, _| {
@@ -100,7 +102,7 @@ impl Bed {
     }
 }
 
-/// Takes counters away; every time becomes the same word.
+/// Removes counters; every time is replaced by the same word.
 fn plain(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -113,7 +115,7 @@ fn plain(value: &mut Value) {
     }
 }
 
-/// In which places two worlds differ: one line each, at most twenty.
+/// The differences between two worlds: one line each, at most twenty.
 pub fn differences(expect: &World, found: &World) -> Vec<String> {
     let mut lines = Vec::new();
     for id in expect.keys().chain(found.keys()).collect::<BTreeSet<_>>() {
@@ -125,7 +127,7 @@ pub fn differences(expect: &World, found: &World) -> Vec<String> {
     lines
 }
 
-/// What was made and removed more or less often than it should have been.
+/// Objects that were created or deleted more or less often than expected.
 pub fn unlike(expect: &Changes, found: &Changes) -> Vec<String> {
     let ids: BTreeSet<&String> = expect.keys().chain(found.keys()).collect();
     let times = |changes: &Changes, id: &String| changes.get(id).copied().unwrap_or_default();

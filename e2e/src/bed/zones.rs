@@ -1,4 +1,4 @@
-//! `muster zones` in the clusters of a bed, and what became of the pods of a rollout group there.
+//! `muster zones` in the clusters of a bed, and the observed pods of a rollout group there.
 
 use std::{collections::BTreeMap, path::Path, process::Stdio, sync::Arc, time::Duration};
 
@@ -22,15 +22,16 @@ use super::{
 };
 use crate::app::{APPS, condition};
 
-/// How long a pod may take to answer; none is asked where nothing is scaled down.
+/// Timeout of a request to a pod; none is sent unless something is scaled down.
 const PODS: Duration = Duration::from_secs(5);
 
-/// What became of a rollout group in a cluster.
+/// The observed rollout of a group in a cluster.
 #[derive(Debug, Default)]
 pub struct Zones {
-    /// In how many zones fewer pods were Ready than it is to have, at most, after all were first.
+    /// The maximum of zones that had fewer Ready pods than desired at once, after all pods were Ready for the first
+    /// time.
     pub most_disturbed: usize,
-    /// When an image was first wanted, and when the last of its pods turned Ready.
+    /// When an image first appeared in a spec, and when the last of its pods became Ready.
     pub images: BTreeMap<String, (Instant, Option<Instant>)>,
 }
 
@@ -49,7 +50,8 @@ impl Bed {
         self.zones.insert(cluster.to_owned(), process);
     }
 
-    /// What became of StatefulSets of a cluster, each of so many pods, by the events of its API server.
+    /// The observed rollout of StatefulSets of a cluster with this number of pods each, by the events of its API
+    /// server.
     pub fn zones(&self, cluster: &str, sets: &[&str], replicas: usize) -> Zones {
         let api = &self.clusters[cluster].api;
         let mut zones = Zones::default();
@@ -96,13 +98,13 @@ fn is_ready(pod: &Value) -> bool {
         && condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
-/// The image of what has a pod's spec.
+/// The image in a pod spec.
 fn image(of: &Value) -> Option<String> {
     let image = of["spec"]["containers"][0]["image"].as_str();
     image.map(str::to_owned)
 }
 
-/// On paused time.
+/// Starts it as a task, on paused time.
 fn task(client: kube::Client, clock: Clock, instance: &str) -> Process {
     let (shutdown, metrics) = (Shutdown::new(), Metrics::default());
     let zone_metrics = ZoneMetrics::new(&metrics);
@@ -127,7 +129,7 @@ fn task(client: kube::Client, clock: Clock, instance: &str) -> Process {
     )
 }
 
-/// The binary that ships.
+/// Starts the released binary.
 fn child(api: &Server, instance: &str, folder: &Path) -> Process {
     let kubeconfig = folder.join(format!("{instance}.kubeconfig"));
     std::fs::write(&kubeconfig, api.kubeconfig_of(ZONES)).unwrap();

@@ -1,4 +1,5 @@
-//! Promise: bad input is refused by a typed reason and a message with what, where and what next; nothing deployed changes, all else goes on.
+//! Promise: bad input is rejected with a typed reason and a message that says what is wrong, where, and what to do;
+//! deployed objects do not change, and everything else continues.
 
 use std::time::Duration;
 
@@ -9,16 +10,16 @@ use crate::{
     fleet::{Quality, ROLLED, condition, manifests, told},
 };
 
-/// The first, and one that must not notice.
+/// The cluster that fails, and one that must not be affected.
 const CLUSTERS: [&str; 2] = ["eu-1", "eu-2"];
-/// After which everything that may pass by waiting counts as failed.
+/// After this time every failure that may be transient counts as permanent.
 const PROGRESS: &str = "1m";
-/// Several tries long.
+/// Several retries long.
 const WATCHED: Duration = Duration::from_secs(30);
 /// Longer than the deadline.
 const TOLD: Duration = Duration::from_secs(90);
 
-/// What the API server itself refuses: the version is written wrongly.
+/// What the API server itself rejects: the version has an invalid form.
 pub async fn refused_at_the_door(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1"]).await;
     let commit = bed
@@ -59,7 +60,7 @@ pub async fn refused_at_the_door(ground: Ground) {
     assert_eq!(bed.fleet().list(kinds::MODULE).await, Vec::<Value>::new());
 }
 
-/// What cannot be resolved or understood: no cluster is touched at all.
+/// What cannot be resolved or parsed: no cluster is touched at all.
 pub async fn nothing_moves(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web", "other"]).await;
@@ -112,7 +113,7 @@ pub async fn nothing_moves(ground: Ground) {
     }
 }
 
-/// What is found out by carrying it out: it stops at the first cluster, whose other modules go on.
+/// What only fails when it is applied: the rollout stops at the first cluster, and other modules there continue.
 pub async fn stops_at_the_first_cluster(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web", "other"]).await;
@@ -141,7 +142,8 @@ pub async fn stops_at_the_first_cluster(ground: Ground) {
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
 }
 
-/// What is bad, its manifests (none: another path), and the words that must be said. The objects that are deployed are in them as they are.
+/// Per case: what is wrong, the manifests (none: another path), and the text that the message must contain. The
+/// manifests include the deployed objects unchanged.
 fn bad_contents() -> [(&'static str, Option<String>, Vec<&'static str>); 4] {
     let twice = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: default}\ndata: {a: b}\ndata: {a: c}\n";
     let refused = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: odd, namespace: default}\nspec: {replicas: many}\n";
@@ -175,7 +177,7 @@ async fn carry_out(bed: &Bed, path: &str, tag: &str) {
         .await;
 }
 
-/// Each field that a kubeconfig may not have: the cluster is skipped by the field's name, and goes on when it is mended.
+/// Each forbidden kubeconfig field: the cluster is skipped with the name of the field, and continues when it is fixed.
 pub async fn kubeconfigs(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web"]).await;
@@ -216,7 +218,7 @@ pub async fn kubeconfigs(ground: Ground) {
     bed.until_wanted("eu-2", "web", &version).await;
 }
 
-/// Where a field stands, its name, and a value.
+/// The entry that contains the field, its name, and a value.
 fn forbidden_fields() -> [(&'static str, &'static str, Value); 15] {
     [
         ("/users/0/user", "exec", json!({"command": "/bin/true"})),
@@ -250,7 +252,7 @@ async fn until_halted(bed: &Bed, what: &str) -> Value {
     bed.wait_until(what, TOLD, look).await.1
 }
 
-/// Another module rolls a version over all clusters in the meantime.
+/// Another module rolls out a version over all clusters in the meantime.
 async fn goes_on(bed: &Bed, app: &str, number: u32) {
     let version = bed.roll(app, number, Quality::Good).await;
     bed.until_ready(app, &version).await;

@@ -1,5 +1,5 @@
-//! Promise: bad input of people, of other planes, of foreign objects and of clusters is answered with its typed reason; nothing that is
-//! deployed changes, and another module and another cluster go on.
+//! Promise: bad input of users, other management clusters, foreign objects and clusters is answered with a typed
+//! reason; deployed objects do not change, and another module and another cluster continue.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::{
     fleet::{Quality, ROLLED, condition, told},
 };
 
-/// The one that goes on, and the one that something is wrong with. By their names they are changed in this order.
+/// The module that continues, and the one with bad input. Clusters are changed in this order of names.
 const CLUSTERS: [&str; 2] = ["eu-1", "us-1"];
-/// Several tries long.
+/// Several retries long.
 const WATCHED: Duration = Duration::from_secs(25);
-/// Until a poll of a cluster, and what follows from it, is told.
+/// Until the result of a poll of a cluster is reported.
 const TOLD: Duration = Duration::from_secs(90);
 
-/// What the API server itself refuses, in words of the definition.
+/// What the API server itself rejects, with messages of the CRD.
 pub async fn numbers_and_sizes_at_the_door(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1"]).await;
     bed.deploy(&["other"]).await;
@@ -93,7 +93,8 @@ pub async fn numbers_and_sizes_at_the_door(ground: Ground) {
     goes_on(&bed, "other", 2).await;
 }
 
-/// Names as long as names may be: of a Cluster whose Secret just has a name, of one whose Secret can have none, and of a third party's sync.
+/// Names of maximum length: of a Cluster whose Secret name just fits, of one whose Secret name would be too long, and
+/// of a third party's sync.
 pub async fn the_longest_names(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &["eu-1"]).await;
     bed.deploy(&["other"]).await;
@@ -133,7 +134,8 @@ pub async fn the_longest_names(ground: Ground) {
         .await;
 }
 
-/// A value that is too large for a row fails its own cluster; what that cluster has stays, and the others roll.
+/// A value that is too large for a row fails its own cluster only; that cluster keeps what it has, and the others are
+/// updated.
 pub async fn values_over_their_size(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web", "other"]).await;
@@ -162,7 +164,7 @@ pub async fn values_over_their_size(ground: Ground) {
     bed.until_wanted("us-1", "web", &version).await;
 }
 
-/// A Secret that is half-written, and one with several contexts of which the current one is taken.
+/// An incomplete Secret, and one with several contexts, of which the current one is used.
 pub async fn secrets(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web", "other"]).await;
@@ -201,7 +203,8 @@ pub async fn secrets(ground: Ground) {
     assert_eq!(bed.version_in("us-1", "web").await, Some(version));
 }
 
-/// Another plane's Assemblage, another's ProxyAssemblage, another's GitRepository have the names that are needed.
+/// An Assemblage of another management cluster, a foreign ProxyAssemblage and a foreign GitRepository use names that
+/// muster needs.
 pub async fn names_that_others_have(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &["eu-1"]).await;
     bed.deploy(&["other"]).await;
@@ -222,7 +225,7 @@ pub async fn names_that_others_have(ground: Ground) {
         .create(kinds::GIT_REPOSITORY, repository)
         .await;
     bed.clear("us-3", Obstacle::Paused).await;
-    // Who cannot be touched gives its slot back soon.
+    // A cluster that cannot be touched releases its slot soon.
     let absence = json!({"spec": {"rollout": {"deadlines": {"absence": "30s"}}}});
     bed.fleet().patch(kinds::MODULE, "other", absence).await;
     let objects = [
@@ -252,7 +255,7 @@ pub async fn names_that_others_have(ground: Ground) {
         spec_of(&bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "us-2").await.unwrap()),
         ours
     );
-    // The other cluster goes on; the module is not ready, and says what is in its way.
+    // The other cluster continues; the module is not ready, and reports the conflict.
     let version = bed.roll("other", 2, Quality::Good).await;
     let arrived = async || {
         let module = bed.fleet().get(kinds::MODULE, "other").await.unwrap();
@@ -276,7 +279,7 @@ pub async fn names_that_others_have(ground: Ground) {
     .await;
 }
 
-/// A cluster that lies in its status: nothing but its own row is affected, and it is not counted as done.
+/// A cluster that reports a false status: nothing but its own row is affected, and it is not counted as done.
 pub async fn a_hostile_status(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web", "other"]).await;
@@ -333,7 +336,7 @@ pub async fn a_hostile_status(ground: Ground) {
         let bytes = proxy["status"].to_string().len();
         assert!(bytes < 8 * 1024, "{what}: {bytes} bytes of status");
     }
-    // While it lies.
+    // While its status is false.
     alone(&bed).await;
     assert_eq!(bed.resource_versions("us-1", "web").await, before);
     let row = row_of(&bed, "us-1", "web").await;
@@ -343,7 +346,7 @@ pub async fn a_hostile_status(ground: Ground) {
     );
 }
 
-/// An annotation that begins as JSON and is none: said, and nothing is done by it.
+/// An annotation that starts like JSON and is invalid: it is reported, and has no effect.
 pub async fn an_annotation_that_is_no_json(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web", "other"]).await;
@@ -378,13 +381,13 @@ pub async fn an_annotation_that_is_no_json(ground: Ground) {
     }
 }
 
-/// Another module rolls a version over all clusters in the meantime.
+/// Another module rolls out a version over all clusters in the meantime.
 async fn goes_on(bed: &Bed, app: &str, number: u32) {
     let version = bed.roll(app, number, Quality::Good).await;
     bed.until_ready(app, &version).await;
 }
 
-/// A module that selects the good cluster alone comes to its end.
+/// A module that selects only the good cluster completes.
 async fn alone(bed: &Bed) {
     let name = "alone";
     let version = bed.release(name, 1, Quality::Good);
@@ -396,7 +399,7 @@ async fn alone(bed: &Bed) {
     bed.until_ready(name, &version).await;
 }
 
-/// Waits until a module names a cluster with a reason, and with these words.
+/// Waits until a module lists a cluster with a reason and with this text in its message.
 async fn until_named(bed: &Bed, module: &str, cluster: &str, reason: &str, words: &[&str]) {
     let message = bed.until_named(module, cluster, reason, words, TOLD).await;
     println!("{reason}: {message}");
@@ -415,12 +418,12 @@ async fn commit_of(bed: &Bed, cluster: &str) -> String {
         .to_owned()
 }
 
-/// Everything but what others may write: status, and who wrote when.
+/// An object without what others may write: status and managed fields.
 fn spec_of(object: &Value) -> Value {
     json!({"uid": object["metadata"]["uid"], "spec": object["spec"], "labels": object["metadata"]["labels"], "annotations": object["metadata"]["annotations"]})
 }
 
-/// RFC 7386, as far as objects go.
+/// RFC 7386, for objects.
 fn json_merge(target: &mut Value, change: &Value) {
     match (target, change) {
         (Value::Object(target), Value::Object(change)) => {

@@ -1,5 +1,6 @@
-//! Promise: what cannot be meant about a rollout is refused, by the API server where it can tell, else by the controller with a typed reason
-//! or an event; nothing moves by it. The whole list is here; what each means in detail has tests of its own.
+//! Promise: invalid rollout settings and controls are rejected, by the API server where it can tell, otherwise by the
+//! controller with a typed reason or an event; no cluster is changed. This is the complete list; separate tests cover
+//! each setting in detail.
 
 use serde_json::{Value, json};
 
@@ -10,12 +11,12 @@ use crate::{
 
 const CLUSTERS: [&str; 3] = ["eu-1", "eu-2", "us-1"];
 
-/// The stage that a person has to approve.
+/// The stage that needs a manual approval.
 fn canary() -> Value {
     json!({"name": "canary", "selector": {"matchLabels": {"stage": "canary"}}, "approval": "Required"})
 }
 
-/// What, the settings, and the field that the answer names.
+/// Per case: what is wrong, the settings, and the field named in the message.
 fn refused_at_the_door() -> Vec<(&'static str, Value, &'static str)> {
     let all = || json!({"matchLabels": {}});
     let many: Vec<Value> = (0..17)
@@ -101,7 +102,7 @@ fn refused_at_the_door() -> Vec<(&'static str, Value, &'static str)> {
     ]
 }
 
-/// Stages and numbers that the API server refuses.
+/// Stages and numbers that the API server rejects.
 pub async fn stages_and_numbers_at_the_door(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1"]).await;
     for (what, rollout, place) in refused_at_the_door() {
@@ -122,7 +123,7 @@ pub async fn stages_and_numbers_at_the_door(ground: Ground) {
     assert_eq!(bed.fleet().list(kinds::MODULE).await, Vec::<Value>::new());
 }
 
-/// A module at its second version whose canary has it, and waits for a word.
+/// A module at its second version, which the canary has, and which waits for approval.
 async fn waiting(ground: Ground) -> (Bed, String, String) {
     let mut bed = Bed::new(ground).await;
     bed.prepare(&CLUSTERS).await;
@@ -143,7 +144,7 @@ async fn waiting(ground: Ground) -> (Bed, String, String) {
     (bed, version, revision)
 }
 
-/// What people say of stages, revisions and clusters that are not there, not now, or against each other.
+/// Controls with stages, revisions and clusters that do not exist, come at the wrong time, or contradict each other.
 pub async fn words_that_cannot_be_meant(ground: Ground) {
     let (bed, version, revision) = waiting(ground).await;
     let (before, pin) = (all(&bed).await, &revision[..12]);
@@ -204,7 +205,7 @@ pub async fn words_that_cannot_be_meant(ground: Ground) {
         assert_eq!(all(&bed).await, before, "{key}={value}");
         annotate(&bed, kinds::CLUSTER, "eu-2", key, None).await;
     }
-    // Held and pinned: the hold wins.
+    // Both held and pinned: hold takes precedence.
     annotate(&bed, kinds::MODULE, "web", "hold", Some("eu-2,eu-2")).await;
     annotate(&bed, kinds::CLUSTER, "eu-2", "pin.web", Some(pin)).await;
     until_without_effect(&bed, "it is also held, and a hold takes precedence over a pin").await;
@@ -226,7 +227,7 @@ pub async fn words_that_cannot_be_meant(ground: Ground) {
     bed.until_reason("web", "WaitingApproval", ROLLED).await;
 }
 
-/// What stops the whole module until it is mended.
+/// Input that stops the whole module until it is fixed.
 pub async fn settings_that_cannot_be_meant(ground: Ground) {
     let (bed, version, revision) = waiting(ground).await;
     let before = all(&bed).await;
@@ -255,7 +256,7 @@ pub async fn settings_that_cannot_be_meant(ground: Ground) {
     ] {
         annotate(&bed, kinds::MODULE, "web", key, Some(&value)).await;
         stalled(&bed, "InvalidControl", says).await;
-        // What is meant is not done either, as long as it stands beside it.
+        // A valid control is ignored as well, as long as the invalid one is present.
         annotate(&bed, kinds::MODULE, "web", "approve", Some(&approval)).await;
         bed.pass(ROLLED).await;
         assert_eq!(all(&bed).await, before, "{key}={value}");
@@ -283,7 +284,7 @@ pub async fn settings_that_cannot_be_meant(ground: Ground) {
         bed.pass(ROLLED).await;
         assert_eq!(all(&bed).await, before, "{what}");
     }
-    // Stages that overlap are no mistake: a cluster belongs to the first.
+    // Overlapping stages are valid: a cluster belongs to the first.
     let everybody = json!({"name": "all", "selector": {"matchLabels": {"env": "prod"}}});
     let patch = json!({"spec": {"rollout": {"stages": [stage("canary", "canary"), everybody]}}});
     bed.fleet().patch(kinds::MODULE, "web", patch).await;
@@ -298,7 +299,7 @@ async fn annotate(bed: &Bed, kind: crate::bed::Kind, name: &str, key: &str, valu
         .await;
 }
 
-/// Waits until a Warning says that a control has no effect, in these words.
+/// Waits until a Warning reports that a control has no effect, with this text.
 async fn until_without_effect(bed: &Bed, says: &str) {
     let look = async || {
         let events = bed.fleet().list(kinds::EVENT).await;

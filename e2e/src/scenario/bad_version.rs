@@ -1,4 +1,5 @@
-//! Promise: a bad version stops at the first cluster and says what, where and why; a fixed one goes through without a hand.
+//! Promise: a bad version stops at the first cluster, and the status says what failed, where and why; a fixed one rolls
+//! out without manual steps.
 
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use crate::{
     fleet::{Quality, condition, workload},
 };
 
-/// Time enough for anything else to go wrong; on the wire the fixed version has to show it.
+/// Enough time for anything else to go wrong; on real sockets, the fixed version has to show it.
 const WATCHED: Duration = Duration::from_mins(5);
 
-/// Bad, then fixed.
+/// A bad version, then a fixed one.
 pub async fn stops_and_is_fixed(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web"]).await;
@@ -22,7 +23,7 @@ pub async fn stops_and_is_fixed(ground: Ground) {
     assert_eq!(ready["status"], "False");
     let message = ready["message"].as_str().unwrap();
     println!("{message}");
-    // Flux does not look into pods.
+    // Flux does not inspect pods.
     let why = if bed.is_flux() {
         "status: 'Failed'"
     } else {

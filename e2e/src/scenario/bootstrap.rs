@@ -1,4 +1,4 @@
-//! Promise: a BootstrapModule's Flux objects are kept as they must be, and nobody else's are touched.
+//! Promise: a BootstrapModule's Flux objects are kept in their desired state, and objects of others are not touched.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use crate::{
     fleet::{APPS, Quality, ROLLED, is_ready, told, workload},
 };
 
-/// Longer than an unused source of ours is kept.
+/// Longer than muster keeps an unused source.
 const LONG: Duration = Duration::from_mins(15);
 
-/// Clusters without an agent get it, cluster by cluster, from the management cluster; and lose it when the module is deleted.
+/// Clusters without an agent get it, cluster by cluster, from the management cluster; it is removed when the module is
+/// deleted.
 pub async fn needs_no_agent(ground: Ground) {
     let bed = deployed(ground).await;
     assert_eq!(bed.order(&workload("web"), "web-v1"), ["eu-1", "eu-2"]);
@@ -30,7 +31,7 @@ pub async fn needs_no_agent(ground: Ground) {
     }
 }
 
-/// Deleted, they come back; edited by hand, they are put back; the objects in the clusters stay the same ones.
+/// Deleted Flux objects are re-created, and manual edits are reverted; the objects in the clusters keep their identity.
 pub async fn flux_objects_come_back(ground: Ground) {
     let bed = deployed(ground).await;
     let (fleet, name) = (bed.fleet(), names::kustomization(FLEET, "eu-1", "web"));
@@ -88,7 +89,7 @@ pub async fn flux_objects_come_back(ground: Ground) {
     }
 }
 
-/// A hand-edited field of an applied object is put back within the interval of one minute.
+/// A manually edited field of an applied object is reverted within the interval of one minute.
 async fn put_back_downstream(bed: &Bed) {
     let inside = bed.inside("eu-1", APPS);
     inside
@@ -108,7 +109,7 @@ async fn put_back_downstream(bed: &Bed) {
     println!("a hand-edited field is put back after {took:?}");
 }
 
-/// A foreign object with our labels is left alone; one with a name that we need is reported and left alone.
+/// A foreign object with muster's labels is left alone; one with a name that muster needs is reported and left alone.
 pub async fn foreign_objects_are_left_alone(ground: Ground) {
     let mut bed = deployed(ground).await;
     let ours = bed
@@ -195,8 +196,8 @@ fn uid(object: &Value) -> String {
     object["metadata"]["uid"].as_str().unwrap().to_owned()
 }
 
-/// What another manager could change: all but the status, and who wrote when. The finalizer is of whoever carries out every
-/// Kustomization of the namespace, as Flux would be.
+/// What another manager could change: everything except status and managed fields. Finalizers belong to the controller
+/// that reconciles all Kustomizations of the namespace, as Flux would.
 fn touchable(object: &Value) -> Value {
     let mut object = object.clone();
     object.as_object_mut().unwrap().remove("status");

@@ -1,6 +1,6 @@
-//! Promise: whose fault a failure is, is told by one table, whoever carries out. Each line of it is a real failure of one row.
+//! Promise: one table classifies failures, whichever component applies. Each line of it is a real failure of one row.
 //!
-//! The rows are a third party's: an assemblage of its own beside muster's, without digests and tokens.
+//! The rows are a third party's: in a separate assemblage beside muster's, without digests and tokens.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,21 +12,21 @@ use crate::{
     fleet::{APPS, Quality, manifests},
 };
 
-/// The longest of the failures is a check of health over 10 s.
+/// The longest failure is a health check that takes 10 s.
 const TOLD: Duration = Duration::from_mins(3);
-/// A namespace that nobody makes.
+/// A namespace that does not exist.
 const NOWHERE: &str = "nowhere";
-/// A namespace in which there may be no ConfigMap.
+/// A namespace with a quota of no ConfigMaps.
 const TIGHT: &str = "tight";
 
-/// A row, what is in its folder, and what is said of it: state, class, whether it is terminal, reason.
+/// A row, the files in its folder, and the expected report: state, class, whether it is terminal, reason.
 struct Case {
     name: &'static str,
     files: Vec<(&'static str, String)>,
     expect: (&'static str, &'static str, bool, &'static str),
 }
 
-/// What every API server does.
+/// Failures that every API server can produce.
 fn cases() -> Vec<Case> {
     let patient = manifests("pending", "v1", Quality::Bad)
         .replace("progressDeadlineSeconds: 3", "progressDeadlineSeconds: 600");
@@ -65,7 +65,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// What only a whole Kubernetes does.
+/// Failures that only a complete Kubernetes can produce.
 fn cases_of_admission() -> Vec<Case> {
     vec![
         case(
@@ -89,7 +89,8 @@ fn cases_of_admission() -> Vec<Case> {
     ]
 }
 
-/// Every line of the table, then what is told when what could not be deleted should go, and when the host of the source is away.
+/// Every line of the table, then what is reported when the removal of an object is blocked, and when the host of the
+/// source is unreachable.
 pub async fn as_the_table_says(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1"]).await;
     let mut cases = cases();
@@ -124,7 +125,7 @@ pub async fn as_the_table_says(ground: Ground) {
     told(&expect).await;
 
     if bed.is_real() {
-        // Nothing but the other one is left.
+        // Only the other row is left.
         let commit = bed.git.commit(&[("cases/kept/b.yaml", "")]);
         let kept = rows.iter_mut().find(|row| row["name"] == "kept").unwrap();
         *kept = row(bed.git.url(), "kept", &commit);
@@ -135,8 +136,9 @@ pub async fn as_the_table_says(ground: Ground) {
     }
 }
 
-/// A cluster that is away is nobody's fault, where it is reached from the management cluster: the row waits, and is there by itself.
-/// One assemblage names the Cluster, the other only a Secret, so that nothing but the failure itself tells that the cluster is away.
+/// An unreachable cluster is an external failure, if it is accessed from the management cluster: the row waits, and is
+/// applied automatically later. One assemblage names the Cluster, the other only a Secret, so that only the failure
+/// itself shows that the cluster is unreachable.
 pub async fn clusters_away(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &["eu-1"]).await;
     bed.let_bootstrap().await;
@@ -171,14 +173,14 @@ pub async fn clusters_away(ground: Ground) {
     until_both(&bed, "far", ("succeeded", "", false, "UpToDate")).await;
 }
 
-/// Waits until both assemblages tell this of their only row.
+/// Waits until both assemblages report this for their only row.
 async fn until_both(bed: &Bed, row: &str, expect: (&str, &str, bool, &str)) {
     for name in ["by-cluster", "by-secret"] {
         until_told(bed, (kinds::REMOTE_ASSEMBLAGE, name), &[(row, expect)].into()).await;
     }
 }
 
-/// Where Flux is told to let newer wishes end its looks at health, an ended look is no failure.
+/// Where Flux cancels health checks on a new revision, a canceled check is not a failure.
 pub async fn canceled_checks(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1"]).await;
     bed.restart_flux("eu-1", "CancelHealthCheckOnNewRevision=true")
@@ -216,7 +218,7 @@ pub async fn canceled_checks(ground: Ground) {
         .await;
 }
 
-/// A quota of no ConfigMaps, and a policy that denies the making of one and the deletion of another.
+/// A quota of no ConfigMaps, and a policy that denies the creation of one object and the deletion of another.
 const ADMISSION: &str = r#"
 apiVersion: v1
 kind: Namespace
@@ -262,7 +264,7 @@ async fn until_told(
                 let state = states.iter().find(|state| state["name"] == **name);
                 let told = state.map(told);
                 let as_expected = told.as_ref().is_some_and(|(state, class, terminal, reason)| {
-                    // Who waits for a source may say so in words of his own.
+                    // The message may differ while the row waits for its source.
                     (state.as_str(), class.as_str(), *terminal) == (expect.0, expect.1, expect.2)
                         && (expect.3.is_empty() || reason == expect.3)
                 });

@@ -1,10 +1,11 @@
-//! Promise: Clusters of Cluster API's newest release, by its own definition, are read right: at either version, whichever is stored; and a
-//! Cluster that goes takes all that is ours along, and nothing that runs in it.
+//! Promise: Clusters of Cluster API's newest release, with its own CRD, are read correctly at either version, whichever
+//! is stored; deleting a Cluster removes muster's objects for it, and nothing that runs in it.
 //!
-//! The definition is a file of Cluster API's Go module, which `cargo xtask real build` takes; without it the embedded beds skip this. There
-//! its versions are converted by a webhook of Cluster API's controllers, which do not run here. Without a webhook (`strategy: None`, which
-//! is what the file itself says) a version has what the stored one has under the same name, and nothing else. So a Cluster is written at
-//! the version that is read, as those controllers write it; and v1beta1, where it is stored, is made to keep what only v1beta2 knows.
+//! The CRD is a file of Cluster API's Go module, which `cargo xtask real build` copies; without it the embedded beds
+//! skip these scenarios. In production, a webhook of Cluster API's controllers converts between the versions; those
+//! controllers do not run here. Without a webhook (`strategy: None`, as in the file itself), all versions share the
+//! stored fields by name, and nothing else. So the scenarios write a Cluster at the version that is read, as those
+//! controllers do; and v1beta1, where it is stored, is made to preserve fields that only v1beta2 knows.
 
 use std::{fs, time::Duration};
 
@@ -21,17 +22,17 @@ use crate::{
     fleet::{APPS, Quality, ROLLED, is_ready, told},
 };
 
-/// The name of the definition.
+/// The name of the CRD.
 const DEFINITION: &str = "clusters.cluster.x-k8s.io";
-/// By which Cluster API holds a Cluster until its infrastructure is gone.
+/// The finalizer with which Cluster API keeps a Cluster until its infrastructure is deleted.
 const FINALIZER: &str = "cluster.cluster.x-k8s.io";
-/// The cluster of all these scenarios.
+/// The cluster used in all these scenarios.
 const CLUSTER: &str = "eu-1";
-/// How long a definition may take to be served or withdrawn.
+/// How long a CRD may take to be served or removed.
 const SERVED: Duration = Duration::from_mins(1);
-/// A real collector learns of a new kind within 30 s.
+/// A real garbage collector discovers a new kind within 30 s.
 const COLLECTED: Duration = Duration::from_secs(90);
-/// muster asks for the versions of Cluster each 5 minutes.
+/// muster checks the served versions of Cluster every 5 minutes.
 const DISCOVERED: Duration = Duration::from_mins(6);
 
 /// Which versions are served, and which of them is stored.
@@ -46,23 +47,23 @@ const RELEASED: Versions = Versions {
     served: &["v1beta1", "v1beta2"],
     stored: "v1beta2",
 };
-/// A cluster that has been upgraded, and whose objects have not been migrated.
+/// A management cluster that was upgraded, and whose objects have not been migrated.
 const OLDER_STORED: Versions = Versions {
     served: &["v1beta1", "v1beta2"],
     stored: "v1beta1",
 };
-/// A release that knew nothing of v1beta2.
+/// A release before v1beta2.
 const BEFORE: Versions = Versions {
     served: &["v1beta1"],
     stored: "v1beta1",
 };
-/// A release that has done with v1beta1.
+/// A release that removed v1beta1.
 const AFTER: Versions = Versions {
     served: &["v1beta2"],
     stored: "v1beta2",
 };
 
-/// The life of a Cluster, with the definition as it is released.
+/// The life of a Cluster, with the CRD as released.
 pub async fn newest_release(ground: Ground) {
     life(ground, RELEASED).await;
 }
@@ -72,8 +73,8 @@ pub async fn older_version_stored(ground: Ground) {
     life(ground, OLDER_STORED).await;
 }
 
-/// Cluster API is upgraded from a release that only has v1beta1, and again to one that does not have it any more: in between and after it
-/// clusters keep what they have, and what is ours still goes with its Cluster.
+/// Cluster API is upgraded from a release that only has v1beta1, and again to one that no longer has it: during and
+/// after the upgrades, clusters keep what they have, and muster's objects are still deleted with their Cluster.
 pub async fn upgraded(ground: Ground) {
     let Some(definition) = definition(ground) else {
         return;
@@ -94,7 +95,7 @@ pub async fn upgraded(ground: Ground) {
     let uid = workload_uid(&bed, "web").await;
 
     reread(&mut bed, &definition, RELEASED).await;
-    // Nobody has written the status of the new version yet.
+    // The status has not been written at the new version yet.
     until_named(&bed, "ControlPlaneNotReady", DISCOVERED).await;
     assert_eq!(bed.version_in(CLUSTER, "web").await.as_deref(), Some("web-v1"));
     write_status(&bed, "Provisioned", true, true).await;
@@ -117,7 +118,7 @@ pub async fn upgraded(ground: Ground) {
     assert_eq!(workload_uid(&bed, "web").await, uid);
 }
 
-/// `kubectl delete --cascade=foreground` of a Cluster that has a Module and a BootstrapModule ends by itself.
+/// `kubectl delete --cascade=foreground` of a Cluster with a Module and a BootstrapModule completes on its own.
 pub async fn deleted_in_the_foreground(ground: Ground) {
     let Some(definition) = definition(ground) else {
         return;
@@ -154,7 +155,7 @@ pub async fn deleted_in_the_foreground(ground: Ground) {
     );
 }
 
-/// Pending, provisioning, provisioned, paused, deleting: what muster says of a Cluster at each step.
+/// Pending, provisioning, provisioned, paused, deleting: what muster reports for a Cluster in each phase.
 async fn life(ground: Ground, versions: Versions) {
     let Some(definition) = definition(ground) else {
         return;
@@ -201,7 +202,7 @@ async fn life(ground: Ground, versions: Versions) {
     assert_eq!(workload_uid(&bed, "web").await, uid);
 }
 
-/// The definition as the release has it. None: it is not there, and an embedded bed can do without.
+/// The CRD as released. `None` if it is missing and the bed is embedded.
 fn definition(ground: Ground) -> Option<Value> {
     let file = Cache::open().and_then(|cache| cache.file("capi-core", "cluster.x-k8s.io_clusters.yaml"));
     match file {
@@ -214,7 +215,7 @@ fn definition(ground: Ground) -> Option<Value> {
     }
 }
 
-/// The definition with other versions.
+/// The CRD with other versions.
 fn arranged(definition: &Value, versions: Versions) -> Value {
     let mut definition = definition.clone();
     definition["spec"]["conversion"] = json!({"strategy": "None"});
@@ -232,7 +233,7 @@ fn arranged(definition: &Value, versions: Versions) -> Value {
     definition
 }
 
-/// A bed with Cluster API's definition instead of ours.
+/// A bed with Cluster API's CRD instead of the built-in one.
 async fn bed(ground: Ground, definition: &Value, versions: Versions) -> Bed {
     let mut bed = Bed::new(ground).await;
     bed.crash_controller().await;
@@ -251,7 +252,8 @@ async fn bed(ground: Ground, definition: &Value, versions: Versions) -> Bed {
     bed
 }
 
-/// Changes the versions under the controller, until it knows. On real time it is started again, instead of five minutes of waiting.
+/// Changes the versions while the controller runs, and waits until it has noticed. On real time the controller is
+/// restarted, instead of five minutes of waiting.
 async fn reread(bed: &mut Bed, definition: &Value, versions: Versions) {
     if !bed.is_virtual() {
         bed.crash_controller().await;
@@ -266,7 +268,8 @@ async fn reread(bed: &mut Bed, definition: &Value, versions: Versions) {
     }
 }
 
-/// Waits until exactly these versions take Clusters. A real server is not ready for them when it says so: it answers 404, or 429.
+/// Waits until exactly these versions accept Clusters. A real server reports readiness too early: it still answers 404,
+/// or 429.
 async fn until_served(bed: &Bed, versions: Versions) {
     let fleet = bed.fleet();
     for (kind, name) in [(kinds::CLUSTER_V1BETA1, "v1beta1"), (kinds::CLUSTER, "v1beta2")] {
@@ -289,8 +292,8 @@ async fn until_served(bed: &Bed, versions: Versions) {
     }
 }
 
-/// Waits until the collector acts on Clusters at v1beta2. A real one looks for changed kinds each 30 s, and never notices the end of a
-/// Cluster that goes between the last event of one version and the first list of the next.
+/// Waits until the garbage collector handles Clusters at v1beta2. A real one checks for changed kinds every 30 s, and
+/// misses a Cluster that is deleted between the last event of one version and the first list of the next.
 async fn until_collected(bed: &Bed) {
     let fleet = bed.fleet();
     for _ in 0..COLLECTED.as_secs() {
@@ -311,7 +314,7 @@ async fn until_collected(bed: &Bed) {
     panic!("the collector does not act on Clusters");
 }
 
-/// What users and Cluster API's controllers put into a Cluster.
+/// What users and Cluster API's controllers write into a Cluster.
 fn whole_cluster() -> Value {
     json!({
         "metadata": {"finalizers": [FINALIZER]},
@@ -351,7 +354,7 @@ async fn write_status(bed: &Bed, phase: &str, infrastructure: bool, control_plan
         .await;
 }
 
-/// The Secret with a kubeconfig, as Cluster API writes it: of its type, labelled, and owned by the Cluster.
+/// The Secret with a kubeconfig, as Cluster API writes it: with its type and labels, and owned by the Cluster.
 async fn give_secret(bed: &Bed) {
     let cluster = bed.fleet().get(kinds::CLUSTER, CLUSTER).await.unwrap();
     let owner = json!({
@@ -371,12 +374,12 @@ fn annotated(value: &Value) -> Value {
     json!({"metadata": {"annotations": {annotation::CAPI_PAUSED: value}}})
 }
 
-/// Waits until the module names the cluster with a reason.
+/// Waits until the module lists the cluster with a reason.
 async fn until_named(bed: &Bed, reason: &str, deadline: Duration) {
     bed.until_named("web", CLUSTER, reason, &[], deadline).await;
 }
 
-/// Waits until the cluster is confirmed and nothing is said of it.
+/// Waits until the cluster is confirmed and not listed in `attention`.
 async fn until_taken(bed: &Bed) {
     let look = async || {
         let module = bed.module("web").await;
@@ -392,7 +395,7 @@ async fn until_taken(bed: &Bed) {
         .await;
 }
 
-/// Waits until the Cluster and all that names it as owner are gone.
+/// Waits until the Cluster and all objects that it owns are gone.
 async fn until_nothing_is_left(bed: &Bed, cluster: &Value) {
     let kinds = [
         kinds::PROXY_ASSEMBLAGE,
@@ -439,7 +442,7 @@ async fn dependents(bed: &Bed, kind: Kind, cluster: &Value) -> Vec<String> {
         .collect()
 }
 
-/// At which version our assemblage names its Cluster.
+/// The API version at which muster's assemblage refers to its Cluster.
 async fn owner_version(bed: &Bed) -> String {
     let assemblage = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, CLUSTER).await.unwrap();
     let owner = &assemblage["metadata"]["ownerReferences"][0]["apiVersion"];

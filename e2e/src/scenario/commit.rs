@@ -17,7 +17,7 @@ const FIVE: [(&str, [(&str, &str); 2]); 5] = [
     ("us-1", [("env", "prod"), ("region", "us")]),
     ("us-2", [("env", "prod"), ("region", "us")]),
 ];
-/// Three modules over five clusters, of which one needs what another brings and is tried again every 10 s.
+/// Three modules over five clusters; one depends on what another installs and is retried every 10 s.
 const ALL_READY: Duration = Duration::from_mins(2);
 
 /// The example fleet arrives, and its next version by `git commit` and `git tag`.
@@ -81,7 +81,7 @@ fn commit_next(bed: &Bed) {
     bed.git.tag("v1.1.0");
 }
 
-/// What whoever installs a fleet applies once, after it was edited as it says; here it is looked at more often.
+/// What users apply once to install a fleet, after the edits that the file asks for; here with shorter intervals.
 async fn sync_modules(bed: &Bed) {
     let file = "examples/fleet/management.yaml";
     let edited = [

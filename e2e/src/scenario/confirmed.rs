@@ -1,5 +1,6 @@
-//! Promise: the next cluster is touched only when the last is confirmed healthy at this version, whatever its custom resources said of the
-//! version before. Each case is an operator that answers the second version of its Widget in its own way.
+//! Promise: the next cluster is touched only when the previous one is confirmed healthy at this version, whatever its
+//! custom resources reported for the previous version. Each case is an operator that reacts to the second version of
+//! its Widget in its own way.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,32 +16,32 @@ use crate::{
     fleet::{APPS, condition, is_ready, told},
 };
 
-/// How long health must stand without evidence.
+/// How long health must last without evidence.
 const SETTLE: u64 = 30;
-/// How long the second version is watched: longer than the last of the answers.
+/// How long the second version is observed: longer than the last of the status writes.
 const WATCHED: u64 = SETTLE + 15;
 const MINUTE: Duration = Duration::from_mins(1);
 const CLUSTERS: [&str; 2] = ["eu-1", "eu-2"];
 
-/// When the next cluster may be touched, in seconds after the first one was.
+/// When the next cluster may be touched, in seconds after the first one.
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// Never: the first one is broken.
+    /// Never: the first cluster is broken.
     Never,
-    /// At once: there is nothing to answer.
+    /// Immediately: the operator has nothing to do.
     Soon,
-    /// Not before.
+    /// Not before this time.
     From(u64),
 }
 
-/// An operator, by what it writes so many seconds after the apply.
+/// An operator, described by the statuses it writes, with seconds after the apply.
 struct Case {
     name: &'static str,
-    /// What the second version is.
+    /// The manifest of the second version.
     second: fn(&str) -> String,
     answers: Vec<(u64, Value)>,
     next: Next,
-    /// It is reported that evidence is missing.
+    /// Whether missing evidence is reported.
     assumed: bool,
 }
 
@@ -58,7 +59,7 @@ fn another_label(name: &str) -> String {
     widget(name, 1, "b")
 }
 
-/// The first one stays as it is, and a second one is made.
+/// The first Widget stays unchanged, and a second one is added.
 fn another_object(name: &str) -> String {
     format!(
         "{}---\n{}",
@@ -154,7 +155,7 @@ async fn install(bed: &Bed) {
     }
 }
 
-/// Makes a module for each of these, whose Widget is well in every cluster at its first version.
+/// Creates a module for each case, whose Widget is healthy in every cluster at its first version.
 async fn deploy(bed: &Bed, names: &[&str]) {
     for name in names {
         let version = format!("{name}-v1");
@@ -179,7 +180,7 @@ async fn deploy(bed: &Bed, names: &[&str]) {
     bed.wait_until("version 1 is everywhere", MINUTE, all_ready).await;
 }
 
-/// Operators answer what was made.
+/// The operators report the creation.
 async fn answer_new(bed: &Bed, names: &[&str]) {
     for cluster in bed.clusters() {
         for name in names {
@@ -208,7 +209,7 @@ async fn until_there(bed: &Bed, cluster: &str, name: &str, is: impl Fn(&Value) -
         .await;
 }
 
-/// The Widget that the second version changes, or makes.
+/// The Widget that the second version changes or creates.
 fn changed(case: &Case) -> String {
     if (case.second)(case.name).contains("---") {
         format!("{}-new", case.name)
@@ -225,7 +226,7 @@ async fn has_second(bed: &Bed, cluster: &str, case: &Case) -> bool {
     })
 }
 
-/// What the first cluster reports of objects without evidence.
+/// The objects that the first cluster reports as without evidence.
 async fn assumed(bed: &Bed, name: &str) -> Option<u64> {
     let proxy = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "eu-1").await?;
     let states = proxy["status"]["syncs"].as_array()?;
@@ -233,7 +234,7 @@ async fn assumed(bed: &Bed, name: &str) -> Option<u64> {
     state["assumed"]["count"].as_u64()
 }
 
-/// Every operator at once, each with a module of its own.
+/// All operators at once, each with its own module.
 pub async fn means_true(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     install(&bed).await;
@@ -283,7 +284,7 @@ pub async fn means_true(ground: Ground) {
     }
     for case in &cases {
         let at = touched.get(case.name);
-        // As late as a look of this test may be.
+        // Tolerance for the poll interval of this test.
         let early = |at: &Duration, from: u64| *at + Duration::from_secs(1) < Duration::from_secs(from);
         let holds = match case.next {
             Next::Never => at.is_none(),
@@ -304,7 +305,8 @@ pub async fn means_true(ground: Ground) {
     }
 }
 
-/// The agent is killed while health settles, in a cluster whose clock is a minute ahead: it settles anew, and the answer comes before.
+/// The agent is killed while health settles, in a cluster whose clock is a minute ahead: settling restarts, and the
+/// operator reports before it ends.
 pub async fn means_true_after_a_restart(ground: Ground) {
     let mut bed = Bed::new(ground).await;
     if bed.is_real() {
@@ -325,7 +327,7 @@ pub async fn means_true_after_a_restart(ground: Ground) {
     bed.pass(Duration::from_secs(10)).await;
     bed.crash_agent("eu-1").await;
     bed.start_agent("eu-1");
-    // Later than it would have settled, sooner than it does after the restart.
+    // After settling would have ended without the restart, and before it ends with it.
     bed.pass(Duration::from_secs(SETTLE + 5).saturating_sub(applied.elapsed()))
         .await;
     answer(&bed, "eu-1", "web", ready("False", "Broken")).await;

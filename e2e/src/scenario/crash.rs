@@ -1,4 +1,5 @@
-//! Promise: a controller or an agent that is killed in the middle of a rollout loses nothing: it finishes, and the limit holds.
+//! Promise: a controller or an agent that is killed during a rollout loses nothing: the rollout completes, and the
+//! limit holds.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::{
 
 const FOUR: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Killed whenever a cluster has just begun to change, and the agent of that cluster once.
+/// The controller is killed whenever a cluster has just begun to change, and the agent of that cluster once.
 pub async fn in_the_middle(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &FOUR).await;
     bed.deploy(&["web"]).await;
@@ -28,7 +29,7 @@ pub async fn in_the_middle(ground: Ground) {
     held(&bed, &version).await;
 }
 
-/// Killed at one point after another of a rollout.
+/// The controller is killed at successive points of a rollout.
 pub async fn anywhere(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &FOUR).await;
     bed.deploy(&["web"]).await;
@@ -44,7 +45,7 @@ pub async fn anywhere(ground: Ground) {
     held(&bed, &version).await;
 }
 
-/// Told to end in the middle, it ends in time and without an error; the next one goes on.
+/// Terminated during a rollout, the controller exits in time and without an error; the next one continues.
 pub async fn told_to_end(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &FOUR).await;
     bed.deploy(&["web"]).await;

@@ -1,8 +1,9 @@
-//! Promise: whatever a process is writing when it ends, or when the answer is lost, the end is the same.
+//! Promise: whichever write a process ends at, and whichever response is lost, the final state is the same.
 //!
-//! A story is told once without a crash, and every request of the controller and of the agents that is no read is numbered. Then
-//! it is told again for each number, crashed before the request, after it, and with its answer lost. The end is compared object by
-//! object over all clusters, and so is how often each object was made and removed on the way.
+//! A story first runs without a fault, and every request of the controller and of the agents other than reads is
+//! numbered. Then it is repeated for each number, with a crash before the request, with one after it, and with the
+//! response lost. The final state is compared object by object over all clusters, as is the number of times each object
+//! was created and deleted on the way.
 
 use std::time::Duration;
 
@@ -13,14 +14,15 @@ use crate::{
     fleet::{APPS, Quality, is_ready, told},
 };
 
-/// Time enough for a story in which a process ended.
+/// Enough time for a story with an ended process.
 const TOLD: Duration = Duration::from_mins(20);
-/// Events, and how the story of a revision ends.
+/// Until events, and the final record of a revision, are written.
 const TOLD_OF: Duration = Duration::from_secs(10);
-/// Longer than a source is kept after its last use, twice: a process that is ended when that time is over begins to count anew.
+/// Twice as long as a source is kept after its last use: a process that ends when that time is over starts to count
+/// again.
 const SETTLED: Duration = Duration::from_mins(24);
 
-/// What is told.
+/// The stories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Story {
     /// A new version over five clusters.
@@ -31,12 +33,12 @@ pub enum Story {
     Deselection,
     /// A module on two clusters is deleted.
     Deletion,
-    /// A BootstrapModule comes to two clusters without an agent.
+    /// A BootstrapModule is rolled out to two clusters without an agent.
     Bootstrap,
 }
 
 impl Story {
-    /// All of them.
+    /// All stories.
     pub const ALL: [Self; 5] = [
         Self::Rollout,
         Self::Values,
@@ -60,23 +62,23 @@ impl Story {
     }
 }
 
-/// How a story ended.
+/// The result of a story.
 pub struct Ending {
-    /// All objects.
+    /// All objects at the end.
     pub world: World,
-    /// What was made and removed.
+    /// The objects that were created and deleted.
     pub changes: Changes,
     /// How many requests were numbered.
     pub numbered: usize,
-    /// How many that are no reads the API servers noted of muster meanwhile.
+    /// How many requests of muster other than reads the API servers recorded meanwhile.
     pub noted: usize,
-    /// Which was struck.
+    /// The request that was hit.
     pub struck: Option<String>,
     /// What the observer of the limit found.
     pub breaches: Vec<String>,
 }
 
-/// Tells a story, and strikes one request.
+/// Runs a story, with a fault in one request.
 pub async fn tell(story: Story, strike: Option<(usize, Blow)>) -> Ending {
     let bed = prepared(story).await;
     let before = bed.requests_to_change();
@@ -96,7 +98,7 @@ pub async fn tell(story: Story, strike: Option<(usize, Blow)>) -> Ending {
     }
 }
 
-/// What is otherwise than in the clean run.
+/// The differences to the clean run.
 pub fn judge(clean: &Ending, struck: &Ending) -> Vec<String> {
     let mut faults = differences(&clean.world, &struck.world);
     faults.extend(unlike(&clean.changes, &struck.changes));
@@ -118,7 +120,7 @@ async fn prepared(story: Story) -> Bed {
         set_fact(&bed, "one").await;
         create(&bed, story, kinds::MODULE, &version).await;
         bed.until_ready("web", &version).await;
-        // What is told of it afterwards belongs to the story before.
+        // Status writes that follow belong to the setup, not to the story.
         bed.pass(TOLD_OF).await;
     }
     bed
@@ -159,7 +161,7 @@ async fn happen(bed: &Bed, story: Story) {
 
 async fn create(bed: &Bed, story: Story, kind: Kind, version: &str) {
     let mut spec = bed.spec("web", version);
-    // Nothing is checked again while nothing happens.
+    // No periodic check falls into a story.
     spec["sync"]["package"]["interval"] = json!("1h");
     if story == Story::Values {
         spec["sync"]["package"]["substitute"] = json!({"CLUSTER": "$(CLUSTER_NAME)-$(FACT)"});

@@ -1,5 +1,6 @@
-//! Promise: a Secret for git reaches a cluster with the module that needs it, and goes with it; and the account that brings it can bring
-//! nothing else there, by the policy of `muster install --export --downstream --distribute`. On real control planes only: admission is real.
+//! Promise: a Secret for git reaches a cluster with the module that needs it, and is removed with it; the account that
+//! distributes it can write nothing else there, by the policy of `muster install --export --downstream --distribute`.
+//! On real control planes only: admission is real.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,13 +19,13 @@ use crate::{
     fleet::{Quality, ROLLED, told},
 };
 
-/// As long as a change of a Secret takes at most.
+/// Maximum time until a change of a Secret is distributed.
 const ROTATED: Duration = Duration::from_secs(75);
-/// As long as it takes at most until a cluster that allows it now gets it.
+/// Maximum time until a cluster that now allows it gets the Secret.
 const ALLOWED: Duration = Duration::from_secs(150);
 const LABEL: &str = "fleet.muster.dev/distributed";
 
-/// Refused without the policy, brought with it, rotated, and gone with its module.
+/// Denied without the policy, distributed with it, rotated, and removed with its module.
 pub async fn comes_and_goes(ground: Ground) {
     let began = Timestamp::now();
     let bed = Bed::with_clusters(ground, &["eu-1"]).await;
@@ -66,7 +67,7 @@ pub async fn comes_and_goes(ground: Ground) {
         &export(&["--downstream", "--distribute"], Some(ground)).await,
     )
     .await;
-    // Tried again each 35 seconds, and a policy is in force some seconds after it is there.
+    // Retried every 35 seconds; a policy takes effect some seconds after it is created.
     bed.until_ready_within(kinds::MODULE, "web", &version, ALLOWED)
         .await;
     let brought = copies(&bed).await;
@@ -99,7 +100,7 @@ pub async fn comes_and_goes(ground: Ground) {
     bed.wait_until("the module is gone", ROLLED, gone).await;
 }
 
-/// The passwords of the Secrets that were brought, by name.
+/// The passwords of the distributed Secrets, by name.
 async fn copies(bed: &Bed) -> BTreeMap<String, String> {
     let all = bed.inside("eu-1", SYSTEM_NAMESPACE).list(kinds::SECRET).await;
     let brought = all
@@ -119,7 +120,7 @@ async fn copies(bed: &Bed) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What the account may not do, each by the words of the policy or of its rights.
+/// What the account must not do, with the message of the policy or of the authorizer.
 async fn held(bed: &Bed, copy: &str) {
     let access = kubeconfig::parse(bed.kubeconfig("eu-1").as_bytes()).unwrap();
     let account = connect_over_network(&access).unwrap();
@@ -174,7 +175,7 @@ async fn held(bed: &Bed, copy: &str) {
         .unwrap_err()
         .to_string();
     assert!(why.contains(persons), "{why}");
-    // It reads none, its own neither.
+    // It cannot read Secrets, not even those that it wrote.
     for why in [
         secrets.get(copy).await.map(drop).unwrap_err().to_string(),
         secrets

@@ -1,4 +1,4 @@
-//! Promise: docs/rollouts.md tells what happens: each example is played, and each picture is what the clusters did.
+//! Promise: docs/rollouts.md is accurate: each example is run, and each picture shows what the clusters did.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::{
     fleet::{Quality, ROLLED, condition, is_current, is_ready, told, workload},
 };
 
-/// What a letter of a picture stands for.
+/// The duration of one letter of a picture.
 const LETTER: Duration = Duration::from_millis(500);
-/// How long a person thinks.
+/// The reaction time of a user.
 const THOUGHT: Duration = Duration::from_secs(2);
 
 const FLEET: [(&str, &str, &str); 5] = [
@@ -24,14 +24,14 @@ const FLEET: [(&str, &str, &str); 5] = [
     ("us-2", "us", "most"),
 ];
 
-/// What is set in `spec`, how the version is that follows, and what the clusters did.
+/// The settings in `spec`, the quality of the next version, and the picture of the clusters.
 struct Example<'a> {
     spec: Value,
     quality: Quality,
     picture: &'a str,
 }
 
-/// All of the page.
+/// Runs all examples of the page.
 pub async fn rollouts(ground: Ground) {
     let page = include_str!("../../../docs/rollouts.md");
     let mut different = Vec::new();
@@ -126,7 +126,7 @@ async fn play(ground: Ground, example: &Example<'_>) -> String {
     draw(&stories)
 }
 
-/// Says what the clusters that wait ask for.
+/// Runs the command that waiting clusters ask for.
 async fn approve(bed: &Bed, module: &Value) {
     let message = condition(module, "Ready").unwrap()["message"].as_str().unwrap();
     let (_, word) = message.split_once("fleet.muster.dev/approve=").unwrap();
@@ -135,14 +135,14 @@ async fn approve(bed: &Bed, module: &Value) {
     bed.fleet().patch(kinds::MODULE, "web", patch).await;
 }
 
-/// What became of one module.
+/// The picture of one module.
 struct Story {
     module: &'static str,
     version: String,
     moments: Vec<Moment>,
 }
 
-/// A line for each cluster, of each module if there are several, from the first change on to the end of the last one.
+/// One line per cluster, of each module if there are several, from the first change to the end of the last one.
 fn draw(stories: &[Story]) -> String {
     let changed = |story: &Story| {
         let first = story

@@ -1,5 +1,6 @@
-//! Figures of real control planes: how long a flip and a rollout of five take, what the controller needs, and what passes at rest. Printed,
-//! not judged; what is counted comes from audit logs and from a door that counts bytes.
+//! Measurements on real control planes: how long a health flip and a rollout over five clusters take, what the
+//! controller uses, and the idle traffic. Printed, not asserted; counts come from audit logs and from a relay that
+//! counts bytes.
 
 use std::time::Duration;
 
@@ -11,17 +12,17 @@ use crate::{
     fleet::{Quality, ROLLED},
 };
 
-/// The clusters at rest, and those that come for rollouts.
+/// The clusters that idle, and those that join for rollouts.
 const THREE: [&str; 3] = ["a", "b", "c"];
 const TWO_MORE: [&str; 2] = ["d", "e"];
-/// Until nothing is written any more.
+/// Until no more writes follow.
 const SETTLED: Duration = Duration::from_secs(45);
-/// How long they are watched at rest: two intervals of what is applied.
+/// Duration of the idle measurement: two intervals of what is applied.
 const AT_REST: Duration = Duration::from_mins(2);
-/// Each time is the median of so many.
+/// Measurements per figure; the median is printed.
 const TIMES: usize = 5;
 
-/// All of them, for one way of carrying out.
+/// All measurements, for one way of applying.
 pub async fn all(ground: Ground) {
     let name = ground.sync();
     let mut bed = Bed::seeded(ground, 1, Some(Duration::from_secs(15))).await;
@@ -76,7 +77,7 @@ pub async fn all(ground: Ground) {
     );
 }
 
-/// For each cluster: how long it took from its last report to the next write of the module's status, by the audit logs.
+/// For each cluster: the time from its last report to the next write of the module's status, by the audit logs.
 fn last_flips(bed: &Bed) -> Vec<Duration> {
     let writes = |server: &str, user: &str, path: &str| -> Vec<Duration> {
         let asked = bed.asked(server).into_iter();
@@ -96,7 +97,7 @@ fn last_flips(bed: &Bed) -> Vec<Duration> {
         .collect()
 }
 
-/// From now on the controller reaches a cluster through a door that counts.
+/// The controller reaches a cluster through a relay that counts bytes after this call.
 async fn through_a_meter(bed: &Bed, cluster: &str) -> Meter {
     let kubeconfig = bed.kubeconfig(cluster);
     let (_, rest) = kubeconfig.split_once("https://").unwrap();

@@ -1,5 +1,5 @@
-//! Promise: where Flux carries out, a folder may hold what Flux makes something of: a `kustomization.yaml`, a HelmRelease. It is true in a
-//! cluster before muster says so, and a version that fails there stops at the first cluster.
+//! Promise: where Flux applies, a folder may contain what only Flux handles: a `kustomization.yaml`, a HelmRelease. A
+//! version is in a cluster before muster reports it, and one that fails there stops at the first cluster.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::{
 /// How long a version that Helm installs may take over all clusters.
 const HELM: Duration = Duration::from_mins(2);
 
-/// Patches and images of a `kustomization.yaml` are in every cluster, in this version and in the next.
+/// Patches and images of a `kustomization.yaml` reach every cluster, in this version and in the next.
 pub async fn kustomized(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     for (number, replicas) in [(1, 2), (2, 3)] {
         let version = format!("web-v{number}");
-        // The manifest itself stays as it is: what differs comes from Kustomize.
+        // The manifest itself stays unchanged: Kustomize makes the difference.
         let (plain, kustomization) = (
             manifests("web", "base", Quality::Good),
             kustomization(&version, replicas),
@@ -70,7 +70,8 @@ fn kustomization(version: &str, replicas: u32) -> String {
     )
 }
 
-/// A HelmRelease is judged by what Helm says of it: version 2, whose Deployment fails, stops at the first cluster; a fixed one goes through.
+/// A HelmRelease is judged by its Ready condition: version 2, whose Deployment fails, stops at the first cluster; a
+/// fixed one rolls out.
 pub async fn helm_release_fails(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.start_helm(&CLUSTERS).await;
@@ -81,7 +82,7 @@ pub async fn helm_release_fails(ground: Ground) {
     }
     let version = release(&bed, &registry, 1, Quality::Good);
     let mut spec = bed.spec("web", &version);
-    // A HelmRelease is a custom resource: with Flux it counts once its Ready has stood for so long.
+    // A HelmRelease is a custom resource: with Flux it counts once it has been Ready for this long.
     spec["sync"]["package"]["settle"] = json!("3s");
     bed.fleet()
         .create(kinds::MODULE, json!({"metadata": {"name": "web"}, "spec": spec}))
@@ -112,7 +113,7 @@ pub async fn helm_release_fails(ground: Ground) {
     assert!(premature.is_empty(), "{premature:#?}");
 }
 
-/// Pushes a chart, and commits and tags a folder that wants it.
+/// Pushes a chart, and commits and tags a folder that uses it.
 fn release(bed: &Bed, registry: &Registry, number: u32, quality: Quality) -> String {
     let version = format!("web-v{number}");
     let template =

@@ -1,5 +1,5 @@
-//! Promise: with `source.flux` and `package.flux` muster rolls what Flux reads and makes, at a state that was pinned once: a tag that moves,
-//! and a version that Flux does not verify, move nothing.
+//! Promise: with `source.flux` and `package.flux` muster rolls out what Flux fetches and builds, at a revision that is
+//! pinned once: neither a tag that moves nor a version that Flux does not verify changes any cluster.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::{
     sops,
 };
 
-/// Where the artifacts of the module are.
+/// The repository of the module's artifacts.
 const REPOSITORY: &str = "fleet/web";
-/// As long as a version over all clusters takes at most, with two fetches and a look each.
+/// Maximum time of a version over all clusters, with two fetches and a health check each.
 const FLUX: Duration = Duration::from_mins(2);
 
-/// An artifact by its tag is in every cluster by its digest; the tag moves, to another media type even, and only that is said; the next
-/// tag goes on.
+/// An artifact given by its tag is in every cluster by its digest; when the tag moves, even to another media type, this
+/// is only reported; the next tag rolls out.
 pub async fn an_oci_tag_is_pinned(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     let registry = bed.registry().await;
@@ -31,7 +31,7 @@ pub async fn an_oci_tag_is_pinned(ground: Ground) {
     assert_eq!(bed.order(&workload("web"), "web-v1"), CLUSTERS);
     assert_eq!(digests(&bed).await, vec![first.clone(); CLUSTERS.len()]);
 
-    // The tag becomes a chart, of another media type.
+    // The tag now points at a chart, which has another media type.
     let chart = manifests("web", "web-moved", Quality::Good);
     let (group, name) = REPOSITORY.split_once('/').unwrap();
     let moved = registry.push_chart(group, name, "web-v1", &[("templates/all.yaml", &chart)]);
@@ -46,7 +46,7 @@ pub async fn an_oci_tag_is_pinned(ground: Ground) {
             Err(told(&module))
         }
     };
-    // Flux resolves the tag again each minute.
+    // Flux resolves the tag again every minute.
     bed.wait_until("the module says that the tag moved", FLUX, look)
         .await;
     assert_eq!(digests(&bed).await, vec![first; CLUSTERS.len()]);
@@ -62,7 +62,8 @@ pub async fn an_oci_tag_is_pinned(ground: Ground) {
     assert!(premature.is_empty(), "{premature:#?}");
 }
 
-/// Patches, images, labels and decryption of `package.flux` are in every cluster; another patch alone is a revision that rolls cluster by cluster.
+/// Patches, images, labels and decryption of `package.flux` are in every cluster; a changed patch alone is a new
+/// revision that rolls out cluster by cluster.
 pub async fn patched_and_decrypted(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     for cluster in CLUSTERS {
@@ -122,14 +123,14 @@ pub async fn patched_and_decrypted(ground: Ground) {
     assert_eq!(bed.most_changing(&workload("web")), 1);
 }
 
-/// Over ssh, with signed tags: version 2 is not signed and moves nothing; version 3 is, and goes on.
+/// Over ssh, with signed tags: version 2 is not signed and changes no cluster; version 3 is signed, and rolls out.
 pub async fn a_signature_that_fails_moves_nothing(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     let Some((ssh, signer)) = bed.git_over_ssh().zip(Signer::new("Ann")) else {
         return;
     };
     give_all(&bed, &ssh.secret("ssh", &ssh.known_hosts())).await;
-    // The keys that are trusted are where versions are pinned, and nowhere else.
+    // The trusted keys are only where versions are pinned.
     bed.fleet().create(kinds::SECRET, signer.secret("signers")).await;
     let commit = |version: &str| {
         let text = manifests("web", version, Quality::Good);
@@ -159,8 +160,8 @@ pub async fn a_signature_that_fails_moves_nothing(ground: Ground) {
     assert_eq!(bed.order(&workload("web"), "web-v2"), <[&str; 0]>::default());
 }
 
-/// An artifact is verified where it is pinned and again in each cluster: version 2, signed by a key that is not trusted, moves nothing; version
-/// 3 goes on.
+/// An artifact is verified where it is pinned and again in each cluster: version 2, signed by an untrusted key, changes
+/// no cluster; version 3 rolls out.
 pub async fn an_artifact_is_verified_by_cosign(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     let registry = bed.registry().await;
@@ -201,7 +202,7 @@ fn with_replicas(replicas: u32) -> Value {
     })
 }
 
-/// Waits until the module, whose last version is `web-v1`, says in Flux's words why the next one is refused.
+/// Waits until the module, whose last version is `web-v1`, quotes Flux on why the next one is rejected.
 async fn until_refused(bed: &Bed, words: &str) {
     bed.until_reason("web", "SourceNotReady", ROLLED).await;
     let refused = async || {
@@ -251,7 +252,7 @@ async fn retarget(bed: &Bed, source: Value) {
     bed.fleet().patch(kinds::MODULE, "web", patch).await;
 }
 
-/// The digest that Flux has in each cluster.
+/// The digest of Flux's artifact in each cluster.
 async fn digests(bed: &Bed) -> Vec<String> {
     let digest = |source: &Value| {
         source["spec"]["ref"]["digest"]
@@ -262,7 +263,7 @@ async fn digests(bed: &Bed) -> Vec<String> {
     sources(bed).await.iter().map(digest).collect()
 }
 
-/// Whether Flux says in each cluster that it verified what it has.
+/// Whether Flux reports in each cluster that it verified its artifact.
 async fn verified(bed: &Bed) -> Vec<bool> {
     let verified = |source: &Value| {
         condition(source, "SourceVerified").is_some_and(|verified| verified["status"] == "True")

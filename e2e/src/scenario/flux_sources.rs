@@ -1,5 +1,5 @@
-//! Of the bed itself: Flux reads what the bed serves (git over ssh, signed tags, OCI artifacts, encrypted Secrets), and refuses what it
-//! should. Without muster: these are Flux's own objects in the management cluster.
+//! Tests of the bed itself: Flux fetches what the bed serves (git over ssh, signed tags, OCI artifacts, encrypted
+//! Secrets), and rejects what it must. Without muster: these are Flux objects in the management cluster.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     sops,
 };
 
-/// How long source-controller may take; a second is usual.
+/// Timeout of source-controller; a second is usual.
 const READ: Duration = Duration::from_secs(30);
 
 /// Git over ssh with a signed tag, an artifact whose tag moves, and an encrypted Secret in it.
@@ -46,7 +46,7 @@ pub async fn are_read(ground: Ground) {
     let ready = until(&bed, kinds::OCI_REPOSITORY, "web", "True").await;
     assert_eq!(revision(&ready), format!("stable@{first}"));
 
-    // Decrypted by the key of its Secret.
+    // Decrypted with the key from its Secret.
     fleet.create(kinds::SECRET, sops::key_secret("age")).await;
     fleet.create(kinds::KUSTOMIZATION, decrypted()).await;
     until(&bed, kinds::KUSTOMIZATION, "web", "True").await;
@@ -55,7 +55,7 @@ pub async fn are_read(ground: Ground) {
     let value = base64::engine::general_purpose::STANDARD.decode(value).unwrap();
     assert_eq!(String::from_utf8(value).unwrap(), sops::PLAIN);
 
-    // The tag moves, and back.
+    // The tag moves, and moves back.
     let second = registry.push_files("fleet/web", "stable", &[("config.yaml", CONFIG)]);
     assert_ne!(first, second);
     assert_eq!(registry.digest("fleet/web", "stable"), Some(second.clone()));
@@ -64,7 +64,7 @@ pub async fn are_read(ground: Ground) {
     until_revision(&bed, &format!("stable@{first}")).await;
 }
 
-/// A host with another key, a tag without signature, a registry whose authority is not known, a digest that is gone.
+/// A host with another key, a tag without a signature, a registry with an unknown authority, a digest that was deleted.
 pub async fn are_refused(ground: Ground) {
     let bed = Bed::new(ground).await;
     let fleet = bed.fleet();
@@ -144,7 +144,7 @@ fn revision(object: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// Waits until the Ready condition of what is wanted now has this status.
+/// Waits until the Ready condition of the current generation has this status.
 async fn until(bed: &Bed, kind: Kind, name: &str, status: &str) -> Value {
     let look = async || {
         let object = bed.fleet().get(kind, name).await.ok_or("it is not there")?;
@@ -159,7 +159,7 @@ async fn until(bed: &Bed, kind: Kind, name: &str, status: &str) -> Value {
         .1
 }
 
-/// Waits until the Ready condition is false with these words.
+/// Waits until the Ready condition is false with this text.
 async fn says(bed: &Bed, kind: Kind, name: &str, words: &str) {
     let look = async || {
         let object = bed.fleet().get(kind, name).await.ok_or("it is not there")?;

@@ -1,4 +1,4 @@
-//! Promise: what people change by hand is put back, wherever they do it; a new credential is taken without a word.
+//! Promise: manual changes are reverted, wherever they are made; a new credential is used without any further step.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     fleet::{APPS, Quality, condition, told},
 };
 
-/// The longest interval of what is applied, and some more for servers that other scenarios keep busy.
+/// The longest apply interval, plus a margin for servers that other scenarios keep busy.
 const BACK: Duration = Duration::from_secs(90);
 
 /// Objects, source, Kustomization, Assemblage and ProxyAssemblage of a cluster: edited, or deleted.
@@ -50,7 +50,8 @@ pub async fn puts_nothing_astray(ground: Ground) {
     bed.until_ready("web", &version).await;
 }
 
-/// A Secret gets another credential for the same cluster: everything goes on. Where the old one is refused first, that is said meanwhile.
+/// A Secret gets another credential for the same cluster: everything continues. If the old one is rejected first, this
+/// is reported meanwhile.
 pub async fn credentials_change(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1", "us-1"]).await;
     bed.deploy(&["web"]).await;
@@ -90,7 +91,7 @@ async fn edit_and_wait(bed: &Bed, objects: &Objects, kind: Kind, name: &str, edi
     objects.patch(kind, name, edit).await;
     let look = async || {
         let now = objects.get(kind, name).await.unwrap()["spec"].clone();
-        // Every assignment has a token of its own, and putting back is one.
+        // Every assignment has a new token, and reverting an edit is a new assignment.
         if without_tokens(now.clone()) == without_tokens(before.clone()) {
             Ok(())
         } else {

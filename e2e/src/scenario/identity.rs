@@ -1,4 +1,5 @@
-//! Promise: a Secret that leads to another cluster than before stops everything for it, there and here, until it is put right or accepted.
+//! Promise: a Secret that now points at another cluster stops all changes for it, in both clusters, until it is fixed
+//! or accepted.
 
 use std::time::Duration;
 
@@ -9,10 +10,10 @@ use crate::{
     fleet::{Quality, ROLLED, condition},
 };
 
-/// Several polls and tries; on the wire a tenth of it.
+/// Several polls and retries; on real sockets a tenth of it.
 const WATCHED: Duration = Duration::from_mins(5);
 
-/// The Secret of one of three clusters leads to another one for a while.
+/// The Secret of one of three clusters points at another cluster for a while.
 pub async fn leads_elsewhere(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &["eu-1", "eu-2"]).await;
     bed.join("us-1", &[("env", "other")], &[]).await;
@@ -60,7 +61,8 @@ pub async fn leads_elsewhere(ground: Ground) {
     }
 }
 
-/// What the controller wrote into the cluster that the Secret led to, and the one that it leads to; the agents there go on.
+/// What the controller wrote into the cluster that the Secret pointed at before, and the one that it points at now; the
+/// agents there keep running.
 fn written(bed: &Bed) -> Vec<Asked> {
     let asked = ["eu-1", "us-1"].map(|cluster| bed.asked(cluster));
     asked
@@ -70,7 +72,7 @@ fn written(bed: &Bed) -> Vec<Asked> {
         .collect()
 }
 
-/// Waits until the Kustomizations that carry out what is for eu-1 are suspended by muster, or are not; those of eu-2 never are.
+/// Waits until muster has suspended the Kustomizations for eu-1, or resumed them; those of eu-2 are never suspended.
 async fn until_suspended(bed: &Bed, expect: bool) {
     let look = async || {
         let all = bed.fleet().list(kinds::KUSTOMIZATION).await;

@@ -1,4 +1,5 @@
-//! Promise: a good revision is condemned by nothing that is not its fault, however long it lasts; who is away does not hold the others up.
+//! Promise: no infrastructure failure marks a good revision as bad, however long it lasts; unreachable clusters do not
+//! block the others.
 
 use std::time::Duration;
 
@@ -13,17 +14,18 @@ const LASTS: Duration = Duration::from_mins(16);
 /// How long an absent cluster keeps its slot.
 const ABSENCE: Duration = Duration::from_mins(5);
 
-/// The Secret of the cluster that is changing is deleted, and comes back.
+/// The Secret of the cluster that is changing is deleted, and restored.
 pub async fn secret_gone(ground: Ground) {
     away(ground, Obstacle::Kubeconfig, "NoKubeconfig").await;
 }
 
-/// Its API server refuses every connection, and is back.
+/// Its API server refuses all connections, and recovers.
 pub async fn api_down(ground: Ground) {
     away(ground, Obstacle::Unreachable, "Unreachable").await;
 }
 
-/// It goes away while it changes: its slot is free after `absence`, the others go on; it is charged again when it returns, and finishes.
+/// It becomes unreachable while it changes: its slot is free after `absence`, and the others continue; when it returns
+/// it is in flight again, and finishes.
 async fn away(ground: Ground, obstacle: Obstacle, reason: &str) {
     let mut bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web"]).await;
@@ -71,7 +73,7 @@ pub async fn source_away(ground: Ground) {
     nobody_blamed(&bed).await;
 }
 
-/// Writes are answered with 500, as by an API server whose admission webhook cannot be called.
+/// Writes fail with 500, as on an API server whose admission webhook cannot be called.
 pub async fn webhook_late(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web"]).await;
@@ -85,7 +87,7 @@ pub async fn webhook_late(ground: Ground) {
     nobody_blamed(&bed).await;
 }
 
-/// The sync of a confirmed cluster looks again and does not say `Ready` for a while.
+/// The sync of a confirmed cluster reconciles again and is not `Ready` for a while.
 pub async fn checking_again(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web"]).await;
@@ -146,7 +148,7 @@ async fn until_all(bed: &Bed, version: &str) {
     }
 }
 
-/// No revision was ever called bad, and no cluster ever failed.
+/// No revision was ever marked as bad, and no cluster ever failed.
 async fn nobody_blamed(bed: &Bed) {
     for revision in bed.fleet().list(kinds::MODULE_REVISION).await {
         assert_eq!(revision["status"]["verdict"], "Good", "{revision:#}");

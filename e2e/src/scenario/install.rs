@@ -1,6 +1,6 @@
-//! Promise: what `muster install --export` prints runs: the pods of both Deployments are admitted by the rules of their namespace, and turn
-//! ready; with its rights a fleet is rolled, and `muster check` finds all of it well. On real control planes only; nodes and pods are played,
-//! admission and rights are not.
+//! Promise: the output of `muster install --export` works: the pods of both Deployments are admitted under the rules of
+//! their namespace, and become ready; with its permissions a fleet is rolled out, and `muster check` reports no
+//! problem. On real control planes only; nodes and pods are simulated, admission and permissions are real.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::{
     fleet::{ROLLED, condition},
 };
 
-/// As long as a controller that is installed has it.
+/// The lease duration of an installed controller.
 const LEASE: Duration = Duration::from_secs(15);
 
-/// The Deployments of the management cluster and of another one.
+/// The Deployments of the management cluster and of a downstream one.
 pub async fn is_admitted(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1"]).await;
     let inside = bed.inside("eu-1", SYSTEM_NAMESPACE);
@@ -40,7 +40,8 @@ async fn until_available(bed: &Bed, objects: &Objects, name: &str) {
         .await;
 }
 
-/// A pod by the template is admitted by hand as well; by one that asks for more it is refused, so that the rules of the namespace are in force.
+/// A pod created from the template is admitted too; one that asks for more is rejected, so the rules of the namespace
+/// are in force.
 async fn only_as_it_is(objects: &Objects, name: &str) {
     let deployment = objects.get(kinds::DEPLOYMENT, name).await.unwrap();
     let spec = &deployment["spec"]["template"]["spec"];
@@ -71,7 +72,8 @@ async fn only_as_it_is(objects: &Objects, name: &str) {
         }
         let refused = objects.try_create(kinds::POD, pod(spec)).await;
         let why = refused.expect_err(what);
-        // A privileged container that may not escalate is refused before the rules are asked.
+        // A privileged container with `allowPrivilegeEscalation: false` is rejected by validation, before pod security
+        // is checked.
         let is_refused =
             why.contains("violates PodSecurity \"restricted:latest\"") || why.starts_with("422 ");
         assert!(is_refused, "{name}, {what}: {why}");
@@ -79,7 +81,7 @@ async fn only_as_it_is(objects: &Objects, name: &str) {
     objects.create(kinds::POD, pod(spec.clone())).await;
 }
 
-/// From outside `muster check` finds an installation and each cluster well; and it says which rights were taken away.
+/// From outside, `muster check` finds the installation and each cluster healthy, and reports removed permissions.
 pub async fn is_well(ground: Ground) {
     let mut bed = Bed::seeded(ground, 1, Some(LEASE)).await;
     bed.prepare(&["eu-1", "us-1"]).await;
@@ -100,7 +102,7 @@ pub async fn is_well(ground: Ground) {
             "muster check {flags:?}: {} findings, all well",
             findings(&report).len()
         );
-        // Only where something runs are these looked at.
+        // These are checked only where something runs.
         let looked_at: &[&str] = if flags.is_empty() {
             &["MST1101", "MST1102", "MST1104", "MST1105", "MST1204", "MST1205"]
         } else {

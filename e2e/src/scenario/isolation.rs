@@ -1,4 +1,5 @@
-//! Promise: clusters whose API servers are hostile cost the others nothing: not an instant, not a write; and they are named.
+//! Promise: clusters with hostile API servers delay the others by nothing, not even by one write; and they are
+//! reported.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,11 +10,11 @@ use crate::{
     fleet::{Quality, told},
 };
 
-/// Longer than all of the well ones need.
+/// Longer than all healthy clusters need.
 const ROLLED: Duration = Duration::from_mins(5);
-/// Five failures of 10 s, four pauses of 1 s; a cluster that was assigned keeps its slot for five minutes.
+/// Five failures of 10 s and four pauses of 1 s; an assigned cluster keeps its slot for five minutes.
 const NAMED: Duration = Duration::from_mins(15);
-/// A memory limit that people set for a controller, and less than one hostile answer.
+/// A typical memory limit of a controller, and less than one hostile response.
 const MEMORY: u64 = 300 * 1024 * 1024;
 
 /// When the four turn hostile.
@@ -21,17 +22,17 @@ const MEMORY: u64 = 300 * 1024 * 1024;
 enum When {
     /// They do not exist.
     Absent,
-    /// They behave.
+    /// They behave normally.
     Never,
     /// Before anything is rolled out.
     AtFirst,
-    /// When the third of the others begins to get the second version.
+    /// When the third healthy cluster begins to get the second version.
     Amid,
 }
 
-/// What became of the well ones.
+/// The observations of the healthy clusters.
 struct Story {
-    /// Everything that was asked of each until all had the second version.
+    /// All requests to each of them until all had the second version.
     asked: BTreeMap<String, Vec<Asked>>,
     /// When all had the first and the second version.
     had: [Duration; 2],
@@ -72,13 +73,13 @@ fn same(expect: &Story, got: &Story) {
     }
 }
 
-/// On the wire: the well ones finish, the four are named, and memory is bounded. Times are printed.
+/// With real processes: the healthy clusters finish, the four are reported, and memory is bounded. Times are printed.
 pub async fn bounded_memory(ground: Ground) {
     let story = story(ground, 16, When::AtFirst).await;
     println!("sixteen well ones had both versions after {:?}", story.had);
 }
 
-/// More clusters hang than a controller usually has workers; a module for the one that does not is rolled out meanwhile.
+/// More clusters hang than a controller usually has workers; meanwhile a module for the healthy one rolls out.
 pub async fn hung_clusters_hold_no_workers(ground: Ground) {
     let names: Vec<String> = (1..=9).map(|number| format!("hung-{number}")).collect();
     let mut bed = Bed::new(ground).await;
@@ -94,7 +95,7 @@ pub async fn hung_clusters_hold_no_workers(ground: Ground) {
     bed.until_ready("web", &version).await;
     let solo = bed.release("solo", 1, Quality::Good);
     for name in &names {
-        // Its watch ends, so its assemblage is read, and that hangs.
+        // The watch ends, so the assemblage is read again, and that request hangs.
         bed.turn(name, Hostile::Silent);
     }
     bed.pass(Duration::from_secs(1)).await;
@@ -107,7 +108,8 @@ pub async fn hung_clusters_hold_no_workers(ground: Ground) {
     assert!(!bed.is_virtual() || took < Duration::from_secs(8), "{took:?}");
 }
 
-/// Two of the hostile ones come first in the order of rolling out, two last: while they turn none of them is being changed.
+/// Two of the hostile clusters come first in the rollout order, two last: when they turn hostile, none of them is being
+/// changed.
 async fn story(ground: Ground, well: usize, when: When) -> Story {
     let well: Vec<String> = (1..=well).map(|number| format!("m-{number:02}")).collect();
     let bad = ["a-1", "a-2", "z-1", "z-2"];
@@ -123,7 +125,7 @@ async fn story(ground: Ground, well: usize, when: When) -> Story {
         }
     }
     if bed.is_virtual() {
-        // The same instant in all stories, whatever the joining took.
+        // The same instant in all stories, however long joining took.
         bed.pass((joined + Duration::from_secs(10)).saturating_sub(bed.elapsed()))
             .await;
     }

@@ -1,4 +1,5 @@
-//! Promise: the limit holds at every instant, whatever ends, is deleted or is meant otherwise in the middle, and the rollout finishes.
+//! Promise: the limit holds at every instant, whatever is stopped, deleted or changed during a rollout, and the rollout
+//! completes.
 
 use std::time::Duration;
 
@@ -10,16 +11,16 @@ use crate::{
     fleet::Quality,
 };
 
-/// As many clusters as the limits are for.
+/// The number of clusters that the limits refer to.
 const FIVE: [&str; 5] = ["a", "b", "c", "d", "e"];
-/// A second controller, which nobody told of the first.
+/// A second controller, which does not know of the first.
 const RIVAL: &str = "controller-rival";
-/// Time enough for a rollout over five clusters after everything that happened to it.
+/// Enough time for a rollout over five clusters after any mishap.
 const FINISHED: Duration = Duration::from_mins(15);
-/// Time in which something would move if anything could.
+/// Enough time for a change to begin, if one could.
 const STILL: Duration = Duration::from_secs(40);
 
-/// A limit as a Module says it, and how many clusters that is.
+/// A limit as in a Module, and the number of clusters that it stands for.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     /// `maxUnreadyClusters`.
@@ -48,13 +49,13 @@ pub const LIMITS: [Limit; 4] = [
     },
 ];
 
-/// What happens to a rollout besides.
+/// An additional mishap during a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mishap {
     Nothing,
-    /// The target becomes what it was, and then the new one again.
+    /// The target is set back, and then to the new one again.
     ThereAndBack,
-    /// The module's status is taken away.
+    /// The module's status is removed.
     StatusGone,
     /// A ProxyAssemblage is deleted.
     GoneUpstream,
@@ -62,7 +63,7 @@ enum Mishap {
     GoneDownstream,
 }
 
-/// All of them.
+/// All mishaps.
 const MISHAPS: [Mishap; 5] = [
     Mishap::Nothing,
     Mishap::ThereAndBack,
@@ -71,7 +72,7 @@ const MISHAPS: [Mishap; 5] = [
     Mishap::GoneDownstream,
 ];
 
-/// A run under one limit.
+/// Settings of a run with one limit.
 struct Run {
     bed: Bed,
     observer: Observer,
@@ -82,7 +83,7 @@ struct Run {
     controllers: Vec<&'static str>,
 }
 
-/// Rollouts after one another, in which `ends` processes end at random instants.
+/// Consecutive rollouts during which `ends` processes are stopped at random instants.
 pub async fn holds(ground: Ground, limit: Limit, ends: usize, seed: u64) {
     let mut run = Run::start(ground, limit, seed, &[CONTROLLER]).await;
     while run.ended < ends {
@@ -92,7 +93,7 @@ pub async fn holds(ground: Ground, limit: Limit, ends: usize, seed: u64) {
     run.tell(seed);
 }
 
-/// The same with two controllers at once and no lease: both act, and only the way in which they write keeps the limit.
+/// The same with two controllers at once and no lease: both act, and only conditional writes keep the limit.
 pub async fn holds_with_two_leaders(ground: Ground, limit: Limit, ends: usize, seed: u64) {
     let mut run = Run::start(ground, limit, seed, &[CONTROLLER, RIVAL]).await;
     while run.ended < ends {
@@ -123,7 +124,7 @@ impl Run {
         };
         let version = run.bed.release("web", 1, Quality::Good);
         let mut spec = run.bed.spec("web", &version);
-        // A limit of nothing lets nothing in; it comes later.
+        // A limit of zero would admit nothing; it is set later.
         let begin = if limit.allowed == 0 { "1" } else { limit.text };
         spec["rollout"] = json!({"maxUnreadyClusters": number(begin)});
         let module = json!({"metadata": {"name": "web"}, "spec": spec});
@@ -132,7 +133,7 @@ impl Run {
         run
     }
 
-    /// A rollout with some ends of processes, one mishap, and all that was promised of it.
+    /// A rollout with some stopped processes and one mishap, and all assertions about it.
     async fn roll(&mut self, left: usize) {
         self.allow(self.limit.text, self.limit.allowed).await;
         let before = format!("web-v{}", self.version);
@@ -155,7 +156,7 @@ impl Run {
         self.finish(&version).await;
     }
 
-    /// A controller or an agent ends as in a power cut, and starts again, at once or later.
+    /// A controller or an agent ends as in a power cut, and restarts immediately or later.
     async fn end_one(&mut self) {
         let cluster = FIVE[self.random.random_range(0..FIVE.len())];
         let controller = self.controllers[self.random.random_range(0..self.controllers.len())];
@@ -222,7 +223,7 @@ impl Run {
         self.bed.fleet().patch(kinds::MODULE, "web", limit).await;
     }
 
-    /// The rollout finishes; every cluster has the version, and the limit held.
+    /// The rollout completes; every cluster has the version, and the limit held.
     async fn finish(&mut self, version: &str) {
         self.bed
             .until_ready_within(kinds::MODULE, "web", version, FINISHED)
@@ -260,7 +261,7 @@ impl Run {
     }
 }
 
-/// Numbers are numbers, percentages text.
+/// Counts are JSON numbers, percentages are strings.
 fn number(text: &str) -> Value {
     text.parse::<u32>()
         .map_or_else(|_| json!(text), |number| json!(number))

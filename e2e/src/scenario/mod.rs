@@ -1,4 +1,4 @@
-//! The promises, one function each, for all beds.
+//! The promises, one function per scenario, for all beds.
 
 pub mod bad_input;
 pub mod bad_input_fleet;

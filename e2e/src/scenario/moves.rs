@@ -1,4 +1,5 @@
-//! Promise: a cluster moves from the built-in sync to Flux and back: no object is deleted, and no field that left survives.
+//! Promise: a cluster moves from the built-in sync to Flux and back: no object is deleted, and no removed field
+//! survives.
 
 use muster_api::labels::SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use crate::{
     fleet::{APPS, Quality, ROLLED, manifests, told},
 };
 
-/// One of two clusters moves; a version leaves a field behind each time.
+/// One of two clusters moves; each version removes a field.
 pub async fn to_flux_and_back(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &["eu-1", "us-1"]).await;
     release(&bed, 1, "one: a, two: b");
@@ -56,7 +57,7 @@ pub async fn to_flux_and_back(ground: Ground) {
     );
 }
 
-/// A version whose ConfigMap has these fields besides.
+/// A version whose ConfigMap also has these fields.
 fn release(bed: &Bed, number: u32, fields: &str) {
     let version = format!("web-v{number}");
     let begin = format!("data: {{version: {version}");
@@ -76,7 +77,7 @@ async fn roll(bed: &Bed, number: u32, fields: &str) {
         .await;
 }
 
-/// Waits until nothing of the application is a manager's any more.
+/// Waits until a manager owns no field of the application.
 async fn until_handed_over(bed: &Bed, manager: &str) {
     let look = async || {
         let inside = bed.inside("eu-1", APPS);
@@ -107,7 +108,7 @@ async fn data(bed: &Bed) -> Value {
         .clone()
 }
 
-/// Which objects there are: the application's and its Kustomization's.
+/// The UIDs of the application's objects and its Kustomization.
 async fn uids(bed: &Bed, cluster: &str) -> Vec<Value> {
     let (apps, system) = (bed.inside(cluster, APPS), bed.inside(cluster, SYSTEM_NAMESPACE));
     let objects = [

@@ -1,4 +1,5 @@
-//! Promise: bugs that others had are not in muster: each of these scenarios is red when one of them is made again (`e2e/mutations/`).
+//! Promise: muster does not have known bugs of other tools: each of these scenarios fails when one of the bugs is
+//! reintroduced (`e2e/mutations/`).
 
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use crate::{
     fleet::{APPS, Quality, ROLLED, manifests},
 };
 
-/// Longer than a deleted object's dependents live.
+/// Longer than the dependents of a deleted object live.
 const COLLECTED: Duration = Duration::from_secs(30);
 
-/// What a version does not have any more is removed, cluster by cluster, and everything else stays the same object.
+/// What a version no longer contains is removed, cluster by cluster, and all other objects keep their identity.
 pub async fn what_leaves_a_version_leaves_the_clusters(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     let extra =
@@ -48,7 +49,7 @@ pub async fn what_leaves_a_version_leaves_the_clusters(ground: Ground) {
     }
 }
 
-/// A Cluster that is deleted takes our objects for it along, whatever modules there are; nothing in the cluster is touched.
+/// Deleting a Cluster removes muster's objects for it, whatever modules there are; nothing in the cluster is touched.
 pub async fn what_is_ours_goes_with_its_cluster(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web", "other"]).await;
@@ -66,14 +67,14 @@ pub async fn what_is_ours_goes_with_its_cluster(ground: Ground) {
     assert_eq!(bed.resource_versions("eu-2", "web").await, before);
 }
 
-/// Modules whose writes come too late try again by themselves: nothing else would wake them.
+/// Modules whose writes conflict retry automatically: no event would trigger them.
 pub async fn who_is_overtaken_tries_again(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     for path in ["/proxyassemblages", "/modules/"] {
         bed.overtake(path, 2);
     }
     bed.deploy(&["web", "other"]).await;
-    // More often than the writes that came before them wake anybody.
+    // More conflicts than there are events of earlier writes to trigger a retry.
     bed.overtake("/proxyassemblages", 6);
     let version = bed.roll("web", 2, Quality::Good).await;
     let took = bed.until_ready("web", &version).await;

@@ -1,4 +1,5 @@
-//! Promise: what `muster plan` foretells is what then happens: the same clusters in the same batches, the same revision, the same digests.
+//! Promise: `muster plan` predicts what then happens: the same clusters in the same batches, the same revision, the
+//! same digests.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use crate::{
     fleet::{Quality, ROLLED, workload},
 };
 
-/// A canary that is approved, batches that grow, one cluster that joins, and one that is paused.
+/// A canary with approval, growing batches, one cluster that joins, and one that is paused.
 pub async fn comes_true(ground: Ground) {
     const CLUSTERS: [&str; 6] = ["eu-1", "eu-2", "eu-3", "us-1", "us-2", "us-3"];
     let mut bed = Bed::new(ground).await;

@@ -1,5 +1,5 @@
-//! Promise: a migration that fails on the first cluster stops the fleet with the old version untouched; the fix goes through, going back
-//! runs no migration, and a cleanup runs before anything is removed, whenever the agent is killed.
+//! Promise: a migration that fails on the first cluster stops the rollout with the old version untouched; the fix rolls
+//! out, going back runs no migration, and a cleanup runs before anything is removed, whenever the agent is killed.
 
 use std::{collections::BTreeSet, fs, time::Duration};
 
@@ -29,7 +29,8 @@ spec:
       - {name: copy, steps: [{name: all, apply: [jobs/backup.yaml]}]}
 ";
 
-/// A failing migration, the fix, the way back, and the end, where Flux's own definitions stand, which have no room for a plan. On real control planes only.
+/// A failing migration, the fix, going back, and the removal, with Flux's own CRDs, which have no field for a plan. On
+/// real control planes only.
 pub async fn with_the_definitions_of_flux(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     let files = Cache::open().and_then(|cache| cache.files("flux")).unwrap();
@@ -44,7 +45,7 @@ pub async fn with_the_definitions_of_flux(ground: Ground) {
     play(bed).await;
 }
 
-/// The same where muster's definitions stand.
+/// The same with muster's CRDs.
 pub async fn a_migration_fails_and_is_fixed(ground: Ground) {
     play(Bed::with_clusters(ground, &CLUSTERS).await).await;
 }
@@ -79,7 +80,7 @@ async fn play(mut bed: Bed) {
     }
     assert_eq!(images(&bed, "eu-2").await, ["migrate:1", "smoke:1"]);
 
-    // A step is skipped by hand: the cluster goes on, on record, and the version stays bad for all others.
+    // A step is skipped manually: the cluster continues, this is recorded, and the version stays bad for all others.
     let run = row(&bed, "eu-1").await["planRun"]["uid"]
         .as_str()
         .unwrap()
@@ -147,7 +148,7 @@ async fn play(mut bed: Bed) {
     }
 }
 
-/// Commits a version. Its migration succeeds, or gives up.
+/// Commits a version. Its migration succeeds or fails.
 fn release(bed: &Bed, number: u32, good: bool) -> String {
     let tag = format!("db-v{number}");
     let job = |name: &str, fails: bool| {
@@ -159,7 +160,7 @@ fn release(bed: &Bed, number: u32, good: bool) -> String {
         format!(
             "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}, namespace: {APPS}, {annotations}}}\nspec:\n  backoffLimit: 0\n  \
              template:\n    spec: {{restartPolicy: Never, containers: [{{name: main, image: '{name}:{number}{tail}'}}]}}\n",
-            // By which pods of real clusters fail: e2e/real/stages.
+            // Makes pods of real clusters fail: see e2e/real/stages.
             tail = if fails { "-fails" } else { "" },
         )
     };

@@ -1,4 +1,5 @@
-//! Promise: emptying withdraws, deleting lets go. Whatever else is deleted, by whom and in whatever order: in the clusters nothing is touched.
+//! Promise: emptying a module withdraws, deleting it releases. Whatever else is deleted, in whatever order: nothing in
+//! the clusters is touched.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,12 +12,12 @@ use crate::{
     fleet::{APPS, Quality, ROLLED, condition, is_current, told},
 };
 
-/// Time for what the collector of a real server learns of a new kind only every 30 s.
+/// Includes the up to 30 s after which a real garbage collector discovers a new kind.
 const COLLECTED: Duration = Duration::from_mins(2);
-/// Deadline of a module's step on servers that other scenarios keep busy.
+/// Deadline of a step on servers that other scenarios keep busy.
 const DONE: Duration = Duration::from_mins(2);
 
-/// A module that leaves its objects behind is gone, and they are the same.
+/// A module that leaves its objects behind is deleted, and the objects stay the same.
 pub async fn orphaned(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web"]).await;
@@ -37,7 +38,7 @@ pub async fn orphaned(ground: Ground) {
     assert_eq!(bed.marks("web").await, before);
 }
 
-/// A module that does not say what its deletion means is not taken from more clusters than the brake allows before a person says so.
+/// A module without a deletion policy is not removed from more clusters than the brake allows until a user confirms.
 pub async fn held(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web"]).await;
@@ -49,7 +50,7 @@ pub async fn held(ground: Ground) {
     let module = bed.until_reason("web", "WithdrawalHeld", DONE).await;
     still(&bed).await;
     assert_eq!(bed.marks("web").await, before, "nothing is withdrawn unasked");
-    // The command that the message ends with.
+    // The command at the end of the message.
     let message = condition(&module, "Ready").unwrap()["message"]
         .as_str()
         .unwrap()
@@ -68,7 +69,7 @@ pub async fn held(ground: Ground) {
     }
 }
 
-/// A cluster that is paused, loses its control plane, its Secret or its API server for a while keeps everything as it is.
+/// A cluster that is paused, or loses its control plane, its Secret or its API server for a while, keeps everything.
 pub async fn away(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &["eu-1", "us-1"]).await;
     bed.deploy(&["web"]).await;
@@ -93,8 +94,8 @@ pub async fn away(ground: Ground) {
     assert_eq!(bed.marks("web").await, before);
 }
 
-/// A Cluster is deleted while its API server lives, while it is dead, after its Secret, and in the foreground: our objects for it go, and
-/// nothing waits.
+/// A Cluster is deleted while its API server is up, while it is down, after its Secret, and in the foreground: muster's
+/// objects for it are removed, and nothing blocks.
 pub async fn clusters_deleted(ground: Ground) {
     const FOUR: [&str; 4] = ["alive", "dead", "foreground", "no-secret"];
     let mut bed = Bed::with_clusters(ground, &["eu-1", "alive", "dead", "foreground", "no-secret"]).await;
@@ -148,7 +149,8 @@ pub async fn clusters_deleted(ground: Ground) {
     assert_eq!((bed.marks("web").await, bed.marks("base").await), before);
 }
 
-/// Assemblages that are deleted by hand, here and in the cluster, are made again and adopt what is there.
+/// Assemblages that are deleted manually, in the management cluster and in the cluster, are re-created and adopt the
+/// existing objects.
 pub async fn assemblages_deleted(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1", "us-1"]).await;
     bed.let_bootstrap().await;
@@ -182,12 +184,13 @@ pub async fn assemblages_deleted(ground: Ground) {
     assert_eq!((bed.marks("web").await, bed.marks("base").await), before);
 }
 
-/// Definitions of muster and of Flux and namespaces are deleted, in the clusters and here: everything is released, nothing withdrawn.
+/// CRDs of muster and of Flux and namespaces are deleted, in the clusters and in the management cluster: everything is
+/// released, nothing withdrawn.
 pub async fn definitions_deleted(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web"]).await;
     let before = bed.marks("web").await;
-    // Roles and accounts go with their namespace.
+    // Roles and accounts are deleted with their namespace.
     bed.excuse_denials();
     let inside = |cluster| bed.inside(cluster, "");
     delete_and_wait(
@@ -214,8 +217,8 @@ pub async fn definitions_deleted(ground: Ground) {
     );
 }
 
-/// Lets time pass in which something would be touched if anybody wanted to: on paused time several intervals of all that is done at
-/// intervals; elsewhere some seconds, in which whoever is woken by a deletion has acted.
+/// Lets enough time pass for any object to be touched: on paused time several times the longest interval; otherwise
+/// some seconds, enough for reactions to a deletion.
 async fn still(bed: &Bed) {
     let seconds = if bed.is_virtual() { 600 } else { 8 };
     bed.pass(Duration::from_secs(seconds)).await;
@@ -252,7 +255,7 @@ async fn until_current(bed: &Bed, module: &str) {
     bed.wait_until("the change is seen", ROLLED, look).await;
 }
 
-/// Whether an object of the fleet's namespace is about a cluster.
+/// Whether an object of the fleet's namespace belongs to a cluster.
 fn is_for(object: &Value, cluster: &str) -> bool {
     let secret = format!("{cluster}-kubeconfig");
     object["metadata"]["name"] == cluster
@@ -266,8 +269,8 @@ fn has_succeeded(assemblage: &Value) -> bool {
 }
 
 impl Bed {
-    /// What must stay as it is in each cluster where an application is: which objects they are, what they were told to be, and the
-    /// version of the one that nobody but muster writes.
+    /// What must stay the same in each cluster with an application: the UIDs and specs of its objects, and the resource
+    /// version of the one that only muster writes.
     pub async fn marks(&self, app: &str) -> BTreeMap<String, Vec<Value>> {
         let mut marks = BTreeMap::new();
         for cluster in self.clusters() {

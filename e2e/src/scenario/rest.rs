@@ -1,4 +1,4 @@
-//! Promise: at rest nothing is written, and no watch is opened again before its own timeout.
+//! Promise: an idle fleet causes no writes, and no watch is reopened before its own timeout.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::{
     fleet::{Quality, ROLLED, manifests},
 };
 
-/// Events and statuses of what has just happened.
+/// Until trailing events and statuses are written.
 const SETTLED: Duration = Duration::from_mins(1);
 /// As long as the longest default interval.
 const WATCHED: Duration = Duration::from_mins(10);
 /// For twenty clusters, on paused time and on the wire.
 const WATCHED_LONG: Duration = Duration::from_mins(30);
-/// Three modules over twenty clusters, all at once; on a machine that does other things besides.
+/// Three modules over twenty clusters, all at once; on a machine that is also busy otherwise.
 const DEPLOYED: Duration = Duration::from_mins(6);
 
-/// By nobody of muster, to any API server: on paused time for ten minutes, elsewhere for one.
+/// muster writes to no API server: on paused time for ten minutes, otherwise for one.
 pub async fn nothing_is_written(ground: Ground) {
     let bed = with_clusters(ground).await;
     bed.deploy(&["web"]).await;
@@ -33,7 +33,7 @@ pub async fn nothing_is_written(ground: Ground) {
     rests(&bed, if bed.is_virtual() { WATCHED } else { SETTLED }).await;
 }
 
-/// The controller and all agents end at rest and start again: they find everything as it should be, and write nothing.
+/// The controller and all agents restart while idle: they find the desired state, and write nothing.
 pub async fn nothing_is_written_after_a_restart(ground: Ground) {
     let mut bed = with_clusters(ground).await;
     bed.let_bootstrap().await;
@@ -55,7 +55,7 @@ pub async fn nothing_is_written_after_a_restart(ground: Ground) {
     assert!(bed.open_watches() > CLUSTERS.len(), "they are there again");
 }
 
-/// On real control planes with leases, whose renewals alone are writes.
+/// On real control planes with leases, whose renewals are the only writes.
 async fn with_clusters(ground: Ground) -> Bed {
     let lease = ground.is_real().then_some(Duration::from_secs(15));
     let mut bed = Bed::seeded(ground, 1, lease).await;
@@ -66,7 +66,7 @@ async fn with_clusters(ground: Ground) -> Bed {
     bed
 }
 
-/// Twenty clusters, three modules with bindings of both planes, and leases, whose renewals alone are writes.
+/// Twenty clusters, three modules with bindings to both planes, and leases, whose renewals are the only writes.
 pub async fn twenty_clusters(ground: Ground) {
     let mut bed = Bed::seeded(ground, 1, Some(Duration::from_secs(15))).await;
     for number in 1..=20 {
@@ -121,7 +121,7 @@ pub async fn twenty_clusters(ground: Ground) {
     rests(&bed, time).await;
 }
 
-/// Nothing is written for so long, and no watch ends before its time.
+/// Nothing is written for this time, and no watch ends before its timeout.
 async fn rests(bed: &Bed, time: Duration) {
     bed.pass(SETTLED).await;
     let (began, watches) = (Instant::now(), bed.open_watches());

@@ -1,4 +1,4 @@
-//! Promise: a version reaches every selected cluster, one after another, and nobody says that it is there before it is.
+//! Promise: a version reaches every selected cluster, one after another, and is never reported before it is there.
 
 use serde_json::json;
 
@@ -41,7 +41,7 @@ pub async fn one_after_another(ground: Ground) {
     }
 }
 
-/// With room for two, never three change, and two do.
+/// With a limit of two, never three clusters change at once, and two do.
 pub async fn two_at_a_time(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["a", "b", "c", "d", "e"]).await;
     let version = bed.release("web", 1, Quality::Good);
@@ -53,12 +53,13 @@ pub async fn two_at_a_time(ground: Ground) {
     bed.until_ready("web", &version).await;
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 2);
     let most = bed.most_changing(&workload("web"));
-    // The pods of real control planes turn ready within milliseconds: two clusters need not be seen in the middle of it.
+    // The pods of real control planes become ready within milliseconds: two changing clusters need not be observed at
+    // once.
     assert!(most == 2 || bed.is_real() && most == 1, "{most}");
     assert!(bed.premature_claims("web").is_empty());
 }
 
-/// A newer version in the middle of a rollout replaces it, on the slots that are there.
+/// A newer version replaces the target during a rollout, and reuses its slots.
 pub async fn newest_wins(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web"]).await;
@@ -75,7 +76,7 @@ pub async fn newest_wins(ground: Ground) {
     assert_eq!(bed.most_changing(&workload("web")), 1);
 }
 
-/// The observer can tell: a module that does not wait for health is said to be there before it is.
+/// The observer works: a module that does not wait for health is reported before it is ready.
 pub async fn observer_would_notice(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     let version = bed.release("web", 1, Quality::Good);

@@ -1,4 +1,5 @@
-//! Promise: what a Module's `rollout` says is what moves: stages, batches, domains, going back, and what people say once.
+//! Promise: a Module's `rollout` settings determine the course: stages, batches, domains, going back, and one-time
+//! controls.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use crate::{
     fleet::{Quality, ROLLED, condition, told, workload},
 };
 
-/// Four clusters of two regions; the first by name is no canary.
+/// Four clusters in two regions; the first by name is not a canary.
 const FLEET: [(&str, &str, &str); 4] = [
     ("eu-1", "eu", "most"),
     ("eu-2", "eu", "most"),
@@ -17,7 +18,7 @@ const FLEET: [(&str, &str, &str); 4] = [
     ("us-2", "us", "most"),
 ];
 
-/// The fleet at its first version, with these settings for what follows.
+/// The fleet at its first version, with these settings for the next ones.
 async fn deployed(ground: Ground, rollout: Value) -> Bed {
     let mut bed = Bed::new(ground).await;
     bed.prepare(&FLEET.map(|(name, ..)| name)).await;
@@ -32,7 +33,7 @@ async fn deployed(ground: Ground, rollout: Value) -> Bed {
     bed
 }
 
-/// The canary, its approval, and all others; nobody begins before.
+/// The canary, its approval, and then all others; none begins earlier.
 pub async fn stages_with_approval(ground: Ground) {
     let stages = json!([{"name": "canary", "selector": {"matchLabels": {"stage": "canary"}}, "approval": "Required", "soak": "3s"}]);
     let bed = deployed(ground, json!({"stages": stages, "maxUnreadyClusters": 4})).await;
@@ -56,7 +57,8 @@ pub async fn stages_with_approval(ground: Ground) {
     assert_eq!((order.len(), order[0].as_str()), (4, "us-1"));
 }
 
-/// Two modules of one commit: in each cluster the one comes after the other, and goes before it.
+/// Two modules of one commit, of which one depends on the other: in each cluster it is applied after the other, and
+/// removed before it.
 pub async fn depends_on(ground: Ground) {
     let mut bed = Bed::new(ground).await;
     bed.prepare(&FLEET.map(|(name, ..)| name)).await;
@@ -95,7 +97,8 @@ pub async fn depends_on(ground: Ground) {
     .await;
 }
 
-/// Behind the canary nobody begins before what is measured holds, twice in a row; a gate that never answers stops nobody else.
+/// After the canary no cluster begins before the gate passes twice in a row; a gate that never answers blocks only its
+/// own module.
 pub async fn gates_hold_back(ground: Ground) {
     const TOKEN: &str = "hunter2-of-the-gate";
     let gate = json!({
@@ -126,7 +129,7 @@ pub async fn gates_hold_back(ground: Ground) {
         ROLLED,
     )
     .await;
-    // Others are not held up by a host that never answers.
+    // Other modules are not blocked by an unresponsive host.
     bed.deploy(&["other"]).await;
     bed.monitoring.says("errors", "0.25");
     let read = [
@@ -167,7 +170,7 @@ pub async fn gates_hold_back(ground: Ground) {
     }
 }
 
-/// One, then two, then the rest.
+/// Batches of one, two, and the rest.
 pub async fn batches_grow(ground: Ground) {
     let bed = deployed(
         ground,
@@ -201,7 +204,7 @@ pub async fn batches_grow(ground: Ground) {
     assert!(begun("us-1") < healthy("eu-2") || bed.is_real(), "two at a time");
 }
 
-/// Clusters of one region at a time.
+/// Only clusters of one region change at once.
 pub async fn domains_are_exclusive(ground: Ground) {
     let bed = deployed(ground, json!({"exclusive": "region", "maxUnreadyClusters": 4})).await;
     let version = bed.roll("web", 2, Quality::Good).await;
@@ -216,7 +219,7 @@ pub async fn domains_are_exclusive(ground: Ground) {
     );
 }
 
-/// A bad version is taken back from whoever has it, without a hand; a retry of it is heard, and takes it back again.
+/// A bad version is automatically reverted where it was applied; a retry is honored, and is reverted again.
 pub async fn goes_back(ground: Ground) {
     let stages = json!([{"name": "canary", "selector": {"matchLabels": {"stage": "canary"}}}]);
     let bed = deployed(
@@ -248,7 +251,7 @@ pub async fn goes_back(ground: Ground) {
     bed.until_ready("web", &version).await;
 }
 
-/// What is aborted goes no further; tried again, it does.
+/// An aborted revision goes no further; after a retry, it does.
 pub async fn aborted_and_tried_again(ground: Ground) {
     let stages =
         json!([{"name": "canary", "selector": {"matchLabels": {"stage": "canary"}}, "approval": "Required"}]);
@@ -268,7 +271,7 @@ pub async fn aborted_and_tried_again(ground: Ground) {
     assert_eq!(verdict(&bed, &version).await, "Good");
 }
 
-/// What is still bad when it is tried again fails again, by what it says now; the word is spent then.
+/// A revision that is still bad at the retry fails again, by its current status; the retry is then used up.
 pub async fn tried_again_in_vain(ground: Ground) {
     let bed = deployed(ground, json!({})).await;
     let version = bed.roll("web", 2, Quality::Bad).await;
@@ -295,7 +298,7 @@ pub async fn tried_again_in_vain(ground: Ground) {
     );
 }
 
-/// Who joins while the target is condemned never gets it.
+/// A cluster that joins while the target is bad never gets it.
 pub async fn known_bad_is_refused_for_a_joiner(ground: Ground) {
     let mut bed = deployed(ground, json!({})).await;
     let version = bed.roll("web", 2, Quality::Bad).await;
@@ -310,7 +313,7 @@ pub async fn known_bad_is_refused_for_a_joiner(ground: Ground) {
     assert_eq!(bed.version_in("eu-0", "web").await.as_deref(), Some("web-v3"));
 }
 
-/// Clusters of no stage keep what they have, if people wish that.
+/// Clusters without a stage keep what they have, if configured so.
 pub async fn unmatched_is_left_out(ground: Ground) {
     let stages = json!([{"name": "eu", "selector": {"matchLabels": {"region": "eu"}}}]);
     let bed = deployed(ground, json!({"stages": stages, "unmatched": "Exclude"})).await;
@@ -320,7 +323,7 @@ pub async fn unmatched_is_left_out(ground: Ground) {
     assert_eq!(bed.version_in("us-1", "web").await.as_deref(), Some("web-v1"));
 }
 
-/// A stage that no cluster is of guards nothing: nothing moves, and it is said.
+/// A stage without clusters would not protect anything: the rollout stops, and this is reported.
 pub async fn a_stage_without_clusters(ground: Ground) {
     let stages = json!([{"name": "canary", "selector": {"matchLabels": {"stage": "canari"}}}]);
     let bed = deployed(ground, json!({"stages": stages.clone()})).await;
@@ -334,7 +337,7 @@ pub async fn a_stage_without_clusters(ground: Ground) {
         said.contains("spec.rollout.stages[0]: no selected cluster is of stage canary"),
         "{said}"
     );
-    // Who selects nobody has no stage to fill.
+    // A module that selects no cluster has no stage to fill.
     let tag = bed.release("other", 1, Quality::Good);
     let mut nobody = bed.spec("other", &tag);
     nobody["selector"] = json!({"matchLabels": {"env": "none"}});
@@ -349,7 +352,7 @@ pub async fn a_stage_without_clusters(ground: Ground) {
     assert_eq!(bed.order(&workload("web"), &version)[0], "us-1");
 }
 
-/// Who does not answer is waited for, if people wish that, and the others are not begun with.
+/// With this setting, an unreachable cluster is waited for, and no other begins.
 pub async fn unreachable_is_waited_for(ground: Ground) {
     let mut bed = deployed(
         ground,
@@ -381,7 +384,8 @@ pub async fn unreachable_is_waited_for(ground: Ground) {
         .await;
 }
 
-/// A pinned cluster gets its revision, whatever stage it is of, and keeps it while the others roll; then it takes part again.
+/// A pinned cluster gets its revision, whatever its stage, and keeps it while the others roll; unpinned, it takes part
+/// again.
 pub async fn pinned(ground: Ground) {
     let bed = deployed(ground, json!({})).await;
     let version = bed.roll("web", 2, Quality::Good).await;
@@ -428,7 +432,8 @@ pub async fn pinned(ground: Ground) {
     );
 }
 
-/// What became of each version is on record: when, on how many clusters, and what failed; nobody changes what it was.
+/// The outcome of each version is recorded: when, on how many clusters, and what failed; the recorded spec cannot be
+/// changed.
 pub async fn history(ground: Ground) {
     let bed = deployed(ground, json!({})).await;
     bed.roll("web", 2, Quality::Bad).await;
@@ -481,12 +486,12 @@ async fn pin_cluster(bed: &Bed, cluster: &str, pin: Option<&str>) {
     bed.fleet().patch(kinds::CLUSTER, cluster, patch).await;
 }
 
-/// What is said of the clusters.
+/// The entries of a module's `attention`.
 fn attention(module: &Value) -> impl Iterator<Item = &Value> {
     module["status"]["attention"].as_array().into_iter().flatten()
 }
 
-/// What the command that a message ends with would say.
+/// The value of a control in the command that a message ends with.
 fn command(module: &Value, control: &str) -> String {
     let key = format!("fleet.muster.dev/{control}=");
     let messages = attention(module).filter_map(|entry| entry["message"].as_str());
@@ -516,7 +521,7 @@ async fn until_event(bed: &Bed, reason: &str) {
     bed.wait_until(&format!("{reason} is told"), ROLLED, look).await;
 }
 
-/// What is on record of a version.
+/// The recorded verdict on a version.
 async fn verdict(bed: &Bed, version: &str) -> String {
     let look = async || {
         let revisions = bed.fleet().list(kinds::MODULE_REVISION).await;

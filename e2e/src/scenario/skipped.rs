@@ -1,4 +1,5 @@
-//! Promise: a cluster that cannot be touched is skipped, counted, named with its reason, and taken when it can be; nobody waits for it.
+//! Promise: a cluster that cannot be changed is skipped, counted, listed with its reason, and updated once it can be;
+//! others do not wait for it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,8 +10,9 @@ use crate::{
     fleet::{Quality, ROLLED, is_ready, told},
 };
 
-/// Clusters that begin with an obstacle, and how soon they are taken when it goes: within 2 s of an event; the kind within one poll of
-/// 20 s; after one probe, of which two are at most 27 s apart, ± 10 %.
+/// Clusters that start with an obstacle, and how soon they are updated when it is removed: within 2 s of an event; a
+/// missing kind within one poll of 20 s; an unreachable server after one probe, with at most 27 s ± 10 % between two
+/// probes.
 const LAME: [(&str, Obstacle, Duration); 5] = [
     ("away", Obstacle::Unreachable, Duration::from_secs(30)),
     ("no-kind", Obstacle::Kind, Duration::from_secs(22)),
@@ -18,10 +20,10 @@ const LAME: [(&str, Obstacle, Duration); 5] = [
     ("no-secret", Obstacle::Kubeconfig, Duration::from_secs(2)),
     ("paused", Obstacle::Paused, Duration::from_secs(2)),
 ];
-/// The step of looking, which is added to what is measured.
+/// The poll interval, which adds to the measured time.
 const STEP: Duration = Duration::from_millis(100);
 
-/// All five reasons at once, then one after another goes away.
+/// All five reasons at once, then one after another is removed.
 pub async fn five_reasons(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &["eu-1"]).await;
     for (name, obstacle, _) in LAME {
@@ -46,7 +48,8 @@ pub async fn five_reasons(ground: Ground) {
     assert!(bed.premature_claims("web").is_empty());
 }
 
-/// A cluster that has a version goes away: it keeps what it has, the others go on without it, and it follows when it is back.
+/// A cluster with a version becomes unreachable: it keeps what it has, the others continue without it, and it is
+/// updated when it is back.
 pub async fn away_for_a_while(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &["eu-1", "eu-2", "us-1"]).await;
     bed.deploy(&["web"]).await;
@@ -60,7 +63,7 @@ pub async fn away_for_a_while(ground: Ground) {
         (&"2/3".into(), &1.into())
     );
     if !bed.is_real() {
-        // Where the API server itself is away nobody can look.
+        // The objects cannot be read while the API server itself is down.
         assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v1"));
     }
     bed.clear("eu-2", Obstacle::Unreachable).await;
@@ -68,7 +71,7 @@ pub async fn away_for_a_while(ground: Ground) {
     assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v2"));
 }
 
-/// Waits until exactly these clusters are skipped, counted and named, and all others are confirmed.
+/// Waits until exactly these clusters are skipped, counted and listed, and all others are confirmed.
 async fn until_skipped(bed: &Bed, skipped: &BTreeMap<&str, &str>) {
     let look = async || {
         let module = bed.module("web").await;
@@ -85,7 +88,7 @@ async fn until_skipped(bed: &Bed, skipped: &BTreeMap<&str, &str>) {
             Err(told(&module))
         }
     };
-    // Behind an API server that was away, its own controllers come back when they think it is time, and Flux looks at health for 30 s.
+    // After an outage of an API server, its own controllers reconnect with delay, and Flux checks health for 30 s.
     let deadline = if bed.is_real() { 2 * ROLLED } else { ROLLED };
     bed.wait_until(&format!("skipped are {skipped:?}"), deadline, look)
         .await;

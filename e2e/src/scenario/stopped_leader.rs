@@ -1,4 +1,5 @@
-//! Promise: a leader that sleeps past its lease and wakes up does no harm: who took over goes on, and the limit holds.
+//! Promise: a leader that is suspended past its lease does no harm when it resumes: the new leader continues, and the
+//! limit holds.
 
 use std::time::Duration;
 
@@ -11,21 +12,22 @@ use crate::{
     fleet::{Quality, is_current, is_ready, told},
 };
 
-/// The shortest lease that there is.
+/// The shortest lease duration that is supported.
 const LEASE: Duration = Duration::from_secs(1);
 /// The other controller.
 const SECOND: &str = "controller-2";
 /// The Lease of controllers.
 const NAME: &str = "muster-controller";
-/// How long it may take until somebody else holds the lease: a few of them, on a machine that is busy.
+/// How long it may take until another controller holds the lease: a few lease durations, on a busy machine.
 const TAKEN: Duration = Duration::from_secs(20);
-/// How long a rollout may take, with ends of leaderships in it.
+/// How long a rollout may take, including changes of leadership.
 const FINISHED: Duration = Duration::from_mins(4);
-/// Between two looks.
+/// The poll interval.
 const STEP: Duration = Duration::from_millis(100);
 const FIVE: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// Two controllers elect a leader; in each of several rollouts it is stopped until the other one leads, and continued. On the wire.
+/// Two controllers elect a leader; in each of several rollouts the leader is stopped until the other one leads, and
+/// then continued. With real processes.
 pub async fn wakes_up(times: u32, seed: u64) {
     let mut random = StdRng::seed_from_u64(seed);
     let mut bed = Bed::seeded(Wire, seed, Some(LEASE)).await;
@@ -67,7 +69,8 @@ pub async fn wakes_up(times: u32, seed: u64) {
     assert!(observer.assigned() >= FIVE.len() * times as usize);
 }
 
-/// Waits until the module is ready at a version. Who has lost its lease ends, and is started again; how many did.
+/// Waits until the module is ready at a version. Controllers that exit because they lost the lease are restarted;
+/// returns how many did.
 async fn until_there(bed: &mut Bed, version: &str) -> usize {
     let (began, mut revived) = (Instant::now(), 0);
     loop {
@@ -86,13 +89,14 @@ async fn until_there(bed: &mut Bed, version: &str) -> usize {
     }
 }
 
-/// Which controller holds the lease; if somebody is named, when somebody else does.
+/// Waits until a controller, other than `other_than`, holds the lease. Returns its name.
 async fn leader(bed: &mut Bed, other_than: Option<&str>) -> String {
     let began = Instant::now();
     loop {
         let lease = bed.fleet().get(kinds::LEASE, NAME).await.unwrap_or_default();
         let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
-        // A holder is a process of a host; the hosts of this bed are called as its controllers, and one name begins as the other.
+        // The holder identity starts with a host name; hosts of this bed are named like their controllers, and one name
+        // is a prefix of the other.
         let name = [SECOND, CONTROLLER]
             .into_iter()
             .find(|name| holder.starts_with(name));

@@ -1,5 +1,5 @@
-//! Promise: what nobody announces is told by its name, loses nothing, and passes by itself: servers that are started again, certificates
-//! that expire or change, webhooks, hands on Flux's objects, older definitions.
+//! Promise: unannounced events are reported by name, lose nothing, and are recovered from automatically: restarted
+//! servers, expired or replaced certificates, webhooks, manual changes of Flux's objects, older CRDs.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::{
     git_server::{Door, WebServer},
 };
 
-/// Five failures in a row, a probe in between, and the start of a server, on a machine that does other things besides.
+/// Five failures in a row, a probe in between, and the start of a server, on a machine that is also busy otherwise.
 const SOON: Duration = Duration::from_mins(2);
-/// Time in which whoever fights would write many times.
+/// Enough time for two writers in conflict to write many times.
 const STILL: Duration = Duration::from_secs(20);
 
-/// The API servers of the cluster that changes, and of the management cluster, are started again in the middle of a rollout.
+/// The API servers of the changing cluster and of the management cluster are restarted during a rollout.
 pub async fn servers_restart(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web"]).await;
@@ -57,8 +57,8 @@ pub async fn clocks_are_wrong(ground: Ground) {
     assert_eq!(bed.most_charged(kinds::PROXY_ASSEMBLAGE, "web"), 1);
 }
 
-/// A cluster's certificate expires, then comes from another authority: it is unreachable for a reason that names it, and followed as soon
-/// as it is trusted.
+/// A cluster's certificate expires, then is replaced by one of another authority: the cluster is unreachable for a
+/// reason that says so, and is updated as soon as the authority is trusted.
 pub async fn certificates(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1", "us-1"]).await;
     bed.deploy(&["web"]).await;
@@ -80,7 +80,7 @@ pub async fn certificates(ground: Ground) {
     bed.give_kubeconfig("eu-1", &bed.kubeconfig("eu-1")).await;
     bed.until_not_named("web", "eu-1", SOON).await;
     assert_eq!(bed.marks("web").await, before);
-    // The cluster's own controllers have to find the server again, too; that is no fault of the version.
+    // The cluster's own controllers have to reconnect as well; this is not a fault of the version.
     let patient = manifests("web", "web-v2", Quality::Good)
         .replace("progressDeadlineSeconds: 3", "progressDeadlineSeconds: 600");
     bed.commit_version("web", &patient, "web-v2");
@@ -88,7 +88,7 @@ pub async fn certificates(ground: Ground) {
     bed.until_ready_within(kinds::MODULE, "web", "web-v2", SOON).await;
 }
 
-/// A webhook of a cluster is down, denies, then changes what it is shown: waited for, told, not fought.
+/// A webhook of a cluster is down, then denies, then mutates: muster waits, reports, and does not fight it.
 pub async fn webhooks(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1"]).await;
     bed.deploy(&["web"]).await;
@@ -104,7 +104,7 @@ pub async fn webhooks(ground: Ground) {
     let down = webhook("Validating", "https://127.0.0.1:9/", &authority);
     bed.administer("eu-1", &down).await;
     let version = bed.roll("web", 2, Quality::Good).await;
-    // First it is the source that is waited for.
+    // The source is waited for first.
     let is_waiting = |state: &Value| state["class"] == "Infra" && says(state, "webhook");
     let state = until_state(&bed, is_waiting).await;
     assert_eq!(state["state"], "updating", "{state}");
@@ -141,7 +141,7 @@ pub async fn webhooks(ground: Ground) {
     );
 }
 
-/// A Kustomization that a person suspended is held, by that person's name, until it is resumed.
+/// A Kustomization that a user suspended is on hold, reported as such, until it is resumed.
 pub async fn suspended_by_hand(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1", "us-1"]).await;
     bed.deploy(&["web"]).await;
@@ -158,7 +158,8 @@ pub async fn suspended_by_hand(ground: Ground) {
     bed.until_ready_within(kinds::MODULE, "web", &version, SOON).await;
 }
 
-/// Flux's kind is gone from a cluster, then comes back older, without a field that muster sets: told, and not written to for ever.
+/// Flux's kind disappears from a cluster, then returns in an older version, without a field that muster sets: this is
+/// reported, and not written repeatedly.
 pub async fn definitions_of_flux(ground: Ground) {
     let bed = Bed::with_clusters(ground, &["eu-1"]).await;
     bed.deploy(&["web"]).await;
@@ -182,7 +183,7 @@ pub async fn definitions_of_flux(ground: Ground) {
         let spec = version
             .pointer_mut("/schema/openAPIV3Schema/properties/spec")
             .unwrap();
-        // muster's own takes every field of Flux's.
+        // muster's own CRD has every field of Flux's.
         spec.as_object_mut()
             .unwrap()
             .remove("x-kubernetes-preserve-unknown-fields");
@@ -213,7 +214,7 @@ pub async fn definitions_of_flux(ground: Ground) {
     assert_eq!(bed.marks("web").await, before);
 }
 
-/// Waits until eu-1 says something of its only row.
+/// Waits until eu-1 reports something about its only row.
 async fn until_state(bed: &Bed, holds: impl Fn(&Value) -> bool) -> Value {
     let look = async || {
         let proxy = bed.fleet().get(kinds::PROXY_ASSEMBLAGE, "eu-1").await.unwrap();

@@ -1,5 +1,5 @@
-//! Promise: whoever writes assemblages of its own, beside muster's, gets values, health and removal for them, and nobody is in the other's way.
-//! The automation is the one of examples/third-party.
+//! Promise: automations that write their own assemblages, beside muster's, get values, health and removal for them, and
+//! neither disturbs the other. The automation is examples/third-party.
 
 use follow_the_sun::{Round, RoundError, roll, take_back};
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use crate::{
     fleet::{APPS, Quality, manifests, workload},
 };
 
-/// From west to east, which is not the order of names.
+/// From west to east, which is not the alphabetical order.
 const SUN: [(&str, &str); 3] = [("us-1", "16"), ("eu-1", "09"), ("ap-1", "01")];
 
-/// Goes around, meets a version that is bad, goes on with the next, and takes all back.
+/// Runs a round, then one that stops at a bad version, continues with the next version, and removes everything.
 pub async fn follows_the_sun(ground: Ground) {
     let mut bed = Bed::new(ground).await;
     bed.prepare(&SUN.map(|(name, _)| name)).await;

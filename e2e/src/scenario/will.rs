@@ -1,4 +1,5 @@
-//! Promise: what a person wants is done: paused means nothing new, deselected and deleted mean withdrawn, and nobody else is touched.
+//! Promise: user intent is applied: paused starts no new changes, deselected and deleted withdraw, and nothing else is
+//! touched.
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use crate::{
     fleet::{APPS, Quality, ROLLED, condition, told, workload},
 };
 
-/// Paused in the middle: who has begun finishes, nobody begins.
+/// Paused during a rollout: clusters that have begun finish, no other begins.
 pub async fn paused(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web"]).await;
@@ -71,7 +72,7 @@ pub async fn deselected(ground: Ground) {
     assert_eq!(bed.version_in("eu-2", "web").await.as_deref(), Some("web-v1"));
 }
 
-/// A module that is deleted takes its objects with it, of every cluster, and no others.
+/// Deleting a module removes its objects from every cluster, and no others.
 pub async fn deleted(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web", "other"]).await;

@@ -1,5 +1,5 @@
-//! Promise: while a RolloutWindow is closed no change begins in the clusters that it selects; what is in flight finishes, and nothing has
-//! failed when it opens.
+//! Promise: while a RolloutWindow is closed, no change begins in the clusters that it selects; changes in flight
+//! finish, and nothing has failed when it opens.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::{
     fleet::{Quality, ROLLED, condition, told, workload},
 };
 
-/// The time to the minute after the next, and a rollout.
+/// The time until the minute after next, plus a rollout.
 const FROZEN: Duration = Duration::from_mins(4);
-/// Time enough for another cluster to be touched, where time costs none.
+/// Enough time for another cluster to be touched, where waiting is free.
 const WATCHED: Duration = Duration::from_mins(10);
 
-/// A freeze that begins in the middle of a rollout ends it nowhere: it goes on at the end of the freeze.
+/// A freeze that begins during a rollout does not abort it: it continues at the end of the freeze.
 pub async fn freeze_in_mid_run(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web"]).await;
@@ -73,7 +73,7 @@ pub async fn stop_the_line(ground: Ground) {
     never_failed(&bed).await;
 }
 
-/// A bypass lets one module through, and no other; the window has it on record.
+/// A bypass lets one module through, and no other; it is recorded in the window.
 pub async fn bypass(ground: Ground) {
     let bed = Bed::with_clusters(ground, &CLUSTERS).await;
     bed.deploy(&["web", "other"]).await;
@@ -95,8 +95,8 @@ pub async fn bypass(ground: Ground) {
     assert_eq!(bed.order(&workload("other"), &other), [""; 0]);
 }
 
-/// In the night in which the clocks of Berlin jump from 02:00 to 03:00, a window of two hours is open for one, and one between 02:15 and 02:45
-/// does not open; it says so before.
+/// In the night in which Berlin's clocks jump from 02:00 to 03:00, a window of two hours is open for one, and one
+/// between 02:15 and 02:45 does not open; its status shows this in advance.
 pub async fn dst_night(ground: Ground) {
     let mut bed = Bed::starting_at(ground, "2026-03-28T23:00:00Z").await;
     for (cluster, night) in [("eu-1", "lost"), ("eu-2", "short")] {
@@ -141,7 +141,7 @@ pub async fn dst_night(ground: Ground) {
     never_failed(&bed).await;
 }
 
-/// A cluster gets a version at this instant, not before.
+/// A cluster gets a version at this instant, and not earlier.
 async fn wanted_at(bed: &Bed, cluster: &str, version: &str, instant: &str) {
     pass_until(bed, instant).await;
     let begun = bed.order(&workload("web"), version);
@@ -152,14 +152,14 @@ async fn wanted_at(bed: &Bed, cluster: &str, version: &str, instant: &str) {
     bed.until_wanted(cluster, "web", version).await;
 }
 
-/// Lets time pass until a second before.
+/// Lets time pass until one second before an instant.
 async fn pass_until(bed: &Bed, instant: &str) {
     let instant: Timestamp = instant.parse().unwrap();
     let left = instant.duration_since(bed.now()) - jiff::SignedDuration::from_secs(1);
     bed.pass(Duration::try_from(left).unwrap()).await;
 }
 
-/// A window for all clusters, unless it says otherwise; waits until its status stands.
+/// Creates a window, for all clusters by default; waits until its status is set.
 async fn close(bed: &Bed, name: &str, spec: Value) {
     let mut all = spec;
     all["selector"] = all.get("selector").cloned().unwrap_or_else(|| json!({}));
@@ -182,7 +182,7 @@ async fn until_closed(bed: &Bed, app: &str, clusters: &str) -> String {
     until_group(bed, app, "WindowClosed", clusters).await
 }
 
-/// Waits until exactly these clusters have the reason; what is said of all of them.
+/// Waits until exactly these clusters have the reason. Returns their messages.
 async fn until_group(bed: &Bed, app: &str, reason: &str, clusters: &str) -> String {
     let look = async || {
         let module = bed.module(app).await;
@@ -200,7 +200,7 @@ async fn until_group(bed: &Bed, app: &str, reason: &str, clusters: &str) -> Stri
     group["message"].as_str().unwrap_or_default().to_owned()
 }
 
-/// No cluster has ever failed, and no revision was condemned.
+/// No cluster has ever failed, and no revision was marked as bad.
 async fn never_failed(bed: &Bed) {
     let events = bed.fleet().list(kinds::EVENT).await;
     let reasons = events

@@ -1,5 +1,5 @@
-//! Promise: a rollout over clusters with zones takes one zone of one cluster at a time, and a bad image stops at the first zone of the first
-//! cluster; a fixed one goes through without a hand.
+//! Promise: a rollout over clusters with zones takes one zone of one cluster at a time, and a bad image stops at the
+//! first zone of the first cluster; a fixed one rolls out without manual steps.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ const SETS: [&str; 3] = ["db-zone-a", "db-zone-b", "db-zone-c"];
 const REPLICAS: usize = 2;
 /// A rollout over three clusters of three zones of two pods, one after another.
 const ROLLED: Duration = Duration::from_mins(4);
-/// Time enough for another zone or cluster to be touched.
+/// Enough time for another zone or cluster to be touched.
 const WATCHED: Duration = Duration::from_mins(5);
 
-/// A group of three zones; where its image cannot be pulled that is said after ten seconds.
+/// A group of three zones; an image that cannot be pulled is reported after ten seconds.
 fn manifests(version: &str, image: &str) -> String {
     let set = |name: &str| {
         format!(
@@ -37,7 +37,7 @@ fn manifests(version: &str, image: &str) -> String {
     std::iter::once(rollout).chain(SETS.map(set)).collect()
 }
 
-/// Good, bad, fixed.
+/// A good version, a bad one, a fixed one.
 pub async fn stop_at_the_first(ground: Ground) {
     let mut bed = Bed::with_clusters(ground, &CLUSTERS).await;
     for cluster in CLUSTERS {
@@ -99,7 +99,7 @@ pub async fn stop_at_the_first(ground: Ground) {
     }
 }
 
-/// The images of a set's pods, without their host.
+/// The images of a set's pods, without their registry host.
 async fn images(bed: &Bed, cluster: &str, set: &str) -> Vec<String> {
     let pods = bed.inside(cluster, APPS).list(kinds::POD).await;
     let of_set = pods.iter().filter(|pod| pod["metadata"]["labels"]["name"] == set);

@@ -1,4 +1,4 @@
-//! A management cluster with Cluster API's own controllers and muster with the rights that are installed.
+//! A management cluster with Cluster API's own controllers, and muster with the permissions that are installed.
 
 use std::{
     collections::BTreeMap, ffi::OsString, fs, future::Future, net::TcpListener, process::Stdio,
@@ -43,16 +43,16 @@ const PLANE: &str = "management";
 pub(crate) const APART: &str = "apart";
 /// The ServiceAccount of the controller.
 const CONTROLLER: (&str, &str) = ("muster-system", "muster-controller");
-/// That of the extension, and the name of its ExtensionConfig.
+/// The ServiceAccount of the extension, and the name of its ExtensionConfig.
 const MACHINES: &str = "muster-machines";
-/// Selects the Machines of control planes, and the others.
+/// Label selectors of control plane Machines, and of all others.
 pub(crate) const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 pub(crate) const WORKERS: &str = "!cluster.x-k8s.io/control-plane";
-/// Longer than anything here takes on two busy cores.
+/// Timeout of every wait, ample on two busy cores.
 const LIMIT: Duration = Duration::from_mins(4);
-/// The same of what Cluster API takes to serve a kind and its webhooks.
+/// Timeout until Cluster API serves a kind and its webhooks.
 const READY: Duration = Duration::from_secs(20);
-/// The pause between two readings.
+/// The poll interval.
 const PAUSE: Duration = Duration::from_millis(250);
 
 pub(crate) struct Bed {
@@ -65,7 +65,7 @@ pub(crate) struct Bed {
     folder: TempDir,
 }
 
-/// `muster machines serve`, and what it is started with.
+/// `muster machines serve`, and its arguments.
 struct Extension {
     arguments: Vec<OsString>,
     child: Child,
@@ -76,7 +76,7 @@ pub(crate) fn of(group: &str, kind: &str) -> GroupVersionKind {
 }
 
 impl Bed {
-    /// Clusters at a version, ready, each with a door; no controller of muster runs yet.
+    /// Creates Clusters at a version and waits until they are ready, each behind a proxy; muster does not run yet.
     pub(crate) async fn new(names: &[&str], version: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let within = folder.path().join("fleet");
@@ -143,7 +143,7 @@ impl Bed {
         .await;
     }
 
-    /// As `kubectl create`: of what was applied, muster would leave the version to its manager.
+    /// As `kubectl create`: with server-side apply, muster would leave the version to its manager.
     pub(crate) async fn create(&self, object: Value) {
         self.write(object, async |api, _, object| {
             api.create(&PostParams::default(), object).await.err()
@@ -188,7 +188,7 @@ impl Bed {
         api.patch(name, &by, &Patch::Merge(patch)).await.unwrap();
     }
 
-    /// The Secret that muster and Cluster API read leads through the door from now on.
+    /// Points the Secret that muster and Cluster API read to the proxy.
     async fn put_a_door_before(&mut self, name: &str) {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), NS);
         let secret = format!("{name}-kubeconfig");
@@ -212,7 +212,7 @@ impl Bed {
         self.doors.insert(name.to_owned(), door);
     }
 
-    /// `muster controller --upgrades`, as its ServiceAccount.
+    /// Starts `muster controller --upgrades`, as its ServiceAccount.
     pub(crate) async fn start_controller(&mut self) {
         let mut arguments = self.as_account(CONTROLLER.1).await;
         arguments.extend(["--namespace", NS, "--upgrades", "--data-dir"].map(OsString::from));
@@ -221,7 +221,8 @@ impl Bed {
         self.controller = Some(self.spawn(&arguments));
     }
 
-    /// `muster machines serve` with these updaters, as its ServiceAccount; Cluster API has discovered it.
+    /// Starts `muster machines serve` with these updaters, as its ServiceAccount, and waits until Cluster API has
+    /// discovered it.
     pub(crate) async fn start_machines(&mut self, updaters: &[&Updater]) {
         let entries: Vec<Value> = updaters
             .iter()
@@ -238,7 +239,7 @@ impl Bed {
         let flags = ["--machines", "--crds", "--updaters", file.to_str().unwrap()];
         kubectl_apply(&self.kubeconfig, &export(&flags, None).await).await;
         established(self.client.clone(), &crds::machines()).await;
-        // The extension keeps its port when it is killed and started again.
+        // The extension keeps its port when it is killed and restarted.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut arguments = vec![OsString::from("machines"), "serve".into()];
         arguments.extend(self.as_account(MACHINES).await);
@@ -269,7 +270,7 @@ impl Bed {
         .await;
     }
 
-    /// Without a warning; then another process.
+    /// Kills the extension, and starts it again with the same arguments.
     pub(crate) async fn restart_machines(&mut self) {
         let Extension { arguments, mut child } = self.extension.take().unwrap();
         child.kill().await.unwrap();
@@ -279,7 +280,7 @@ impl Bed {
         });
     }
 
-    /// The flags by which a process of muster acts as an account that is installed.
+    /// The flags that run a process of muster as an installed ServiceAccount.
     async fn as_account(&self, name: &str) -> Vec<OsString> {
         let token = token(self.client.clone(), CONTROLLER.0, name).await;
         let plane = self.fleet.plane(PLANE).unwrap();
@@ -292,7 +293,7 @@ impl Bed {
         ]
     }
 
-    /// A process of muster, whose log is that of all of them.
+    /// Starts a process of muster; all processes share one log file.
     fn spawn(&self, arguments: &[OsString]) -> Child {
         let log = fs::OpenOptions::new()
             .create(true)
@@ -309,7 +310,7 @@ impl Bed {
             .unwrap()
     }
 
-    /// Without a warning.
+    /// Kills the controller.
     pub(crate) async fn kill_controller(&mut self) {
         self.controller.take().unwrap().kill().await.unwrap();
     }
@@ -318,7 +319,7 @@ impl Bed {
         self.folder.path().join("muster.log")
     }
 
-    /// ClusterUpgrade `next` for all Clusters.
+    /// Creates ClusterUpgrade `next` for all Clusters.
     pub(crate) async fn upgrade(&self, rollout: Value) {
         self.apply(json!({
             "apiVersion": "fleet.muster.dev/v1alpha1",
@@ -329,13 +330,13 @@ impl Bed {
         .await;
     }
 
-    /// The only one of a Cluster.
+    /// The only control plane Machine of a Cluster.
     pub(crate) async fn machine_of_the_control_plane(&self, cluster: &str) -> String {
         let machines = self.machines(cluster, CONTROL_PLANE).await;
         machines[0]["metadata"]["name"].as_str().unwrap().to_owned()
     }
 
-    /// The Machines of a Cluster that a label selector names.
+    /// The Machines of a Cluster that match a label selector.
     pub(crate) async fn machines(&self, cluster: &str, which: &str) -> Vec<Value> {
         let labels = format!("cluster.x-k8s.io/cluster-name={cluster},{which}");
         let machines = self.objects(of("cluster.x-k8s.io", "Machine")).await;
@@ -349,7 +350,7 @@ impl Bed {
             .collect()
     }
 
-    /// Runs the kubectl command that a message of muster ends with.
+    /// Runs the kubectl command at the end of a message of muster.
     pub(crate) async fn run_command_of(&self, message: &str) {
         let command = &message[message.find("kubectl ").expect(message)..];
         let ran = Command::new("sh")
@@ -361,7 +362,7 @@ impl Bed {
         assert!(ran.status.success(), "{command}: {ran:?}");
     }
 
-    /// What a verb of muster prints.
+    /// The output of a muster subcommand.
     pub(crate) async fn muster(&self, arguments: &[&str]) -> String {
         let ran = Command::new(muster())
             .args(arguments)
@@ -375,7 +376,7 @@ impl Bed {
         String::from_utf8(ran.stdout).unwrap()
     }
 
-    /// Waits until `next` explains a Cluster by this reason, and returns the message.
+    /// Waits until `next` lists a Cluster with this reason, and returns the message.
     pub(crate) async fn until_why(&self, cluster: &str, reason: &str) -> String {
         self.until(&format!("{cluster}: {reason}"), async || {
             let (found, message) = self.why(cluster).await?;
@@ -384,7 +385,7 @@ impl Bed {
         .await
     }
 
-    /// Whether no pod is scheduled to the Node of a Machine, as its Cluster says.
+    /// Whether the Node of a Machine is cordoned, according to its Cluster.
     pub(crate) async fn is_cordoned(&self, cluster: &str, machine: &str) -> bool {
         let found = self
             .get(of("cluster.x-k8s.io", "Machine"), machine)
@@ -403,7 +404,7 @@ impl Bed {
         nodes.get(node).await.unwrap().spec.unwrap().unschedulable == Some(true)
     }
 
-    /// Waits for an event about the object of this kind that has the name of the Cluster, and returns its note.
+    /// Waits for an event about the object of this kind with the name of the Cluster, and returns its note.
     pub(crate) async fn until_event(&self, kind: &str, reason: &str) -> String {
         let events: Api<Event> = Api::namespaced(self.client.clone(), NS);
         let of_kind = ListParams::default().fields(&format!("regarding.kind={kind},reason={reason}"));
@@ -418,7 +419,7 @@ impl Bed {
         Api::namespaced(self.client.clone(), NS)
     }
 
-    /// The reason and message by which `next` explains a Cluster.
+    /// The reason and message of a Cluster in `next`.
     async fn why(&self, cluster: &str) -> Option<(String, String)> {
         let status = self.upgrades().get("next").await.unwrap().status?;
         let group = status.reasons.into_iter().find(|group| {
@@ -444,7 +445,8 @@ impl Bed {
         found["spec"]["topology"]["version"].as_str().unwrap().to_owned()
     }
 
-    /// What becomes true; the log of the controller and the status of all ClusterUpgrades where it does not.
+    /// Waits until `found` returns a value; panics with the controller's log and the status of all ClusterUpgrades on
+    /// timeout.
     pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
         &self,
         what: &str,
@@ -466,12 +468,12 @@ impl Bed {
         }
     }
 
-    /// For the test of rights, what was used so far, under the name of a scenario.
+    /// Records the permissions used so far, under the name of a scenario, for the test of rights.
     pub(crate) fn keep_uses(&self, scenario: &str) {
         keep_uses(&self.fleet, scenario);
     }
 
-    /// What the API server noted of its requests.
+    /// The API server's audit log.
     pub(crate) fn audit_log(&self) -> String {
         fs::read_to_string(self.fleet.plane(PLANE).unwrap().audit_log()).unwrap()
     }

@@ -1,4 +1,4 @@
-//! Certificates for what the tests serve on loopback.
+//! Certificates for servers of the tests on loopback.
 
 use std::{net::Ipv4Addr, sync::Arc};
 
@@ -34,7 +34,7 @@ impl Certificate {
         }
     }
 
-    /// The authority, as a `caBundle` has it.
+    /// The authority, in the form of a `caBundle`.
     pub(crate) fn bundle(&self) -> String {
         BASE64_STANDARD.encode(&self.authority)
     }

@@ -1,5 +1,6 @@
-//! A door before the API server of an in-memory Cluster, which serves neither /version nor all kinds that a preflight reads: these the
-//! door answers, the rest it passes on, streams and upgraded connections too.
+//! A proxy in front of the API server of an in-memory Cluster, which serves neither /version nor all kinds that a
+//! preflight reads: the proxy answers these itself and forwards everything else, including streams and upgraded
+//! connections.
 
 use std::{convert::Infallible, net::Ipv4Addr, sync::Arc};
 
@@ -21,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::certificate::Certificate;
 
-/// What a preflight reads and an in-memory Cluster does not have: none of them.
+/// Kinds that a preflight reads and an in-memory Cluster does not serve: answered with empty lists.
 const EMPTY: [(&str, &str, &str); 4] = [
     (
         "/apis/policy/v1/poddisruptionbudgets",
@@ -44,12 +45,12 @@ const EMPTY: [(&str, &str, &str); 4] = [
         "EndpointSliceList",
     ),
 ];
-/// The label of a node of the control plane.
+/// The label of a control plane node.
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
-/// The most that a list of nodes has here.
+/// Maximum size of a list of nodes, in bytes.
 const LIST: usize = 4 << 20;
 
-/// A running door. Its end closes it.
+/// A running proxy. Dropping it stops it.
 pub(crate) struct Door {
     pub url: String,
     /// The authority of its certificate, PEM.
@@ -57,14 +58,14 @@ pub(crate) struct Door {
     _serving: AbortOnDropHandle<()>,
 }
 
-/// The API server behind a door, and the client certificate for it.
+/// The API server behind the proxy, and the client certificate for it.
 struct Behind {
     address: String,
     tls: TlsConnector,
 }
 
 impl Door {
-    /// Before the server that a kubeconfig names.
+    /// Starts a proxy in front of the server in a kubeconfig.
     pub(crate) async fn before(kubeconfig: &Value) -> Self {
         let behind = Arc::new(Behind::of(kubeconfig));
         let certificate = Certificate::of_loopback();
@@ -92,7 +93,7 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, behind: Arc<Behind>) {
         let behind = behind.clone();
         async move { Ok::<_, Infallible>(behind.answer(request).await) }
     });
-    // A client that goes away is no failure of the door.
+    // A client that disconnects is not an error of the proxy.
     let _ = hyper::server::conn::http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
@@ -145,7 +146,7 @@ impl Behind {
         })
     }
 
-    /// The oldest version of a node of the control plane: an API server is as old as the oldest of its replicas.
+    /// The oldest kubelet version of the control plane nodes: an API server is as old as the oldest of its replicas.
     async fn version(&self) -> anyhow::Result<Response<Body>> {
         let request = Request::builder().uri("/api/v1/nodes").body(Body::empty())?;
         let nodes = self.pass(request).await?;
@@ -162,7 +163,7 @@ impl Behind {
     }
 
     async fn pass(&self, mut request: Request<Body>) -> anyhow::Result<Response<Body>> {
-        // By this the provider knows which Cluster is meant.
+        // The provider identifies the Cluster by this header.
         request.headers_mut().insert(header::HOST, self.address.parse()?);
         let wanted = hyper::upgrade::on(&mut request);
         let stream = TcpStream::connect(&self.address).await?;
@@ -186,7 +187,7 @@ impl Behind {
         Ok(response)
     }
 
-    /// The provider wraps an error once more than an API server does.
+    /// Unlike an API server, the provider wraps errors twice.
     async fn refused(response: Response<Body>) -> anyhow::Result<Response<Body>> {
         let (parts, body) = response.into_parts();
         let body = to_bytes(body, LIST).await?;

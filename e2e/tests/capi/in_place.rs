@@ -1,5 +1,6 @@
-//! Promise: with Cluster API's own controllers a change that the updaters cover together is made on the Machines that are there, by one
-//! updater after the other, also when muster is killed in the middle. What no updater covers replaces Machines, or waits with `Hold`.
+//! Promise: with Cluster API's own controllers, a change that the updaters cover together is applied to the existing
+//! Machines, by one updater after the other, even if muster is killed during it. A change that no updater covers
+//! replaces Machines, or waits with `Hold`.
 
 use std::collections::BTreeMap;
 
@@ -23,15 +24,15 @@ const FILES: Covers = Covers {
     bootstrap: &["files"],
     prepares: None,
 };
-/// Cluster API marks a Machine by this as long as it is updated.
+/// The annotation that Cluster API sets on a Machine while it is being updated.
 const UPDATING: &str = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
 
-/// A Cluster whose Machines are not to be more than they are: nothing but an update in place changes one.
+/// A Cluster without surge: only an update in place can change a Machine.
 async fn cluster(workers: u32, control_plane: u32) -> Bed {
     let bed = Bed::new(&[APART], OLD).await;
     let rolling = |fields: Value| json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": fields}});
     change(&bed, "MachineDeployment", json!({"spec": {"replicas": workers, "rollout": rolling(json!({"maxSurge": 0, "maxUnavailable": 1}))}})).await;
-    // Cluster API lets no smaller control plane be without one of its machines.
+    // Cluster API allows no scale-down of a smaller control plane.
     if control_plane >= 3 {
         let rollout = rolling(json!({"maxSurge": 0}));
         let spec = json!({"replicas": control_plane, "rollout": rollout});
@@ -58,7 +59,7 @@ async fn change(bed: &Bed, kind: &str, patch: Value) {
     bed.merge(of(group, kind), APART, patch).await;
 }
 
-/// What is desired of workers: another failure domain, and what their bootstrap config is to have.
+/// The new spec of workers: another failure domain, and additions to their bootstrap config.
 async fn desire(bed: &Bed, template: &str, domain: &str, fields: &Value) {
     bed.create(bootstrap_template(template, fields)).await;
     let spec = json!({"failureDomain": domain, "bootstrap": {"configRef": {"name": template}}});
@@ -74,7 +75,7 @@ fn file(content: &str) -> Value {
     json!([{"path": "/etc/limits", "content": content}])
 }
 
-/// Available, as it is desired, and not being updated.
+/// Whether a Machine is available, up to date, and not being updated.
 fn is_ready(machine: &Value) -> bool {
     let is_updated = crate::bed::is(machine, "Available") && crate::bed::is(machine, "UpToDate");
     is_updated && machine["metadata"]["annotations"].get(UPDATING).is_none()
@@ -88,7 +89,7 @@ fn by_uid(machines: &[Value]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Each Machine was updated by `commands` to its end, then by `files`, for one digest.
+/// Asserts that each Machine was updated by `commands` until done, and then by `files`, for one digest.
 fn assert_in_order(calls: &[Call], machines: &BTreeMap<String, String>) {
     for machine in machines.values() {
         let of: Vec<&Call> = calls.iter().filter(|call| call.machine == *machine).collect();
@@ -179,7 +180,8 @@ async fn a_control_plane_is_updated_and_what_is_desired_in_the_middle_comes_afte
     let mut bed = cluster(1, 3).await;
     let before = by_uid(&bed.machines(APART, CONTROL_PLANE).await);
     let calls = Calls::default();
-    // The pods of this provider's control planes are not marked as mirror pods: a drain would evict what makes a Machine healthy.
+    // The control plane pods of this provider are not marked as mirror pods: a drain would evict what makes a Machine
+    // healthy.
     let covers = Covers {
         prepares: None,
         ..COMMANDS
@@ -221,7 +223,7 @@ async fn a_control_plane_is_updated_and_what_is_desired_in_the_middle_comes_afte
         })
         .await;
     assert_eq!(by_uid(&updated), before);
-    // What was begun was finished by both before anything else began on that Machine.
+    // Asserts that both updaters finished each update before another one began on that Machine.
     let calls = calls.lock().clone();
     let of_first: Vec<&Call> = calls
         .iter()
@@ -263,7 +265,7 @@ async fn what_no_updater_covers_waits_with_hold_and_replaces_machines_without() 
     .await;
     let note = bed.until_event("MachineDeployment", "UpdateHeld").await;
     assert!(note.contains("/failureDomain"), "{note}");
-    // An answer that is no error would not be asked for again.
+    // Cluster API does not repeat a call after a response that is not an error.
     let asked = files.asked();
     bed.until("Cluster API asks again", async || {
         (files.asked() > asked + 1).then_some(())

@@ -1,4 +1,4 @@
-//! muster with Cluster API's own controllers: versions over Clusters, and machines updated in place.
+//! muster with Cluster API's own controllers: version rollouts over Clusters, and machines that are updated in place.
 //!
 //! Run by `cargo xtask real run cluster-api`.
 #![allow(
@@ -17,7 +17,7 @@ mod observer;
 mod updater;
 mod upgrades;
 
-/// The version that Clusters begin with.
+/// The initial version of Clusters.
 const OLD: &str = "v1.33.4";
-/// The version that they are given.
+/// The version that is rolled out.
 const NEW: &str = "v1.34.2";

@@ -1,16 +1,16 @@
-//! A ClusterClass of machines that are played in memory, and Clusters of it.
+//! A ClusterClass of machines that are simulated in memory, and Clusters of it.
 
 use serde_json::{Value, json};
 
 pub(crate) const NS: &str = "default";
 pub(crate) const CLASS: &str = "in-memory";
 
-/// What providers are for.
+/// The kinds that providers implement.
 const GROUPS: [&str; 3] = ["infrastructure", "bootstrap", "controlplane"];
-/// Every part of a machine is there after this.
+/// Delay after which each part of a machine is provisioned.
 const SOON: &str = "1s";
 
-/// A template of a bootstrap config with these fields beside those of all.
+/// A bootstrap config template with these additional fields.
 pub(crate) fn bootstrap_template(name: &str, fields: &Value) -> Value {
     let mut spec = json!({"joinConfiguration": joining()});
     let all = spec.as_object_mut().unwrap();
@@ -31,12 +31,12 @@ fn reference(kind: &str, group: &str, name: &str) -> Value {
     json!({"templateRef": {"apiVersion": format!("{group}/v1beta2"), "kind": kind, "name": name}})
 }
 
-/// A configuration of kubeadm that leaves nothing open.
+/// A kubeadm configuration without unset fields.
 fn joining() -> Value {
     json!({"nodeRegistration": {"criSocket": "unix:///run/containerd/containerd.sock"}})
 }
 
-/// The class and its templates, in the order in which they are made.
+/// The class and its templates, in order of creation.
 pub(crate) fn class() -> Vec<Value> {
     let [infrastructure, bootstrap, control_plane] =
         ["infrastructure", "bootstrap", "controlplane"].map(|group| format!("{group}.cluster.x-k8s.io"));
@@ -79,7 +79,7 @@ pub(crate) fn class() -> Vec<Value> {
     ]
 }
 
-/// A Cluster with one machine of the control plane and one worker, that lets muster write its version.
+/// A Cluster with one control plane machine and one worker, that allows muster to write its version.
 pub(crate) fn cluster(name: &str, version: &str) -> Value {
     let topology = json!({
         "classRef": {"name": CLASS},
@@ -90,8 +90,8 @@ pub(crate) fn cluster(name: &str, version: &str) -> Value {
     with(name, &json!({"topology": topology}))
 }
 
-/// The same without a topology, in the order in which the objects are made: muster writes the version of the control plane, then that of
-/// the workers.
+/// The same without a topology, in order of creation: muster writes the version of the control plane, then that of the
+/// workers.
 pub(crate) fn apart(name: &str, version: &str) -> Vec<Value> {
     let [infrastructure, bootstrap, control_plane] = GROUPS.map(|group| format!("{group}.cluster.x-k8s.io"));
     let reference =
@@ -101,7 +101,7 @@ pub(crate) fn apart(name: &str, version: &str) -> Vec<Value> {
         json!({
             "apiVersion": format!("{group}/v1beta2"),
             "kind": kind,
-            // The provider writes into annotations, and panics where there are none.
+            // The provider writes annotations, and panics if there are none.
             "metadata": {
                 "name": name,
                 "namespace": NS,

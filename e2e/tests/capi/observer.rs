@@ -1,4 +1,4 @@
-//! How many Clusters were changing at once, by what the API server noted: no word of muster's counts here.
+//! How many Clusters were changing at once, from the audit log: independent of muster's own counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,15 @@ use serde_json::Value;
 
 const OF_CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
 
-/// The Clusters that were ever given a version, and the most of them that had a Machine of another version, or one too few, at a time.
+/// The Clusters whose version was ever changed, and the maximum that had a Machine of another version, or one too few,
+/// at once.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Observed {
     pub given: BTreeSet<String>,
     pub most: usize,
 }
 
-/// Reads an audit log whose Clusters have so many Machines each.
+/// Reads an audit log of Clusters with this number of Machines each.
 pub(crate) fn observed(log: &str, version: &str, machines: usize) -> Observed {
     let mut observed = Observed::default();
     let mut found: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();

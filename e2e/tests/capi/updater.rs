@@ -1,4 +1,5 @@
-//! An external updater: it speaks Cluster API's hooks, covers some fields, and updates a Machine once the test lets it.
+//! An external updater: it implements Cluster API's hooks, covers some fields, and updates a Machine once the test
+//! allows it.
 
 use std::{
     collections::BTreeMap,
@@ -25,19 +26,19 @@ use crate::certificate::Certificate;
 
 const GROUP_VERSION: &str = "hooks.runtime.cluster.x-k8s.io/v1alpha1";
 const HOOKS: [&str; 3] = ["CanUpdateMachine", "CanUpdateMachineSet", "UpdateMachine"];
-/// How long Cluster API waits until it asks again about a Machine that is being updated, in seconds.
+/// How long Cluster API waits before it polls a Machine that is being updated, in seconds.
 const AGAIN: u32 = 1;
 
-/// What it covers of the objects of a Machine: fields of the Machine and of the bootstrap config.
+/// The fields of a Machine's objects that it covers: of the Machine and of the bootstrap config.
 #[derive(Clone, Copy)]
 pub(crate) struct Covers {
     pub machine: &'static [&'static str],
     pub bootstrap: &'static [&'static str],
-    /// What it wants done to the Node before, `Cordon` or `Drain`.
+    /// What it requires for the Node first, `Cordon` or `Drain`.
     pub prepares: Option<&'static str>,
 }
 
-/// One call of UpdateMachine, and whether the answer was that it is done.
+/// One call of UpdateMachine, and whether the response was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub updater: &'static str,
@@ -46,7 +47,7 @@ pub(crate) struct Call {
     pub is_done: bool,
 }
 
-/// The calls of all updaters in one list: their order is what is to be proved.
+/// The calls of all updaters in one list, to assert their order.
 pub(crate) type Calls = Arc<Mutex<Vec<Call>>>;
 
 pub(crate) struct Updater {
@@ -61,9 +62,9 @@ struct State {
     name: &'static str,
     covers: Covers,
     calls: Calls,
-    /// Whether a Machine that it is called for is done.
+    /// Whether an update of a Machine may complete.
     may_end: Mutex<bool>,
-    /// How often it was asked what it covers.
+    /// Number of calls that ask what it covers.
     asked: AtomicUsize,
 }
 
@@ -109,7 +110,7 @@ impl Updater {
         }
     }
 
-    /// Its entry in the file of updaters.
+    /// Its entry in the updaters file.
     pub(crate) fn entry(&self, order: i32) -> Value {
         json!({
             "name": self.name,
@@ -120,12 +121,12 @@ impl Updater {
         })
     }
 
-    /// How often it was asked what it covers so far.
+    /// Number of calls so far that ask what it covers.
     pub(crate) fn asked(&self) -> usize {
         self.state.asked.load(Ordering::Relaxed)
     }
 
-    /// From now on a Machine is done at the second call, or, with false, never.
+    /// Whether a Machine is done at the second call; with false, it never is.
     pub(crate) fn may_end(&self, may_end: bool) {
         *self.state.may_end.lock() = may_end;
     }
@@ -160,7 +161,7 @@ impl State {
         }
     }
 
-    /// Its fields of the desired objects, as merge patches of the present ones.
+    /// The covered fields of the desired objects, as merge patches of the current ones.
     fn covered(&self, hook: &str, body: &Value, objects: [&str; 2], within: &[&str]) -> Value {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let mut answer = json!({

@@ -1,5 +1,5 @@
-//! Promise: with Cluster API's own controllers a version reaches as many Clusters at once as allowed, one that hangs stops the rest, and no
-//! Cluster is confirmed before its machines and its API server have the version.
+//! Promise: with Cluster API's own controllers, a version is rolled out to as many Clusters at once as allowed, one
+//! that hangs stops the rest, and no Cluster is confirmed before its machines and its API server have the version.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::{
 
 /// Machines of each Cluster.
 const MACHINES: usize = 2;
-/// Keeps a Machine that is being deleted until it is taken away, as a provider that waits for its load balancer does.
+/// A finalizer that keeps a Machine until it is removed, like a provider that waits for its load balancer.
 const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/held";
 
 async fn is_confirmed(bed: &Bed, clusters: usize) -> Option<()> {
@@ -50,7 +50,8 @@ async fn three_clusters_two_at_a_time_and_a_controller_that_is_killed() {
     bed.keep_uses("three");
 }
 
-/// The first stage hangs: its Machine of the control plane may not go. Nothing else begins, and all of it goes on once it may.
+/// The first stage hangs: the deletion of its control plane Machine is blocked. No other Cluster begins until it is
+/// unblocked; then the rollout completes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "real: cargo xtask real run cluster-api"]
 async fn six_clusters_of_which_the_first_hangs_and_is_approved() {

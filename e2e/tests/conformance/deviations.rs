@@ -1,4 +1,4 @@
-//! `e2e/conformance/deviations.toml`: where muster decides otherwise on purpose, as rules over the input.
+//! `e2e/conformance/deviations.toml`: where muster intentionally decides otherwise, as rules over the input.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use cel::{Context, Program};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The rules as they are committed.
+/// The committed rules.
 const FILE: &str = include_str!("../../conformance/deviations.toml");
 
 #[derive(Deserialize)]
@@ -17,18 +17,18 @@ struct Document {
     deviation: Vec<Rule>,
 }
 
-/// One rule: cases of the table whose input it holds for may differ under these keys.
+/// One rule: cases of the table whose input matches may differ in these keys.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rule {
-    /// Folder of the system.
+    /// The folder of the system.
     pub system: String,
-    /// File of the table.
+    /// The file of the table.
     pub file: String,
     /// A CEL expression over `input`.
     pub when: String,
-    /// Keys of `expect` that may differ, or paths in it without the numbers of steps (`after.written`); the empty text where `expect` is
-    /// no object.
+    /// Keys of `expect` that may differ, or paths in it without the indexes of steps (`after.written`); the empty text
+    /// if `expect` is not an object.
     pub differs: Vec<String>,
     /// Why muster decides otherwise.
     pub reason: String,
@@ -59,7 +59,7 @@ pub(crate) fn parse(text: &str) -> anyhow::Result<Vec<Rule>> {
 }
 
 impl Rule {
-    /// Whether it is about this case. A field that is not there makes the expression false.
+    /// Whether the rule matches this case. A missing field makes the expression false.
     pub(crate) fn applies(&self, system: &str, file: &str, input: &Value) -> anyhow::Result<bool> {
         if self.system != system || self.file != file {
             return Ok(false);
@@ -75,7 +75,7 @@ impl Rule {
     }
 }
 
-/// JSON as CEL reads it: whole numbers are signed, as literals of an expression are.
+/// JSON as CEL values: integers are signed, like literals of an expression.
 fn variable(value: &Value) -> cel::Value {
     match value {
         Value::Null => cel::Value::Null,

@@ -1,23 +1,24 @@
 //! Comparing an answer with what a case expects: exactly, or by the operators of `safer`.
 //!
-//! Nothing, an empty list and an empty map are the same: the tables leave out what is empty.
+//! Null, an empty list and an empty map are equal: the tables omit empty values.
 //!
-//! An answer whose words are not those of `safer` has under `~safer` another one that is in its words.
+//! An answer in another vocabulary than that of `safer` has a translation under `~safer`.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Keys of an answer that begin so are for operators (`recordedKeeps`) and never compared.
+/// Keys of an answer with this prefix are for operators (`recordedKeeps`) and never compared.
 const EVIDENCE: char = '~';
 
-/// The answer in the words of `safer`.
+/// The answer in the vocabulary of `safer`.
 const IN_WORDS_OF_SAFER: &str = "~safer";
 
-/// Keys of a step that say what happened in it: one that lacks them had none.
+/// Keys of a step for events in that step: they are not carried over to the next one.
 const EVENTS: &[&str] = &["calls", "error", "happened", "log", "written"];
 
-/// What texts of Go's own types and parsers contain: those words are not promised (README), only that there is a text.
+/// Fragments of messages of Go's own types and parsers: their wording is not promised (README), only that there is a
+/// message.
 const NOT_PROMISED: &[&str] = &[
     "accessor error",
     "interface {}",
@@ -29,31 +30,31 @@ const NOT_PROMISED: &[&str] = &[
     "unexpected end of JSON input",
 ];
 
-/// How the answers of a table are compared. Keys count at every depth.
+/// How the answers of a table are compared. Keys apply at every depth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// Keys of lists whose order means nothing.
+    /// Keys of lists whose order is irrelevant.
     pub unordered: &'static [&'static str],
-    /// Keys of texts whose words are not promised: only whether there is a text is compared.
+    /// Keys of messages whose wording is not promised: only their presence is compared.
     pub wording: &'static [&'static str],
-    /// Keys that follow from another one: free where `safer` gives that one another value.
+    /// Keys that depend on another one: not compared where `safer` changes that one.
     pub follows: &'static [(&'static str, &'static [&'static str])],
     /// What `sameAs` and `differsFrom` compare.
     pub identity: &'static [&'static str],
-    /// Where there is a `safer`, only what it names is compared.
+    /// Where there is a `safer`, only what it lists is compared.
     pub safer_alone: bool,
-    /// In a list of steps a key that is not there is as in the step before (but what happened in that step).
+    /// In a list of steps, a missing key has the value of the previous step (except for events of that step).
     pub carried: bool,
     /// Keys of `expect` for which the product has no counterpart: they are not compared.
     pub without: &'static [&'static str],
-    /// Keys that are compared only where `expect` has them.
+    /// Keys that are compared only if `expect` has them.
     pub optional: &'static [&'static str],
-    /// Keys of texts of which the beginning alone is promised; `true` is any text.
+    /// Keys of messages of which only the beginning is promised; `true` matches any text.
     pub beginning: &'static [&'static str],
 }
 
 impl Rules {
-    /// Everything exactly.
+    /// Compares everything exactly.
     pub(crate) const EXACT: Self = Self {
         unordered: &[],
         wording: &[],
@@ -67,26 +68,26 @@ impl Rules {
     };
 }
 
-/// One place where an answer is not what was expected.
+/// One difference between an answer and the expectation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Difference {
-    /// The key of `expect` that it is under; empty where `expect` is no object.
+    /// The key of `expect` that contains it; empty if `expect` is not an object.
     pub key: String,
-    /// Where it is, without the numbers of lists and steps.
+    /// The path, without indexes of lists and steps.
     pub path: String,
-    /// Where, what was expected, and what there is.
+    /// The full path, the expected and the actual value.
     pub text: String,
 }
 
 impl Difference {
-    /// Whether it is at or under this key or path.
+    /// Whether the difference is at or under this key or path.
     pub(crate) fn is_under(&self, at: &str) -> bool {
         let under = |rest: &str| rest.is_empty() || rest.starts_with('.');
         self.key == at || self.path.strip_prefix(at).is_some_and(under)
     }
 }
 
-/// Where `answer` is not what the case expects: `safer` where it names something, `expect` for the rest.
+/// The differences between `answer` and the case: `safer` for what it lists, `expect` for the rest.
 pub(crate) fn differences(
     expect: &Value,
     safer: Option<&Value>,
@@ -94,7 +95,7 @@ pub(crate) fn differences(
     rules: &Rules,
 ) -> Vec<Difference> {
     let Some(safer) = safer else {
-        // What follows from an answer that the original did not give is free.
+        // Keys that depend on an answer that the original did not give are not compared.
         let following = |key: &str| {
             let decisions = rules.follows.iter().filter(|(_, keys)| keys.contains(&key));
             decisions.map(|(decision, _)| &expect[*decision]).any(panics)
@@ -134,7 +135,7 @@ pub(crate) fn differences(
     found
 }
 
-/// The same without these keys, at every depth.
+/// The value without these keys, at every depth.
 fn without(value: &Value, keys: &[&str]) -> Value {
     match value {
         Value::Object(map) => map
@@ -147,7 +148,7 @@ fn without(value: &Value, keys: &[&str]) -> Value {
     }
 }
 
-/// The answer with the keys of each step that are as in the step before.
+/// The answer with missing keys of each step filled in from the previous step.
 fn carry(answer: &Value) -> Value {
     let mut answer = answer.clone();
     for steps in answer.as_object_mut().into_iter().flat_map(Map::values_mut) {
@@ -163,7 +164,7 @@ fn carry(answer: &Value) -> Value {
     answer
 }
 
-/// The keys of `expect` that a `safer` replaces: those it names, and what follows from those that it changes.
+/// The keys of `expect` that a `safer` replaces: those it lists, and those that depend on the ones it changes.
 fn free<'a>(named: &'a Map<String, Value>, before: &Map<String, Value>, rules: &Rules) -> BTreeSet<&'a str> {
     let mut free = BTreeSet::new();
     for (operator, value) in named {
@@ -196,7 +197,7 @@ fn about(operator: &str) -> &str {
     }
 }
 
-/// What a pass deletes from one pass on; before it, as in `expect`.
+/// What passes delete, from one pass on; earlier passes must match `expect`.
 fn from_pass(
     from: &Value,
     named: &Map<String, Value>,
@@ -233,7 +234,7 @@ fn from_pass(
     found
 }
 
-/// Where `actual` is not exactly `expected`.
+/// The differences between `actual` and `expected`, compared exactly.
 pub(crate) fn exact(path: &str, expected: &Value, actual: &Value, rules: &Rules) -> Vec<Difference> {
     let key = last(path);
     if empty(expected) && empty(actual) {
@@ -287,12 +288,12 @@ pub(crate) fn exact(path: &str, expected: &Value, actual: &Value, rules: &Rules)
     }
 }
 
-/// Whether an answer is a refusal: what muster owes where the original panics.
+/// Whether an answer is a rejection: what muster must return where the original panics.
 fn refuses(answer: &Value) -> bool {
     answer["allowed"] == false || answer["error"].is_string() || answer["status"].as_u64() >= Some(400)
 }
 
-/// Whether the original panics somewhere in what is expected.
+/// Whether the original panics anywhere in the expectation.
 fn panics(expected: &Value) -> bool {
     match expected {
         Value::Object(map) => map.contains_key("panics") || map.values().any(panics),
@@ -301,7 +302,7 @@ fn panics(expected: &Value) -> bool {
     }
 }
 
-/// The operators of `safer` over one answer.
+/// The operators of `safer`, applied to one answer.
 struct Safer<'a> {
     whole: &'a Value,
     rules: &'a Rules,
@@ -326,7 +327,7 @@ impl Safer<'_> {
             .collect()
     }
 
-    /// One key of a `safer`: `given` is what the answer has there, `beside` the object that it is in.
+    /// One key of a `safer`: `given` is the answer's value, `beside` the object that contains it.
     fn operator(
         &self,
         operator: &str,
@@ -345,7 +346,7 @@ impl Safer<'_> {
                 };
             }
             "deletedPodsSome" => within(given, value) && !empty(given),
-            // Writes as they were sent, where the table has them in the words of another system.
+            // Writes in their raw form, where the table has them in the vocabulary of another system.
             "noWriteTo" => texts(value).iter().all(|target| {
                 let sent = &beside["~writes"];
                 let sent = if sent.is_null() { given } else { sent };
@@ -370,7 +371,7 @@ impl Safer<'_> {
             _ if operator.to_lowercase().ends_with("mustnotcontain") => {
                 texts(value).iter().all(|text| !holds(given, text))
             }
-            // Calls have to occur in that order; texts contain each of the words.
+            // Calls must occur in that order; messages must contain each of the words.
             _ if given.is_array() => subsequence(value, given),
             _ => texts(value).iter().all(|text| holds(given, text)),
         };
@@ -381,7 +382,7 @@ impl Safer<'_> {
         let refuse = || vec![difference(path, &wanted.to_string(), given)];
         let verdict = |good: bool| if good { Vec::new() } else { refuse() };
         match (wanted, given) {
-            // Calls that others may stand between: an empty list asks for none of them.
+            // Calls with others possibly in between: an empty list requires none of them.
             (Value::Array(wanted), Value::Array(given))
                 if last(path) == "calls" && self.rules.safer_alone =>
             {
@@ -454,7 +455,7 @@ impl Safer<'_> {
             .collect()
     }
 
-    /// Whether the word of an operator holds; nothing where it is no operator here.
+    /// Whether the operator matches; `None` if this is not an operator here.
     fn word(&self, path: &str, word: &str, given: &Value) -> Option<bool> {
         if word == "any" {
             return Some(!given.is_null());
@@ -478,14 +479,14 @@ impl Safer<'_> {
                     .is_some_and(|given| given.is_empty() == word.is_empty()),
             );
         }
-        // The words of errors are muster's own.
+        // The wording of errors is muster's own.
         if last(path) == "error" {
             return Some(given.is_string());
         }
         None
     }
 
-    /// What stands at `path` of the answer, but in another step of the same list.
+    /// The value at `path` of the answer, but in another step of the same list.
     fn of_step(&self, path: &str, step: usize) -> &Value {
         let mut at = self.whole;
         for part in path.split('.') {
@@ -522,7 +523,7 @@ fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// The innermost key of a path that is no number.
+/// The last key of a path that is not a number.
 fn last(path: &str) -> &str {
     path.rsplit('.')
         .find(|part| part.parse::<usize>().is_err())
@@ -572,7 +573,7 @@ fn within(given: &Value, allowed: &Value) -> bool {
     given.is_null() || given.is_array() && texts(given).iter().all(|pod| allowed.contains(pod))
 }
 
-/// Whether the pods are of one StatefulSet: their names without ordinals are the same.
+/// Whether the pods belong to one StatefulSet: their names without ordinals are equal.
 fn one_set(pods: &Value) -> bool {
     let pods = texts(pods);
     let sets: BTreeSet<_> = pods

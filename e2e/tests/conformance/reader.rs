@@ -1,4 +1,4 @@
-//! Reading a table of cases: references are resolved before anything else.
+//! Reads a table of cases, and resolves references first.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -6,10 +6,10 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// How deep references may stand in each other: more is a circle.
+/// Maximum nesting of references, to detect cycles.
 const DEPTH: usize = 64;
 
-/// A file of cases as it stands; keys that the README does not name are an error.
+/// A file of cases before references are resolved; keys that the README does not list are an error.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
@@ -80,7 +80,7 @@ struct RawSafer {
 /// A table of cases.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// In the order of the file.
+    /// The cases, in the order of the file.
     pub cases: Vec<Case>,
 }
 
@@ -88,19 +88,19 @@ pub(crate) struct Table {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Case {
     pub name: String,
-    /// The instant of the file, RFC 3339.
+    /// The current time of the file, RFC 3339.
     pub now: Option<String>,
-    /// Templates of the file that its cases name.
+    /// Templates of the file that its cases refer to.
     pub templates: Map<String, Value>,
-    /// Objects of the file, for inputs that are patches over one.
+    /// Objects of the file, for inputs that are patches of one.
     pub objects: Map<String, Value>,
     pub input: Value,
     pub expect: Value,
-    /// What muster has to decide instead.
+    /// What muster must decide instead.
     pub safer: Option<Value>,
-    /// The cases whose identity this one has.
+    /// The cases with the same identity.
     pub same_as: Vec<String>,
-    /// The cases whose identity this one must not have.
+    /// The cases that must have another identity.
     pub differs_from: Vec<String>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<Table> {
     parse(&text)
 }
 
-/// Reads the text of a file of cases.
+/// Parses the text of a file of cases.
 pub(crate) fn parse(text: &str) -> anyhow::Result<Table> {
     let file: File = serde_json::from_str(text)?;
     let references = References {
@@ -150,7 +150,7 @@ struct References<'a> {
 }
 
 impl References<'_> {
-    /// `value` with each `{"$o": KEY}` and `{"$ref": KEY, "$patch": PATCH}` replaced by what it stands for.
+    /// `value` with each `{"$o": KEY}` and `{"$ref": KEY, "$patch": PATCH}` replaced by its referent.
     fn resolve(&self, value: &Value, depth: usize) -> anyhow::Result<Value> {
         ensure!(depth < DEPTH, "references stand in a circle");
         match value {

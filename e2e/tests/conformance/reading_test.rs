@@ -1,4 +1,4 @@
-//! Promise: the runner resolves references, and takes for equal what the README says.
+//! Promise: the runner resolves references, and applies the equalities that the README defines.
 
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ const ALONE: Rules = Rules {
     ..Rules::EXACT
 };
 
-/// Rules, `expect`, `safer`, the answer, and whether it is good.
+/// Rules, `expect`, `safer`, the answer, and whether it must match.
 type Compared = (Rules, Value, Option<Value>, Value, bool);
 
 fn compared(table: Vec<Compared>) {
@@ -175,7 +175,7 @@ fn safer_replaces_what_it_names_and_what_follows() {
             json!({"allowed": false, "writes": [1]}),
             false,
         ),
-        // What `safer` leaves as it was frees nothing else.
+        // What `safer` leaves unchanged frees no dependent keys.
         (
             RULES,
             expect.clone(),
@@ -202,7 +202,8 @@ fn safer_replaces_what_it_names_and_what_follows() {
     ]);
 }
 
-/// Steps are compared as they stand, whichever of them says so; what the product has no counterpart of is not.
+/// Steps are compared in full, whichever of them has the key; keys without a counterpart in the product are not
+/// compared.
 #[test]
 fn steps_are_as_the_ones_before() {
     let rules = Rules {
@@ -240,7 +241,7 @@ fn steps_are_as_the_ones_before() {
             steps(json!({"a": 1, "written": [1]}), json!({"written": [1]})),
             false,
         ),
-        // In words of its own.
+        // An answer with a translation.
         (
             rules,
             expect.clone(),
@@ -258,7 +259,7 @@ fn steps_are_as_the_ones_before() {
     ]);
 }
 
-/// Deviations name keys, or paths without the numbers of steps.
+/// Deviations name keys, or paths without the indexes of steps.
 #[test]
 fn a_difference_is_under_its_paths() {
     let (expect, answer) = (
@@ -374,7 +375,7 @@ fn operators_of_steps() {
         one(json!({"step": 0, "contains": ["apply a", "apply b"]}), false),
         one(json!({"step": 0, "mustNotContain": ["apply c"]}), true),
         one(json!({"step": 1, "mustNotContain": ["apply c"]}), false),
-        // kudo has the steps as the whole of `safer`, and no number in the answer.
+        // In kudo, the steps are the complete `safer`, and the answer has no number.
         (
             ALONE,
             json!([]),

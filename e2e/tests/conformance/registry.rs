@@ -1,4 +1,4 @@
-//! Which product function answers which table: one line for each.
+//! Which product function implements which table: one line per table.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -30,44 +30,44 @@ pub(crate) const SYSTEMS: &[System] = &[
 pub(crate) struct System {
     /// Its folder in the corpus.
     pub folder: &'static str,
-    /// Its tables, by room; nothing where muster does not replace it yet.
+    /// Its tables, by module; empty if muster does not replace it yet.
     pub tables: Option<&'static [&'static [Table]]>,
 }
 
-/// A table of cases, and what answers it.
+/// A table of cases, and the product function for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Table {
-    /// File in the folder of the system.
+    /// The file in the folder of the system.
     pub file: &'static str,
     pub answer: Answer,
     pub rules: Rules,
 }
 
-/// What answers a table.
+/// How a table is answered.
 #[derive(Clone, Copy)]
 pub(crate) enum Answer {
-    /// A function of the product, by its path, through an adapter.
+    /// By a function of the product, given as its path, through an adapter.
     Product(&'static str, Adapter),
-    /// Nothing of the product, with the reason.
+    /// Not by the product, with the reason.
     NotApplicable(&'static str),
-    /// Needs a real control plane, so it is run by another test.
+    /// By another test, because it needs a real control plane.
     Elsewhere(&'static str),
 }
 
-/// Translates the input of a case into arguments, and the result into the words of `expect`.
+/// Translates the input of a case into arguments, and the result into the vocabulary of `expect`.
 pub(crate) type Adapter = fn(&Input<'_>) -> anyhow::Result<Value>;
 
-/// What an adapter gets of a case: no name and no expectation.
+/// What an adapter gets from a case: no name and no expectation.
 #[derive(Clone, Copy)]
 pub(crate) struct Input<'a> {
-    /// The instant of the case, RFC 3339.
+    /// The current time of the case, RFC 3339.
     pub now: Option<&'a str>,
     /// Templates of the file.
     #[allow(dead_code, reason = "not every system has tables whose cases name templates")]
     pub templates: &'a Map<String, Value>,
-    /// Objects of the file, references in them as they stand.
+    /// Objects of the file, with unresolved references.
     pub objects: &'a Map<String, Value>,
-    /// `input`, references resolved.
+    /// The `input`, with resolved references.
     pub value: &'a Value,
 }
 
@@ -82,13 +82,13 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The input as a type; give it `deny_unknown_fields`, so that a key that the adapter does not know fails the case.
+    /// Parses the input; use `deny_unknown_fields`, so that a key that the adapter does not know fails the case.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
         Ok(T::deserialize(self.value)?)
     }
 }
 
-/// The table is answered by `function` of the product.
+/// A table that `function` of the product implements.
 pub(crate) const fn product(file: &'static str, function: &'static str, adapter: Adapter) -> Table {
     Table {
         file,
@@ -97,7 +97,7 @@ pub(crate) const fn product(file: &'static str, function: &'static str, adapter:
     }
 }
 
-/// The product has no counterpart of what the table decides.
+/// A table about a decision without a counterpart in the product.
 pub(crate) const fn not_applicable(file: &'static str, reason: &'static str) -> Table {
     Table {
         file,
@@ -106,7 +106,7 @@ pub(crate) const fn not_applicable(file: &'static str, reason: &'static str) -> 
     }
 }
 
-/// The table is not run by this runner.
+/// A table that this runner does not run.
 pub(crate) const fn elsewhere(file: &'static str, by: &'static str) -> Table {
     Table {
         file,
@@ -117,25 +117,25 @@ pub(crate) const fn elsewhere(file: &'static str, by: &'static str) -> Table {
 
 #[allow(dead_code, reason = "which of these are used is up to the tables")]
 impl Table {
-    /// Keys of lists whose order means nothing.
+    /// Keys of lists whose order is irrelevant.
     pub(crate) const fn unordered(mut self, keys: &'static [&'static str]) -> Self {
         self.rules.unordered = keys;
         self
     }
 
-    /// Keys of texts whose words are not promised.
+    /// Keys of messages whose wording is not promised.
     pub(crate) const fn wording(mut self, keys: &'static [&'static str]) -> Self {
         self.rules.wording = keys;
         self
     }
 
-    /// Where a case has a `safer`, only what it names is compared.
+    /// Where a case has a `safer`, only what it lists is compared.
     pub(crate) const fn safer_alone(mut self) -> Self {
         self.rules.safer_alone = true;
         self
     }
 
-    /// A key that a step lacks is as in the step before.
+    /// A key that a step lacks has the value of the previous step.
     pub(crate) const fn carried(mut self) -> Self {
         self.rules.carried = true;
         self
@@ -147,19 +147,19 @@ impl Table {
         self
     }
 
-    /// Keys that are compared only where `expect` has them.
+    /// Keys that are compared only if `expect` has them.
     pub(crate) const fn optional(mut self, keys: &'static [&'static str]) -> Self {
         self.rules.optional = keys;
         self
     }
 
-    /// Keys of texts of which the beginning alone is promised.
+    /// Keys of messages of which only the beginning is promised.
     pub(crate) const fn beginning(mut self, keys: &'static [&'static str]) -> Self {
         self.rules.beginning = keys;
         self
     }
 
-    /// Keys that follow from a decision: free where `safer` decides otherwise.
+    /// Keys that depend on a decision: not compared where `safer` changes it.
     pub(crate) const fn follows(mut self, keys: &'static [(&'static str, &'static [&'static str])]) -> Self {
         self.rules.follows = keys;
         self

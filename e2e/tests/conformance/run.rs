@@ -1,4 +1,4 @@
-//! Running the tables, and printing what became of them.
+//! Runs the tables, and prints the results.
 
 use std::{
     collections::BTreeSet,
@@ -17,14 +17,14 @@ use crate::{
     registry::{Adapter, Answer, Input, System, Table},
 };
 
-/// The folder of cases beside the repository.
+/// The folder of cases, next to the repository.
 const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/conformance");
 
-/// What is run.
+/// Which cases are run.
 pub(crate) struct Settings {
     /// A folder of systems, or of one system.
     pub folder: PathBuf,
-    /// The folder that all rules of deviation have to fit, and in which cases named by others are found.
+    /// The folder whose tables must match all rules of deviation, and in which cases that others refer to are found.
     pub home: PathBuf,
     /// Whether a missing folder is a failure.
     pub required: bool,
@@ -34,8 +34,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// `MUSTER_CONFORMANCE` is the folder, `MUSTER_CONFORMANCE_REQUIRED=1` makes a missing one a failure, `MUSTER_CONFORMANCE_ONLY` is
-    /// a part of the names of files.
+    /// `MUSTER_CONFORMANCE` is the folder, `MUSTER_CONFORMANCE_REQUIRED=1` makes a missing one a failure,
+    /// `MUSTER_CONFORMANCE_ONLY` is a part of file names.
     pub(crate) fn from_environment() -> Self {
         let given = env::var_os("MUSTER_CONFORMANCE").filter(|folder| !folder.is_empty());
         Self {
@@ -48,7 +48,7 @@ impl Settings {
     }
 }
 
-/// How often each thing happened in a table.
+/// The counts of results in a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub equal: usize,
@@ -58,7 +58,7 @@ pub(crate) struct Counts {
     pub failed: usize,
 }
 
-/// What became of everything, in lines to print.
+/// All results, as lines to print.
 #[derive(Default)]
 pub(crate) struct Report {
     lines: Vec<String>,
@@ -105,7 +105,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs the tables under the folder.
+/// Runs the tables in the folder.
 pub(crate) fn run(settings: &Settings, systems: &[System]) -> anyhow::Result<Report> {
     let mut report = Report::default();
     if !settings.folder.is_dir() {
@@ -131,13 +131,13 @@ pub(crate) fn run(settings: &Settings, systems: &[System]) -> anyhow::Result<Rep
 
 struct Run<'a> {
     settings: &'a Settings,
-    /// Rules under which a case differs, by number.
+    /// Rules under which a case differs, by index.
     used: BTreeSet<usize>,
     report: Report,
 }
 
 impl Run<'_> {
-    /// The folder itself if it is called as a system, else its folders.
+    /// The folder itself if it is named like a system, otherwise its subfolders.
     fn systems(&self, systems: &[System]) -> anyhow::Result<Vec<PathBuf>> {
         let folder = fs::canonicalize(&self.settings.folder)?;
         if systems.iter().any(|system| folder.ends_with(system.folder)) {
@@ -182,7 +182,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Directories hold manifests, no cases.
+    /// Subfolders contain manifests, not cases.
     fn directory(&mut self, name: &str, table: &Table) {
         match table.answer {
             Answer::Elsewhere(reason) | Answer::NotApplicable(reason) => {
@@ -194,7 +194,7 @@ impl Run<'_> {
 
     fn table(&mut self, system: &str, file: &Path, table: &Table) {
         let name = format!("{system}/{}", table.file);
-        // It may hold no cases.
+        // A file without cases is allowed here.
         if let Answer::Elsewhere(by) = table.answer {
             return self.report.lines.push(format!("{name}: not run ({by})"));
         }
@@ -283,7 +283,7 @@ impl Run<'_> {
         })
     }
 
-    /// Whether this answer has the identity of the answer to another case.
+    /// Whether this answer has the same identity as the answer to another case.
     fn identity(
         &mut self,
         system: &str,
@@ -325,7 +325,7 @@ impl Run<'_> {
         Ok(found)
     }
 
-    /// A rule that no case here needs is out of date.
+    /// A rule that no case needs is out of date.
     fn unused(&mut self, systems: &[System]) -> anyhow::Result<()> {
         let home = fs::canonicalize(&self.settings.home).ok();
         if home != Some(fs::canonicalize(&self.settings.folder)?) || !self.settings.only.is_empty() {
@@ -353,7 +353,7 @@ enum Outcome {
     Differs(Vec<Difference>),
 }
 
-/// The answer of the product to a case; a panic is an error.
+/// The product's answer to a case; a panic is an error.
 fn asked(adapter: Adapter, case: &Case) -> anyhow::Result<Value> {
     let answered = catch_unwind(AssertUnwindSafe(|| adapter(&Input::of(case))));
     answered.unwrap_or_else(|panic| {

@@ -1,4 +1,5 @@
-//! Promise: the runner counts what became of each case, fails where anything is unknown, and takes deviations as rules with a use.
+//! Promise: the runner counts the result of each case, fails on anything unknown, and requires that each deviation rule
+//! is used.
 
 use std::{fs, path::Path};
 
@@ -11,7 +12,7 @@ use crate::{
     run::{Counts, Report, Settings, run},
 };
 
-/// Answers `a` and `b` of the input as they are, `sum` as their sum.
+/// Answers `a` and `b` with the input's values, `sum` with their sum.
 fn echo(input: &Input<'_>) -> anyhow::Result<Value> {
     let value = input.value;
     anyhow::ensure!(value["refuse"].is_null(), "refused");
@@ -183,7 +184,7 @@ fn deviations_are_rules_over_the_input() {
     };
     let table = [
         (rule("input.a == 5", "a"), two),
-        // A field that is not there is no error, and the rule then fits no case.
+        // A missing field is not an error; the rule then matches no case.
         (rule("input.b.c == 5", "a"), failed(1, 2)),
         (rule("input.a == 5", "b"), failed(1, 2)),
         (rule("input.a == 1", "a"), failed(1, 2)),

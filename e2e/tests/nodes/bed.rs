@@ -1,5 +1,6 @@
-//! Six nodes as network and mount namespaces on a bridge, each agent process 1 of a PID namespace of its own; the harness plays systemd (it
-//! starts an agent that ended), the kubelet (a Node is Ready while its link is up), and the wire to the API server.
+//! Six nodes as network and mount namespaces on a bridge, each agent process 1 of its own PID namespace; the harness
+//! simulates systemd (it restarts an agent that exited), the kubelet (a Node is Ready while its link is up), and the
+//! network to the API server.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,17 +28,17 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{frr, server::Server};
 
-/// The API server, and the peer of sessions, as nodes know them.
+/// The API server, and the BGP peer, by their addresses for nodes.
 pub(crate) const SERVER: &str = "10.77.0.1";
-/// Without a sign of life for so long the harness gives up.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(150);
 /// How often the state of nodes is read.
 const PERIOD: Duration = Duration::from_millis(20);
-/// After so long a Node hears of its kubelet again: a quarter of what Kubernetes waits for.
+/// The kubelet's status interval: a quarter of the grace period of Kubernetes.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// The kubeconfig of an administrator.
 const KUBECONFIG: &str = "admin.kubeconfig";
-/// Namespaces end by themselves, whatever becomes of the harness.
+/// Namespaces end on their own, however the harness ends.
 const LIFETIME: &str = "900";
 
 pub(crate) struct Bed {
@@ -50,7 +51,7 @@ pub(crate) struct Bed {
     _watching: Vec<AbortOnDropHandle<()>>,
 }
 
-/// What was changing at once, at most: nodes whose journals were unsettled, and the racks they are in.
+/// The maximum that was changing at once: nodes with unsettled journals, and their racks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Most {
     pub nodes: usize,
@@ -60,20 +61,20 @@ pub(crate) struct Most {
 /// A node.
 pub(crate) struct Machine {
     pub name: String,
-    /// Two nodes are in each.
+    /// Two nodes share each rack.
     rack: String,
-    /// Its Node is, or is to be, in the cluster.
+    /// Whether its Node is, or should be, in the cluster.
     is_member: Mutex<bool>,
-    /// Its files, which it has at [`Machine::view`].
+    /// Its files, mounted at [`Machine::view`].
     files: PathBuf,
     view: PathBuf,
     holder: Mutex<Child>,
     agent: Mutex<Option<Child>>,
-    /// systemd starts an agent that ended.
+    /// Whether systemd restarts an agent that exited.
     supervised: Mutex<bool>,
 }
 
-/// Runs a program of the host to its end.
+/// Runs a program of the host until it exits.
 fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -148,7 +149,7 @@ impl Machine {
         run("nsenter", &[&["-t", &pid, "-n", "ip"], arguments].concat())
     }
 
-    /// A program in the network and the files of this node, until the harness ends it.
+    /// A program with the network and the files of this node, which the harness ends.
     pub(crate) fn background(&self, program: &Command) -> Command {
         let pid = self.holder.lock().id().to_string();
         let mut command = Command::new("nsenter");
@@ -166,7 +167,7 @@ impl Machine {
         self.ip(&["-o", "link", "show", "eth0"]).contains("state UP")
     }
 
-    /// A program in the namespaces of this node, as process 1 of a new PID namespace in this boot.
+    /// A program in the namespaces of this node, as process 1 of a new PID namespace of this boot.
     fn program(&self, arguments: &[&str]) -> Command {
         let pid = self.holder.lock().id().to_string();
         let log = open_log(self.files.parent().unwrap(), &format!("{}.log", self.name));
@@ -200,7 +201,7 @@ impl Machine {
         command
     }
 
-    /// What systemd does.
+    /// Restarts the agent if it has exited, as systemd does.
     fn supervise(&self) {
         let mut agent = self.agent.lock();
         let ended = agent
@@ -211,20 +212,20 @@ impl Machine {
         }
     }
 
-    /// The namespace of the agent ends, with all that is in it.
+    /// Ends the PID namespace of the agent, with all processes in it.
     pub(crate) fn kill(&self) {
         if let Some(mut agent) = self.agent.lock().take() {
             agent.kill().unwrap();
             agent.wait().unwrap();
-            // What ended is its parent; the kernel kills the agent after it, as systemd waits for the whole control group.
-            // One that had not come so far has no lock.
+            // The process that ended is its parent; the kernel kills the agent afterwards, and systemd waits for the
+            // whole control group. An agent that was just starting has no lock yet.
             if let Ok(lock) = File::open(self.files.join("own/lock")) {
                 lock.lock().unwrap();
             }
         }
     }
 
-    /// The agent ends, and nothing starts it.
+    /// Ends the agent; nothing restarts it.
     pub(crate) fn stop(&self) {
         *self.supervised.lock() = false;
         self.kill();
@@ -234,7 +235,7 @@ impl Machine {
         *self.supervised.lock() = true;
     }
 
-    /// The host boots: links come up by themselves, the unit that restores runs, and nothing else yet.
+    /// Boots the host: links come up, the restore unit runs, and nothing else yet.
     pub(crate) fn boot(&self, number: usize) {
         fs::write(
             self.files.join("boot_id"),
@@ -253,7 +254,7 @@ impl Machine {
         fs::read_to_string(self.files.join(file)).ok()
     }
 
-    /// The last step in its journal.
+    /// The last step in the node's journal.
     pub(crate) fn step(&self) -> Option<Step> {
         let bytes = fs::read(self.files.join("own/journal")).ok()?;
         match journal::read(&bytes) {
@@ -271,13 +272,13 @@ impl Drop for Machine {
     fn drop(&mut self) {
         self.kill();
         let holder = self.holder.get_mut();
-        // It was started here; that it ended by itself is as well.
+        // Started here; no error if it has already exited.
         let _ = holder.kill();
         let _ = holder.wait();
     }
 }
 
-/// A reload takes a second, so that what happens during it can be observed. JSON is YAML.
+/// A reload takes a second, so that events during it can be observed. JSON is valid YAML.
 fn configuration(view: &Path) -> Value {
     let etc = view.join("etc");
     let environment = json!({"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LD_LIBRARY_PATH": frr::libraries()});
@@ -300,7 +301,7 @@ fn configuration(view: &Path) -> Value {
     })
 }
 
-/// The commands of this version; `link` is what becomes of the only link.
+/// The reload commands of this version; `link` is the new state of the only link.
 pub(crate) fn links(version: u32, link: &str) -> String {
     format!("# version {version}\nlink set eth0 {link}\n")
 }
@@ -308,7 +309,7 @@ pub(crate) fn links(version: u32, link: &str) -> String {
 impl Bed {
     /// On the embedded API server.
     pub(crate) async fn new(count: usize) -> Self {
-        // One TLS provider for everything; only a second call could fail.
+        // Only a second call could fail, because the provider is already set.
         let _ = rustls::crypto::ring::default_provider().install_default();
         run("ip", &["link", "set", "lo", "up"]);
         Self::on(Server::embedded().await, count).await
@@ -316,7 +317,7 @@ impl Bed {
 
     /// On a kube-apiserver.
     pub(crate) async fn on_kubernetes(count: usize) -> Self {
-        // As above.
+        // Only a second call could fail, because the provider is already set.
         let _ = rustls::crypto::ring::default_provider().install_default();
         run("ip", &["link", "set", "lo", "up"]);
         Self::on(Server::kubernetes().await, count).await
@@ -355,7 +356,7 @@ impl Bed {
         bed
     }
 
-    /// Nodes reach the API server.
+    /// Connects nodes to the API server.
     pub(crate) async fn connect(&mut self) {
         let listener = TcpListener::bind((SERVER, 6443)).await.unwrap();
         let address = self.server.address();
@@ -365,7 +366,7 @@ impl Bed {
                 let (mut near, _) = listener.accept().await.unwrap();
                 open.spawn(async move {
                     if let Ok(mut far) = TcpStream::connect(address).await {
-                        // Either side may end it.
+                        // Either side may close the connection.
                         let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
                     }
                 });
@@ -374,12 +375,12 @@ impl Bed {
         self.wire = Some(AbortOnDropHandle::new(tokio::spawn(forward)));
     }
 
-    /// No node reaches it, and all connections end.
+    /// Disconnects all nodes, and closes their connections.
     pub(crate) fn disconnect(&mut self) {
         self.wire = None;
     }
 
-    /// The controller is killed, and another one started.
+    /// Kills the controller, and starts another one.
     pub(crate) fn restart_controller(&self) {
         let mut running = self.controllers.lock();
         running[0].kill().unwrap();
@@ -387,21 +388,21 @@ impl Bed {
         running[0] = controller(&self.server, self.folder.path(), 0);
     }
 
-    /// One more controller, which takes itself for the only one.
+    /// Starts one more controller, which does not know of the first one.
     pub(crate) fn add_controller(&self) {
         let mut running = self.controllers.lock();
         let number = running.len();
         running.push(controller(&self.server, self.folder.path(), number));
     }
 
-    /// A node is shut down, and its Node deleted.
+    /// Shuts a node down, and deletes its Node.
     pub(crate) async fn leave(&self, node: &str) {
         self.nodes[node].stop();
         *self.nodes[node].is_member.lock() = false;
         self.until_node(node, false).await;
     }
 
-    /// A node that had left, or was never there, joins the cluster.
+    /// Adds a node to the cluster, a former or a new one.
     pub(crate) async fn join(&self, node: &str) {
         *self.nodes[node].is_member.lock() = true;
         self.nodes[node].resume();
@@ -416,7 +417,7 @@ impl Bed {
         .await;
     }
 
-    /// The NodeModule with this file, for at most so many nodes at once.
+    /// The NodeModule with this file, with this limit of nodes at once.
     pub(crate) async fn apply(&self, text: &str, limit: &Value) {
         self.apply_rollout(text, json!({"maxUnreadyNodes": limit})).await;
     }
@@ -442,7 +443,7 @@ impl Bed {
         modules.patch("fabric", &by, &Patch::Apply(object)).await.unwrap();
     }
 
-    /// A file as each node knows it.
+    /// The path of a file or folder as mounted on every node.
     pub(crate) fn view(&self, name: &str) -> PathBuf {
         self.folder.path().join("node").join(name)
     }
@@ -467,7 +468,7 @@ impl Bed {
         assemblages.get(node).await.unwrap()
     }
 
-    /// Waits for a state of the world.
+    /// Waits for a state of the cluster.
     pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let began = Instant::now();
         while !holds().await {
@@ -514,12 +515,12 @@ impl Bed {
         changing.map(|node| node.name.as_str()).collect()
     }
 
-    /// The most that was changing at once since this was asked last, by the journals of the nodes.
+    /// The maximum that was changing at once since the last call, by the journals of the nodes.
     pub(crate) fn most(&self) -> Most {
         std::mem::take(&mut *self.most.lock())
     }
 
-    /// What muster prints about this cluster.
+    /// The output of muster about this cluster.
     pub(crate) fn muster(&self, arguments: &[&str]) -> String {
         let output = Command::new(muster())
             .args(arguments)
@@ -535,7 +536,7 @@ impl Bed {
 impl Drop for Bed {
     fn drop(&mut self) {
         for controller in self.controllers.get_mut() {
-            // It was started here.
+            // Started here.
             let _ = controller.kill();
             let _ = controller.wait();
         }
@@ -558,7 +559,7 @@ fn controller(server: &Server, folder: &Path, number: usize) -> Child {
     child.unwrap()
 }
 
-/// What systemd, the kubelet, and the one that adds and removes nodes do.
+/// Simulates systemd, the kubelet, and the cloud provider that adds and removes nodes.
 async fn kubelets(client: Client, nodes: BTreeMap<String, Arc<Machine>>) {
     let api: Api<Node> = Api::all(client);
     let mut known: BTreeMap<&str, (bool, Instant)> = BTreeMap::new();
@@ -597,7 +598,7 @@ async fn kubelets(client: Client, nodes: BTreeMap<String, Arc<Machine>>) {
     }
 }
 
-/// Counts the nodes whose journals are unsettled, and their racks. One that left in mid-change is on nothing's account any more.
+/// Counts the nodes with unsettled journals, and their racks. One that left during a change no longer counts.
 async fn observe(nodes: BTreeMap<String, Arc<Machine>>, most: Arc<Mutex<Most>>) {
     loop {
         let changing = nodes

@@ -1,4 +1,4 @@
-//! FRR, as Debian has it (`.ci/frr` fetches and unpacks it): a daemon for BGP in a node, and its peer on the bridge.
+//! FRR as packaged by Debian (`.ci/frr` fetches and unpacks it): a BGP daemon on a node, and its peer on the bridge.
 
 use std::{
     env,
@@ -6,16 +6,16 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// Without it vtysh asks for a password.
+/// Without this file vtysh asks for a password.
 pub(crate) const VTYSH: &str = "username root nopassword\nno service integrated-vtysh-config\n";
 
-/// Where its packages are unpacked.
+/// The folder in which its packages are unpacked.
 fn root() -> PathBuf {
     let binary = env::current_exe().unwrap();
     binary.ancestors().nth(3).unwrap().join("frr")
 }
 
-/// Whether it is there.
+/// Whether it is installed.
 pub(crate) fn is_there() -> bool {
     root().join("usr/lib/frr/bgpd").is_file()
 }
@@ -32,7 +32,7 @@ pub(crate) fn libraries() -> String {
         .join(":")
 }
 
-/// The command that configures and asks the daemon whose folder this is.
+/// The vtysh command for the daemon in this folder.
 pub(crate) fn vtysh(node: &Path) -> String {
     let (program, run) = (root().join("usr/bin/vtysh"), node.join("run"));
     format!(
@@ -42,7 +42,7 @@ pub(crate) fn vtysh(node: &Path) -> String {
     )
 }
 
-/// The configuration of an end of a session.
+/// The configuration of one end of a session.
 pub(crate) fn configuration(number: u32, id: &str, peer: &str, peer_number: u32) -> String {
     format!(
         "router bgp {number}\n bgp router-id {id}\n no bgp ebgp-requires-policy\n neighbor {peer} remote-as {peer_number}\n \
@@ -50,11 +50,11 @@ pub(crate) fn configuration(number: u32, id: &str, peer: &str, peer_number: u32)
     )
 }
 
-/// The command that starts a daemon with its files in this folder, of which one is its configuration.
+/// The command that starts a daemon with its files in this folder, including its configuration.
 pub(crate) fn bgpd(run: &Path) -> Command {
     let mut command = Command::new(root().join("usr/lib/frr/bgpd"));
     command
-        // Alone, without routes in the kernel, as the user that it is.
+        // Without zebra, without routes in the kernel, as the current user.
         .args([
             "--no_zebra",
             "--no_kernel",
@@ -78,7 +78,7 @@ pub(crate) fn bgpd(run: &Path) -> Command {
     command
 }
 
-/// A daemon that ends with its owner.
+/// A daemon that ends when it is dropped.
 pub(crate) struct Daemon(Child);
 
 impl Daemon {
@@ -94,7 +94,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It was started here; that it ended by itself is as well.
+        // Started here; no error if it has already exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

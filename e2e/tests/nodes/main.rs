@@ -1,8 +1,8 @@
-//! Promise: on real networks a configuration that cuts its node off is taken back by that node alone, no other node gets it, and never are
-//! more nodes changed at once than allowed, whatever is killed.
+//! Promise: on real networks a configuration that disconnects its node is rolled back by that node alone, no other node
+//! gets it, and never are more nodes changed at once than allowed, whatever is killed.
 //!
-//! The nodes are network, mount and PID namespaces of a user namespace that the test makes for itself: the harness is this same binary, run
-//! in there by the tests of this file.
+//! The nodes are network, mount and PID namespaces in a user namespace that the test creates: the harness is this same
+//! binary, run inside it by the tests of this file.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -35,13 +35,13 @@ use muster_node::journal::Step;
 use muster_real::{Cache, Plan};
 use serde_json::json;
 
-/// Set in the namespaces.
+/// Environment variable that is set inside the namespaces.
 const INSIDE: &str = "MUSTER_NODES_INSIDE";
 
-/// Of a user: nothing here needs root.
+/// Namespaces of an unprivileged user: nothing here needs root.
 const NAMESPACES: [&str; 4] = ["--user", "--map-root-user", "--net", "--mount"];
 
-/// Whether this machine has what the tests need; where it has not, that is said, and nothing else.
+/// Whether this machine has what the tests need; if not, prints this, and the tests are skipped.
 fn is_able() -> bool {
     let able = Command::new("unshare")
         .args(NAMESPACES)
@@ -60,7 +60,7 @@ fn is_able() -> bool {
     able
 }
 
-/// Runs a test of this binary in namespaces of its own.
+/// Runs a test of this binary in new namespaces.
 fn inside(test: &str) {
     if !is_able() {
         return;
@@ -81,7 +81,7 @@ fn is_inside() -> bool {
     env::var_os(INSIDE).is_some()
 }
 
-/// As in the pod of the DaemonSet: from a mount namespace of its own into that of process 1, whose systemd is played.
+/// As in the pod of the DaemonSet: from its own mount namespace into that of process 1, whose systemd is simulated.
 #[test]
 fn the_agent_is_installed_out_of_another_mount_namespace() {
     if !is_able() {
@@ -206,7 +206,7 @@ async fn killed() {
         .await;
         machine.stop();
     };
-    // In the reload, with the checks under way, and with the checks under way before a power cut.
+    // During the reload, while the checks run, and while the checks run before a power cut.
     tokio::join!(
         at("n1", Step::Swapped),
         at("n2", Step::Reloaded),
@@ -240,7 +240,7 @@ async fn killed() {
             .is_some_and(|status| status.verdict == Some(Verdict::Bad))
     });
     assert!(!condemned, "an interruption proves nothing");
-    // The agents try again by themselves.
+    // The agents retry on their own.
     bed.until_ready(&second).await;
 }
 
@@ -278,7 +278,7 @@ async fn bgp() {
     bed.until("established", async || bed.is_ready().await).await;
     assert_eq!(node.read("etc/frr.conf"), Some(of(65001)));
 
-    // The peer refuses another number: it takes the connection, and closes it.
+    // The peer rejects another AS number: it accepts the connection, and closes it.
     bed.apply_spec(spec(65002, established)).await;
     bed.until("refused by the peer", async || {
         let row = bed.report("n1").await.status.unwrap_or_default().rows.remove(0);
@@ -293,7 +293,7 @@ async fn bgp() {
         "the session that was is back, or the verdict were another"
     );
 
-    // Which is why an open port is no session.
+    // So an open port does not prove a session.
     bed.apply_spec(spec(65003, json!({"tcp": [format!("{SERVER}:179")]})))
         .await;
     bed.until("confirmed by the port alone", async || {
@@ -323,7 +323,8 @@ async fn api_away() {
     bed.disconnect();
     bed.until("taken back", async || bed.with(&first).len() == 3)
         .await;
-    // It is away until the checks after the restore are over: one that is back by then is taken for the work of the restore.
+    // It stays down until the checks after the restore are over: if it came back earlier, this would be attributed to
+    // the restore.
     bed.until("checked", async || {
         bed.nodes
             .values()
@@ -402,14 +403,14 @@ async fn racks() {
     bed.apply_rollout(&second, by_rack).await;
     bed.until("both of the first rack", async || bed.changing().len() == 2)
         .await;
-    // One ends in its change, for good; another one is there before its turn has come.
+    // One node is lost during its change, for good; another one joins before its turn.
     bed.leave("n2").await;
     bed.join("n6").await;
     bed.until_ready(&second).await;
     assert_eq!(bed.with(&second).len(), 5);
     assert_eq!(bed.most(), Most { nodes: 2, racks: 1 });
 
-    // It had been shut down in mid-change, and comes back with a rollout that ended long ago.
+    // It was shut down during a change, and returns during a rollout that ended long ago.
     bed.join("n2").await;
     bed.until("the last one", async || bed.with(&second).len() == 6)
         .await;
@@ -436,7 +437,7 @@ async fn on_kubernetes() {
     takes_the_link_down(&bed).await;
     bed.server.keep_uses();
 
-    // An agent writes about its own node alone, and reads no Secret.
+    // An agent writes only about its own node, and reads no Secret.
     let client = bed.server.client_of("n1").await;
     let reports: Api<NodeAssemblage> = Api::all(client.clone());
     let nothing = Patch::Merge(json!({"status": {}}));

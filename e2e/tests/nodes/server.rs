@@ -1,4 +1,5 @@
-//! The API server of the bed: the embedded one, or a kube-apiserver with the rights that `muster install --export --nodes` gives and no others.
+//! The API server of the bed: the embedded one, or a kube-apiserver with exactly the permissions of `muster install
+//! --export --nodes`.
 
 use std::{fs, net::SocketAddr};
 
@@ -21,7 +22,7 @@ use tokio::task::spawn_blocking;
 
 /// The namespace and the ServiceAccount of the agents.
 const AGENTS: (&str, &str) = ("muster-nodes", "muster-node-agent");
-/// The same of the controller.
+/// The namespace and the ServiceAccount of the controller.
 const CONTROLLER: (&str, &str) = ("muster-system", "muster-agent");
 /// The name of the control plane.
 const PLANE: &str = "nodes";
@@ -31,7 +32,7 @@ pub(crate) enum Server {
     Kubernetes(Kubernetes),
 }
 
-/// A control plane. Its end ends the processes.
+/// A control plane. Dropping it ends the processes.
 pub(crate) struct Kubernetes {
     fleet: Fleet,
     client: Client,
@@ -76,7 +77,7 @@ impl Server {
         })
     }
 
-    /// Of an administrator.
+    /// The kubeconfig of an administrator.
     pub(crate) fn client(&self) -> Client {
         match self {
             Self::Embedded(api) => api.client_as("person"),
@@ -84,7 +85,7 @@ impl Server {
         }
     }
 
-    /// Of an administrator.
+    /// A client of an administrator.
     pub(crate) fn kubeconfig(&self) -> String {
         match self {
             Self::Embedded(api) => api.kubeconfig().unwrap(),
@@ -132,7 +133,7 @@ impl Server {
         String::from_utf8(decoded).unwrap()
     }
 
-    /// The token of the agent of a node: of a real one it has the node claim, as that of a pod there.
+    /// The token of the agent of a node; on a real server it has the node claim, like that of a pod there.
     pub(crate) async fn token(&self, node: &str) -> String {
         match self {
             Self::Embedded(api) => {
@@ -156,7 +157,7 @@ impl Server {
         }
     }
 
-    /// For the test of rights, what was used so far.
+    /// Records the permissions used so far, for the test of rights.
     pub(crate) fn keep_uses(&self) {
         if let Self::Kubernetes(kubernetes) = self {
             keep_uses(&kubernetes.fleet, PLANE);

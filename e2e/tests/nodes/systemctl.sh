@@ -1,5 +1,5 @@
 #!/bin/sh
-# Systemd of a host, as far as an installation asks it.
+# Simulates systemctl, as far as an installation uses it.
 printf '%s ' "$1" >> /run/asked
 case "$1" in
   is-active) [ -e /run/active ] ;;

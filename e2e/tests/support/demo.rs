@@ -10,15 +10,15 @@ use std::{
 
 use muster_e2e::bed::muster;
 
-/// How long the demo may take until it says `ready`.
+/// How long the demo may take until it prints `ready`.
 pub(crate) const READY: Duration = Duration::from_mins(1);
-/// How long it may take to end.
+/// How long it may take to exit.
 const END: Duration = Duration::from_secs(40);
 
-/// Where a Deployment says its image.
+/// The JSON path of a Deployment's image.
 pub(crate) const IMAGE: &str = "{.spec.template.spec.containers[0].image}";
 
-/// A running demo, its folder, and all that it has printed.
+/// A running demo, its folder, and its output so far.
 pub(crate) struct Demo {
     child: Child,
     pub folder: PathBuf,
@@ -26,7 +26,7 @@ pub(crate) struct Demo {
 }
 
 impl Demo {
-    /// Starts one in a folder, with these flags.
+    /// Starts a demo in a folder, with these flags.
     pub(crate) fn start(folder: &Path, flags: &[&str]) -> Self {
         let mut child = Command::new(muster())
             .args(["demo", "--seed", "1", "--dir"])
@@ -53,12 +53,12 @@ impl Demo {
         }
     }
 
-    /// What it has printed.
+    /// The output so far.
     pub(crate) fn printed(&self) -> String {
         self.printed.lock().unwrap().clone()
     }
 
-    /// Waits until something was printed.
+    /// Waits until a text was printed.
     pub(crate) fn until_printed(&mut self, deadline: Duration, holds: impl Fn(&str) -> bool) {
         let started = Instant::now();
         while !holds(&self.printed()) {
@@ -72,7 +72,7 @@ impl Demo {
         }
     }
 
-    /// Runs kubectl on the management cluster as the demo says it: with KUBECONFIG. What it prints.
+    /// Runs kubectl on the management cluster as the demo suggests: with KUBECONFIG. Returns the output.
     #[allow(dead_code, reason = "not every test uses it")]
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
         let output = Command::new("kubectl")
@@ -83,7 +83,7 @@ impl Demo {
         text(&output, arguments)
     }
 
-    /// Runs the command on the management cluster; it must end so. What it prints.
+    /// Runs muster on the management cluster, and checks the exit status. Returns the output.
     #[allow(dead_code, reason = "not every test uses it")]
     #[track_caller]
     pub(crate) fn muster(&self, arguments: &[&str], code: i32) -> String {
@@ -97,7 +97,7 @@ impl Demo {
         said
     }
 
-    /// Runs kubectl on podinfo in a cluster, by the printed kubeconfig. What it prints.
+    /// Runs kubectl on podinfo in a cluster, with the printed kubeconfig. Returns the output.
     #[allow(dead_code, reason = "not every test uses it")]
     pub(crate) fn podinfo_in(&self, cluster: &str, verb: &str, flags: &[&str]) -> String {
         let kubeconfig = format!(
@@ -115,7 +115,8 @@ impl Demo {
         image.rsplit_once("podinfo:").unwrap().1.to_owned()
     }
 
-    /// Runs one of the printed shell lines in the work tree, where `muster` is the command under test. What it prints.
+    /// Runs one of the printed shell lines in the work tree, where `muster` is the binary under test. Returns the
+    /// output.
     #[allow(dead_code, reason = "not every test uses it")]
     pub(crate) fn shell(&self, line: &str) -> String {
         let line = &format!("muster() {{ '{}' \"$@\"; }}; {line}", muster().display());
@@ -128,7 +129,7 @@ impl Demo {
         text(&output, &[line])
     }
 
-    /// Tells it to end, and waits until it has: cleanly.
+    /// Terminates it, and waits for a clean exit.
     pub(crate) fn end(&mut self) {
         let told = Command::new("kill")
             .args(["-TERM", &self.child.id().to_string()])
@@ -150,7 +151,7 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        // It has ended already, unless the test failed.
+        // It has already exited, unless the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

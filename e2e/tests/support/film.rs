@@ -1,4 +1,4 @@
-//! A terminal session as an animated picture: what stood on the screen, and for how long. No script, no font of its own.
+//! A terminal session as an animated SVG: the content of the screen, and for how long. No script, no embedded font.
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -10,15 +10,15 @@ use svg::{
     },
 };
 
-/// Width of a character and height of a line, in the units of the picture.
+/// Width of a character and height of a line, in SVG units.
 const CHARACTER: f32 = 8.4;
 const LINE: f32 = 18.0;
-/// Around the text.
+/// The margin around the text.
 const MARGIN: f32 = 14.0;
 const GROUND: &str = "#10151c";
 const INK: &str = "#d5dbe3";
 
-/// Characters that look alike and stand beside each other.
+/// Adjacent characters with the same style.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Run {
     pub text: String,
@@ -26,7 +26,7 @@ pub(crate) struct Run {
     pub is_bold: bool,
 }
 
-/// What stands on the screen, line by line, and for how long.
+/// The content of the screen, line by line, and for how long.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Frame {
     pub lines: Vec<Vec<Run>>,
@@ -34,7 +34,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The screen of a terminal.
+    /// Captures the screen of a terminal.
     pub(crate) fn of(screen: &vt100::Screen) -> Self {
         let (rows, columns) = screen.size();
         let lines = (0..rows).map(|row| {
@@ -71,7 +71,7 @@ impl Frame {
         }
     }
 
-    /// The text without colours.
+    /// The text without colors.
     pub(crate) fn text(&self) -> String {
         let line = |runs: &Vec<Run>| runs.iter().map(|run| run.text.as_str()).collect::<String>();
         self.lines.iter().map(line).collect::<Vec<String>>().join("\n")
@@ -88,7 +88,7 @@ const fn colour(colour: vt100::Color) -> Option<&'static str> {
     }
 }
 
-/// The picture. `still` is the frame for those who want nothing that moves.
+/// The SVG. `still` is the frame for viewers who prefer no motion.
 pub(crate) fn picture(frames: &[Frame], still: usize, title: &str, description: &str) -> String {
     let columns = frames
         .iter()
@@ -103,7 +103,7 @@ pub(crate) fn picture(frames: &[Frame], still: usize, title: &str, description: 
     let mut style = format!(
         "text{{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:{INK};white-space:pre}}.f{{visibility:hidden;animation:{all:.1}s step-end infinite}}"
     );
-    // Lines come again in many frames: each is written once.
+    // Lines recur in many frames: each is written once.
     let mut known: BTreeMap<&[Run], usize> = BTreeMap::new();
     let mut lines = Definitions::new();
     let mut shown = Vec::new();
@@ -130,7 +130,7 @@ pub(crate) fn picture(frames: &[Frame], still: usize, title: &str, description: 
         }
         let ends = began + frame.lasts.as_secs_f32();
         let (from, to) = (100.0 * began / all, 100.0 * ends / all);
-        // Writing to a string cannot fail.
+        // Writing to a String cannot fail.
         let _ = write!(
             style,
             "#f{place}{{animation-name:k{place}}}@keyframes k{place}{{0%{{visibility:hidden}}{from:.2}%{{visibility:visible}}{to:.2}%{{visibility:hidden}}}}"
@@ -158,7 +158,7 @@ pub(crate) fn picture(frames: &[Frame], still: usize, title: &str, description: 
     for group in shown {
         document.append(group);
     }
-    // A line break between two parts of a line would be a blank.
+    // A line break between two parts of a line would be rendered as a blank.
     document.to_string().replace('\n', "")
 }
 

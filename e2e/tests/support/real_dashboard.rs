@@ -1,5 +1,5 @@
-//! Promise: with `--dashboard-auth token` a controller's dashboard shows the fleet to whoever may get its modules, and to nobody else; and the
-//! rights that `muster install --dashboard` gives are enough for it.
+//! Promise: with `--dashboard-auth token` a controller's dashboard shows the fleet only to users who may get its
+//! modules; the permissions of `muster install --dashboard` are sufficient for it.
 
 use std::{
     io::{Read, Write},
@@ -15,7 +15,7 @@ use muster_real::{Fleet, Plan};
 /// How long the controller may take until it answers.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Who may look, and somebody who may not.
+/// A user who may view the dashboard, and one who may not.
 const PEOPLE: &str = "
 apiVersion: v1
 kind: ServiceAccount
@@ -37,7 +37,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: viewer}
 subjects: [{kind: ServiceAccount, name: viewer, namespace: fleet}]
 ";
 
-/// Something to look at.
+/// A module to show.
 const MODULE: &str = "
 apiVersion: fleet.muster.dev/v1alpha1
 kind: Module
@@ -77,13 +77,13 @@ struct Controller(Child);
 
 impl Drop for Controller {
     fn drop(&mut self) {
-        // It may have ended by itself, which the test has shown then.
+        // It may have exited on its own, which the test has shown already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The status and the text that is answered to this token; none as long as nobody answers.
+/// The status and text of a response to this token; `None` while there is no response.
 fn ask(address: &str, path: &str, token: Option<&str>) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     let authorization = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
@@ -160,7 +160,7 @@ fn whoever_may_get_modules_may_look() {
         kubectl.token("fleet", "stranger"),
     );
     let started = Instant::now();
-    // A kind whose storage is not ready yet is read later, and until then the matrix is answered by 503.
+    // A kind whose storage is not ready yet is read later; until then the matrix is answered with 503.
     while ask(&address, "/api/v1/matrix.json", Some(&viewer)).is_none_or(|(status, _)| status != 200) {
         assert!(started.elapsed() < PATIENCE, "the fleet is not read");
         std::thread::park_timeout(Duration::from_millis(100));

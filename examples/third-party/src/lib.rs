@@ -1,8 +1,8 @@
-//! A rollout automation of one's own, that knows no Module: it goes around the world, one cluster after another, in the order of their
-//! label `sun`.
+//! A custom rollout automation without Modules: it updates one cluster after another, in the order of their label
+//! `sun`.
 //!
-//! It decides when a cluster gets what, and leaves the rest to muster's assemblages: how that reaches the cluster, the values that differ
-//! from cluster to cluster, whether it is healthy, and how it is taken away again.
+//! It decides when a cluster gets an update, and leaves the rest to muster's assemblages: delivery to the cluster,
+//! values per cluster, health, and removal.
 
 use kube::{
     Api, Client, ResourceExt,
@@ -12,37 +12,37 @@ use kube::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What goes around, and where.
+/// What to roll out, and to which clusters.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Round {
-    /// Names the assemblages and the field manager: other automations have other names.
+    /// Used in the names of the assemblages and as field manager: other automations have other names.
     pub name: String,
     /// The namespace of the clusters.
     pub namespace: String,
-    /// Which clusters, as `kubectl -l` has it.
+    /// Label selector of clusters, as for `kubectl -l`.
     pub selector: String,
-    /// What this version of everything is called; echoed by the clusters.
+    /// The version of all rows; the clusters report it.
     pub version: String,
-    /// Rows of `spec.syncs`, for RemoteAssemblages: applied from the management cluster, and first.
+    /// Rows of `spec.syncs` for RemoteAssemblages: applied first, from the management cluster.
     #[serde(default)]
     pub remote: Vec<Value>,
-    /// Rows for ProxyAssemblages: carried out by the cluster's own agent.
+    /// Rows for ProxyAssemblages: applied by the cluster's own agent.
     #[serde(default)]
     pub inside: Vec<Value>,
 }
 
-/// Why the round ended early. The clusters after that keep what they have.
+/// Why the round ended early. The remaining clusters keep what they have.
 #[derive(Debug, thiserror::Error)]
 pub enum RoundError {
-    /// A cluster does not take it.
+    /// A row failed in a cluster.
     #[error("{cluster}: {sync} failed: {message}")]
     Failed {
-        /// Where.
+        /// The name of the cluster.
         cluster: String,
-        /// Which row.
+        /// The name of the row.
         sync: String,
-        /// Why, in the words of the assemblage.
+        /// The message in the status of the assemblage.
         message: String,
     },
     /// A call to the management cluster failed.
@@ -53,7 +53,7 @@ pub enum RoundError {
     Watch(#[from] wait::Error),
 }
 
-/// Goes around once; the clusters that have it now, in the order in which they got it.
+/// Runs one round. Returns the updated clusters, in order.
 pub async fn roll(client: &Client, round: &Round) -> Result<Vec<String>, RoundError> {
     let mut done = Vec::new();
     for cluster in clusters(client, round).await? {
@@ -64,7 +64,8 @@ pub async fn roll(client: &Client, round: &Round) -> Result<Vec<String>, RoundEr
     Ok(done)
 }
 
-/// Takes everything back, in the other direction. Emptying withdraws; deleting an assemblage that has rows would only let go.
+/// Removes everything, in reverse order. An assemblage is emptied first, which withdraws its rows: deleting it with
+/// rows would release them.
 pub async fn take_back(client: &Client, round: &Round) -> Result<(), RoundError> {
     for cluster in clusters(client, round).await?.iter().rev() {
         for kind in ["ProxyAssemblage", "RemoteAssemblage"] {
@@ -90,7 +91,7 @@ async fn clusters(client: &Client, round: &Round) -> Result<Vec<String>, RoundEr
     Ok(found.iter().map(ResourceExt::name_any).collect())
 }
 
-/// Writes the rows of a cluster, and waits until it says of each of them that it succeeded, or of one that it failed for good.
+/// Writes the rows of a cluster, and waits until each of them is reported as succeeded, or one as terminally failed.
 async fn give(
     client: &Client,
     round: &Round,
@@ -140,7 +141,7 @@ async fn write(
     Ok(())
 }
 
-/// None: not yet. What is said of another version says nothing.
+/// `None` if there is no result yet. Status of another version is ignored.
 fn verdict(object: &DynamicObject, rows: &[Value], round: &Round) -> Option<Result<(), (String, String)>> {
     let said: Vec<&Value> = states(object)
         .iter()

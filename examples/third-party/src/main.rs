@@ -7,12 +7,12 @@ use clap::Parser;
 use follow_the_sun::{Round, roll, take_back};
 use kube::Client;
 
-/// Brings a version to one cluster after another, in the order of their label `sun`.
+/// Roll out a version to one cluster after another, in the order of their label `sun`.
 #[derive(Parser)]
 struct Arguments {
-    /// What goes around, and where: see round.json.
+    /// What to roll out, and to which clusters: see round.json.
     round: PathBuf,
-    /// Take it away again.
+    /// Remove it again.
     #[arg(long)]
     take_back: bool,
 }

@@ -1,7 +1,7 @@
-//! A copy of the tree, in which bugs are made.
+//! A copy of the repository, in which the bugs are introduced.
 //!
-//! Files are written only when they differ, so that cargo builds what changed and nothing else: a file that changes back is newer than
-//! what was built of it.
+//! Files are written only when they differ, so that cargo rebuilds only what changed: a file that is restored is newer
+//! than what was built from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,17 +13,17 @@ use cargo_metadata::MetadataCommand;
 use super::table::Mutation;
 use crate::tree;
 
-/// The copy.
+/// The copied repository.
 pub(crate) struct Copy {
-    /// Its top.
+    /// The root of the copy.
     pub root: PathBuf,
-    /// What is built of it. Never in the folder of the tree itself: cargo names what it builds by places within a workspace, and would
-    /// take the copy's for the tree's.
+    /// The target folder of the copy. It is never that of the repository: cargo names its output by paths within a
+    /// workspace, and would confuse both.
     pub target: PathBuf,
 }
 
 impl Copy {
-    /// Copies the tree as it is now.
+    /// Copies the current state of the repository.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let metadata = MetadataCommand::new()
             .manifest_path(tree::root().join("Cargo.toml"))
@@ -39,7 +39,7 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Makes it equal to the tree. What is tried afterwards is what was there then, whatever people do meanwhile.
+    /// Syncs the copy with the repository. Later runs use this state, even if the repository changes meanwhile.
     pub(crate) fn refresh(&self) -> anyhow::Result<()> {
         let files: BTreeSet<String> = tree::files()?.into_iter().collect();
         for file in &files {
@@ -49,12 +49,12 @@ impl Copy {
         remove_others(&self.root, Path::new(""), &files)
     }
 
-    /// Applies a patch of the tree to it; what git says if it does not apply.
+    /// Applies a patch of the repository to the copy. Returns git's message if it does not apply.
     pub(crate) fn apply(&self, patch: &str, how: Apply) -> anyhow::Result<Result<(), String>> {
         apply(&self.root, patch, how)
     }
 
-    /// Makes a mutation in it. The files that it changed, as they were.
+    /// Introduces a mutation. Returns the original content of the changed files.
     pub(crate) fn mutate(&self, mutation: &Mutation) -> anyhow::Result<Originals> {
         let mut originals = Originals::new();
         for edit in &mutation.edit {
@@ -66,7 +66,7 @@ impl Copy {
         Ok(originals)
     }
 
-    /// Puts them back: they are newer then than what was built of the mutation.
+    /// Restores the files: they are then newer than what was built from the mutation.
     pub(crate) fn put_back(originals: &Originals) -> anyhow::Result<()> {
         for (path, text) in originals {
             fs::write(path, text).with_context(|| path.display().to_string())?;
@@ -75,16 +75,16 @@ impl Copy {
     }
 }
 
-/// What is done with a patch.
+/// How a patch is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Apply {
-    /// It is applied.
+    /// Apply the patch.
     Write,
-    /// It is found out whether it applies.
+    /// Only check whether it applies.
     Check,
 }
 
-/// Applies a patch of the tree to a folder; what git says if it does not apply.
+/// Applies a patch of the repository to a folder. Returns git's message if it does not apply.
 pub(crate) fn apply(folder: &Path, patch: &str, how: Apply) -> anyhow::Result<Result<(), String>> {
     let folder = folder.canonicalize()?;
     let mut command = tree::program("git");
@@ -94,7 +94,7 @@ pub(crate) fn apply(folder: &Path, patch: &str, how: Apply) -> anyhow::Result<Re
     }
     let output = command
         .arg(tree::root().canonicalize()?.join(patch))
-        // The folder of the copy is one that git ignores, and git would leave out what is in it.
+        // The folder of the copy is ignored by git, which would then skip its contents.
         .env("GIT_DIR", folder.join("no-repository"))
         .current_dir(&folder)
         .output()
@@ -106,11 +106,11 @@ pub(crate) fn apply(folder: &Path, patch: &str, how: Apply) -> anyhow::Result<Re
     })
 }
 
-/// Files as they were before a mutation.
+/// The content of files before a mutation.
 pub(super) type Originals = BTreeMap<PathBuf, String>;
 
 fn written(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    // A file that cannot be read is not there yet.
+    // A file that cannot be read does not exist yet.
     if fs::read(path).is_ok_and(|there| there == bytes) {
         return Ok(());
     }
@@ -120,7 +120,8 @@ fn written(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     fs::write(path, bytes).with_context(|| path.display().to_string())
 }
 
-/// Removes what the tree does not have: what a test left behind, what was removed since the last time.
+/// Removes files that the repository does not have: leftovers of tests, and files that were removed since the last
+/// sync.
 fn remove_others(root: &Path, folder: &Path, files: &BTreeSet<String>) -> anyhow::Result<()> {
     for entry in root.join(folder).read_dir()? {
         let entry = entry?;

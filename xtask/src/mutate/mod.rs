@@ -1,12 +1,12 @@
-//! `cargo xtask mutate`: old bugs, made again one by one, each of which a test must catch.
+//! `cargo xtask mutate`: reintroduces old bugs, one by one; a test must catch each of them.
 //!
 //! ```text
 //!   e2e/mutations/*.toml ──► copy of the tree (target/mutate/) ──► one bug ──► build ──► its test must be red ──► next
 //!                                                              └─► no bug ──► build ──► all those tests must be green
 //! ```
 //!
-//! Invariant: no bug is ever written into the tree that people work in.
-//! Invariant: a bug that no longer fits the code, or that does not compile, is a failure of the table and not a bug caught.
+//! Invariant: no bug is ever written into the working tree. Invariant: a bug that no longer fits the code, or that does
+//! not compile, is a failure of the table and does not count as caught.
 
 pub(crate) mod copy;
 pub(crate) mod run;
@@ -25,33 +25,33 @@ use self::{
 };
 use crate::Problems;
 
-/// What is run.
+/// Which mutations are tried.
 #[derive(Debug, clap::Args)]
 pub struct Mutate {
-    /// Mutations by name (`e2e/mutations/NAME.toml`), or by how their names begin; all if none is named
+    /// Mutations by name or name prefix (`e2e/mutations/NAME.toml`); all if none is given
     names: Vec<String>,
-    /// Say which there are, and run nothing
+    /// List the mutations without running them
     #[arg(long)]
     list: bool,
 }
 
-/// A mutation, what its test said, and how long that took.
+/// A mutation, the result of its test, and how long that took.
 struct Row {
     mutation: Mutation,
     found: Found,
     took: Duration,
 }
 
-/// What became of a mutation.
+/// The result of a mutation.
 enum Found {
-    /// The test was red.
+    /// The test failed, as it must.
     Caught(&'static str),
-    /// It was green, or it could not be seen.
+    /// The test passed, or did not run.
     Survived(String),
 }
 
 impl Mutate {
-    /// 0: every mutation is caught, and the tests are green without it.
+    /// Returns 0 if every mutation is caught, and the tests pass without it.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let mutations = self.wanted()?;
         if self.list {
@@ -115,7 +115,7 @@ fn tried(mutation: Mutation, copy: &Copy, tests: &Tests<'_>) -> anyhow::Result<R
     Ok(row)
 }
 
-/// The tests that are not green without a mutation.
+/// The tests that fail without a mutation.
 fn red_without(rows: &[Row], tests: &Tests<'_>) -> anyhow::Result<Problems> {
     println!("without any mutation:");
     let mut red = Problems::new();

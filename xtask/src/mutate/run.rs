@@ -1,4 +1,4 @@
-//! Builds a test binary of the copy, and runs one test of it.
+//! Builds a test binary of the copy, and runs a single test of it.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use cargo_metadata::Message;
 use super::{copy::Copy, table::Test};
 use crate::tree;
 
-/// A test that takes longer does not end.
+/// Timeout of a test.
 const LONGEST: Duration = Duration::from_mins(3);
-/// How often it is looked at meanwhile.
+/// The poll interval.
 const LOOK: Duration = Duration::from_millis(50);
-/// How many lines of a failure are shown.
+/// How many lines of a failure are printed.
 const LINES: usize = 30;
 
-/// The tests of a copy.
+/// Builds and runs the tests of a copy.
 pub(crate) struct Tests<'a> {
     copy: &'a Copy,
 }
@@ -30,25 +30,25 @@ pub(crate) struct Binary {
     folder: PathBuf,
 }
 
-/// What a test came to.
+/// The result of a test.
 pub(crate) enum Outcome {
     /// It passed.
     Green,
     /// It failed.
     Red,
-    /// It did not end.
+    /// It did not end in time.
     Hung,
-    /// It was not there, or could not be run; the end of what was printed.
+    /// It was not found, or could not be run; the end of the output.
     Unknown(String),
 }
 
 impl<'a> Tests<'a> {
-    /// Those of this copy.
+    /// Creates a runner for this copy.
     pub(crate) const fn new(copy: &'a Copy) -> Self {
         Self { copy }
     }
 
-    /// Whether everything compiles, tests as well; the compiler's words if not.
+    /// Whether everything compiles, including tests; the compiler's output if not.
     pub(crate) fn check(&self) -> anyhow::Result<Result<(), String>> {
         let mut command = self.cargo();
         command.args(["check", "--quiet", "--workspace", "--all-targets"]);
@@ -60,10 +60,10 @@ impl<'a> Tests<'a> {
         })
     }
 
-    /// Builds the binary of a test; the compiler's words if it cannot be.
+    /// Builds the binary of a test; the compiler's output if that fails.
     pub(crate) fn build(&self, test: &Test) -> anyhow::Result<Result<Binary, String>> {
         let mut command = self.cargo();
-        // Of the workspace, not of the package: then dependencies have the features with which they are built already.
+        // In the workspace, not in the package: dependencies then have the features with which they are already built.
         command.args(["test", "--quiet", "--no-run", "--workspace"]);
         command.arg("--message-format=json-render-diagnostics");
         match test.target.as_str() {
@@ -84,7 +84,7 @@ impl<'a> Tests<'a> {
             };
             let folder = artifact.manifest_path.parent().map(ToOwned::to_owned);
             let folder = folder.unwrap_or_default().into_std_path_buf();
-            // Others of the workspace may have a test of this name too.
+            // Other packages of the workspace may have a test with the same name.
             if artifact.package_id.repr.contains(&format!("#{}@", test.package)) {
                 return Ok(Ok(Binary {
                     executable: executable.into_std_path_buf(),
@@ -121,7 +121,7 @@ impl<'a> Tests<'a> {
             }
             std::thread::sleep(LOOK);
         };
-        // What a test prints may be no text.
+        // The output of a test may be invalid UTF-8.
         let said = String::from_utf8_lossy(&std::fs::read(said.path())?).into_owned();
         let ended = |word: &str| said.contains(&format!("test result: {word}. "));
         Ok(match status.success() {
@@ -136,7 +136,7 @@ impl<'a> Tests<'a> {
         command
             .current_dir(&self.copy.root)
             .env("CARGO_TARGET_DIR", &self.copy.target)
-            // What is built again and again is built in parts, and without what only a debugger needs.
+            // Repeated builds are incremental, and without debug information.
             .env("CARGO_INCREMENTAL", "1")
             .env("CARGO_PROFILE_DEV_DEBUG", "0");
         command

@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 use crate::{Problems, tree};
 
-/// Where they are.
+/// The folder of the mutations.
 const FOLDER: &str = "e2e/mutations/";
 
-/// An old bug, and who notices when it is made again.
+/// An old bug, and the test that catches it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mutation {
@@ -19,33 +19,33 @@ pub(crate) struct Mutation {
     pub name: String,
     /// Whose bug it was and what it did, in one line.
     pub story: String,
-    /// What makes it again.
+    /// The edits that reintroduce it.
     pub edit: Vec<Edit>,
-    /// The test that is red then, and green without it.
+    /// The test that fails with it, and passes without it.
     pub caught_by: Test,
 }
 
-/// A piece of a file in place of another.
+/// A text replacement in a file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Edit {
-    /// The file, from the top of the repository.
+    /// The file, from the root of the repository.
     pub file: String,
-    /// Stands there exactly once.
+    /// The text to replace, which must occur exactly once.
     pub from: String,
-    /// What stands there instead.
+    /// The replacement.
     pub to: String,
 }
 
-/// One test.
+/// A single test.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Test {
-    /// Its package.
+    /// The package of the test.
     pub package: String,
-    /// Its binary under `tests/`, or `lib`, or `bin` for the tests in a binary itself.
+    /// The name of the binary under `tests/`, or `lib`, or `bin` for tests in a binary itself.
     pub target: String,
-    /// Its whole name in that binary.
+    /// The full name of the test in that binary.
     pub name: String,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Test {
 }
 
 impl Edit {
-    /// The text of its file with the edit made.
+    /// The text of the file with the edit applied.
     pub(crate) fn made(&self, text: &str) -> anyhow::Result<String> {
         let found = text.matches(&self.from).count();
         anyhow::ensure!(
@@ -69,7 +69,7 @@ impl Edit {
     }
 }
 
-/// All mutations; those of one test binary follow each other, so that it is built with as little change as can be.
+/// All mutations; those of one test binary are adjacent, so that little has to be rebuilt between them.
 pub(crate) fn read() -> anyhow::Result<Vec<Mutation>> {
     let mut mutations = Vec::new();
     for file in tree::files()? {
@@ -85,12 +85,12 @@ pub(crate) fn read() -> anyhow::Result<Vec<Mutation>> {
     Ok(mutations)
 }
 
-/// Mutations that do not fit the code any more: an edit that cannot be made, a test that is not there.
+/// Mutations that no longer fit the code: an edit that cannot be applied, a test that does not exist.
 pub fn check() -> anyhow::Result<Problems> {
     misfits(&read()?)
 }
 
-/// Those of them that do not fit the code any more.
+/// Those of the given mutations that no longer fit the code.
 pub(crate) fn misfits(mutations: &[Mutation]) -> anyhow::Result<Problems> {
     let mut problems = Problems::new();
     let sources = sources()?;
@@ -114,7 +114,7 @@ pub(crate) fn misfits(mutations: &[Mutation]) -> anyhow::Result<Problems> {
     Ok(problems)
 }
 
-/// Where tests are.
+/// The folders with tests of a package.
 fn sources() -> anyhow::Result<Vec<String>> {
     let files = tree::files()?;
     let sources = files
@@ -123,7 +123,7 @@ fn sources() -> anyhow::Result<Vec<String>> {
     sources.map(|file| tree::read(file)).collect()
 }
 
-/// One line for each.
+/// The list of mutations, one line each.
 pub(crate) fn listed(mutations: &[Mutation]) -> String {
     let lines = mutations.iter().map(|mutation| {
         format!(
@@ -134,7 +134,7 @@ pub(crate) fn listed(mutations: &[Mutation]) -> String {
     lines.collect()
 }
 
-/// The page of the folder: which there are, and who catches them. Its name and its text.
+/// The generated page of the folder, with all mutations and the tests that catch them: its name and its text.
 pub fn page() -> anyhow::Result<(String, String)> {
     let mut mutations = read()?;
     mutations.sort_by(|one, other| one.name.cmp(&other.name));

@@ -11,20 +11,20 @@ use serde_json::Value;
 
 use super::{processes::Servers, servers::USERS};
 
-/// Its name in kubeconfigs and logs.
+/// The name of the server in kubeconfigs and logs.
 pub(super) const NAME: &str = "management";
 
-/// The group whose members may do everything.
+/// The group with all permissions.
 const MASTERS: &str = "system:masters";
 
 pub(super) enum Management {
-    /// A process of this program.
+    /// muster's own API server, in a process of this program.
     Embedded(Servers),
     /// kube-apiserver, etcd and kube-controller-manager.
     Real(Real),
 }
 
-/// A real one, and how much of its audit log was counted.
+/// A kube-apiserver, and the length of its audit log that was already counted.
 pub(super) struct Real {
     fleet: muster_real::Fleet,
     log: PathBuf,
@@ -32,7 +32,7 @@ pub(super) struct Real {
 }
 
 impl Management {
-    /// Starts it, and writes kubeconfigs for the administrator and for each user into the folder.
+    /// Starts the server, and writes kubeconfigs for the administrator and for each user into the folder.
     pub(super) async fn start(folder: &Path, is_real: bool) -> anyhow::Result<Self> {
         if !is_real {
             return Ok(Self::Embedded(Servers::start(folder, &[NAME.to_owned()]).await?));
@@ -58,7 +58,7 @@ impl Management {
         }))
     }
 
-    /// The processes that are measured: of a real one, kube-apiserver and etcd.
+    /// The processes to measure: kube-apiserver and etcd for a real one.
     pub(super) fn pids(&self) -> anyhow::Result<Vec<u32>> {
         match self {
             Self::Embedded(servers) => Ok(servers.pid().into_iter().collect()),
@@ -69,7 +69,7 @@ impl Management {
         }
     }
 
-    /// The writes since the call before, by resource and user, but of Leases.
+    /// The writes since the previous call, by resource and user, without Leases.
     pub(super) async fn writes(&mut self) -> anyhow::Result<BTreeMap<String, usize>> {
         match self {
             Self::Embedded(servers) => servers.writes().await,
@@ -84,7 +84,7 @@ impl Real {
         log.seek(SeekFrom::Start(self.counted))?;
         let mut text = String::new();
         log.read_to_string(&mut text)?;
-        // The last line may not be whole yet.
+        // The last line may still be incomplete.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         self.counted += u64::try_from(whole)?;
         let mut counts = BTreeMap::new();
@@ -97,7 +97,7 @@ impl Real {
     }
 }
 
-/// What an entry of the audit log wrote, if it is of a write that was done by muster or by this program.
+/// The resource and user of an audit log entry, if it is a write by muster or by this program.
 fn write(entry: &Value) -> Option<String> {
     let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str);
     let is_done = text("/stage")? == "ResponseComplete";

@@ -1,12 +1,13 @@
-//! Many modules on each cluster: what an assignment costs, process by process, and whether that grows with its neighbours.
+//! Many modules on each cluster: the cost of an assignment per process, and whether it grows with the number of
+//! modules.
 //!
 //! ```text
 //!   this process ── Modules ──► management API server ◄──relay── muster controller ──relay──► API servers ◄──relay── muster agent
 //!        └── git repository                                                            (one process)          (one for each cluster)
 //! ```
 //!
-//! API servers, controller and agents are processes of their own, and the management API server may be a kube-apiserver; every connection is
-//! TLS and passes a relay that counts its bytes.
+//! API servers, controller and agents are separate processes, and the management API server may be a kube-apiserver;
+//! every connection uses TLS and passes a relay that counts its bytes.
 
 mod management;
 mod observer;
@@ -24,7 +25,7 @@ use muster_controllers::process::until_signalled;
 pub(crate) use self::servers::serve;
 use self::{report::Row, world::World};
 
-/// What is measured.
+/// Sizes of the fleet.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Plan {
     /// Clusters, each with an API server and an agent
@@ -33,7 +34,7 @@ pub(crate) struct Plan {
     /// Modules on every cluster, one figure for each
     #[arg(long, value_delimiter = ',', default_values_t = [10, 40, 120])]
     modules: Vec<usize>,
-    /// Stages that the clusters are in, one after the other
+    /// Stages that the clusters are split into, rolled out one after the other
     #[arg(long, default_value_t = 1)]
     stages: usize,
     /// The management cluster is a kube-apiserver on its etcd (`cargo xtask real build`)
@@ -44,7 +45,7 @@ pub(crate) struct Plan {
     logs: Option<PathBuf>,
 }
 
-/// Measures and prints. A signal ends it and its processes.
+/// Measures and prints. A signal ends the benchmark and its processes.
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<()> {
     let told = until_signalled()?;
     tokio::select! {
@@ -62,7 +63,8 @@ async fn all(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A fresh world, two versions, a restart in the middle of the third, and half a minute of rest; the limit is observed all the time.
+/// A new environment, two versions, a restart halfway through the third, and half a minute of rest; the limit is
+/// observed throughout.
 async fn one(plan: &Plan, modules: usize) -> anyhow::Result<Row> {
     let mut world = World::start(plan).await?;
     let first = rollout::version(&mut world, modules, 1).await?;

@@ -1,4 +1,5 @@
-//! The observer of the limit: at no instant is a version of a module on its way to more clusters than it may be.
+//! The observer of the limit: at every moment, a version of a module may be changing only as many clusters as its limit
+//! allows.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,8 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::fleet::shown;
 
-/// Watches the assemblages of the fleet. One watch shows them in the order of their writes, so that each state that is counted was there; as
-/// long as it does not break, which is printed.
+/// Watches the assemblages of the fleet. A single watch delivers them in the order of their writes, so that every
+/// counted state did exist, as long as the watch does not break; a break is printed.
 pub(crate) struct Observer {
     most: Arc<Mutex<usize>>,
     _task: AbortOnDropHandle<()>,
@@ -55,7 +56,7 @@ impl Observer {
     }
 }
 
-/// The modules of which this cluster was given something that it does not report as succeeded.
+/// The modules with an assignment in this cluster that is not reported as succeeded.
 fn unconfirmed(assemblage: &ProxyAssemblage) -> BTreeSet<String> {
     let states = assemblage.status.iter().flat_map(|status| &status.syncs);
     let states: BTreeMap<&str, _> = states.map(|state| (state.name.as_str(), state)).collect();

@@ -1,4 +1,4 @@
-//! Processes, and what the kernel says of them.
+//! Processes, and what the kernel reports about them.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::meter;
 
-/// How long a process may take to say that it runs, or to answer.
+/// How long a process may take to report that it runs, or to answer.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// API servers in a process of this program.
@@ -48,7 +48,7 @@ impl Servers {
         self.child.id()
     }
 
-    /// The writes since the call before, by resource and user.
+    /// The writes since the previous call, by resource and user.
     pub(super) async fn writes(&mut self) -> anyhow::Result<BTreeMap<String, usize>> {
         self.input.write_all(b"writes\n").await?;
         let line = timeout(PATIENCE, self.output.next_line()).await??;
@@ -56,7 +56,7 @@ impl Servers {
     }
 }
 
-/// `muster controller` or `muster agent`, from beside this program.
+/// `muster controller` or `muster agent`, from the folder of this program.
 pub(super) fn muster(
     verb: &str,
     kubeconfig: &Path,
@@ -94,7 +94,7 @@ fn log(path: &Path) -> anyhow::Result<File> {
     Ok(OpenOptions::new().create(true).append(true).open(path)?)
 }
 
-/// Processor time in seconds and memory in MiB of a kind of processes.
+/// CPU time in seconds and memory in MiB of one kind of process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     pub processor: f64,
@@ -103,7 +103,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Of all these processes together.
+    /// The total over these processes.
     pub(super) fn of(pids: impl IntoIterator<Item = u32>) -> anyhow::Result<Self> {
         let mut all = Self::default();
         for pid in pids {

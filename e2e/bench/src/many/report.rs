@@ -1,4 +1,4 @@
-//! The table.
+//! The table of results.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use super::{
     world::{CONNECTIONS, KINDS},
 };
 
-/// What was measured with one number of modules.
+/// Results for one number of modules.
 pub(super) struct Row {
     pub modules: usize,
     pub versions: [Run; 2],
     pub flips: Vec<Duration>,
     pub restart: Duration,
     pub rest: usize,
-    /// The most clusters of one module at once, and how many are allowed.
+    /// The most clusters of one module that changed at once, and the limit.
     pub at_once: (usize, usize),
     pub memory: [Usage; 4],
 }
@@ -58,7 +58,7 @@ pub(super) fn print(plan: &Plan, rows: &[Row]) {
     }
 }
 
-/// Counts of a benchmark are far below what would be rounded.
+/// The counts of a benchmark are far too small to be rounded.
 fn number(count: impl TryInto<u32>) -> f64 {
     count.try_into().map_or(f64::INFINITY, f64::from)
 }

@@ -7,19 +7,19 @@ use anyhow::ensure;
 /// The namespace of the ConfigMaps.
 pub(super) const APPS: &str = "apps";
 
-/// The name of a module by its number.
+/// The name of a module, from its number.
 pub(super) fn module(number: usize) -> String {
     format!("m-{number:03}")
 }
 
-/// Makes an empty repository.
+/// Creates an empty repository.
 pub(super) fn init(folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder)?;
     git(folder, &["init", "--quiet", "--initial-branch", "main"])?;
     Ok(())
 }
 
-/// Commits a version of so many modules; the commit.
+/// Commits a version of this number of modules and returns the commit.
 pub(super) fn commit(folder: &Path, modules: usize, version: usize) -> anyhow::Result<String> {
     for number in 0..modules {
         let name = module(number);

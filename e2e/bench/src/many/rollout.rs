@@ -1,4 +1,4 @@
-//! Versions of all modules at once, flips of one cluster's health, a restart in the middle, and rest.
+//! Measures versions of all modules, health flips of one cluster, a controller restart during a rollout, and idle load.
 
 use std::{
     collections::BTreeMap,
@@ -24,11 +24,11 @@ use crate::fleet::{cluster, shown};
 
 /// How long one version may take.
 const PATIENCE: Duration = Duration::from_mins(40);
-/// How long nothing has to happen before something is measured.
+/// Quiet period required before a measurement.
 const QUIET: Duration = Duration::from_secs(5);
-/// How long is looked at rest.
+/// Duration of the idle measurement.
 const REST: Duration = Duration::from_secs(30);
-/// Flips of one cluster's health.
+/// Number of health flips of one cluster.
 const FLIPS: usize = 10;
 
 /// One version of all modules.
@@ -36,14 +36,14 @@ const FLIPS: usize = 10;
 pub(super) struct Run {
     pub assignments: usize,
     pub time: Duration,
-    /// Processor time of each kind of process.
+    /// CPU time of each kind of process.
     pub processor: [f64; 4],
     /// Bytes on each kind of connection.
     pub bytes: [u64; 3],
     pub writes: BTreeMap<String, usize>,
 }
 
-/// Brings a version of so many modules to all clusters.
+/// Rolls a version of this number of modules out to all clusters.
 pub(super) async fn version(world: &mut World, modules: usize, version: usize) -> anyhow::Result<Run> {
     let commit = repository::commit(&world.repository, modules, version)?;
     world.writes().await?;
@@ -67,7 +67,7 @@ fn processor(before: [Usage; 4], after: [Usage; 4]) -> [f64; 4] {
     [0, 1, 2, 3].map(|at| after[at].processor - before[at].processor)
 }
 
-/// Kills the controller when half of a version is confirmed; how long until more is.
+/// Kills the controller when half of a version is confirmed; returns the time until the next confirmation.
 pub(super) async fn restart(world: &mut World, modules: usize, version: usize) -> anyhow::Result<Duration> {
     let commit = repository::commit(&world.repository, modules, version)?;
     let generations = apply(world, modules, &commit).await?;
@@ -84,7 +84,7 @@ pub(super) async fn restart(world: &mut World, modules: usize, version: usize) -
     Ok(time)
 }
 
-/// Writes in half a minute in which nothing has to be done.
+/// Writes in half a minute of idling.
 pub(super) async fn rest(world: &mut World) -> anyhow::Result<usize> {
     sleep(QUIET).await;
     world.writes().await?;
@@ -92,7 +92,7 @@ pub(super) async fn rest(world: &mut World) -> anyhow::Result<usize> {
     Ok(world.writes().await?.values().sum())
 }
 
-/// From a change of health of one module in one cluster until the module's status says it.
+/// Time from a health change of one module in one cluster until the module's status shows it.
 pub(super) async fn flips(world: &World) -> anyhow::Result<Vec<Duration>> {
     let inside = world.inside.first().context("no cluster")?;
     let kustomizations: Api<Kustomization> = Api::namespaced(inside.clone(), SYSTEM_NAMESPACE);
@@ -138,7 +138,7 @@ pub(super) async fn flips(world: &World) -> anyhow::Result<Vec<Duration>> {
     Ok(times)
 }
 
-/// What the module says of its clusters, as soon as it says something.
+/// What the module reports about its clusters, once it reports something.
 async fn next(modules: &mut (impl Stream<Item = Module> + Unpin)) -> anyhow::Result<Value> {
     let module = timeout(Duration::from_mins(1), modules.next())
         .await

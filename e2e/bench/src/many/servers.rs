@@ -1,7 +1,7 @@
 //! The process of API servers: `muster-bench servers FOLDER NAME...`.
 //!
-//! It writes `NAME.kubeconfig` and `NAME.USER.kubeconfig` for each user, prints `ready`, and answers each line of its input with the
-//! writes since the line before, as JSON.
+//! It writes `NAME.kubeconfig` and `NAME.USER.kubeconfig` for each user, prints `ready`, and answers each line of
+//! standard input with the writes since the previous line, as JSON.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -11,12 +11,12 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::usage;
 
-/// The users whose requests are told apart; the administrator's are the bench's.
+/// The users whose requests are counted separately; the administrator is the benchmark itself.
 pub(super) const USERS: [&str; 2] = ["controller", "agent"];
-/// Requests that are kept between two lines of input: none may be lost.
+/// Requests that are recorded between two lines of input: none may be dropped.
 const REQUESTS: usize = 2_000_000;
 
-/// Serves until the input ends.
+/// Serves until standard input is closed.
 pub(crate) async fn serve(folder: &Path, names: &[String]) -> anyhow::Result<()> {
     let mut servers = Vec::new();
     for name in names {

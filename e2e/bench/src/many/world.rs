@@ -1,4 +1,4 @@
-//! Management cluster, clusters, controller and agents, each a process, with relays between them.
+//! Management cluster, clusters, controller and agents, each in a separate process, connected through relays.
 
 use std::{
     collections::BTreeMap,
@@ -31,12 +31,12 @@ use super::{
 };
 use crate::fleet::{self, client, cluster, define};
 
-/// Where modules and Clusters are.
+/// The namespace of modules and Clusters.
 pub(super) const FLEET: &str = "fleet";
 
-/// What is measured of: in the order of the table.
+/// The kinds of processes that are measured, in the order of the table.
 pub(super) const KINDS: [&str; 4] = ["management API server", "controller", "API servers", "agents"];
-/// The connections that are counted: in the order of the table.
+/// The connections that are counted, in the order of the table.
 pub(super) const CONNECTIONS: [&str; 3] = [
     "controller - management",
     "controller - clusters",
@@ -45,7 +45,7 @@ pub(super) const CONNECTIONS: [&str; 3] = [
 
 pub(super) struct World {
     pub client: Client,
-    /// Of the limit.
+    /// The observer of the limit.
     pub observer: Observer,
     /// The clusters, by number.
     pub inside: Vec<Client>,
@@ -158,7 +158,7 @@ impl World {
         Ok(child.kill().await?)
     }
 
-    /// What each kind of process took so far, in the order of [`KINDS`].
+    /// CPU time and memory of each kind of process so far, in the order of [`KINDS`].
     pub(super) fn usage(&self) -> anyhow::Result<[Usage; 4]> {
         Ok([
             Usage::of(self.management.pids()?)?,
@@ -173,7 +173,7 @@ impl World {
         [0, 1, 2].map(|at| self.bytes[at].load(Ordering::Relaxed))
     }
 
-    /// The writes in all API servers since the call before, by resource and user.
+    /// The writes in all API servers since the previous call, by resource and user.
     pub(super) async fn writes(&mut self) -> anyhow::Result<BTreeMap<String, usize>> {
         let mut all = self.management.writes().await?;
         for (what, count) in self.servers.writes().await? {
@@ -183,7 +183,7 @@ impl World {
     }
 }
 
-/// A kubeconfig that leads through a relay.
+/// A kubeconfig that connects through a relay.
 async fn metered(
     kubeconfig: &Path,
     bytes: &Arc<AtomicU64>,

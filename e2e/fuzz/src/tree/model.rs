@@ -1,11 +1,11 @@
-//! A repository made of fuzzed bytes, and what is in it by a reading of our own.
+//! A repository derived from fuzzed bytes, and its contents by an independent reading.
 
 use std::collections::BTreeMap;
 
 use arbitrary::Unstructured;
 use muster_sync::source::Objects;
 
-/// The name of an object.
+/// The ID of an object.
 type Id = [u8; 20];
 
 const MODES: [&str; 14] = [
@@ -70,7 +70,7 @@ const BLOBS: [&[u8]; 9] = [
     &[b'x'; 250],
 ];
 
-/// Names that are left out unless `.sourceignore` says otherwise.
+/// Names that are excluded unless `.sourceignore` includes them.
 const LEFT_OUT: [&[u8]; 12] = [
     b".github",
     b".circleci",
@@ -86,7 +86,7 @@ const LEFT_OUT: [&[u8]; 12] = [
     b".flux.yaml",
 ];
 
-/// Objects, and their bytes beside them.
+/// Objects, with their bytes.
 pub(super) struct Model {
     pub(super) objects: Objects,
     pub(super) root: Id,
@@ -94,19 +94,19 @@ pub(super) struct Model {
     blobs: BTreeMap<Id, Vec<u8>>,
 }
 
-/// What is below a folder.
+/// The contents below a folder.
 #[derive(Debug, Default)]
 pub(super) struct Reachable {
     /// Manifests by path.
     pub(super) files: BTreeMap<String, Vec<u8>>,
-    /// Whether there is something that may not be there.
+    /// Whether there is an entry that is not allowed.
     pub(super) forbidden: bool,
-    /// Whether a name is there that leaves names out, or one that is left out.
+    /// Whether there is an ignore file, or a file that is excluded by default.
     pub(super) ignores: bool,
 }
 
 impl Model {
-    /// A few blobs and trees, each of the latter of what was made before it; the last tree is the root.
+    /// A few blobs and trees; each tree refers to objects that were created before it, and the last one is the root.
     pub(super) fn arbitrary(u: &mut Unstructured<'_>) -> arbitrary::Result<Self> {
         let Ok(objects) = Objects::new() else {
             return Err(arbitrary::Error::IncorrectFormat);
@@ -151,7 +151,7 @@ impl Model {
                 raw.extend_from_slice(u.arbitrary::<&[u8]>()?);
             }
             let id = u.choose(ids)?;
-            // Mostly what fits, so that most trees can be read.
+            // Mostly valid entries, so that most trees can be read.
             let mode = match u.int_in_range(0..=7)? {
                 0 => *u.choose(&MODES)?,
                 _ if self.trees.contains_key(id) => "40000",
@@ -172,7 +172,7 @@ impl Model {
         Ok(id)
     }
 
-    /// What is below a path, for each folder that it may mean: a name may stand twice.
+    /// The contents below a path, for each folder that it may mean: a name may occur twice.
     pub(super) fn at(&self, path: &str) -> impl Iterator<Item = Reachable> {
         let components = path
             .split('/')
@@ -240,7 +240,7 @@ struct Entry<'a> {
     id: Id,
 }
 
-/// `<mode> <name>NUL<20 bytes>`, again and again; `None` if it is not that.
+/// Repetitions of `<mode> <name>NUL<20 bytes>`; `None` if the bytes have another form.
 fn entries(mut raw: &[u8]) -> Option<Vec<Entry<'_>>> {
     let mut entries = Vec::new();
     while !raw.is_empty() {
@@ -261,7 +261,7 @@ fn is_ignoring(name: &[u8]) -> bool {
     name == b".sourceignore" || LEFT_OUT.contains(&name)
 }
 
-/// By the case of the extension, too: it is the same everywhere.
+/// Whether the extension is that of a manifest, in any case.
 pub(super) fn is_manifest(name: &str) -> bool {
     matches!(name.rsplit_once('.'), Some((_, "yaml" | "yml")))
 }

@@ -1,4 +1,4 @@
-//! Tables of which changes are covered.
+//! Tables of which changes are covered in place.
 
 use std::collections::BTreeMap;
 
@@ -170,7 +170,7 @@ struct There {
     new: bool,
 }
 
-/// The change is one of the version; an extension that says yes covers it.
+/// The change is a change of the version; an extension that approves covers it.
 fn decision(input: &Input<'_>) -> anyhow::Result<Value> {
     let given: DecisionInput = input.parse()?;
     let side = |version: &str, infrastructure: bool, bootstrap: bool| {
@@ -223,7 +223,7 @@ fn decision(input: &Input<'_>) -> anyhow::Result<Value> {
     }
 }
 
-/// Patches of the tables are texts; on the wire they are in base64.
+/// Patches in the tables are plain text; on the wire they are base64.
 fn answer(level: Level, response: &Value) -> anyhow::Result<CanAnswer> {
     let mut response = response.clone();
     for (name, value) in response.as_object_mut().into_iter().flatten() {
@@ -234,7 +234,7 @@ fn answer(level: Level, response: &Value) -> anyhow::Result<CanAnswer> {
     Ok(can_answer(level, Ok((200, response.to_string().as_bytes())))?)
 }
 
-/// The values that are others than before, by pointer.
+/// The values that differ from the previous object, by JSON pointer.
 fn leaves(before: &Value, after: &Value) -> Map<String, Value> {
     let changed = json_patch::diff(before, after).0.into_iter();
     let paths = changed.map(|operation| operation.path().to_string());
@@ -243,7 +243,7 @@ fn leaves(before: &Value, after: &Value) -> Map<String, Value> {
         .collect()
 }
 
-/// The patch of RFC 7386 that makes one of the other; nothing if they are equal.
+/// The RFC 7386 patch from one value to the other; nothing if they are equal.
 fn merge_patch(before: &Value, after: &Value) -> Value {
     let (Value::Object(before), Value::Object(after)) = (before, after) else {
         return after.clone();

@@ -17,7 +17,7 @@ pub(super) const TABLES: &[Table] =
             .safer_alone(),
     ];
 
-/// How long a history is played where an answer repeats itself.
+/// How long a history is simulated if a response repeats.
 const DAY: i64 = 86_400;
 
 #[derive(Deserialize)]
@@ -30,7 +30,7 @@ struct HistoryInput {
     events: Vec<Event>,
 }
 
-/// What follows a failure is the deadline; health is Cluster API's.
+/// Failures are followed by the deadline; health is reported by Cluster API.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Policy {
@@ -58,25 +58,25 @@ struct Event {
     retry_after_seconds: Option<u32>,
     #[serde(default)]
     for_ever: bool,
-    /// Absent: what was sent. Null: nothing.
+    /// Absent: acknowledged as sent. Null: not acknowledged.
     #[serde(default = "absent")]
     acknowledged: Value,
     #[serde(rename = "failurePolicy")]
     _failure_policy: Option<String>,
 }
 
-/// What no history acknowledges.
+/// The default for histories without `acknowledged`.
 fn absent() -> Value {
     Value::Bool(true)
 }
 
-/// What has become of the machine.
+/// The state of the machine.
 struct Machine {
     current: String,
     desired: String,
     fallback: Fallback,
     steps: [Step; 1],
-    /// The digest of the plan, once it is decided.
+    /// The digest of the plan, once there is one.
     planned: Option<String>,
     marked: bool,
     progress: Progress,
@@ -122,7 +122,7 @@ impl Machine {
         match event.what.as_str() {
             "desired" => self.desired = event.digest.clone().unwrap_or_default(),
             "marked" => self.marked = true,
-            // Whether to update is not asked once a machine is marked.
+            // Cluster API no longer asks whether to update once a machine is marked.
             "canUpdateAnswer" if !self.marked => {
                 let (from, to) = (event.from.clone(), event.to.clone());
                 self.asked

@@ -1,8 +1,9 @@
-//! Cluster API's updates in place: which function of `muster-machines` answers which table.
+//! Cluster API's in-place updates: which function of `muster-machines` implements which table.
 //!
-//! Of the defects and requirements that the corpus names, CX4 (an artefact of the corpus), CX5, CX6, CX8 and CX10 (the planner of
-//! MachineDeployments) and R33 (OnDelete is never in place) are Cluster API's own. CX7 is `machines/tests/all/order.rs`; CX9 and R34
-//! (remediation knows nothing of updates) are a warning of `muster check`, `cli/tests/ops/check.rs`; the others stand at their tests.
+//! Of the defects and requirements in the corpus, CX4 (an artefact of the corpus), CX5, CX6, CX8 and CX10 (the planner
+//! of MachineDeployments) and R33 (OnDelete is never in place) concern Cluster API alone. CX7 is covered by
+//! `machines/tests/all/order.rs`; CX9 and R34 (remediation ignores updates) are a warning of `muster check`,
+//! `cli/tests/ops/check.rs`; the others are named at their tests.
 
 use crate::registry::{Table, elsewhere, not_applicable};
 
@@ -10,7 +11,7 @@ mod cover;
 mod history;
 mod wire;
 
-/// Every file of the folder.
+/// The tables of the folder, one per file.
 pub(crate) const TABLES: &[&[Table]] = &[cover::TABLES, wire::TABLES, history::TABLES, OTHERS];
 
 const OTHERS: &[Table] = &[

@@ -1,4 +1,4 @@
-//! Tables of calls of updaters.
+//! Tables of calls to updaters.
 
 use muster_machines::{ClientConfig, Level, Polled, can_answer, handlers, in_order, polled, url};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ pub(super) const TABLES: &[Table] = &[
     product("safer-handler-order.json", "muster_machines::in_order", order),
 ];
 
-/// The hook that the tables of the client know.
+/// The hook that the client tables use.
 const KNOWN: &[(&str, &str)] = &[("test.runtime.cluster.x-k8s.io/v1alpha1", "FakeHook")];
 
 #[derive(Deserialize)]
@@ -110,7 +110,7 @@ struct TransportInput {
     server: Option<String>,
 }
 
-/// Whatever the failure policy of the handler is.
+/// Regardless of the handler's failure policy.
 fn transport(input: &Input<'_>) -> anyhow::Result<Value> {
     let given: TransportInput = input.parse()?;
     let received = match &given.server {

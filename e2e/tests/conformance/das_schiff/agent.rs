@@ -42,9 +42,9 @@ pub(super) const TABLES: &[Table] = &[
 ];
 
 const WORDS: &[&str] = &["error", "errorMessage", "message"];
-/// R8: muster restores before it reports, the original the other way round. Where `safer` names calls their order counts.
+/// R8: muster restores before it reports; the original does the reverse. The order counts where `safer` lists calls.
 const REPORTED_LAST: &[&str] = &["calls"];
-/// The agent's clock where a case has none.
+/// The agent's clock in cases without one.
 const NOW: &str = "2000-01-01T01:00:00Z";
 
 #[derive(Deserialize)]
@@ -101,7 +101,7 @@ fn revision(object: &Value) -> anyhow::Result<&str> {
         .context("an object without a revision")
 }
 
-/// A node on which the memory's revision is confirmed, and the status of the object came about.
+/// A node that has confirmed the revision in its memory, with the status of the object.
 fn prepared(input: &StepInput) -> anyhow::Result<Node> {
     let mut node = Node::new("network")?;
     if let Some(memory) = &input.memory {
@@ -140,7 +140,7 @@ fn step(input: &Input<'_>) -> anyhow::Result<Value> {
         "processConfig" | "reconcile" | "apply" => (error, confirmed) = assigned(&mut node, &input)?,
         "fetch" => {}
         "restore" => {
-            // What is unconfirmed is restored: the agent dies while it applies another revision.
+            // An unconfirmed change is restored: the agent dies while it applies another revision.
             node.host.script.borrow_mut().dies_at = Some("another".to_owned());
             node.assign("another");
             node.pass()?;
@@ -159,7 +159,7 @@ fn step(input: &Input<'_>) -> anyhow::Result<Value> {
     }
     let calls = node.host.calls.borrow().clone();
     let calls = match checks {
-        // A check that is run by itself is one after an apply.
+        // A standalone check counts as one after an apply.
         Some(()) => {
             let mut all = vec![Call::Apply(String::new(), true)];
             all.extend(calls);
@@ -173,7 +173,7 @@ fn step(input: &Input<'_>) -> anyhow::Result<Value> {
         "calls": calls,
         "error": error,
         "memoryRevision": remembered,
-        // Cases set the memory and no disk: on it is what this pass has confirmed.
+        // Cases define the memory but no disk: the disk contains what this pass has confirmed.
         "diskRevision": remembered.as_ref().filter(|_| confirmed),
         "requeueAfterSeconds": 0,
     });
@@ -209,10 +209,10 @@ fn check_health(node: &Node) -> Option<String> {
     failing.first().map(|failing| failing.message.clone())
 }
 
-/// What went wrong, and whether the row is confirmed.
+/// The error, and whether the row is confirmed.
 fn assigned(node: &mut Node, input: &StepInput) -> anyhow::Result<(Option<String>, bool)> {
     if let Some(error) = input.get.first().filter(|outcome| *outcome != "ok") {
-        // Rows that could not be read are not given to the agent.
+        // Rows that cannot be read never reach the agent.
         return Ok((Some(error.clone()), false));
     }
     match &input.object {
@@ -226,7 +226,7 @@ fn assigned(node: &mut Node, input: &StepInput) -> anyhow::Result<(Option<String
     Ok((passed.and_then(|passed| passed.error()), confirmed))
 }
 
-/// The original's step begins where a try has failed: what came before is left out of the calls.
+/// The original's step begins after a failed attempt: earlier calls are left out.
 fn invalidate(node: &mut Node, input: &StepInput) -> anyhow::Result<()> {
     let object = input.object.as_ref().context("nothing to invalidate")?;
     let failed = revision(object)?;
@@ -258,7 +258,7 @@ struct StoreInput {
     store: Option<Value>,
 }
 
-/// A file of the original is a memory of the agent; text that is none is one that was damaged.
+/// A file of the original corresponds to the agent's memory; invalid text corresponds to a damaged file.
 fn store(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: StoreInput = input.parse()?;
     let read: Option<Value> = input

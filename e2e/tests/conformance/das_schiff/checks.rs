@@ -1,4 +1,4 @@
-//! Tables of the health check.
+//! Tables of the health checks.
 
 use std::{
     collections::BTreeMap,
@@ -89,7 +89,7 @@ struct Target {
     port: u16,
 }
 
-/// Hosts of the tables have names, targets of muster are addresses: one for each name.
+/// Hosts in the tests are names, targets of muster are addresses: one address per name.
 #[derive(Default)]
 struct Addresses(Vec<String>);
 
@@ -149,8 +149,8 @@ fn reachability(input: &Input<'_>) -> anyhow::Result<Value> {
     Ok(json!({"dials": dials(&node.host.dials.borrow()), "error": error}))
 }
 
-/// Up to the first target that fails: the original stops there, muster goes on, so that what failed before a change is known from what
-/// fails after it.
+/// Up to the first target that fails: the original stops there; muster continues, to distinguish what failed before a
+/// change from what fails after it.
 fn dials(all: &[(String, bool)]) -> Vec<&str> {
     let last_of = |number: usize| all.get(number + 1).is_none_or(|next| next.0 != all[number].0);
     let failed = (0..all.len()).find(|number| !all[*number].1 && last_of(*number));
@@ -179,8 +179,8 @@ struct ConfigInput {
     path: String,
 }
 
-/// A file of the original is two things of muster: the checks of a NodeModule, and the agent's configuration. What neither has a name for
-/// stays where it is, so that muster says what it makes of it.
+/// A file of the original corresponds to two inputs of muster: the checks of a NodeModule, and the agent's
+/// configuration. Keys unknown to both are kept, so that muster's own validation sees them.
 fn config(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: ConfigInput = input.parse()?;
     let path = if input.env.is_empty() {
@@ -190,7 +190,7 @@ fn config(input: &Input<'_>) -> anyhow::Result<Value> {
     };
     let text = match input.files.get(path.trim_start_matches("./")) {
         Some(text) => text.as_str(),
-        // A file that is named has to be there; without one at the default path nothing is configured.
+        // A file that is given explicitly must exist; if the default path does not exist, nothing is configured.
         None if input.env.is_empty() => "",
         None => return Ok(json!({"config": null, "error": format!("{path} is not there")})),
     };
@@ -216,7 +216,7 @@ fn translated(read: Value) -> anyhow::Result<Value> {
         allowed.push(format!("0.0.0.0/0:{}", target.port));
     }
     let interfaces = rest.remove("interfaces").unwrap_or_else(|| json!([]));
-    // Taints are the controller's (`--startup-taints`).
+    // Taints are handled by the controller (`--startup-taints`).
     let taints = rest.remove("taints").unwrap_or_else(|| json!([]));
     let timeout = rest.remove("timeout").unwrap_or_else(|| json!(""));
     let retries = rest.remove("retries").unwrap_or_else(|| json!(0));

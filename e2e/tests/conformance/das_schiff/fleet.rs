@@ -1,7 +1,8 @@
-//! A played cluster with one NodeModule, in the words of the rollout tables. A revision is called as it is there: what muster calls it is
-//! the hash of its content.
+//! A simulated cluster with one NodeModule, in the vocabulary of the rollout tables. Revisions have the names of the
+//! tables; muster names them by a hash of their content.
 //!
-//! The objects of the original are thin: each Node runs Linux, and has an agent that lives while the Node is Ready.
+//! The original's objects have few fields: each Node runs Linux, and has an agent that is alive while the Node is
+//! Ready.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,22 +38,22 @@ use support::World;
 #[path = "../../../../controllers/tests/node/support.rs"]
 mod support;
 
-/// The NodeModule.
+/// The name of the NodeModule.
 const NAME: &str = "network";
-/// More deadlines than a played cluster can miss.
+/// Upper bound for passes: more deadlines than a simulated cluster can miss.
 const BOUND: usize = 1_000;
 
 pub(super) struct Fleet {
     pub world: World,
-    /// The parts of each revision, by what the tables call it.
+    /// The parts of each revision, by its name in the tables.
     contents: BTreeMap<String, Value>,
-    /// The target, and the settings.
+    /// The parts of the target revision, and the rollout settings.
     target: Value,
     pub rollout: Value,
 }
 
 impl Fleet {
-    /// Without nodes and without a NodeModule. What fails goes back, and what joins gets the target.
+    /// No nodes and no NodeModule yet. Failed nodes are reverted, and joining nodes get the target.
     pub(super) fn new(now: Timestamp) -> Self {
         let mut world = World::of(&[]);
         world.now = now;
@@ -69,7 +70,7 @@ impl Fleet {
         }
     }
 
-    /// The one in which nothing waits for anything else, and nothing is condemned.
+    /// A fleet in which nothing waits, and no revision is marked as bad.
     pub(super) fn unlimited(now: Timestamp) -> Self {
         let mut fleet = Self::new(now);
         fleet.rollout["maxUnreadyNodes"] = json!("100%");
@@ -78,7 +79,7 @@ impl Fleet {
         fleet
     }
 
-    /// A Node as the tables have it.
+    /// A Node as defined in the tables.
     pub(super) fn join(&mut self, node: &Value) -> anyhow::Result<()> {
         let node: Node = serde_json::from_value(node.clone())?;
         let mut facts = NodeFacts::of(&node);
@@ -95,7 +96,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// A Node of which only the name is known.
+    /// A Node with nothing but a name.
     pub(super) fn join_named(&mut self, name: &str) -> anyhow::Result<()> {
         self.join(&json!({
             "metadata": {"name": name},
@@ -111,12 +112,12 @@ impl Fleet {
         }
     }
 
-    /// The parts of a revision that only its name tells from others.
+    /// The parts of a revision that is distinguished by its name only.
     pub(super) fn plain(revision: &str) -> Value {
         json!([{"files": [{"path": "/etc/network/revision", "content": revision.replace("$(", "$$(")}]}])
     }
 
-    /// What a name stands for, from now on: of equal contents the first name is the name.
+    /// Defines the content of a name; if two names have equal contents, the first one is used.
     pub(super) fn call(&mut self, name: &str, parts: Value) {
         self.contents.entry(name.to_owned()).or_insert(parts);
     }
@@ -134,14 +135,14 @@ impl Fleet {
         Ok(revision::revision(&self.content(name)?))
     }
 
-    /// What the tables call a revision.
+    /// The name of a revision in the tables.
     pub(super) fn name_of(&self, revision: &str) -> Option<&str> {
         let mut names = self.contents.keys();
         let found = names.find(|name| self.hash(name).is_ok_and(|hash| hash.starts_with(revision)));
         found.map(String::as_str)
     }
 
-    /// A revision on record.
+    /// Adds a stored revision.
     pub(super) fn store(
         &mut self,
         name: &str,
@@ -161,14 +162,14 @@ impl Fleet {
         Ok(())
     }
 
-    /// The revision on record of this name.
+    /// The stored revision with this name.
     pub(super) fn stored(&self, name: &str) -> anyhow::Result<Option<&NodeRevision>> {
         let hash = self.hash(name)?;
         let mut all = self.world.revisions.values();
         Ok(all.find(|stored| stored.spec.revision == hash))
     }
 
-    /// The NodeModule asks for this revision; for nothing, if none is named.
+    /// Sets the target of the NodeModule to this revision, or to nothing.
     pub(super) fn aim(&mut self, name: Option<&str>) -> anyhow::Result<()> {
         self.target = match name {
             Some(name) => self.contents.get(name).context("an unknown revision")?.clone(),
@@ -178,7 +179,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Writes the NodeModule with the target and the settings, if that changes it.
+    /// Writes the NodeModule with the target and the settings, if they have changed.
     pub(super) fn apply(&mut self) {
         let (parts, rollout) = (self.target.clone(), self.rollout.clone());
         let before = self.world.modules.get(NAME).cloned();
@@ -202,7 +203,7 @@ impl Fleet {
         self.world.modules.contains_key(NAME)
     }
 
-    /// A node has a row of this revision, and no report of it.
+    /// Assigns this revision to a node, which has not reported on it.
     pub(super) fn carry(&mut self, node: &str, name: &str) -> anyhow::Result<()> {
         self.call(name, Self::plain(name));
         let content = self.content(name)?;
@@ -229,7 +230,7 @@ impl Fleet {
         facts.of_module(NAME).map(|row| (**row).clone())
     }
 
-    /// What the tables call the revision that the row of a node asks for.
+    /// The name in the tables of the revision that is assigned to a node.
     pub(super) fn assigned(&self, node: &str) -> Option<String> {
         let row = self.row(node)?.row;
         let name = row
@@ -239,8 +240,8 @@ impl Fleet {
         name.flatten()
     }
 
-    /// The agent of a node reports what a status of the original says: of its row, or, where that names another revision, of one before
-    /// it. Words that no agent knows are reported as they are.
+    /// The agent of a node reports a status of the original: for its row, or for an earlier one if the status names
+    /// another revision. Unknown states are reported unchanged.
     pub(super) fn report(&mut self, node: &str, status: &Value) -> anyhow::Result<()> {
         let row = self.row(node).context("a report without a row")?;
         let word = status["configStatus"].as_str().unwrap_or_default();
@@ -283,7 +284,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// A row of this revision, and a report that it is confirmed.
+    /// Assigns this revision to a node, which reports that it is confirmed.
     pub(super) fn confirm(&mut self, node: &str, revision: &str) -> anyhow::Result<()> {
         self.carry(node, revision)?;
         self.report(
@@ -292,18 +293,18 @@ impl Fleet {
         )
     }
 
-    /// What the next pass decides.
+    /// The decision of the next pass.
     pub(super) fn decide(&mut self) -> (Observation, Plan) {
         self.world.decide(NAME)
     }
 
-    /// Puts the target on record, as a pass does before all else. Whether it was not there before.
+    /// Records the target, as a pass does first. Returns whether it is new.
     pub(super) fn record(&mut self, seen: &Observation, plan: &Plan) -> bool {
         self.world.record(NAME, seen, plan)
     }
 
-    /// One pass, whose rows are written as far as `succeeds` says of a node and its row. Whether that leads to another pass: what was
-    /// written is a change; an error is none.
+    /// One pass; `succeeds` decides for a node and its row whether the write succeeds. Also returns whether the pass
+    /// triggers another one: a write does, an error does not.
     pub(super) fn one_pass(
         &mut self,
         mut succeeds: impl FnMut(&str, Option<&NodeRow>) -> bool,
@@ -323,7 +324,7 @@ impl Fleet {
         Ok((decision, changed && !failed))
     }
 
-    /// Passes until nothing changes. The nodes that got another row by them.
+    /// Runs passes until nothing changes. Also returns the nodes whose row was written.
     pub(super) fn pass(&mut self) -> anyhow::Result<(Decision, Vec<String>)> {
         let mut written = Vec::new();
         for _ in 0..BOUND {
@@ -338,7 +339,7 @@ impl Fleet {
         bail!("the controller does not come to rest")
     }
 
-    /// Passes whenever time alone changes something, and one at the end.
+    /// Runs a pass whenever a time-based change is due, and one at the end.
     pub(super) fn until(&mut self, end: Timestamp) -> anyhow::Result<Decision> {
         for _ in 0..BOUND {
             let (_, plan) = self.decide();
@@ -352,7 +353,7 @@ impl Fleet {
         Ok(self.pass()?.0)
     }
 
-    /// The nodes that are charged, as the memory stands written.
+    /// The nodes with an in-flight change in the stored memory.
     pub(super) fn charged(&self) -> Vec<String> {
         let stored = self
             .world
@@ -365,14 +366,14 @@ impl Fleet {
         charged.map(|(node, _)| node.to_string()).collect()
     }
 
-    /// What is condemned, and why.
+    /// The bad revisions, and why.
     pub(super) fn condemned<'a>(&'a self, decision: &'a Decision) -> BTreeMap<&'a str, &'a Evidence> {
         let named =
             |(bad, evidence): (&Revision, &'a Evidence)| Some((self.name_of(&bad.to_string())?, evidence));
         decision.memory.bad.iter().filter_map(named).collect()
     }
 
-    /// The revision that nodes are to have.
+    /// The target revision of nodes.
     pub(super) fn target(&self, decision: &Decision) -> Option<&str> {
         let memory = &decision.memory;
         let target = memory.run.map(|run| run.target);
@@ -388,7 +389,7 @@ impl Fleet {
             .collect()
     }
 
-    /// What is reported of the row of a node.
+    /// The report on the row of a node.
     pub(super) fn phase(&self, node: &str) -> Option<NodePhase> {
         self.row(node)?.report().map(|report| report.state)
     }

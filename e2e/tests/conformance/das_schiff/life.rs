@@ -1,4 +1,4 @@
-//! Scripted lives of one agent.
+//! Scripted sequences of one agent.
 
 use std::{collections::BTreeMap, fs};
 
@@ -49,20 +49,20 @@ struct Step {
     list_nodes: Option<String>,
     #[serde(default)]
     status_writes: Vec<String>,
-    /// Writes of taints and of the condition, which the controller does for muster.
+    /// Writes of taints and of the condition, which in muster are the controller's.
     #[serde(default, rename = "nodeWrites")]
     _node_writes: Vec<String>,
     status: Option<String>,
     reason: Option<String>,
 }
 
-/// A node as it is observed from outside.
+/// A node as observed from outside.
 struct Life {
     node: Node,
     now: Timestamp,
     links: BTreeMap<String, String>,
     partial: bool,
-    /// The condition by its writer: each has one of its own.
+    /// The condition, per writer.
     conditions: BTreeMap<String, Value>,
     unreadable: bool,
     error: Option<String>,
@@ -135,7 +135,7 @@ impl Life {
             }
             ("operator", "delete", _) => node.status = Value::Null,
             ("agent", "restart", _) => self.error = node.restart().err().map(|error| error.to_string()),
-            // An agent without its object is given no row.
+            // An agent without its object gets no row.
             ("agent", "reconcile", _) if node.status.is_null() => {}
             ("agent", "reconcile", _) => self.reconcile()?,
             ("host", "reboot", _) => node.reboot()?,
@@ -176,10 +176,10 @@ impl Life {
         self.conditions.insert(writer.to_owned(), new);
     }
 
-    /// The node in the words of the tables.
+    /// The node in the vocabulary of the tables.
     fn observed(&self) -> anyhow::Result<Map<String, Value>> {
         let remembered = self.node.confirmed()?.map(|(_, revision)| revision);
-        // One condition shows all: it is false while one of them is.
+        // One condition summarizes all: it is false while any of them is.
         let mut shown = self.conditions.values();
         let false_one = shown.clone().find(|condition| condition["status"] == "False");
         let running = self.node.host.running.borrow().clone();

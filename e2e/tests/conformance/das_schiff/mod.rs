@@ -1,4 +1,5 @@
-//! das-schiff-network-operator: which function of `muster-node` and of the controller of NodeModules answers which table.
+//! das-schiff-network-operator: which function of `muster-node` and of the NodeModule controller implements which
+//! table.
 
 use crate::registry::{Table, not_applicable};
 
@@ -11,7 +12,7 @@ mod rollout;
 mod sequence;
 mod standing;
 
-/// Every file of the folder.
+/// The tables of the folder, one per file.
 pub(crate) const TABLES: &[&[Table]] = &[
     agent::TABLES,
     checks::TABLES,

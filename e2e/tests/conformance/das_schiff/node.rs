@@ -1,7 +1,7 @@
-//! A node with the agent of the product on a real disk, whose programs and surroundings are scripted by a case.
+//! A node with the real agent on a real disk, whose programs and environment are scripted by a case.
 //!
-//! A revision of the original is a row whose only file has the revision's name as its content; applying it is the reloader, which reads
-//! that file. Statuses and the condition are written from the product's reports.
+//! A revision of the original is a row whose only file contains the name of the revision; applying it is the reload
+//! program, which reads that file. Statuses and the condition are derived from the agent's reports.
 
 use std::{
     cell::{Cell, RefCell},
@@ -23,19 +23,19 @@ use muster_node::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What upstream calls a refused connection.
+/// Upstream's error for a refused connection.
 const REFUSED: &str = "connect: connection refused";
 
-/// The outcome of what is done, in the words of the tables.
+/// The scripted results of actions, in the vocabulary of the tables.
 #[derive(Clone, Debug)]
 pub(super) struct Script {
-    /// Outcomes of applying, by revision; the last one repeats.
+    /// Results of applying, by revision; the last one repeats.
     pub apply: BTreeMap<String, Vec<String>>,
     pub links: Result<BTreeMap<String, String>, String>,
-    /// Outcomes of dialling, by address; the last one repeats.
+    /// Results of dialing, by address; the last one repeats.
     pub dial: BTreeMap<String, Vec<String>>,
     pub api_server: Option<String>,
-    /// Whether a failed apply leaves the data plane half changed.
+    /// Whether a failed apply leaves the data plane partially changed.
     pub partial: bool,
     /// The process dies while it applies this revision.
     pub dies_at: Option<String>,
@@ -54,18 +54,18 @@ impl Default for Script {
     }
 }
 
-/// One thing that the agent did.
+/// One recorded action of the agent.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Call {
     /// The revision, and whether it succeeded.
     Apply(String, bool),
     /// The name of a check, and whether it passed.
     Check(&'static str, bool),
-    /// What the adapter writes for the agent.
+    /// A write that the adapter makes for the agent.
     Write(String),
 }
 
-/// The next of successive outcomes; the last one repeats, nothing at all is success.
+/// The next of successive results; the last one repeats, an empty list means success.
 fn next(outcomes: Option<&mut Vec<String>>) -> String {
     match outcomes {
         Some(outcomes) if outcomes.len() > 1 => outcomes.remove(0),
@@ -83,7 +83,7 @@ pub(super) struct ScriptedHost {
     pub script: RefCell<Script>,
     pub calls: RefCell<Vec<Call>>,
     pub running: RefCell<Option<String>>,
-    /// Addresses as the tables have them.
+    /// Addresses in the form of the tables.
     pub names: RefCell<BTreeMap<SocketAddr, String>>,
     pub dials: RefCell<Vec<(String, bool)>>,
 }
@@ -97,7 +97,7 @@ impl ScriptedHost {
 impl Host for ScriptedHost {
     fn run(&self, _: &Program) -> Result<(), String> {
         let Ok(revision) = fs::read_to_string(&self.file) else {
-            // Nothing is configured: there is nothing to apply.
+            // Nothing is configured, so there is nothing to apply.
             *self.running.borrow_mut() = None;
             return Ok(());
         };
@@ -191,14 +191,14 @@ pub(super) struct Node {
     boot: u32,
     agent: Option<Agent>,
     row: String,
-    /// What is assigned, and the token of it.
+    /// The assigned revision, and its token.
     pub assigned: Option<String>,
     token: u64,
-    /// The status in the API; nothing where there is no object.
+    /// The status in the API; null if there is no object.
     pub status: Value,
-    /// Outcomes of successive status writes.
+    /// Results of successive status writes.
     pub status_writes: Vec<String>,
-    /// The instant of the next write.
+    /// The time of the next write.
     pub now: Timestamp,
 }
 
@@ -251,7 +251,7 @@ impl Node {
         })
     }
 
-    /// The agent's process starts anew.
+    /// Restarts the agent's process.
     pub(super) fn restart(&mut self) -> anyhow::Result<()> {
         self.agent = None;
         self.start(Services::Running)
@@ -270,7 +270,7 @@ impl Node {
         Ok(Agent::start(self.surroundings()?, config, services, None)?)
     }
 
-    /// The host boots: its restore unit runs, and its data plane begins without a configuration.
+    /// Boots the host: its restore unit runs, and its data plane starts without a configuration.
     pub(super) fn reboot(&mut self) -> anyhow::Result<()> {
         self.agent = None;
         self.boot += 1;
@@ -279,12 +279,12 @@ impl Node {
         self.restart()
     }
 
-    /// A file of the agent's own folder.
+    /// Reads a file of the agent's state directory.
     pub(super) fn own(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join("own").join(name)
     }
 
-    /// The operator assigns a revision: another one than before is another assignment.
+    /// The operator assigns a revision: a different revision is a new assignment.
     pub(super) fn assign(&mut self, revision: &str) {
         if self.assigned.as_deref() != Some(revision) {
             self.token += 1;
@@ -292,7 +292,7 @@ impl Node {
         self.assigned = Some(revision.to_owned());
     }
 
-    /// The file of the row, as its revision has it.
+    /// The file of the row, with the content of its revision.
     fn rows(&self) -> Vec<Assignment> {
         let file = |revision: &String| File {
             path: self.host.file.display().to_string(),
@@ -326,7 +326,8 @@ impl Node {
         self.assigned.iter().map(row).collect()
     }
 
-    /// One pass of the agent; what comes of it is written to the API. The report, unless nothing is assigned or the process died.
+    /// Runs one pass of the agent, and writes its result to the API. Returns the report, unless nothing is assigned or
+    /// the process died.
     pub(super) fn pass(&mut self) -> anyhow::Result<Option<Passed>> {
         let rows = self.rows();
         let mut agent = self.agent.take().context("no agent is running")?;
@@ -354,12 +355,12 @@ impl Node {
         }))
     }
 
-    /// What the local verb does.
+    /// Runs the local subcommand.
     pub(super) fn restore(&mut self) -> anyhow::Result<bool> {
         Ok(self.agent.as_mut().context("no agent is running")?.restore())
     }
 
-    /// Writes the status that a report means, if it is another one than there is. Whether it was, or need not be, written.
+    /// Writes the status for a report, if it has changed. Returns whether it was written, or did not have to be.
     fn write(&mut self, report: &Report) -> bool {
         let new = status(&self.status, report, self.now);
         let unchanged = |status: &Value| {
@@ -393,24 +394,24 @@ impl Node {
     }
 }
 
-/// A pass that ended.
+/// A completed pass.
 pub(super) struct Passed {
     pub report: Report,
-    /// Whether a change began.
+    /// Whether a change was started.
     pub tried: bool,
     /// Whether the last status could be written.
     pub written: bool,
 }
 
 impl Passed {
-    /// What went wrong in this pass.
+    /// The error of this pass.
     pub(super) fn error(&self) -> Option<String> {
         let failed = self.tried && self.report.state != State::Confirmed;
         (failed || !self.written).then(|| self.report.message().unwrap_or_default())
     }
 }
 
-/// The status of the tables that a report means; nothing where it says nothing new.
+/// The status in the tables for a report; `None` if there is nothing new.
 pub(super) fn status(before: &Value, report: &Report, now: Timestamp) -> Value {
     let word = match &report.state {
         State::Changing => "provisioning",
@@ -430,8 +431,9 @@ pub(super) fn status(before: &Value, report: &Report, now: Timestamp) -> Value {
     status
 }
 
-/// The calls in the words of the tables: the checks of a try, up to the first that fails, and the condition that they mean. Checks that
-/// the original does not run (before a change, while it holds, after a restore) are left out.
+/// The calls in the vocabulary of the tables: the checks of an attempt, up to the first failure, and the resulting
+/// condition. Checks that the original does not run (before a change, during the hold period, after a restore) are left
+/// out.
 pub(super) fn printed(calls: &[Call], checks: bool) -> Vec<String> {
     let mut printed = Vec::new();
     let mut checked: Vec<&str> = Vec::new();
@@ -462,7 +464,7 @@ pub(super) fn printed(calls: &[Call], checks: bool) -> Vec<String> {
     printed
 }
 
-/// The reason of the condition where this check fails.
+/// The reason of the condition if this check fails.
 pub(super) fn condition(check: &str) -> &'static str {
     let name = match check {
         "checkInterfaces" => "interface eth0",

@@ -1,4 +1,5 @@
-//! Tables of the rollout, one decision each: what the original's helper functions answer is read off a pass of the NodeModule.
+//! Tables of the rollout, one decision each: the results of the original's helper functions are derived from a pass of
+//! the NodeModule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,10 +52,10 @@ pub(super) const TABLES: &[Table] = &[
 
 const PASS: &str = "controllers::node::pass::next";
 const WORDS: &[&str] = &["error", "failedMessage", "message", "selectorError"];
-/// An instant of tables that have none.
+/// The current time of tables without one.
 const NOW: &str = "2000-01-01T01:00:00Z";
 
-/// A revision as the tables have it.
+/// A stored revision in the form of the tables.
 pub(super) struct Stored<'a> {
     pub name: &'a str,
     pub created: Timestamp,
@@ -79,14 +80,14 @@ impl<'a> Stored<'a> {
         objects.iter().map(Self::of).collect()
     }
 
-    /// Every node that was asked has it, and there was one.
+    /// Whether every node has it, and there is at least one.
     fn is_done(&self) -> bool {
         let of = |key: &str| self.status[key].as_i64().unwrap_or_default();
         of("total") > 0 && of("ready") >= of("total")
     }
 }
 
-/// Revisions on record. One that is condemned once is so, however often it is listed.
+/// Stores revisions. One that is listed as bad once is bad, however often it is listed.
 fn store_all(
     fleet: &mut Fleet,
     stored: &[Stored<'_>],
@@ -108,13 +109,13 @@ fn store_all(
     Ok(())
 }
 
-/// As a deadline of muster. One of the original is over strictly after its last instant, one of muster with it.
+/// A duration as a deadline of muster: the original's is exceeded strictly after its last instant, muster's at it.
 fn deadline(seconds: f64) -> anyhow::Result<Value> {
     let span = SignedDuration::try_from_secs_f64(seconds)? + SignedDuration::from_millis(1);
     Ok(json!(format!("{}ms", span.as_millis())))
 }
 
-/// In whole seconds, as the tables keep it.
+/// In whole seconds, as in the tables.
 fn instant(at: Millis) -> anyhow::Result<String> {
     Ok(Timestamp::from_second(i64::try_from(at.0 / 1_000)?)?.to_string())
 }
@@ -127,7 +128,7 @@ struct TimeoutInput {
     timeout_seconds: f64,
 }
 
-/// A row that was written at `lastUpdate`, and is not acknowledged: the deadline that may be of any length.
+/// A row was written at `lastUpdate` and is not acknowledged: this deadline has no minimum.
 fn config_timeout(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: TimeoutInput = input.parse()?;
     let Some(begun) = input.last_update.filter(|begun| *begun <= input.now) else {
@@ -149,7 +150,7 @@ struct RevisionsInput {
     revisions: Vec<Value>,
 }
 
-/// What a node gets that has nothing. The newest is what the NodeModule asks for.
+/// What a new node gets. The NodeModule's target is the newest revision.
 fn first_valid_revision(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: RevisionsInput = input.parse()?;
     let stored = Stored::all(&input.revisions)?;
@@ -169,7 +170,8 @@ struct CandidateInput {
     candidate: Value,
 }
 
-/// A node has what is rolled out, and the NodeModule asks for the candidate: it is dropped if the node does not get it.
+/// A node has the current revision, and the target of the NodeModule is the candidate: it is skipped if the node does
+/// not get it.
 fn should_skip(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: CandidateInput = input.parse()?;
     let stored = Stored::all(&input.revisions)?;
@@ -201,7 +203,7 @@ struct OutdatedInput {
     revision: Option<Value>,
 }
 
-/// The node, its revision and its status.
+/// The name, revision and status of a node's config.
 fn config(object: &Value) -> anyhow::Result<(&str, &str, &Value)> {
     let name = object["metadata"]["name"]
         .as_str()
@@ -212,7 +214,7 @@ fn config(object: &Value) -> anyhow::Result<(&str, &str, &Value)> {
     Ok((name, revision, &object["status"]))
 }
 
-/// Those that a pass writes which may change all nodes at once.
+/// The nodes that a pass without limits writes.
 fn outdated_nodes(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: OutdatedInput = input.parse()?;
     let target = input.revision.as_ref().map(Stored::of).transpose()?;
@@ -239,7 +241,7 @@ struct NodesInput {
     nodes: Vec<Value>,
 }
 
-/// All of them have an old revision: those take part that a pass gives a new one which may change all nodes at once.
+/// All nodes have an old revision: eligible are those that get the new one in a pass without limits.
 fn list_nodes(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: NodesInput = input.parse()?;
     let mut fleet = Fleet::unlimited(NOW.parse()?);
@@ -264,7 +266,7 @@ struct RedundantInput {
     already_gone: Vec<String>,
 }
 
-/// References to owners that are gone are dropped: where some are left, and none to a Node, that is known to be gone.
+/// References to deleted owners are dropped: if others are left, but none to a Node, the Node is known to be gone.
 fn redundant_configs(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: RedundantInput = input.parse()?;
     let mut fleet = Fleet::unlimited(NOW.parse()?);
@@ -303,7 +305,7 @@ struct CleanupInput {
     configs: Vec<Value>,
 }
 
-/// The NodeModule asks for the newest, and keeps no history.
+/// The target of the NodeModule is the newest revision, and no history is kept.
 fn revision_cleanup(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: CleanupInput = input.parse()?;
     let mut stored = Stored::all(&input.revisions)?;
@@ -338,7 +340,7 @@ struct CreateInput {
     candidate: Value,
 }
 
-/// A pass puts the candidate on record. A revision of muster has no counters: those of the original stay as they are.
+/// A pass stores the candidate. Revisions of muster have no counters: those of the original are unchanged.
 fn create_revision(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: CreateInput = input.parse()?;
     let existing = Stored::all(&input.existing)?;
@@ -374,7 +376,8 @@ struct InvalidateInput {
     failed_at: Option<Timestamp>,
 }
 
-/// The nodes that failed on a revision report so, one after the other; what condemned it is its evidence.
+/// The nodes that failed on a revision report this, one after the other; the recorded evidence is the failure that
+/// marked it as bad.
 fn invalidate_revision(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: InvalidateInput = input.parse()?;
     let revision = Stored::of(&input.revision)?;
@@ -411,7 +414,7 @@ fn invalidate_revision(input: &Input<'_>) -> anyhow::Result<Value> {
     status["failedNode"] = evidence.unit.as_str().into();
     status["failedMessage"] = json!(*evidence.message);
     if input.failed_message.is_empty() {
-        // The original leaves an empty text out; muster says that there was none.
+        // The original omits an empty text; muster reports that there was none.
         status["failedMessage"] = Value::Null;
     }
     status["failedAt"] = instant(evidence.at)?.into();
@@ -425,7 +428,7 @@ struct SelectorInput {
     selector: Option<LabelSelector>,
 }
 
-/// An input of the original is a part of a NodeModule.
+/// An input of the original corresponds to a part of a NodeModule.
 fn match_selector(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: SelectorInput = input.parse()?;
     let content: NodeContent =
@@ -455,17 +458,17 @@ struct CountersInput {
     nodes: BTreeMap<String, Value>,
 }
 
-/// What happened to a node, in this order at one instant.
+/// What happened to a node, in this order at the same instant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// It joined, and got its row.
     Assigned,
-    /// Its agent reported what the table shows, and the controller read it.
+    /// Its agent reported the status in the table, and the controller read it.
     Reported,
 }
 
-/// The lives of the nodes up to now. What the original reads off the last report, muster remembers: when it wrote the row, and when it
-/// read the report.
+/// Simulates the nodes up to now. The original derives times from the last report; muster remembers when it wrote the
+/// row, and when it read the report.
 fn revision_counters(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: CountersInput = input.parse()?;
     let revision = Stored::of(&input.revision)?;
@@ -493,7 +496,7 @@ fn revision_counters(input: &Input<'_>) -> anyhow::Result<Value> {
     let mut fleet = Fleet::unlimited(events.first().map_or(input.now, |event| event.0));
     fleet.rollout["deadlines"] = json!({
         "pickup": deadline(input.preconfig_timeout_seconds)?,
-        // A shorter one than that is refused: within it an agent confirms, or restores and reports.
+        // Shorter deadlines are rejected: the agent needs this time to confirm, or to restore and report.
         "progress": deadline(input.config_timeout_seconds.max(2.0))?,
     });
     fleet.store(revision.name, revision.created, None)?;
@@ -504,7 +507,7 @@ fn revision_counters(input: &Input<'_>) -> anyhow::Result<Value> {
             Event::Assigned => {
                 fleet.join_named(node)?;
                 if carried != revision.name {
-                    // It has another one, and its turn has not come.
+                    // It has another revision, and its turn has not come.
                     fleet.confirm(node, carried)?;
                     let facts = fleet.world.nodes.get_mut(node).context("it just joined")?;
                     facts

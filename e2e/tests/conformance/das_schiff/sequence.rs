@@ -1,8 +1,9 @@
-//! Scripted lives of a fleet: passes of the controller, and agents that report, in the order of the script.
+//! Scripted sequences of a fleet: passes of the controller, and reports of agents, in the order of the script.
 //!
-//! Settings are translated as the README of the tables says. The original's limit counts the nodes that are changing: one of muster counts
-//! nodes that are not Ready, too, so it is one more for each of these. The original writes one node in a pass: a pass of muster is allowed
-//! one more node than are changing, and its second row is written with the next one.
+//! Settings are translated as described in the README of the tables. The original's limit counts the nodes that are
+//! changing; muster's also counts nodes that are not Ready, so it is raised by one for each of these. The original
+//! writes one node per pass: a pass of muster may change one more node than are changing, and its second row is written
+//! by the next pass.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,9 +29,10 @@ pub(super) const TABLES: &[Table] = &[product(
 .safer_alone()
 .carried()];
 
-/// More passes than a change leads to.
+/// More passes than one change can cause.
 const PASSES: usize = 100;
-/// Words of the log, owner references of the original's own objects, counters of revisions, and times of the agents' clocks.
+/// Log messages, owner references of the original's own objects, counters of revisions, and times of the agents'
+/// clocks.
 const NO_COUNTERPART: &[&str] = &[
     "log",
     "owners",
@@ -59,7 +61,7 @@ struct Flags {
     max_updating: usize,
     config_timeout_seconds: f64,
     preconfig_timeout_seconds: f64,
-    /// How long a call may take: of the edge, not of a decision.
+    /// The timeout of an API call: it does not affect decisions.
     #[serde(default, rename = "apiTimeoutSeconds")]
     _api_timeout_seconds: f64,
 }
@@ -74,7 +76,7 @@ struct Step {
     #[serde(rename = "for")]
     assignment: Option<String>,
     message: Option<String>,
-    /// The agent's clock: muster measures by its own.
+    /// The agent's clock: muster uses its own.
     #[serde(default, rename = "clockOffsetSeconds")]
     _clock_offset_seconds: f64,
     inputs: Option<String>,
@@ -91,7 +93,7 @@ impl Step {
     }
 }
 
-/// What happened in a step, in the words of the tables and in those of `safer`.
+/// What happened in a step, in the vocabularies of the tables and of `safer`.
 #[derive(Default)]
 struct Happened {
     written: Vec<Value>,
@@ -116,14 +118,14 @@ impl Happened {
     }
 }
 
-/// One node is written in a step, as the original does; others wait for the next one, as after a process that was killed.
+/// Limits writes to one node per step, as in the original; others wait for the next step, as after a killed process.
 struct Pace {
     outcomes: VecDeque<String>,
     written: bool,
 }
 
 impl Pace {
-    /// What comes of the next write; nothing where it is not made in this step.
+    /// The result of the next write; `None` if it is not made in this step.
     fn write(&mut self) -> Option<Result<(), String>> {
         if self.written {
             return None;
@@ -142,12 +144,12 @@ struct Life {
     /// The last decision.
     decision: Option<Decision>,
     target: Option<String>,
-    /// The status of each node's agent, in the words of the original.
+    /// The status of each node's agent, in the vocabulary of the original.
     reports: BTreeMap<String, Value>,
     /// Since when no process leads.
     stopped: Option<Timestamp>,
     api_down: bool,
-    /// When the loop was started, and how often it has passed.
+    /// When the loop was started, and the number of its passes.
     triggered: Option<Timestamp>,
     passes: Option<usize>,
 }
@@ -212,7 +214,7 @@ impl Life {
         Ok(life)
     }
 
-    /// What was rolled out before: the first revision that is not condemned, which is good if all nodes that have something have it.
+    /// What was rolled out before: the first revision that is not bad; it is good if all nodes with a revision have it.
     fn begin(&mut self, stored: &[Stored<'_>], configs: &[&Value]) -> anyhow::Result<()> {
         let target = stored.iter().find(|one| !one.invalid).map(|one| one.name);
         let everywhere = configs.iter().all(|config| {
@@ -239,7 +241,7 @@ impl Life {
             self.fleet.report(node, &config["status"])?;
             self.reports.insert(node.to_owned(), config["status"].clone());
         }
-        // Where all are condemned, the newest is still what is asked for.
+        // If all revisions are bad, the newest one is still the target.
         if let Some(asked) = target.or_else(|| stored.first().map(|newest| newest.name)) {
             self.fleet.aim(Some(asked))?;
         }
@@ -276,7 +278,7 @@ impl Life {
         Ok(happened)
     }
 
-    /// The NodeModule asks for a revision; a pass that ends before it has written more puts it on record.
+    /// Sets the target of the NodeModule; a pass that ends early still records it.
     fn ask_for(&mut self, revision: &str, happened: &mut Happened) -> anyhow::Result<()> {
         if self.api_down {
             happened.error = Some("connection refused".to_owned());
@@ -295,7 +297,7 @@ impl Life {
         Ok(())
     }
 
-    /// A withdrawal that waits for an acknowledgement is none yet: what was asked for before is asked for still.
+    /// A withdrawal that waits for an acknowledgement has not started: the previous target still applies.
     fn target(&mut self, decision: &Decision) {
         let held = |why: &Why| matches!(why, Why::WithdrawalHeld { .. });
         if !decision.reasons.iter().any(|(_, why)| held(why)) {
@@ -303,7 +305,7 @@ impl Life {
         }
     }
 
-    /// Lets so many nodes change beside those that are not Ready.
+    /// Allows this number of nodes to change in addition to those that are not Ready.
     fn limit(&mut self, changing: usize) {
         let charged = self.fleet.charged();
         let nodes = self.fleet.world.nodes.values();
@@ -341,7 +343,7 @@ impl Life {
         Ok(())
     }
 
-    /// Whether it leads to another one.
+    /// Runs one pass. Returns whether it triggers another one.
     fn one_pass(&mut self, pace: &mut Pace, happened: &mut Happened) -> anyhow::Result<bool> {
         let rows: BTreeMap<String, RowFacts> = self
             .fleet
@@ -357,7 +359,7 @@ impl Life {
                 .zip(row)
                 .is_some_and(|(old, new)| old.row.digest == new.digest);
             if fence {
-                // Only its token is raised: the node is asked for nothing else than before.
+                // Only the token is raised: the node's assignment does not change.
                 return true;
             }
             let outcome = pace.write();
@@ -384,7 +386,7 @@ impl Life {
         }
     }
 
-    /// Whether it took place.
+    /// An agent reports. Returns whether that applies: the agent must have this assignment.
     fn report(&mut self, step: &Step, event: &str) -> anyhow::Result<bool> {
         let node = step.node()?;
         let assigned = self.fleet.assigned(node);
@@ -426,7 +428,7 @@ impl Life {
         Ok(())
     }
 
-    /// A NodeAssemblage goes with its Node.
+    /// A NodeAssemblage is deleted with its Node.
     fn collect(&mut self) {
         let world = &mut self.fleet.world;
         let lives = |name: &String| world.nodes.contains_key(name);
@@ -446,7 +448,7 @@ impl Life {
         }
     }
 
-    /// The passes of the loop up to now or its stop: each that fails waits longer for the next one.
+    /// The passes of the loop until now or until it stops: the delay grows with each failure.
     fn loop_on(&mut self, happened: &mut Happened) -> anyhow::Result<()> {
         let Some(mut at) = self.triggered else {
             return Ok(());
@@ -467,7 +469,7 @@ impl Life {
         Ok(())
     }
 
-    /// The fleet in the words of the tables.
+    /// The fleet in the vocabulary of the tables.
     fn observed(&self, number: usize, happened: &Happened) -> Value {
         let mut observed = json!({
             "step": number,
@@ -526,7 +528,7 @@ impl Life {
         shown.collect()
     }
 
-    /// What stands decided, in the words of `safer`.
+    /// The stored decision, in the vocabulary of `safer`.
     fn decided(&self, number: usize, happened: &Happened) -> Value {
         let mut decided = json!({
             "step": number,
@@ -543,7 +545,7 @@ impl Life {
         decided
     }
 
-    /// By the words of the evidence: those of the engine itself, or those of an agent.
+    /// The message of the evidence: the engine's own, or an agent's.
     fn condemned(&self) -> Map<String, Value> {
         let Some(decision) = &self.decision else {
             return Map::new();
@@ -563,7 +565,7 @@ impl Life {
     }
 }
 
-/// A set of inputs as parts of a NodeModule: each input is a file, and those of one selector are one part.
+/// A set of inputs as parts of a NodeModule: each input is a file, and inputs with the same selector form one part.
 fn parts(objects: &[Value]) -> anyhow::Result<Value> {
     let mut parts: Vec<Value> = Vec::new();
     for object in objects {
@@ -571,7 +573,7 @@ fn parts(objects: &[Value]) -> anyhow::Result<Value> {
         let name = object["metadata"]["name"]
             .as_str()
             .context("an input without a name")?;
-        // The VLAN of a layer 2 network is what it is on a node, as a path is of a file.
+        // The VLAN identifies a layer 2 network on a node, as a path identifies a file.
         let id = object["spec"]["id"]
             .as_i64()
             .map_or_else(|| name.to_owned(), |id| id.to_string());

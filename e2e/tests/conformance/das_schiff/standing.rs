@@ -1,4 +1,4 @@
-//! Tables of what a Node says of its configuration: the condition, and startup taints.
+//! Tables of what a Node shows about its configuration: the condition, and startup taints.
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -20,7 +20,7 @@ pub(super) const TABLES: &[Table] = &[
         condition,
     )
     .wording(&["error"])
-    // A condition that is written again and again to say that it still holds is a write at rest: Leases are there for that.
+    // Rewriting an unchanged condition periodically would be a write at rest; Leases serve as heartbeat.
     .without(&["lastHeartbeatTime"]),
     product(
         "node-taints.json",
@@ -48,7 +48,7 @@ struct ConditionInput {
 fn condition(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: ConditionInput = input.parse()?;
     let Some(node) = input.node else {
-        // What is not there is told nothing.
+        // An object that does not exist gets no write.
         return Ok(json!({"conditions": null, "error": null}));
     };
     let node = renamed(node, THEIRS, NODE_CONFIGURED);
@@ -71,7 +71,7 @@ fn condition(input: &Input<'_>) -> anyhow::Result<Value> {
         merge(&mut conditions, &written)?;
     }
     for condition in &mut conditions {
-        // As an API server writes it, and without what is not compared.
+        // In the form in which an API server returns it, without fields that are not compared.
         if condition["message"].is_null() {
             condition["message"] = json!("");
         }
@@ -83,7 +83,7 @@ fn condition(input: &Input<'_>) -> anyhow::Result<Value> {
     Ok(json!({"conditions": conditions, "error": error}))
 }
 
-/// What an API server makes of a strategic merge patch with one condition.
+/// The result of a strategic merge patch with one condition.
 fn merge(conditions: &mut Vec<Value>, written: &Value) -> anyhow::Result<()> {
     let known = conditions
         .iter_mut()
@@ -127,7 +127,7 @@ const fn once() -> usize {
     1
 }
 
-/// Each call is a pass over a node that is configured.
+/// Each call is a pass over a configured node.
 fn taints(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: TaintsInput = input.parse()?;
     let startup: Option<Vec<StartupTaint>> = input
@@ -156,7 +156,7 @@ fn taints(input: &Input<'_>) -> anyhow::Result<Value> {
         {
             left = Some(kept);
         }
-        // What another writer overtook is decided anew.
+        // After a conflict with another writer the decision is made again.
         let error = outcome.filter(|outcome| !outcome.eq_ignore_ascii_case("conflict"));
         calls.push(json!({"error": error, "nodeUpdates": updates, "taintsRemoved": is_removed}));
     }

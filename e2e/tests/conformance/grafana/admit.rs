@@ -1,4 +1,4 @@
-//! Tables of the webhooks of replicas.
+//! Tables of the replica webhooks.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::registry::{Input, Table, product};
 
-/// What follows from an answer.
+/// Keys that depend on the response.
 const FOLLOWS: &[(&str, &[&str])] = &[(
     "allowed",
     &[
@@ -41,9 +41,9 @@ const FOLLOWS: &[(&str, &[&str])] = &[(
         "panics",
     ],
 )];
-/// What follows from who is allowed.
+/// Keys that depend on which review is allowed.
 const RECORDED: &[(&str, &[&str])] = &[("answers", &["recorded"])];
-/// A part of these texts is Go's.
+/// Parts of these texts are messages of Go.
 const TEXTS: &[&str] = &["error", "body"];
 
 pub(super) const TABLES: &[Table] = &[
@@ -125,7 +125,7 @@ fn no_downscale(input: &Input<'_>) -> anyhow::Result<Value> {
                 namespace,
                 name,
             }) => {
-                // The words of the client there.
+                // The messages of the client there.
                 let url = format!("http://api.invalid/apis/apps/v1/namespaces/{namespace}/{resource}/{name}");
                 let error = input.get_error.as_ref();
                 let failed = error.map(|error| ReadError::Failed(format!("Get {url:?}: {error}")));
@@ -214,7 +214,8 @@ struct FanOut {
     verb: String,
 }
 
-/// How many requests a downscale of so many pods sends. For DELETE the first POST fails, and what DELETE answers does not matter.
+/// How many requests a downscale of this number of pods sends. For DELETE the first POST fails, and the result of
+/// DELETE does not matter.
 fn fan_out(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: FanOut = input.parse()?;
     let is_post = input.verb == "POST";
@@ -241,7 +242,7 @@ fn fan_out(input: &Input<'_>) -> anyhow::Result<Value> {
     let expected = sent;
     let all = usize::try_from(input.endpoints)?;
     let error = is_post && !answer.allowed;
-    // Where it depends on timing, as many as may be sent at once follow the first failure.
+    // If it depends on timing: as many as may be sent at once follow the first failure.
     Ok(match input.fail_from {
         Some(from) if is_post => {
             anyhow::ensure!(
@@ -254,7 +255,7 @@ fn fan_out(input: &Input<'_>) -> anyhow::Result<Value> {
     })
 }
 
-/// The bounds that a number of requests keeps.
+/// The bounds for the number of requests.
 fn sent_between(from: usize, sent: usize, all: usize) -> Value {
     let at_least = from.saturating_sub(1);
     assert!(sent >= at_least && sent <= all, "{sent} of {all} were sent");
@@ -351,19 +352,19 @@ struct Start {
     hold: bool,
 }
 
-/// A review under way.
+/// A review in progress.
 struct Running {
     id: String,
     set: String,
     to: u32,
     webhook: Prepare,
-    /// Pods that were asked and have not answered yet.
+    /// Pods whose response is outstanding.
     held: Option<Vec<Ask>>,
     posts: usize,
     answer: Option<Response>,
 }
 
-/// Reviews that overlap: each goes on until its pods are to answer, against one store with compare-and-swap.
+/// Overlapping reviews against one store with compare-and-swap: each advances until its pods must answer.
 fn sequence(input: &Input<'_>) -> anyhow::Result<Value> {
     let now: Timestamp = input.now.context("the file has an instant")?.parse()?;
     let input: Sequence = input.parse()?;
@@ -486,7 +487,7 @@ struct Http {
     body: String,
 }
 
-/// Around a webhook that allows everything with a warning.
+/// For a webhook that allows everything with a warning.
 fn http(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: Http = input.parse()?;
     let answer = match serve::read(&input.content_type, input.body.as_bytes()) {

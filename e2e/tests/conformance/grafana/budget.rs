@@ -1,4 +1,4 @@
-//! Tables of the budget: evictions, and what they are made of.
+//! Tables of the disruption budget: evictions and their inputs.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::registry::{Input, Table, product};
 
-/// What follows from an answer that `safer` changes.
+/// Keys that depend on a response that `safer` changes.
 const FOLLOWS: &[(&str, &[&str])] = &[(
     "answers",
     &["evictionRequestsTotal", "pendingEvictions", "patches"],
@@ -199,7 +199,7 @@ fn pod_counts_ready(input: &Input<'_>) -> anyhow::Result<Value> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ReadyInput {
     pod: Value,
-    // Whether the write finds its pod is the API server's answer, not a decision.
+    // Whether the write finds its pod is up to the API server, not a decision.
     #[serde(rename = "inCluster")]
     _in_cluster: bool,
 }
@@ -254,7 +254,7 @@ struct Step {
     restart: Option<bool>,
 }
 
-/// The cluster of a case, and what stands in the status of its ZoneRollout.
+/// The cluster of a case, and the status of its ZoneRollout.
 struct World {
     budgets: Known,
     objects: Vec<Value>,
@@ -322,7 +322,7 @@ impl World {
         } else if let Some(seconds) = step.pass_seconds {
             self.now += SignedDuration::from_secs(seconds);
         } else {
-            // What a restart leaves is what is on record: nothing else is kept here.
+            // What survives a restart is in the status: nothing else is kept here.
             anyhow::ensure!(step.restart == Some(true), "an unknown step");
         }
         Ok(())
@@ -369,7 +369,7 @@ impl World {
         Ok(verdict)
     }
 
-    /// What the API server gives: the object, or the error that the case injects.
+    /// The response of the API server: the object, or the error that the case injects.
     fn read<T>(&self, what: &str, found: Result<T, String>) -> Result<T, String> {
         match self.errors.get(what) {
             Some(error) => Err(error.clone()),
@@ -416,7 +416,7 @@ impl World {
         Ok(())
     }
 
-    /// Takes off the record what has ended, as the controller does when the watch shows it.
+    /// Removes completed entries from the status, as the controller does on watch events.
     fn prune(&mut self) -> anyhow::Result<()> {
         let pods = self.pods()?;
         let now = self.now;

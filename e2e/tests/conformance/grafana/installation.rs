@@ -119,7 +119,7 @@ fn metrics_removal(input: &Input<'_>) -> anyhow::Result<Value> {
                     .iter()
                     .filter(|object| object["kind"] == "StatefulSet");
                 let groups = sets.filter_map(|set| set["metadata"]["labels"]["rollout-group"].as_str());
-                // No pass of the table fails: zones that lack pods are waited for.
+                // No pass of the table fails: zones without all their pods are waited for.
                 let passed = groups.map(|group| (group.to_owned(), true)).collect();
                 series.passed(&passed, 1);
                 answers.push(printed(&series));

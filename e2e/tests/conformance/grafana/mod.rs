@@ -1,4 +1,4 @@
-//! grafana/rollout-operator: which function of `muster-zones` answers which table, room by room.
+//! grafana/rollout-operator: which function of `muster-zones` implements which table, module by module.
 //!
 //! One line for each table: `product(FILE, FUNCTION, ADAPTER)`, or `not_applicable(FILE, REASON)`. A file without a line fails the run.
 
@@ -11,7 +11,7 @@ mod roll;
 mod scale;
 mod store;
 
-/// Every file of the folder.
+/// The tables of the folder, one per file.
 pub(crate) const TABLES: &[&[Table]] = &[
     admit::TABLES,
     budget::TABLES,

@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 
 use crate::registry::{Input, Table, product};
 
-/// What follows from which pods are deleted: who is asked about them.
+/// Keys that depend on which pods are deleted: the evictions that are checked.
 const FOLLOWS: &[(&str, &[&str])] = &[("deletedPods", &["evictionAsked"])];
 
 pub(super) const TABLES: &[Table] = &[
@@ -49,10 +49,10 @@ pub(super) const TABLES: &[Table] = &[
     product("pods-of-set.json", "model::Set::with", pods_of_set),
 ];
 
-/// Groups have no order, so what is done in several has none.
+/// Groups have no order, so neither have the results of several groups.
 const UNORDERED: &[&str] = &["errors"];
 
-/// How long after each other passes are.
+/// The interval between passes.
 const INTERVAL: SignedDuration = SignedDuration::from_secs(5);
 
 #[derive(Deserialize)]
@@ -72,7 +72,7 @@ struct Pass {
     http: BTreeMap<String, Canned>,
 }
 
-/// What reading the subresource `scale` of a reference gives.
+/// The result of reading the `scale` subresource of a reference.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct ScaleRead {
@@ -81,7 +81,7 @@ struct ScaleRead {
     get_error: Option<String>,
 }
 
-/// What a pod answers.
+/// The response of a pod.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Canned {
@@ -112,7 +112,7 @@ struct World {
     http: BTreeMap<String, Canned>,
 }
 
-/// What writes are answered.
+/// The results of writes.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Errors {
@@ -121,7 +121,7 @@ struct Errors {
     update: Option<String>,
 }
 
-/// What the budget answers.
+/// The responses of the budget.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Zpdb {
@@ -130,7 +130,7 @@ struct Zpdb {
     partition_aware: bool,
 }
 
-/// A budget with scripted answers, which keeps what it was asked.
+/// A budget with scripted responses, which records its queries.
 #[derive(Default)]
 struct Scripted {
     zpdb: Zpdb,
@@ -154,7 +154,7 @@ impl Budget for Scripted {
     }
 }
 
-/// What was done in a pass.
+/// The actions of a pass.
 #[derive(Default)]
 struct Outcome {
     deleted: Vec<Value>,
@@ -211,7 +211,7 @@ struct Moment {
     gone: Vec<String>,
 }
 
-/// Passes over one cluster; what is on record goes from one to the next.
+/// Several passes over one cluster; the status is carried from one to the next.
 fn history(input: &Input<'_>) -> anyhow::Result<Value> {
     let history: History = input.parse()?;
     let mut now: Timestamp = input.now.context("a pass has an instant")?.parse()?;
@@ -251,7 +251,7 @@ fn history(input: &Input<'_>) -> anyhow::Result<Value> {
     Ok(json!({ "passes": passes }))
 }
 
-/// A pod that replaces one that was being deleted is another pod; the corpus gives it the same uid.
+/// A pod that replaces a deleted one is another pod; the corpus gives both the same UID.
 fn made_again(before: Option<&Value>, object: &mut Value) {
     let is_going = |object: &Value| object.pointer("/metadata/deletionTimestamp").is_some();
     let Some(before) = before else { return };
@@ -266,7 +266,7 @@ fn made_again(before: Option<&Value>, object: &mut Value) {
     }
 }
 
-/// One pass over all groups, with what its executor does.
+/// One pass over all groups, including its actions.
 fn one(
     sets: &[Value],
     pods: &[Value],
@@ -298,7 +298,7 @@ fn one(
 }
 
 impl Outcome {
-    /// Reads and asks what is missing, and decides again, until something is decided; a patch that is refused is one more fact.
+    /// Fetches missing facts and decides again, until there is a decision; a rejected patch is one more fact.
     fn decided(
         &mut self,
         mut group: Group,
@@ -345,13 +345,13 @@ impl Outcome {
         anyhow::bail!("nothing was decided after a thousand readings")
     }
 
-    /// Carries actions out in order; the first that is refused ends the pass.
+    /// Executes actions in order; the first error ends the pass.
     fn carry_out(&mut self, actions: Vec<Action>, errors: &Errors) -> Option<String> {
         for action in actions {
             if let Action::Scale(change) = &action {
                 let patch = patch(change);
                 match &errors.patch {
-                    // Only statuses of references come here: that they are refused is no more than logged.
+                    // Only statuses of references get here: their errors are only logged.
                     Some(_) => self
                         .attempts
                         .push(format!("patch {}", patch["target"].as_str().unwrap_or_default()).into()),
@@ -383,7 +383,7 @@ impl Outcome {
         None
     }
 
-    /// In the words of the corpus: counters only where a group failed.
+    /// In the vocabulary of the corpus: counters only for groups that failed.
     fn answer(self) -> Map<String, Value> {
         let mut answer = Map::new();
         let failed = self.failures.values().any(|failed| failed == 1);
@@ -409,7 +409,7 @@ impl Outcome {
 }
 
 impl ScaleRead {
-    /// The only kind of references there.
+    /// The only kind of references in the tables.
     fn read(&self, reference: &Reference) -> Result<Scale, String> {
         if (reference.api_version.as_str(), reference.kind.as_str()) != ("my.group/v1", "CustomResource") {
             return Err(format!("no matches for kind {:?}", reference.kind));
@@ -446,7 +446,8 @@ fn patch(change: &Change) -> Value {
     }
 }
 
-/// The objects as a cluster has them: the original's own tests leave out uids and owners, and pods where there are only numbers of them.
+/// Completes objects to the form they have in a cluster: the original's tests omit UIDs, owners, and sometimes the pods
+/// themselves.
 pub(super) fn whole(sets: &[Value], pods: &[Value]) -> (Vec<Value>, Vec<Value>) {
     let mut sets = sets.to_vec();
     let mut pods = pods.to_vec();
@@ -539,7 +540,7 @@ struct NamedSet {
     group: Option<String>,
 }
 
-/// The original never reads a set without the label: here it stands for one of the group without a name.
+/// The original never reads a set without the label; here it belongs to the group without a name.
 fn set_order(input: &Input<'_>) -> anyhow::Result<Value> {
     let input: SetOrder = input.parse()?;
     let set = |set: NamedSet| Set {

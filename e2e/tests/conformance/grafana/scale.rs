@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 use super::roll::pass;
 use crate::registry::{Input, Table, product};
 
-/// What follows from a patch that is safer.
+/// Keys that depend on a patch that is safer.
 const FOLLOWS: &[(&str, &[&str])] = &[("patches", &["httpRequests"])];
 /// Requests run in parallel.
 const REQUESTS: &[&str] = &["httpRequests"];
-/// Errors of a pass are logged; a part of their words is Go's.
+/// Errors of a pass are logged; parts of them are messages of Go.
 const ERROR: &[&str] = &["error"];
 
 pub(super) const TABLES: &[Table] = &[
@@ -74,7 +74,7 @@ impl Sets {
     }
 }
 
-/// Nothing is on record but annotations.
+/// The only record are annotations.
 fn with_annotations<T>(ask: impl FnOnce(Times<'_>) -> T) -> T {
     ask(Times {
         record: &BTreeMap::new(),
@@ -235,7 +235,7 @@ struct Zone {
     min_time: Option<String>,
 }
 
-/// A missing ConfigMap begins as a record that was lost does.
+/// A missing ConfigMap corresponds to a record that was lost.
 fn tracker(input: &Input<'_>) -> anyhow::Result<Value> {
     let now = now(input)?;
     let calls: Sequence = input.parse()?;

@@ -1,7 +1,9 @@
-//! The API server of the tables of admission: sets, pods, the ConfigMap of the zone tracker, and ZoneRollouts with compare-and-swap.
+//! The API server of the admission tables: sets, pods, the ConfigMap of the zone tracker, and ZoneRollouts with
+//! compare-and-swap.
 //!
-//! Where rollout-operator writes an annotation or the ConfigMap, muster writes the ZoneRollout: writes are compared by its times, and errors
-//! of the former are errors of the latter. A ZoneRollout is there where the ConfigMap is; without a zone tracker it is always there.
+//! Where rollout-operator writes an annotation or the ConfigMap, muster writes the ZoneRollout: writes are compared by
+//! their times, and errors of the former are injected into the latter. A ZoneRollout exists where the ConfigMap does;
+//! without a zone tracker it always exists.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +24,7 @@ use muster_zones::{
 };
 use serde_json::{Map, Value, json};
 
-/// Where rollout-operator keeps its times.
+/// The annotation in which rollout-operator keeps its times.
 #[derive(Clone)]
 pub(super) enum Mode {
     Annotation,
@@ -75,7 +77,7 @@ impl Store {
         Ok(store)
     }
 
-    /// One set of a number of pods, in no group.
+    /// One set with a number of pods, in no group.
     pub(super) fn of_one_set(pods: u32) -> Self {
         let set = json!({
             "apiVersion": "apps/v1", "kind": "StatefulSet",
@@ -105,7 +107,8 @@ impl Store {
         }
     }
 
-    /// Sets of upstream's own tests have neither replicas nor pods: those that their status says, and the pods that leave.
+    /// Sets of upstream's tests have neither replicas nor pods: they are derived from the status and from the pods that
+    /// leave.
     pub(super) fn add_what_upstream_leaves_out(&mut self, review: &Value) {
         let under_review = review["request"]["name"].as_str().unwrap_or_default().to_owned();
         for set in &mut self.sets {
@@ -139,7 +142,7 @@ impl Store {
             .unwrap()
     }
 
-    /// A review of fewer replicas of a set.
+    /// A review of a scale-down of a set.
     pub(super) fn review(&self, uid: &str, set: &str, from: u32, to: u32) -> anyhow::Result<Request> {
         let stored = self.sets.iter().find(|stored| stored["metadata"]["name"] == set);
         let with = |replicas: u32| -> anyhow::Result<Value> {
@@ -157,7 +160,7 @@ impl Store {
             .request)
     }
 
-    /// Runs a review to its answer.
+    /// Runs a review until its response.
     pub(super) fn run(
         &mut self,
         webhook: &mut dyn Webhook,
@@ -173,7 +176,7 @@ impl Store {
         }
     }
 
-    /// Reads and writes.
+    /// The reads and writes of a case.
     pub(super) fn carry_out(&mut self, step: Step) -> anyhow::Result<Fact> {
         Ok(match step {
             Step::Read(Read::Parent { resource, name, .. }) => Fact::Parent(self.parent(&resource, &name)),
@@ -232,7 +235,7 @@ impl Store {
             Mode::Tracker(_) if is_made => "create configmaps",
             Mode::Tracker(_) => "update configmaps",
         };
-        // Whatever leaves the operation as it is puts a time on record, be it the same one.
+        // Every write that keeps the operation records a time, even if it is the same one.
         let is_timed = is_made || record.status.operation == write.status.operation;
         let before = record.status.last_downscale;
         if let Some(error) = self.errors.get(request).filter(|_| is_timed) {
@@ -252,7 +255,7 @@ impl Store {
         Ok(version)
     }
 
-    /// A write of times, in the words of the table.
+    /// A write of times, in the vocabulary of the table.
     fn note(&mut self, is_made: bool, before: &BTreeMap<String, Time>, after: &BTreeMap<String, Time>) {
         match self.mode.clone() {
             Mode::Annotation => {
@@ -292,7 +295,7 @@ impl Store {
         ))
     }
 
-    /// The times of all sets in the end.
+    /// The final times of all sets.
     pub(super) fn recorded(&self) -> Value {
         if let Mode::Tracker(_) = self.mode {
             return self.config_map();
@@ -309,7 +312,7 @@ impl Store {
         Value::Object(annotated.chain(times).collect::<Map<_, _>>())
     }
 
-    /// An allowed change takes place: the API server writes it, and the StatefulSet controller carries it out.
+    /// Applies an allowed change: the API server stores it, and the StatefulSet controller reconciles it.
     pub(super) fn scaled(&mut self, review: &str, name: &str, to: u32) {
         self.allowed.insert(review.to_owned(), self.now);
         for set in self.sets.iter_mut().filter(|set| set["metadata"]["name"] == name) {

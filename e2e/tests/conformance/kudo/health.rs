@@ -1,4 +1,4 @@
-//! Tables of the health of objects.
+//! Tables of object health.
 
 use jiff::Timestamp;
 use muster_sync::health::{self, State};
@@ -15,7 +15,8 @@ pub(super) const TABLES: &[Table] = &[
     product("readiness.json", "muster_sync::health::of", ready).without(WORDS),
 ];
 
-/// The words of a current object are those of kstatus. What cannot be judged is not done, as what is unhealthy is.
+/// For current objects the vocabulary is kstatus'. An object that cannot be assessed is not done, like an unhealthy
+/// one.
 const WORDS: &[&str] = &["message", "terminalMessage", "error"];
 
 #[derive(Deserialize)]
@@ -30,7 +31,7 @@ fn judged(input: &Input<'_>) -> anyhow::Result<Value> {
     Ok(json!({"healthy": health.state == State::Current, "terminal": health.terminal}))
 }
 
-/// This table does not say whether waiting longer is of use.
+/// This table does not distinguish failures that waiting could resolve.
 fn healthy(input: &Input<'_>) -> anyhow::Result<Value> {
     Ok(json!({"healthy": judged(input)?["healthy"]}))
 }

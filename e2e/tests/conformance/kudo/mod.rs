@@ -1,11 +1,11 @@
-//! KUDO: which function of `muster-sync` answers which table.
+//! KUDO: which function of `muster-sync` implements which table.
 
 use crate::registry::{Table, not_applicable};
 
 mod health;
 mod plan;
 
-/// Every file of the folder.
+/// The tables of the folder, one per file.
 pub(crate) const TABLES: &[&[Table]] = &[plan::TABLES, health::TABLES, OTHERS];
 
 const OTHERS: &[Table] = &[

@@ -157,7 +157,8 @@ impl WrittenProgress {
 fn strategy(word: Option<&str>) -> anyhow::Result<Strategy> {
     Ok(match word {
         Some("serial") => Strategy::Serial,
-        // The original goes on past what is unfinished unless it reads "serial"; a plan file without the word is serial.
+        // The original continues past unfinished steps unless the strategy is "serial"; a plan file without a strategy
+        // is serial.
         Some("parallel") | None => Strategy::Parallel,
         Some(other) => bail!("refused: strategy {other}"),
     })
@@ -217,7 +218,7 @@ struct ExecuteInput {
     status: WrittenProgress,
 }
 
-/// The fields of the original are taken as far as an outcome of a step says them.
+/// The original's fields, as far as the result of a step has them.
 fn outcome(input: &ExecuteInput, step: &WrittenStep) -> Outcome {
     let mut found = Outcome::Done;
     for name in &step.tasks {
@@ -262,7 +263,7 @@ fn applied(input: &ExecuteInput, task: &Task) -> Outcome {
                 message: format!("no file {resource:?} below the folder"),
             };
         };
-        // The text of an action of a template is no YAML; what is between actions is what muster reads.
+        // A template action is not YAML; muster reads the text between actions.
         let closed = text.matches("{{").count() == text.matches("}}").count();
         if let Err(error) = yaml::documents(resource, if closed { b"" } else { text.as_bytes() }) {
             return Outcome::Fatal {
@@ -320,7 +321,7 @@ fn executed(input: &Input<'_>) -> anyhow::Result<Value> {
     }))
 }
 
-/// This table does not say whether the plan's own status changed.
+/// This table does not say whether the plan's own status has changed.
 fn tree(input: &Input<'_>) -> anyhow::Result<Value> {
     let mut answer = executed(input)?;
     answer
@@ -362,7 +363,7 @@ struct RequeueInput {
     now: Timestamp,
 }
 
-/// A run as old as the plan's stamp, with a step that nothing watches.
+/// A run as old as the plan's timestamp, with a step that nothing watches.
 fn requeued(input: &Input<'_>) -> anyhow::Result<Value> {
     let given: RequeueInput = input.parse()?;
     let execution = &given.instance["spec"]["planExecution"];

@@ -1,5 +1,5 @@
-//! StatefulSets as charts make them with zones switched on: their labels, annotations and fields, as far as the API server, its controllers or
-//! muster read them. Of loki 6.29.0 and mimir-distributed 6.1.1.
+//! StatefulSets as charts create them for several zones: their labels, annotations and fields, as far as the API
+//! server, its controllers or muster read them. From loki 6.29.0 and mimir-distributed 6.1.1.
 
 use super::{NS, kubectl::Kubectl};
 
@@ -8,7 +8,7 @@ pub(super) struct Chart {
     pub name: &'static str,
     repository: &'static str,
     pub replicas: usize,
-    /// Labels of sets and pods besides those that both charts have.
+    /// Labels of sets and pods, in addition to those that both charts have.
     labels: &'static [(&'static str, &'static str)],
     /// Labels and annotations of sets only.
     of_sets: [&'static str; 2],
@@ -126,7 +126,7 @@ spec:
     }
 }
 
-/// Nodes enough for one for each pod: those of two zones never share one.
+/// One node per pod: pods of two zones never share one.
 pub(super) fn nodes(kubectl: &Kubectl) {
     for number in 2..6 {
         kubectl.apply(&format!(

@@ -1,4 +1,4 @@
-//! What `muster install --export --zones` installs, in a cluster of its own.
+//! What `muster install --export --zones` installs, in a dedicated cluster.
 
 use std::{
     io::{Read, Write},
@@ -18,26 +18,26 @@ use super::{
     kubelet::{Kubelet, Start},
 };
 
-/// The Secret of the door's certificate.
+/// The Secret with the webhooks' certificate.
 pub(super) const CERTIFICATE: &str = "rollout-operator-self-signed-certificate";
 const WEBHOOKS: &str = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
 
-/// A cluster with `muster zones`. What is named first ends first: the folder is the fleet's.
+/// A cluster with `muster zones`. Fields are dropped in order; the folder belongs to the fleet.
 pub(super) struct Installation {
     pub kubelet: Kubelet,
     pub kubectl: Kubectl,
-    /// The port at which all pods of zones answer.
+    /// The port on which all pods of zones answer.
     pub pods: u16,
     asked: Arc<Mutex<Vec<String>>>,
     pub fleet: Fleet,
     folder: tempfile::TempDir,
 }
 
-/// What is kept of certificates, each in base64.
+/// The contents of the certificate Secret, each in base64.
 pub(super) struct Certificates {
     pub authorities: String,
     pub certificate: String,
-    /// The authorities in each webhook.
+    /// The `caBundle` of each webhook.
     pub bundles: Vec<String>,
 }
 
@@ -82,12 +82,12 @@ impl Installation {
         }
     }
 
-    /// What pods of zones were asked, in order: the method, and the pod.
+    /// The requests to pods of zones, in order: method and pod.
     pub(super) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// The one pod that is labelled as the leader.
+    /// The pod that is labelled as the leader.
     pub(super) fn leader(&self) -> String {
         self.kubectl.until("one leader", |_| {
             let pods = self.kubelet.pods();
@@ -109,7 +109,7 @@ impl Installation {
         }
     }
 
-    /// What the processes have logged.
+    /// The logs of the processes.
     pub(super) fn logs(&self) -> String {
         let files = std::fs::read_dir(self.folder.path()).unwrap().flatten();
         let logs = files.filter(|file| file.path().extension().is_some_and(|end| end == "log"));
@@ -131,7 +131,7 @@ fn bundles(kubectl: &Kubectl) -> Vec<String> {
     webhooks.map(bundle).collect()
 }
 
-/// The objects of an installation; its webhooks are called at addresses of this machine, because nothing routes to Services here.
+/// Installs the objects; the webhooks are called at addresses of this machine, because Services are not routed here.
 fn install(kubectl: &Kubectl, port: impl Fn(&str) -> u16) {
     let arguments = ["install", "--export", "--zones", "--crds", "-n", NS];
     let manifests = Command::new(muster()).args(arguments).output().unwrap();
@@ -166,7 +166,7 @@ fn install(kubectl: &Kubectl, port: impl Fn(&str) -> u16) {
     }
 }
 
-/// What the processes need besides the flags of the installation: names and addresses of this machine, and less patience.
+/// Flags of the processes beyond those of the installation: names and addresses of this machine, and shorter timeouts.
 fn start(fleet: &Fleet, kubectl: &Kubectl, folder: &Path) -> Start {
     let plane = fleet.plane("c1").unwrap();
     let token = kubectl.run(&["create", "token", "muster-zones"], "");
@@ -194,7 +194,7 @@ fn start(fleet: &Fleet, kubectl: &Kubectl, folder: &Path) -> Start {
     }
 }
 
-/// What the pods answer: all of them at one address, told apart by the name that they are asked by.
+/// Serves the responses of all pods at one address; the Host header identifies the pod.
 fn pods_that_prepare() -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -217,7 +217,7 @@ fn pods_that_prepare() -> (u16, Arc<Mutex<Vec<String>>>) {
                 .unwrap_or_default()
                 .to_owned();
             known.lock().unwrap().push(format!("{method} {pod}"));
-            // One that hangs up needs no answer.
+            // A client that disconnects needs no response.
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         }
     });

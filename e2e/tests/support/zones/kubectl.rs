@@ -1,4 +1,4 @@
-//! kubectl of an administrator, and processes that end with the test.
+//! kubectl as an administrator, and processes that end with the test.
 
 use std::{
     io::Write,
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{NS, ZONES};
 
-/// How long anything may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A process that ends with the test.
@@ -19,7 +19,7 @@ pub(super) struct Process(pub Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself, which the test has shown then.
+        // It may have exited on its own, which the test has shown already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -51,7 +51,7 @@ impl Kubectl {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// A watch of pods, whose events are read from its output.
+    /// A watch of pods, whose events are read from kubectl's output.
     pub(super) fn watch(&self, labels: &str) -> (Process, ChildStdout) {
         let mut child = Command::new("kubectl")
             .args(["-n", NS, "get", "pods", "-l", labels])
@@ -73,14 +73,14 @@ impl Kubectl {
         self.run(&["apply", "--server-side", "-f", "-"], manifests);
     }
 
-    /// What has these labels leaves a node, as far as evictions are allowed.
+    /// Drains the pods with these labels from a node, as far as evictions are allowed.
     pub(super) fn drain(&self, node: &str, labels: &str) {
         let labels = format!("--pod-selector={labels}");
         let flags = ["--ignore-daemonsets", "--delete-emptydir-data", "--timeout=150s"];
         self.run(&[&["drain", node, &labels], &flags[..]].concat(), "");
     }
 
-    /// Waits until something is found.
+    /// Waits until a value is found.
     #[track_caller]
     pub(super) fn until<T>(&self, what: &str, found: impl Fn(&Self) -> Option<T>) -> T {
         let began = Instant::now();
@@ -96,7 +96,7 @@ impl Kubectl {
         }
     }
 
-    /// Waits until each zone has so many Ready pods of this image, and no others.
+    /// Waits until each zone has this number of Ready pods with this image, and no others.
     #[track_caller]
     pub(super) fn all_ready(&self, image: &str, replicas: usize) {
         self.until(&format!("{replicas} pods of {image} in each zone"), |kubectl| {

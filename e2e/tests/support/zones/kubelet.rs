@@ -1,5 +1,6 @@
-//! What nodes and the network do for the Deployment of `muster zones`: its pods are processes of this machine, with the arguments and the names of
-//! the pods, and its two Services are addresses of this machine, which lead to the processes that the Services would select.
+//! Simulates nodes and network for the Deployment of `muster zones`: its pods are processes of this machine, with the
+//! arguments and names of the pods, and its two Services are addresses of this machine, which forward to the processes
+//! that the Services would select.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +19,7 @@ use serde_json::Value;
 
 use super::kubectl::{Kubectl, Process};
 
-/// How long a process has from SIGTERM on, as pods have it.
+/// The grace period of a process after SIGTERM, as for pods.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Runs the pods of the Deployment until it is dropped.
@@ -27,7 +28,7 @@ pub(super) struct Kubelet {
     _watch: Process,
 }
 
-/// The running pods, by name; nothing where it has ended, and starts no more.
+/// The running pods, by name; `None` once stopped.
 type Pods = Arc<Mutex<Option<BTreeMap<String, Pod>>>>;
 
 struct Pod {
@@ -37,19 +38,19 @@ struct Pod {
     is_leader: bool,
 }
 
-/// Where a process listens.
+/// The addresses of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ports {
     pub webhooks: u16,
     pub metrics: u16,
 }
 
-/// What all processes are started with.
+/// The settings for all processes.
 #[derive(Clone)]
 pub(super) struct Start {
-    /// Flags besides those of the pod.
+    /// Flags in addition to those of the pod.
     pub flags: Vec<String>,
-    /// For logs, one for each pod.
+    /// The folder for logs, one per pod.
     pub folder: PathBuf,
 }
 
@@ -59,7 +60,7 @@ impl Kubelet {
         let pods: Pods = Arc::new(Mutex::new(Some(BTreeMap::new())));
         let running = Arc::clone(&pods);
         thread::spawn(move || {
-            // It breaks off when the watch is ended.
+            // The stream ends when the watch is stopped.
             let events = serde_json::Deserializer::from_reader(events).into_iter::<Value>();
             for event in events.map_while(Result::ok) {
                 note(&running, &start, &event);
@@ -68,7 +69,7 @@ impl Kubelet {
         Self { pods, _watch: watch }
     }
 
-    /// The pods that run, and whether they are labelled as the leader.
+    /// The running pods, and whether they are labelled as the leader.
     pub(super) fn pods(&self) -> BTreeMap<String, bool> {
         let pods = self.pods.lock().unwrap();
         pods.iter()
@@ -77,12 +78,12 @@ impl Kubelet {
             .collect()
     }
 
-    /// Where the leader answers, if there is one that is ready.
+    /// The address of the leader, if there is one that is ready.
     pub(super) fn leader(&self) -> Option<Ports> {
         selected(&self.pods, true)
     }
 
-    /// The process of a pod ends as one that crashes; it is not started again.
+    /// Crashes the process of a pod; it is not restarted.
     pub(super) fn crash(&self, pod: &str) {
         let mut pods = self.pods.lock().unwrap();
         let pod = pods.as_mut().and_then(|pods| pods.get_mut(pod)).unwrap();
@@ -90,7 +91,7 @@ impl Kubelet {
         pod.process.0.wait().unwrap();
     }
 
-    /// An address that leads to the pods that are ready, or to the one of them that leads.
+    /// An address that forwards to the ready pods, or to the one that is the leader.
     pub(super) fn service(&self, of_leader: bool) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -107,13 +108,13 @@ impl Kubelet {
 
 impl Drop for Kubelet {
     fn drop(&mut self) {
-        // A process may be starting: one that has panicked has failed the test already.
+        // Errors are ignored: a process may be starting, and a panic has failed the test already.
         let mut pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
         *pods = None;
     }
 }
 
-/// The first that a Service with this selector would lead to.
+/// The first pod that a Service with this selector would select.
 fn selected(pods: &Pods, of_leader: bool) -> Option<Ports> {
     let candidates: Vec<Ports> = {
         let pods = pods.lock().unwrap();
@@ -144,13 +145,13 @@ fn lead(from: &TcpStream, to: Option<Ports>) {
     });
 }
 
-/// Until one side has ended; what was not delivered then is what a connection loses.
+/// Until one side has closed; data that is undelivered then is lost, as with any connection.
 fn copy(mut from: &TcpStream, mut to: &TcpStream) {
     let _ = io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// Starts and ends processes as the pods come and go.
+/// Starts and stops processes as pods are created and deleted.
 fn note(pods: &Pods, start: &Start, event: &Value) {
     let pod = &event["object"];
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
@@ -197,7 +198,7 @@ fn run(start: &Start, name: &str, pod: &Value) -> Pod {
     }
 }
 
-/// SIGTERM; what has not ended then is killed when it is dropped.
+/// SIGTERM; a process that has not exited in time is killed on drop.
 fn end(mut process: Process) {
     let pid = process.0.id().to_string();
     let _ = Command::new("kill").args(["-TERM", &pid]).status();
@@ -212,7 +213,7 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// What a path of the probes answers.
+/// The response on a path of the probes.
 pub(super) fn probe(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     write!(

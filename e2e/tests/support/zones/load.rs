@@ -1,4 +1,4 @@
-//! Reviews that the leader has to answer, one after another.
+//! A continuous load of reviews that the leader has to answer.
 
 use std::{
     sync::{
@@ -11,17 +11,17 @@ use std::{
 
 use super::kubectl::Kubectl;
 
-/// A downscale that is reviewed by the leader and changes nothing.
+/// A downscale that the leader reviews and that changes nothing.
 pub(super) const DOWNSCALE: [&str; 4] = [
     "scale",
     "statefulset/ingester-zone-b",
     "--replicas=1",
     "--dry-run=server",
 ];
-/// The pause between two of them.
+/// The pause between two reviews.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Asks until it is dropped.
+/// Sends reviews until it is dropped.
 pub(super) struct Load {
     kubectl: Kubectl,
     answers: Arc<Mutex<Vec<Asked>>>,
@@ -30,7 +30,7 @@ pub(super) struct Load {
 
 struct Asked {
     at: Instant,
-    /// What was said instead of an answer of the leader.
+    /// The error in place of the leader's response.
     failure: Option<String>,
 }
 
@@ -60,26 +60,26 @@ impl Load {
         load
     }
 
-    /// How many were answered.
+    /// How many reviews were answered.
     pub(super) fn answers(&self) -> usize {
         let answers = self.answers.lock().unwrap();
         answers.iter().filter(|asked| asked.failure.is_none()).count()
     }
 
-    /// Until so many more are answered.
+    /// Waits until this number of further reviews is answered.
     pub(super) fn go_on(&self, more: usize) {
         let enough = self.answers() + more;
         self.kubectl
             .until("answers", |_| (self.answers() >= enough).then_some(()));
     }
 
-    /// What was said instead of answers.
+    /// The errors in place of responses.
     pub(super) fn failures(&self) -> String {
         let answers = self.answers.lock().unwrap();
         answers.iter().filter_map(|asked| asked.failure.clone()).collect()
     }
 
-    /// The longest time between two answers that followed each other, but for failures between them; none where there were no failures.
+    /// The longest time between two consecutive responses with failures in between; zero if there were no failures.
     pub(super) fn longest_outage(&self) -> Duration {
         let answers = self.answers.lock().unwrap();
         let (mut last, mut failed, mut longest) = (None, false, Duration::ZERO);

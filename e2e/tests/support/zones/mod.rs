@@ -1,5 +1,6 @@
-//! Promise: beside a real kube-apiserver and its StatefulSet controller `muster zones` rolls, scales and guards zones, with the rights, webhooks,
-//! flags and replicas of `muster install --export --zones`; also while another replica takes over, and while certificates are renewed.
+//! Promise: with a real kube-apiserver and its StatefulSet controller, `muster zones` rolls out, scales and guards
+//! zones, with the permissions, webhooks, flags and replicas of `muster install --export --zones`; also while another
+//! replica takes over, and while certificates are renewed.
 
 mod charts;
 mod installation;
@@ -22,10 +23,10 @@ const ZONES: [&str; 3] = ["ingester-zone-a", "ingester-zone-b", "ingester-zone-c
 /// The longest time without a leader when one is drained.
 const FAILOVER: Duration = Duration::from_secs(15);
 
-/// The same when one is lost: until its lease ends, and a little more.
+/// The same when the leader crashes: until its lease expires, plus a margin.
 const LOST: Duration = Duration::from_secs(20);
 
-/// The group of `examples/zones` in an installation, whole.
+/// The group of `examples/zones` in an installation, fully Ready.
 struct Bed {
     watch: Watch,
     inside: Installation,
@@ -63,7 +64,7 @@ impl Bed {
         assert_eq!(self.watch.most(), 1, "zones that were disturbed at once");
     }
 
-    /// Zone a is scaled by its reference, the others follow; each pod that leaves was asked.
+    /// Zone a is scaled by its reference, and the others follow; each pod that leaves was prepared.
     fn scale_down(&self) {
         let kubectl = &self.inside.kubectl;
         kubectl.run(&load::DOWNSCALE, "");
@@ -81,7 +82,7 @@ impl Bed {
         }
     }
 
-    /// While a pod of one zone is away, none of another one goes.
+    /// While a pod of one zone is missing, no pod of another one is evicted.
     fn drain(&self) {
         let kubectl = &self.inside.kubectl;
         self.watch.begin(2);
@@ -124,7 +125,8 @@ fn a_roll_a_scale_down_and_a_drain() {
     keep_uses(&bed.inside.fleet, "zones");
 }
 
-/// The node of the leader is drained under load, and then the next leader crashes: each time another replica answers in time, and has the label.
+/// The node of the leader is drained under load, and then the next leader crashes: each time another replica answers in
+/// time, and gets the label.
 #[test]
 #[ignore = "real: cargo xtask real run"]
 fn another_replica_takes_over() {
@@ -160,7 +162,7 @@ fn another_replica_takes_over() {
     assert!(outage <= LOST, "{outage:?}: {}", load.failures());
 }
 
-/// A new authority, a certificate of it, and the end of the old authority, while reviews are asked for.
+/// A new authority, a certificate of it, and the removal of the old authority, under continuous reviews.
 #[test]
 #[ignore = "real: cargo xtask real run"]
 fn certificates_are_renewed_under_load() {
@@ -168,7 +170,7 @@ fn certificates_are_renewed_under_load() {
     let kubectl = &bed.inside.kubectl;
     let before = bed.inside.certificates();
     let load = Load::new(kubectl);
-    // As if rollout-operator had made it: there is no key that another certificate could be signed with.
+    // As if rollout-operator had created it: there is no key to sign another certificate.
     kubectl.run(
         &[
             "patch",

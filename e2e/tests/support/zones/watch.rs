@@ -1,4 +1,4 @@
-//! What became of the pods of the zones.
+//! Observes the pods of the zones.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use super::{
     kubectl::{Kubectl, Process, is_ready, zone_of},
 };
 
-/// The pods of the zones as a watch shows them, so that none is missed that is away for a moment.
+/// The pods of the zones from a watch, so that a short absence of a pod is not missed.
 pub(super) struct Watch {
     seen: Arc<Mutex<Seen>>,
     _process: Process,
@@ -21,9 +21,9 @@ pub(super) struct Watch {
 #[derive(Default)]
 struct Seen {
     ready: BTreeMap<String, (String, bool)>,
-    /// How many pods a zone is to have.
+    /// The desired number of pods of a zone.
     replicas: usize,
-    /// In how many zones some were missing at once.
+    /// In how many zones pods were missing at once.
     most: usize,
 }
 
@@ -33,7 +33,7 @@ impl Watch {
         let seen = Arc::<Mutex<Seen>>::default();
         let known = Arc::clone(&seen);
         std::thread::spawn(move || {
-            // It breaks off when the process is ended.
+            // The stream ends when the process is stopped.
             let events = serde_json::Deserializer::from_reader(events).into_iter::<Value>();
             for event in events.map_while(Result::ok) {
                 known.lock().unwrap().note(&event);
@@ -45,18 +45,18 @@ impl Watch {
         }
     }
 
-    /// How many pods are there.
+    /// The current number of pods.
     pub(super) fn pods(&self) -> usize {
         self.seen.lock().unwrap().ready.len()
     }
 
-    /// Counts anew, with so many pods in each zone.
+    /// Restarts the count, with this number of pods in each zone.
     pub(super) fn begin(&self, replicas: usize) {
         let mut seen = self.seen.lock().unwrap();
         (seen.replicas, seen.most) = (replicas, 0);
     }
 
-    /// In how many zones pods were missing at once since it began.
+    /// In how many zones pods were missing at once since the last restart.
     pub(super) fn most(&self) -> usize {
         self.seen.lock().unwrap().most
     }
