@@ -192,9 +192,9 @@ pub struct Charge {
     /// The unit was absent for too long: its slot is released, and it is remembered as unconfirmed.
     pub skipped: bool,
     /// A window closed before the change was written, and it was fenced: only the token of the assignment is raised, so
-    /// nothing is in flight. No other change is decided before the window opens.
+    /// the change has not begun. No other change is decided before the window opens.
     pub unbegun: bool,
-    /// After such a fence the change was decided again when the window opened: nothing is in flight before its
+    /// After such a fence the change was decided again when the window opened: it begins only when its
     /// assignment is written.
     pub resumed: bool,
 }
