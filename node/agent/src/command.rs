@@ -111,7 +111,7 @@ pub enum NodeAgentVerb {
     /// Exit codes: 0 installed, 2 failed; the pod retries.
     #[command(before_help = INSTALL_EXAMPLES)]
     Install(InstallFlags),
-    /// Copy the token of the pod to the agent of the host whenever it changes, as the container of the DaemonSet does
+    /// Copy the pod's token to the agent of the host whenever it changes, as the container of the DaemonSet does
     #[command(before_help = TOKEN_EXAMPLES)]
     Token(TokenFlags),
 }
