@@ -24,8 +24,8 @@ impl Holder {
 /// The units that must be read again: nothing is decided while one of them exists after all.
 ///
 /// `memory` is `None` if it is lost; then the `holders`, the units that have assignments, are checked. Otherwise the
-/// units in flight are: a unit leaves that state only if it is really gone (W1). `read` returns the unit of a name as
-/// it was read.
+/// units in flight are: the in-flight change of a missing unit is dropped only if the unit is really gone (W1). `read`
+/// returns the unit of a name as it was read.
 pub fn missing(
     memory: Option<&Memory>,
     holders: impl IntoIterator<Item = Holder>,

@@ -174,7 +174,7 @@ pub struct Charge {
     /// The unit was released while absent and has returned, and a change issued before may still be written: it is
     /// above the limit, and the others wait for it.
     pub returned: bool,
-    /// It is unknown whether the unit was confirmed at its assignment before this change, and thus whether an observer
+    /// It is unknown whether the unit was confirmed at its assignment before this change, and so whether an observer
     /// counts it: it waits for room, and others wait for it. Only until something is issued on the slot.
     pub doubtful: bool,
     /// The unit was observed as ready before the change.

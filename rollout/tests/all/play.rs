@@ -607,7 +607,7 @@ impl<'a> Play<'a> {
 pub(crate) enum What {
     /// Its agent reads its assignment and reports.
     Works,
-    /// Its agent applies its content once more, which takes a while.
+    /// Its agent checks its content again, which takes a while.
     IsChecked,
     /// Its report is deleted; it reports again when its agent reads the assignment.
     IsForgotten,
